@@ -1,7 +1,9 @@
-//! How close does writing blocks come to what compressor, checksum and memory allow? Blocks of 128 KiB, half of which
-//! compresses, go to devices in memory; beside it the same codec and checksum alone.
+//! How close does writing blocks come to the limits of compressor, checksum and memory? Blocks of
+//! 128 KiB, half of which compresses, go to devices in memory. For comparison, the same codec and
+//! checksum run alone.
 //!
-//! `cargo run --release -p weir-block --example write_speed`. Figures are MB/s of contents, best of five.
+//! `cargo run --release -p weir-block --example write_speed`. Figures are MB/s of contents, best of
+//! five.
 
 use block::vdev::{Kind, Leaf, MirrorKind, Tree, Vdev, raidz};
 use block::{Allocate, Bookmark, Compress, Result, Store, Want, WritePolicy};

@@ -1,18 +1,21 @@
-//! The block cache: ARC, the adaptive replacement cache of Megiddo and Modha (FAST 2003), by bytes.
+//! The in-memory block cache: ARC, the adaptive replacement cache of Megiddo and Modha (FAST 2003),
+//! counted in bytes.
 //!
 //! ```text
 //!   ghosts of recent | recent <- p -> frequent | ghosts of frequent
 //!                    '------ at most c bytes --'
 //! ```
-//! A block seen once is *recent*; seen again, *frequent*. What is evicted leaves a ghost (its key). A hit on a ghost says
-//! which of the two lists was too short, and moves the target `p` of the recent list.
+//! A block seen once is *recent*; seen again, *frequent*. An evicted block leaves a ghost (its
+//! key). A ghost hit shows which of the two lists was too short, and moves the target `p` of the
+//! recent list.
 //!
-//! Above: `store`. ZFS name: ARC (module/zfs/arc.c); as there, a prefetched block's first use does not make it frequent.
+//! Above: `store`. ZFS name: ARC (module/zfs/arc.c). As there, the first use of a prefetched block
+//! does not make it frequent.
 //!
 //! Invariants:
 //!   * recent + frequent never exceed the cap `c`; ghosts hold no data
 //!   * recent + its ghosts stay within c, all four within 2c
-//!   * at most one thread loads a block; others wait for it
+//!   * at most one thread loads a block; the others wait for it
 
 use crate::{Block, Result};
 use host::clock::Stopwatch;
@@ -23,85 +26,82 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc as Shared;
 
-/// What tells cached blocks apart: first address and birth, as in OpenZFS.
+/// Identity of a cached block: first address and birth, as in OpenZFS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Top-level device of the first address.
+    /// Top-level vdev of the first address.
     pub vdev: u32,
-    /// Offset there.
+    /// Offset on that vdev.
     pub offset_bytes: u64,
-    /// Physical birth: an address is used again after a free.
+    /// Physical birth txg, since an address is reused after a free.
     pub birth: u64,
 }
 
-/// Who wants a block.
+/// Why a block is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// Someone waits for it.
+    /// A caller waits for it.
     Demand,
-    /// It may be wanted soon.
+    /// It may be needed soon.
     Prefetch,
 }
 
-/// What the cache did so far.
+/// Counters and sizes of the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Demands served from memory.
+    /// Demand reads served from memory.
     pub hits: u64,
-    /// Of those, the first use of a prefetched block.
+    /// Demand hits that were the first use of a prefetched block.
     pub prefetched_hits: u64,
-    /// Demands that had to read.
+    /// Demand reads that had to read a device.
     pub misses: u64,
-    /// Prefetches that read.
+    /// Prefetches that read a device.
     pub prefetches: u64,
-    /// Misses that a ghost of the recent list remembered.
+    /// Misses with a ghost in the recent list.
     pub ghost_recent_hits: u64,
-    /// Misses that a ghost of the frequent list remembered.
+    /// Misses with a ghost in the frequent list.
     pub ghost_frequent_hits: u64,
-    /// Blocks evicted.
     pub evictions: u64,
-    /// Their bytes: those of contents, and those of metadata.
+    /// Bytes evicted: data, and metadata.
     pub evicted_bytes: [u64; 2],
-    /// Bytes of blocks held.
+    /// Bytes of cached blocks.
     pub size_bytes: u64,
-    /// Of those, bytes of metadata.
+    /// Bytes of cached metadata, part of `size_bytes`.
     pub metadata_bytes: u64,
-    /// Bytes of what the cache knows about blocks, ghosts included.
+    /// Bytes of the cache's bookkeeping, ghosts included.
     pub header_bytes: u64,
-    /// Target of the recent list.
+    /// Target size of the recent list.
     pub recent_target_bytes: u64,
-    /// The cap.
+    /// Upper limit of `size_bytes`.
     pub cap_bytes: u64,
 }
 
-/// A block that was put out of memory, for the second level.
+/// An evicted block that may go to the L2ARC.
 #[derive(Debug, Clone)]
 pub struct Evicted {
-    /// Where it lies in the pool.
+    /// Its pointer in the pool.
     pub bp: BlkPtr,
-    /// Its contents.
     pub block: Block,
-    /// Whether it is metadata.
     pub is_metadata: bool,
-    /// Whether it had been asked for more than once.
+    /// Whether it was used more than once.
     pub is_frequent: bool,
 }
 
-/// Blocks that wait for the second level, no more than [`EVICTED_BYTES_MAX`].
+/// Evicted blocks that wait for the L2ARC, at most [`EVICTED_BYTES_MAX`].
 #[derive(Default)]
 struct Outgoing {
     wanted: bool,
     blocks: VecDeque<Evicted>,
     bytes: u64,
-    /// How many there was no room for.
+    /// Number of blocks dropped for lack of room.
     refused: u64,
 }
 
-/// Bytes of blocks that wait for the second level at most, and part of the cap, in percent, that they may be.
+/// Limit of the evicted blocks that wait for the L2ARC, in bytes, and as a percentage of the cap.
 const EVICTED_BYTES_MAX: u64 = 32 << 20;
 const EVICTED_PERCENT: u64 = 12;
 
-/// The cache.
+/// The in-memory cache.
 pub struct Arc {
     inner: Mutex<Inner>,
 }
@@ -120,7 +120,7 @@ struct Slot {
     list: usize,
     is_metadata: bool,
     prefetched: bool,
-    /// Where it lies in the pool, if the second level wants it.
+    /// Pointer in the pool, if the L2ARC accepts the block.
     origin: Option<Box<BlkPtr>>,
     prev: u32,
     next: u32,
@@ -132,7 +132,7 @@ struct List {
     head: u32,
     tail: u32,
     bytes: u64,
-    /// Of those, of metadata.
+    /// Bytes of metadata, part of `bytes`.
     metadata_bytes: u64,
 }
 
@@ -152,25 +152,25 @@ struct Inner {
     slots: Vec<Slot>,
     free: Vec<u32>,
     lists: [List; 4],
-    /// Target of the recent list, `p` in the paper.
+    /// Target size of the recent list, `p` in the paper.
     target: u64,
     cap: u64,
     count: Counters,
     outgoing: Outgoing,
 }
 
-/// How a block comes into memory.
+/// How a block enters the cache.
 #[derive(Clone, Copy)]
 struct Came<'o> {
     want: Want,
     is_metadata: bool,
     was_ghost: bool,
-    /// Where it lies in the pool, if the second level wants it.
+    /// Pointer in the pool, if the L2ARC accepts the block.
     origin: Option<&'o BlkPtr>,
 }
 
 impl Arc {
-    /// A cache that holds at most `cap_bytes` of block data.
+    /// A cache of at most `cap_bytes` of block data.
     pub fn new(cap_bytes: u64) -> Self {
         let empty = List { head: NIL, tail: NIL, bytes: 0, metadata_bytes: 0 };
         Self {
@@ -187,7 +187,7 @@ impl Arc {
         }
     }
 
-    /// Holds at most so much from now on.
+    /// Changes the cap, and evicts blocks that exceed it.
     pub fn set_cap(&self, cap_bytes: u64) {
         let mut i = self.inner.lock();
         i.cap = cap_bytes;
@@ -195,7 +195,7 @@ impl Arc {
         i.make_room(0);
     }
 
-    /// Keeps what is put out, for [`Arc::take_evicted`], or not any more.
+    /// Starts or stops collecting evicted blocks for [`Arc::take_evicted`].
     pub fn collect_evicted(&self, yes: bool) {
         let mut i = self.inner.lock();
         if i.outgoing.wanted != yes {
@@ -203,7 +203,8 @@ impl Arc {
         }
     }
 
-    /// Blocks that were put out, the oldest first, of so many bytes at most; and how many were lost since the last call.
+    /// Takes evicted blocks, oldest first, of at most `bytes_max` bytes (but at least one block).
+    /// The second value is the number of blocks dropped for lack of room since the last call.
     pub fn take_evicted(&self, bytes_max: u64) -> (Vec<Evicted>, u64) {
         let mut i = self.inner.lock();
         let (mut taken, mut bytes) = (Vec::new(), 0);
@@ -219,7 +220,7 @@ impl Arc {
         (taken, std::mem::take(&mut i.outgoing.refused))
     }
 
-    /// Lets go of all blocks.
+    /// Evicts all blocks.
     pub fn clear(&self) {
         let mut i = self.inner.lock();
         let cap = std::mem::take(&mut i.cap);
@@ -227,13 +228,13 @@ impl Arc {
         i.cap = cap;
     }
 
-    /// What the cache did so far.
+    /// Current counters and sizes.
     pub fn counters(&self) -> Counters {
         let i = self.inner.lock();
         Counters {
             size_bytes: i.lists[RECENT].bytes + i.lists[FREQUENT].bytes,
             metadata_bytes: i.lists[RECENT].metadata_bytes + i.lists[FREQUENT].metadata_bytes,
-            // A map keeps a byte beside each entry.
+            // A hash map uses one more byte per entry.
             header_bytes: (i.slots.capacity() * size_of::<Slot>() + i.map.capacity() * (size_of::<(Key, Where)>() + 1))
                 as u64,
             recent_target_bytes: i.target,
@@ -242,12 +243,12 @@ impl Arc {
         }
     }
 
-    /// The cached block, without reading and without waiting.
+    /// Returns the block if it is cached, without reading or waiting.
     pub fn peek(&self, key: &Key) -> Option<Block> {
         self.inner.lock().hit(key, Want::Demand)
     }
 
-    /// Whether the block is in memory or on its way.
+    /// Whether the block is cached or being read.
     pub fn knows(&self, key: &Key) -> bool {
         let i = self.inner.lock();
         match i.map.get(key) {
@@ -257,12 +258,13 @@ impl Arc {
         }
     }
 
-    /// The block from memory, or from `load`, which then runs once however many ask. Errors are not kept.
+    /// Returns the block from memory or from `load`, which runs once even if several threads ask
+    /// for the block. Errors are not cached.
     pub fn get_or_load(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> Result<Block> {
         self.look(key, want, false, load).0
     }
 
-    /// The same, and what the cache had.
+    /// As [`Arc::get_or_load`], and returns what the lookup found.
     pub fn look(
         &self,
         key: Key,
@@ -273,7 +275,8 @@ impl Arc {
         self.look_from(key, want, is_metadata, || None, load)
     }
 
-    /// The same; `origin`, asked on a miss: where the block lies, if the second level wants it once it is put out.
+    /// As [`Arc::look`]. `origin` is called on a miss and returns the block's pointer if the L2ARC
+    /// accepts the block once it is evicted.
     pub fn look_from(
         &self,
         key: Key,
@@ -324,13 +327,14 @@ impl Arc {
 }
 
 impl Arc {
-    /// Puts in a block that was just written, in place of whatever the address held before. A read of that which is still
-    /// under way gives its result to those who wait for it and to nobody later.
+    /// Inserts a block that was just written, replacing whatever was cached under its key. If a
+    /// read of the old contents is in progress, its result goes to the threads that wait for it,
+    /// but not into the cache.
     pub fn insert(&self, key: Key, is_metadata: bool, block: Block) {
         self.insert_from(key, is_metadata, None, block);
     }
 
-    /// The same; `origin` as for [`Arc::look_from`].
+    /// As [`Arc::insert`]; `origin` as for [`Arc::look_from`].
     pub fn insert_from(&self, key: Key, is_metadata: bool, origin: Option<&BlkPtr>, block: Block) {
         let mut i = self.inner.lock();
         i.forget(&key);
@@ -343,22 +347,22 @@ impl Arc {
     }
 }
 
-/// What a look into the cache met.
+/// Result of a cache lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
-    /// The block was there.
+    /// The block was cached.
     Hit,
-    /// It was there because it had been read ahead, and nobody had asked for it before.
+    /// The block was cached by a prefetch, and this was its first use.
     Prefetched,
-    /// It had to be read, by this thread or another one.
+    /// The block had to be read, by this thread or another one.
     Miss {
-        /// How long that took.
+        /// Time spent waiting for the read.
         waited_ns: u64,
     },
 }
 
 impl Met {
-    /// Notes it for the operation that this thread works on.
+    /// Records the result in the statistics of the operation that this thread works on.
     pub fn note(self, is_metadata: bool) {
         note::change(|n| {
             let count = match (self, is_metadata) {
@@ -376,7 +380,7 @@ impl Met {
     }
 }
 
-/// Frees those who wait when the loader panics.
+/// Wakes the waiting threads with an error if the loading thread panics.
 struct Landing<'a> {
     cache: &'a Arc,
     key: Key,
@@ -416,7 +420,8 @@ impl Inner {
         Some(block)
     }
 
-    /// Marks `key` as being read, and lets a ghost of it adapt the target. Says whether there was one.
+    /// Marks `key` as being read. If it has a ghost, adapts the target. Returns whether there was a
+    /// ghost.
     fn start(&mut self, key: Key, flight: Shared<Flight>) -> bool {
         if let Entry::Occupied(e) = self.map.entry(key)
             && let Where::Slot(s) = *e.get()
@@ -442,7 +447,7 @@ impl Inner {
     }
 
     fn land(&mut self, key: Key, came: Came<'_>, result: &Result<Block>, flight: &Shared<Flight>) {
-        // If something was written there meanwhile, this is what it was before.
+        // If something was written there meanwhile, the result is the old contents.
         if !matches!(self.map.get(&key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight)) {
             return;
         }
@@ -452,7 +457,7 @@ impl Inner {
         }
     }
 
-    /// Removes all that is known of `key`, ghosts and reads under way included.
+    /// Removes everything known about `key`, including ghosts and reads in progress.
     fn forget(&mut self, key: &Key) {
         if let Some(Where::Slot(s)) = self.map.remove(key) {
             self.unlink(s);

@@ -1,28 +1,34 @@
-//! Encrypted datasets: the keys of one, and what of its blocks is secret, authenticated, or neither.
+//! Encrypted datasets: their keys, and which parts of their blocks are secret, authenticated, or
+//! neither.
 //!
-//! Below: `transform::crypt` (the algorithms). Above: `zio`, which calls this between checksum and decompression, and
-//! `dataset`, which finds key objects and loads keys. Format: docs/format/encryption.md. ZFS names: zio_crypt, dsl_crypt.
+//! Below: `transform::crypt` (the algorithms). Above: `zio`, which calls this between checksum and
+//! decompression, and `dataset`, which finds key objects and loads keys. Format:
+//! docs/format/encryption.md. ZFS names: zio_crypt, dsl_crypt.
 //!
-//! A dataset's key object in the MOS ([`KeyObject`]) holds its master and HMAC key, sealed with a wrapping key that is
-//! kept nowhere. Clones share it. What then happens to a block depends on what it is:
+//! A dataset's key object in the MOS ([`KeyObject`]) holds its master and HMAC key, wrapped with a
+//! wrapping key that is never stored. Clones share the key object. What happens to a block depends
+//! on its type:
 //!
 //! ```text
 //! object set ──── two HMACs inside it: one over meta dnode, one over the accounting dnodes
-//!   │ indirect ── MAC words of the pointer: SHA-512 over the MACs below; checked unpacked, needs no key
+//!   │ indirect ── MAC words of the pointer: SHA-512 over the MACs below; checked after
+//!   │             decompression, needs no key
 //!   ├ dnodes ──── AEAD; bonuses of secret types are secret, the rest (masked) is additional data
 //!   ├ data ────── AEAD over the stored (compressed) bytes, when the object type is secret
 //!   │         └── HMAC over the stored bytes, when it is not (master node, volume properties)
-//!   └ log block ─ AEAD; record bodies are secret, headers and block pointers are additional data; MAC in its header
+//!   └ log block ─ AEAD; record bodies are secret, headers and block pointers are
+//!                 additional data; MAC in its header
 //! ```
 //!
-//! A MAC covers pointers only by their portable part (`auth`), so that a raw send stream, which carries neither
-//! addresses nor indirect blocks, can be checked at its destination against the same MACs.
+//! A MAC covers only the portable part of pointers (`auth`), so that the destination of a raw send
+//! stream, which carries neither addresses nor indirect blocks, can verify the same MACs.
 //!
-//! All is computed in the byte order of the block, but for object sets, which are always MACed as little-endian.
+//! Everything is computed in the byte order of the block, except for object sets, whose MACs are
+//! always little-endian.
 //!
 //! Invariants:
-//!   * bytes that a MAC should cover are not handed up when it is wrong
-//!   * lengths in dnodes and log records are not trusted, since nothing but a checksum vouches for them yet
+//!   * bytes that a MAC covers are not returned if the MAC is wrong
+//!   * lengths in dnodes and log records are not trusted, since only a checksum covers them so far
 
 mod auth;
 mod create;
@@ -49,25 +55,26 @@ pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
 pub(crate) use seal::seal_indirect;
 
-/// What [`DatasetKeys::unwrap`] says of a wrapping key that is not the right one; see [`is_incorrect_key`].
+/// The error of [`DatasetKeys::unwrap`] for a wrong wrapping key; see [`is_incorrect_key`].
 const INCORRECT_KEY: &str = "incorrect key";
 
-/// Block keys kept ready for a dataset. A dataset has one salt for each time that its key was loaded and used for
-/// writing, so few; only deduplicated blocks bring their own, and for them a miss costs microseconds. Guessed.
+/// Block keys cached per dataset. A dataset has one salt for each time that its key was loaded and
+/// used for writing, so few. Only deduplicated blocks have salts of their own, and for them a miss
+/// costs microseconds. Guessed.
 const SALTS_MAX: usize = 64;
 
-/// The unwrapped keys of one key object: of a dataset and its clones.
+/// The unwrapped keys of a key object, shared by a dataset and its clones.
 pub struct DatasetKeys {
     suite: Suite,
     guid: u64,
     version: u64,
     derivation: KeyDerivation,
     hmac: HmacKey,
-    /// Both keys as they were made, to be sealed again when the wrapping key changes.
+    /// Both keys in the clear, to be wrapped again when the wrapping key changes.
     master_key: Zeroizing<[u8; MASTER_KEY_BYTES_MAX]>,
     hmac_key: Zeroizing<[u8; HMAC_KEY_BYTES]>,
     ciphers: RwLock<Ciphers>,
-    /// The salt of new blocks, and how many more may have it.
+    /// The salt of new blocks, and how many more may use it.
     writing_salt: Mutex<([u8; SALT_BYTES], u64)>,
 }
 
@@ -77,13 +84,14 @@ struct Ciphers {
     oldest_first: VecDeque<[u8; SALT_BYTES]>,
 }
 
-/// Whether an error says that the key given to [`DatasetKeys::unwrap`] is not the right one.
+/// Whether an error means that the key given to [`DatasetKeys::unwrap`] is wrong.
 pub fn is_incorrect_key(error: &Error) -> bool {
     matches!(error, Error::Invalid { what, .. } if what == INCORRECT_KEY)
 }
 
 impl DatasetKeys {
-    /// Opens the keys in a key object. A wrong key is an [`Error::Invalid`] that [`is_incorrect_key`] recognises.
+    /// Unwraps the keys of a key object. A wrong key is an [`Error::Invalid`] that
+    /// [`is_incorrect_key`] recognises; a key object version above 1 is unsupported.
     pub fn unwrap(params: &WrappedKeyParams, wrapping_key: &[u8; 32]) -> Result<Arc<Self>> {
         let suite = params.known_suite()?;
         if params.version > 1 {
@@ -121,20 +129,21 @@ impl DatasetKeys {
         })
     }
 
-    /// Algorithm and key length.
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Identity of the master key: datasets with the same can read each other's blocks.
+    /// Guid of the master key: datasets with the same guid can read each other's blocks.
     pub fn guid(&self) -> u64 {
         self.guid
     }
 
-    /// Checks the MAC of a block's `stored` bytes (still compressed), and decrypts in place what is secret of them.
+    /// Verifies the MAC of a block's `stored` bytes (still compressed), and decrypts the secret
+    /// parts in place.
     ///
-    /// Left for later: an indirect block, whose MACs show only when it is unpacked ([`verify_indirect`]), and an object
-    /// set's root block, which holds its MACs itself ([`DatasetKeys::verify_objset`]).
+    /// Two types are verified later: an indirect block, whose MACs are accessible only after
+    /// decompression ([`verify_indirect`]), and an object set's root block, which holds its MACs
+    /// itself ([`DatasetKeys::verify_objset`]).
     pub fn open_block(&self, bp: &BlkPtr, stored: &mut [u8]) -> Result<()> {
         if bp.is_authenticated() && bp.object_type() != ObjectType::OBJSET {
             return self.hmac.verify(stored, &bp.crypt_mac()).map_err(mismatch);
@@ -156,7 +165,7 @@ impl DatasetKeys {
         }
     }
 
-    /// Checks the two MACs inside an object set's root block, written in `endian`.
+    /// Verifies the two MACs inside an object set's root block, written in `endian`.
     pub fn verify_objset(&self, block: &[u8], endian: Endian) -> Result<()> {
         objset::verify(&self.hmac, self.version, block, endian)
     }

@@ -1,28 +1,31 @@
-//! Contents that are stored once and used several times. `pool::dedup` keeps the tables; here are only the questions.
+//! Deduplicated blocks: contents that are stored once and used several times.
 //!
-//! The cut is that of [`Allocate`](crate::Allocate): tables are objects made of blocks, so blocks cannot know them.
+//! Only the interface is here; `pool::dedup` keeps the tables. As with
+//! [`Allocate`](crate::Allocate), the tables are objects made of blocks, so the block layer cannot
+//! depend on them.
 //!
 //! ```text
 //!   find ─┬─ Stored: the pointer gets its addresses, the block is used once more
-//!         ├─ Write: who asked writes, others who ask for the same contents wait ─┬─ wrote
-//!         │                                                                      └─ gave_up
+//!         ├─ Write: the caller writes; others with the same contents wait ─┬─ wrote
+//!         │                                                                └─ gave_up
 //!         └─ No: write it as if there were no tables
 //! ```
 
 use crate::Result;
 use ondisk::{BlkPtr, Dva, Txg};
 
-/// Where contents are that a table knows.
+/// Location of contents that a dedup table knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// Addresses; of encrypted blocks the third is salt and IV.
+    /// Addresses. For encrypted blocks, the third one holds salt and IV.
     pub dvas: [Dva; 3],
-    /// Txg in which they were written.
+    /// Txg in which the contents were written.
     pub birth: Txg,
 }
 
 impl Stored {
-    /// Lets a pointer to the same contents, born in `txg`, lead there.
+    /// Makes `bp`, born in `txg`, point to these contents. Leaves the third address of an encrypted
+    /// block alone.
     pub fn fill(&self, bp: &mut BlkPtr, txg: Txg) {
         let addresses = if bp.is_encrypted() { 2 } else { 3 };
         for (index, dva) in self.dvas.iter().enumerate().take(addresses) {
@@ -32,31 +35,34 @@ impl Stored {
     }
 }
 
-/// What a table says of contents that are to be written.
+/// Result of looking up contents that are about to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// They are there, and count one use more.
+    /// They are stored already. The lookup counted one more reference.
     Stored(Stored),
-    /// They are not there, or in fewer copies than are wanted: who asked writes them, and tells.
+    /// They are not stored, or in fewer copies than requested. The caller writes them and then
+    /// calls [`Duplicates::wrote`] or [`Duplicates::gave_up`].
     Write {
         /// Copies to write.
         copies: u8,
-        /// Copies that are there already.
+        /// The copies that exist already.
         have: Option<Stored>,
     },
-    /// No table takes them.
+    /// No table covers them.
     No,
 }
 
-/// Knows the blocks that were deduplicated.
+/// The dedup tables.
 pub trait Duplicates: Send + Sync {
-    /// Looks for the contents of a pointer whose checksum, sizes and compression are set. Waits for whoever writes the same.
+    /// Looks up the contents of a pointer whose checksum, sizes and compression are set. Blocks
+    /// while another thread is writing the same contents.
     fn find(&self, bp: &BlkPtr, copies: u8) -> Result<Found>;
-    /// After [`Found::Write`]: the contents are at the addresses of `bp`, those that were there before among them, and are
-    /// used once, or once more.
+    /// Ends a [`Found::Write`]: the contents are stored at the addresses of `bp`, which include the
+    /// addresses that existed before, and have one reference more.
     fn wrote(&self, bp: &BlkPtr, copies: u8);
-    /// After [`Found::Write`]: they are not written, or without a table.
+    /// Ends a [`Found::Write`]: the contents were not written, or were written outside the table.
     fn gave_up(&self, bp: &BlkPtr);
-    /// Takes one use of a block away. False: no table has the block, and it is used once.
+    /// Drops one reference to a block. Returns false if no table knows the block: then it has one
+    /// reference only.
     fn release(&self, bp: &BlkPtr) -> Result<bool>;
 }

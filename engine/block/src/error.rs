@@ -1,22 +1,20 @@
-//! The engine's one error: the disk is wrong, we are behind, or the machine failed, and where.
+//! The engine's error type: the disk is wrong, we are behind, or the machine failed, and where.
 
 use std::sync::Arc;
 
-/// What went wrong in the engine. `place` names pool, dataset, device, object or file, as far as is known.
+/// An engine error. `place` names the pool, dataset, device, object or file, as far as known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The disk is wrong.
+    /// The disk is wrong: a structure does not hold what it must.
     #[error("{place}: {what}")]
     Corrupt {
-        /// Where.
         place: String,
         /// What was found and what was expected.
         what: String,
     },
-    /// We are behind: the feature is named.
+    /// We are behind: the pool uses a feature that Weir does not support.
     #[error("{place}: unsupported {what}")]
     Unsupported {
-        /// Where.
         place: String,
         /// Name of the feature.
         what: String,
@@ -24,58 +22,47 @@ pub enum Error {
     /// The machine failed.
     #[error("{place}: {error}")]
     Io {
-        /// Where.
         place: String,
-        /// What the operating system said.
+        /// The operating system's error.
         error: Arc<std::io::Error>,
     },
-    /// Devices that are needed are not there.
+    /// Devices that are needed are missing.
     #[error("{place}: missing {what}")]
     Missing {
-        /// Where.
         place: String,
-        /// Which devices.
+        /// The missing devices.
         what: String,
     },
     /// The dataset is encrypted and its key is not loaded.
     #[error("{place}: the encryption key is not loaded")]
     KeyUnavailable {
-        /// Which dataset.
+        /// The dataset.
         place: String,
     },
     /// The block was left out of a redacted send stream.
     #[error("{place}: the data was left out when the dataset was received from a redacted stream")]
-    Redacted {
-        /// Where.
-        place: String,
-    },
-    /// There is no such dataset, object, file or property.
+    Redacted { place: String },
+    /// The dataset, object, file or property does not exist.
     #[error("{place}: {what} does not exist")]
     NotFound {
-        /// Where.
         place: String,
-        /// What was looked for.
+        /// The name that was looked up.
         what: String,
     },
-    /// The caller's argument cannot be served.
+    /// The caller passed an argument that cannot be used.
     #[error("{place}: {what}")]
     Invalid {
-        /// Where.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with the argument.
         what: String,
     },
-    /// The change is not possible now, or not allowed; nothing is wrong with pool or machine.
+    /// The change is not possible now, or not allowed. Neither the pool nor the machine is at
+    /// fault.
     #[error("{place}: {why}")]
-    Refused {
-        /// Where.
-        place: String,
-        /// Why.
-        why: Refusal,
-    },
+    Refused { place: String, why: Refusal },
 }
 
-/// Why a change was refused: what system calls tell by number.
+/// Reason why a change was refused. Each corresponds to the errno of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// ENOSPC.
@@ -129,56 +116,56 @@ pub enum Refusal {
     /// EBUSY.
     #[error("is busy")]
     Busy,
-    /// ESTALE: the node is gone.
+    /// ESTALE: the file no longer exists.
     #[error("is gone")]
     Stale,
-    /// The pool cannot write any more: EIO once it has waited as long as `failmode` says.
+    /// The pool cannot write: EIO after waiting for as long as `failmode` requires.
     #[error("pool is suspended")]
     Suspended,
 }
 
 impl Refusal {
-    /// The error, at `place`.
+    /// Makes an [`Error::Refused`] at `place`.
     pub fn at(self, place: impl Into<String>) -> Error {
         Error::Refused { place: place.into(), why: self }
     }
 }
 
-/// Result of the engine.
+/// The engine's result type.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The disk is wrong.
+    /// Makes an [`Error::Corrupt`].
     pub fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Corrupt { place: place.into(), what: what.into() }
     }
 
-    /// We are behind.
+    /// Makes an [`Error::Unsupported`].
     pub fn unsupported(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Unsupported { place: place.into(), what: what.into() }
     }
 
-    /// The machine failed.
+    /// Makes an [`Error::Io`].
     pub fn io(place: impl Into<String>, error: std::io::Error) -> Self {
         Self::Io { place: place.into(), error: Arc::new(error) }
     }
 
-    /// Devices are missing.
+    /// Makes an [`Error::Missing`].
     pub fn missing(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Missing { place: place.into(), what: what.into() }
     }
 
-    /// No such thing.
+    /// Makes an [`Error::NotFound`].
     pub fn not_found(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::NotFound { place: place.into(), what: what.into() }
     }
 
-    /// A bad argument.
+    /// Makes an [`Error::Invalid`].
     pub fn invalid(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Invalid { place: place.into(), what: what.into() }
     }
 
-    /// Why it was refused, if that is what it is.
+    /// The reason, if this is an [`Error::Refused`].
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Refused { why, .. } => Some(*why),
@@ -186,7 +173,7 @@ impl Error {
         }
     }
 
-    /// The same error with `outer` put before its place.
+    /// Returns the same error with `outer` put before its place.
     #[must_use]
     pub fn at(mut self, outer: &str) -> Self {
         let place = match &mut self {
@@ -206,7 +193,7 @@ impl Error {
 }
 
 impl From<ondisk::Error> for Error {
-    /// Without a place: the caller adds it with [`Error::at`] or [`Place::at`].
+    /// The place is empty: the caller adds it with [`Error::at`] or [`Place::at`].
     fn from(e: ondisk::Error) -> Self {
         match e {
             ondisk::Error::Corrupt { structure, field, found, expected } => {
@@ -219,9 +206,9 @@ impl From<ondisk::Error> for Error {
 
 /// Adds a place to the error of a result.
 pub trait Place<T> {
-    /// Puts `outer` before the error's place.
+    /// Converts the error and puts `outer` before its place.
     fn at(self, outer: &str) -> Result<T>;
-    /// The same, made only when there is an error.
+    /// As [`Place::at`], but builds `outer` only if there is an error.
     fn at_with(self, outer: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Faults on purpose in a pool that is in use: what devices are made to do, and what reads of blocks are told.
+//! Fault injection into a pool in use: faults of devices, and errors of block reads.
 //!
 //! ```text
 //!   Store ── Injection ─┬─ host::device::faults::Faults ── leaves (labels, blocks, caches alike)
@@ -7,8 +7,9 @@
 //! ZFS name: zinject (zio_inject.c).
 //!
 //! Invariants:
-//!   * nothing here outlives the process, and nothing of it reaches a disk but what a torn or a lost write leaves there
-//!   * numbers of rules are never given twice in a process
+//!   * nothing here outlives the process, and nothing here reaches a disk except what a torn or a
+//!     lost write leaves there
+//!   * the id of a rule is never reused within a process
 
 use crate::vdev::Tree;
 use crate::{Bookmark, Error};
@@ -20,10 +21,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Numbers that rules have.
+/// The id of the next rule.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// What a read of a block is told.
+/// The error that a block read returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataError {
     /// The machine failed (EIO).
@@ -36,56 +37,54 @@ pub enum DataError {
     Decrypt,
 }
 
-/// Reads of blocks that are to fail.
+/// Selects block reads that fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataRule {
-    /// Object set: 0 is the pool's own.
+    /// Object set; 0 is the MOS.
     pub objset: u64,
-    /// Object; `None`: all.
+    /// Object number; `None` for all.
     pub object: Option<u64>,
-    /// Blocks of this type only.
+    /// Only blocks of this object type.
     pub kind: Option<ObjectType>,
     /// Level of the blocks.
     pub level: i64,
-    /// Numbers of the blocks at that level.
+    /// Range of block numbers at that level.
     pub blocks: RangeInclusive<u64>,
-    /// What is told.
+    /// Error that the read returns.
     pub error: DataError,
-    /// How often, in millionths.
+    /// Probability of the error, in millionths.
     pub per_million: u32,
 }
 
-/// What is to go wrong.
+/// The fault of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// With a device.
+    /// A fault of a device.
     Device(Rule),
-    /// With blocks.
+    /// An error of block reads.
     Data(DataRule),
 }
 
-/// A rule that is in force.
+/// An active rule.
 #[derive(Debug, Clone)]
 pub struct Handler {
-    /// Its number.
     pub id: u64,
-    /// What it does.
     pub what: What,
-    /// How often it did.
+    /// Counts how often the rule struck.
     pub struck: Arc<Struck>,
 }
 
-/// All rules of a pool.
+/// All injection rules of a pool.
 #[derive(Default)]
 pub struct Injection {
     devices: Arc<Faults>,
     handlers: RwLock<Vec<Handler>>,
-    /// Some rule is about blocks.
+    /// Whether some rule is about blocks.
     data: AtomicBool,
 }
 
 impl Injection {
-    /// Puts a rule in force; its number.
+    /// Activates a rule and returns its id.
     pub fn add(&self, what: What) -> u64 {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut handlers = self.handlers.write();
@@ -100,7 +99,7 @@ impl Injection {
         id
     }
 
-    /// Takes a rule away; whether there was one of that number.
+    /// Removes a rule. Returns whether it existed.
     pub fn remove(&self, id: u64) -> bool {
         let mut handlers = self.handlers.write();
         let before = handlers.len();
@@ -110,17 +109,17 @@ impl Injection {
         handlers.len() != before
     }
 
-    /// All rules, in the order in which they came.
+    /// All rules, in the order in which they were added.
     pub fn list(&self) -> Vec<Handler> {
         self.handlers.read().clone()
     }
 
-    /// Has the leaves of `tree` obey: also those that were not there before.
+    /// Applies the device rules to the leaves of `tree`, new ones included.
     pub(crate) fn govern(&self, tree: &Tree) {
         tree.all_leaves().for_each(|leaf| leaf.obey(&self.devices));
     }
 
-    /// What a read of that block is told instead of its contents.
+    /// The error to return instead of the contents of that block, if a rule strikes.
     pub(crate) fn data_error(&self, bp: &BlkPtr, at: &Bookmark) -> Option<Error> {
         if !self.data.load(Ordering::Acquire) {
             return None;

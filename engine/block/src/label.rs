@@ -1,10 +1,12 @@
-//! The labels of a device: its four copies of the configuration and its uberblock rings. Reading is here.
+//! The labels of a device: four copies of the configuration and four uberblock rings. This file
+//! reads them, `write` writes them.
 //!
-//! Below: `host::device`, `ondisk::{label, uberblock}`. Above: pool search and import; the pool's writer.
+//! Below: `host::device`, `ondisk::{label, uberblock}`. Above: pool search and import; the pool's
+//! writer.
 //!
 //! Invariants:
-//!   * only parts whose embedded checksum is right are handed out
-//!   * what is wrong with a label is told, not hidden: a rescuer needs to know
+//!   * only parts whose embedded checksum is right are returned
+//!   * what is wrong with a label is reported, not hidden, because data recovery needs to know
 
 mod write;
 
@@ -17,34 +19,34 @@ use ondisk::nvlist::Nvlist;
 use ondisk::uberblock::Uberblock;
 use transform::checksum::embedded::Kind;
 
-/// An uberblock and where it stands.
+/// An uberblock and the place where it was found.
 #[derive(Debug, Clone)]
 pub struct FoundUberblock {
-    /// Label, 0 to 3.
+    /// Label number, 0 to 3.
     pub label: usize,
-    /// Slot in the ring.
+    /// Slot in the label's ring.
     pub slot: u64,
-    /// The uberblock; its checksum is right.
+    /// The uberblock, with a verified checksum.
     pub uberblock: Uberblock,
 }
 
-/// What one label says.
+/// Contents of one label.
 #[derive(Debug, Clone)]
 pub struct FoundLabel {
-    /// 0 to 3.
+    /// Label number, 0 to 3.
     pub index: usize,
-    /// Offset on the device.
+    /// Offset on the device, in bytes.
     pub offset: u64,
-    /// The configuration, or why there is none.
+    /// The configuration, or the reason why it cannot be read.
     pub config: Result<Nvlist, String>,
 }
 
-/// Everything that the labels of a device say.
+/// Contents of all labels of a device.
 #[derive(Debug, Clone)]
 pub struct Labels {
-    /// The four labels, as far as the device is large enough for them.
+    /// The labels that fit on the device, up to four.
     pub labels: Vec<FoundLabel>,
-    /// All good uberblocks.
+    /// All valid uberblocks.
     pub uberblocks: Vec<FoundUberblock>,
 }
 
@@ -55,8 +57,8 @@ impl Labels {
     }
 }
 
-/// Reads the labels of `device`. Uberblocks are only looked for when some configuration is readable or `all` is set,
-/// so that a search through many foreign disks stays quick.
+/// Reads the labels of `device`. Looks for uberblocks only if some configuration is readable or
+/// `all` is set, so that a search through many foreign disks stays fast.
 pub fn read(device: &dyn Device, all: bool) -> Labels {
     let mut found = Labels { labels: Vec::new(), uberblocks: Vec::new() };
     for index in 0..LABELS {
@@ -85,7 +87,8 @@ fn read_config(device: &dyn Device, label_offset: u64) -> Result<Nvlist, String>
     label::parse_config(&part).map(|p| p.list).map_err(|e| e.to_string())
 }
 
-/// Slots are as large as a sector; a label that says nothing of it, or lies, makes us try all sizes.
+/// Uberblock slots are as large as a sector. If the label has no ashift, or a wrong one, all slot
+/// sizes are tried.
 fn read_ring(
     device: &dyn Device,
     index: usize,

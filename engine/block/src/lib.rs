@@ -1,8 +1,10 @@
-//! From block pointer to verified bytes, and from bytes and a policy to a block pointer.
+//! The block layer: turns a block pointer into verified bytes, and bytes plus a policy into a block
+//! pointer.
 //!
-//! **Invariant: what [`Store::read`] returns has passed its checksum (and its MAC, when encrypted); a block that
-//! no copy and no parity combination can produce is an error, never zeros. What [`Store::write`] returns can be read, and
-//! survives a power cut once [`Store::flush`] has succeeded.**
+//! **Invariant: the bytes that [`Store::read`] returns have passed their checksum (and their MAC,
+//! when encrypted). A block that no copy and no parity combination can produce is an error, never
+//! zeros. What [`Store::write`] returns can be read, and survives a power cut once [`Store::flush`]
+//! has succeeded.**
 
 mod allocate;
 pub mod arc;
@@ -36,14 +38,16 @@ pub use host::{processors, random};
 use bytes::Bytes;
 use ondisk::Endian;
 
-/// Which block of which object: where a block pointer was found (`zbookmark_phys_t`).
+/// Position of a block in the pool's tree: the place where a block pointer was found
+/// (`zbookmark_phys_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bookmark {
     /// Object set: 0 for the MOS, else the dataset's object number in the MOS.
     pub objset: u64,
-    /// Object number; 0 is the dnode of all dnodes.
+    /// Object number; 0 is the meta dnode, whose data is the dnodes.
     pub object: u64,
-    /// 0 data, above it indirect blocks, -1 the object set's root, -2 a block of the intent log.
+    /// 0 for data, 1 and up for indirect blocks, -1 for the object set's root, -2 for an intent log
+    /// block.
     pub level: i64,
     /// Number of the block at that level.
     pub blkid: u64,
@@ -55,10 +59,10 @@ impl std::fmt::Display for Bookmark {
     }
 }
 
-/// The contents of a block: checked, decrypted, decompressed.
+/// The contents of a block: verified, decrypted and decompressed.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// `lsize` bytes as the writer had them in memory.
+    /// `lsize` bytes, as the writer held them in memory.
     pub data: Bytes,
     /// Byte order of the writer.
     pub endian: Endian,

@@ -1,32 +1,30 @@
-//! How a block is to be written: what properties and metadata rules come down to.
+//! Write policy of a block: the outcome of properties and metadata rules.
 
 use crate::allocate::Class;
 use ondisk::{Checksum, Compression, ObjectType};
 use transform::compress::{Algorithm, zstd};
 
-/// How to make a block smaller. `inherit` and `on` are resolved by who asks.
+/// How to compress a block. The caller has resolved `inherit` and `on`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compress {
-    /// Not at all: zeros are stored, too.
+    /// No compression: blocks of zeros are stored, too.
     #[default]
     Off,
     /// Only blocks of zeros, which become holes.
     Empty,
-    /// Sun's LZ.
     Lzjb,
-    /// Deflate, level 1 to 9.
+    /// Deflate, levels 1 to 9.
     Gzip(u8),
-    /// Runs of zeros.
+    /// Zero-length encoding: compresses runs of zeros.
     Zle,
-    /// LZ4.
     Lz4,
     /// Zstandard at a level.
     Zstd(zstd::Level),
 }
 
 impl Compress {
-    /// From an algorithm and what the property says of its level (0 or 255: the algorithm's default). `None` for `inherit`
-    /// and `on`, and for levels that are none.
+    /// From an algorithm and the level in the property (0 or 255: the algorithm's default). Returns
+    /// `None` for `inherit` and `on`, and for levels that do not exist.
     pub fn new(algorithm: Compression, level: u8) -> Option<Self> {
         Some(match algorithm {
             Compression::Inherit | Compression::On => return None,
@@ -41,14 +39,14 @@ impl Compress {
         })
     }
 
-    /// From the number of the property `compression`: the algorithm in the lower 7 bits, the level above. `None` as in
-    /// [`Compress::new`].
+    /// From the value of the property `compression`: the algorithm in the lower 7 bits, the level
+    /// above them. Returns `None` as [`Compress::new`] does.
     pub fn from_property(value: u64) -> Option<Self> {
         let algorithm = Compression::from_raw((value & 0x7f) as u8).ok()?;
         Self::new(algorithm, u8::try_from(value >> 7).ok()?)
     }
 
-    /// What the pointer says of a block that this made smaller.
+    /// The algorithm that the block pointer records for a block that this compressed.
     pub fn algorithm(self) -> Compression {
         match self {
             Self::Off => Compression::Off,
@@ -69,43 +67,44 @@ impl Compress {
     }
 }
 
-/// How a block is to be written.
+/// How to write a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritePolicy {
-    /// Type of its object (of the bonus, for a spill block).
+    /// Type of its object (for a spill block, of the bonus).
     pub object_type: ObjectType,
-    /// Levels of indirection between it and the data.
+    /// Level of the block: 0 for data.
     pub level: u8,
-    /// An algorithm: not `inherit` or `on`, and none that stands in the block itself.
+    /// A checksum algorithm: not `inherit` or `on`, and not one of the embedded ones.
     pub checksum: Checksum,
-    /// How to make it smaller.
     pub compression: Compress,
-    /// Addresses, 1 to 3; encrypted types get 2 at most.
+    /// Number of addresses (ditto copies), 1 to 3; encrypted types get at most 2.
     pub copies: u8,
-    /// Preferred devices.
+    /// Preferred class.
     pub class: Class,
-    /// Data blocks that take at most this go to special devices, as long as there is room for more than metadata.
+    /// Data blocks of at most this size go to special devices, as long as there is more room than
+    /// metadata needs.
     pub special_max_bytes: u64,
-    /// Whether contents of at most 112 bytes may go into the pointer (feature embedded_data).
+    /// Whether contents of at most 112 bytes may be embedded in the pointer (feature
+    /// embedded_data).
     pub embed: bool,
-    /// Whether contents that are stored already are stored again. For level 0 blocks of data alone.
+    /// Whether to deduplicate. Applies to level 0 data blocks only.
     pub dedup: Dedup,
 }
 
-/// What becomes of contents that some block has already. ZFS property: dedup.
+/// What happens to contents that another block holds already. ZFS property: dedup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dedup {
     /// They are stored again.
     #[default]
     Off,
-    /// The block is used once more, if checksum, sizes and compression are the same.
+    /// The existing block gets another reference if checksum, sizes and compression are the same.
     Trusting,
-    /// The same, after the block was read and compared.
+    /// As `Trusting`, after reading the block and comparing it.
     Verified,
 }
 
 impl WritePolicy {
-    /// How the pool's own metadata is written: fletcher4, LZ4, three copies.
+    /// The policy of the pool's own metadata: fletcher4, LZ4, three copies.
     pub fn metadata(object_type: ObjectType, level: u8) -> Self {
         Self {
             object_type,

@@ -1,12 +1,15 @@
-//! Blocks that are used several times without their pointers telling. `pool::clones` keeps the table; here is only the question.
+//! Cloned data blocks (block cloning, BRT), whose pointers do not show how often a block is used.
 //!
-//! The cut is that of [`Allocate`](crate::Allocate): the table is an object made of blocks, so blocks cannot know it.
+//! Only the interface is here; `pool::clones` keeps the table. As with
+//! [`Allocate`](crate::Allocate), the table is an object made of blocks, so the block layer cannot
+//! depend on it.
 
 use crate::Result;
 use ondisk::BlkPtr;
 
-/// Knows which data blocks were cloned.
+/// Table of the data blocks that were cloned.
 pub trait References: Send + Sync {
-    /// Takes one use of a data block away. True: it was the last one, and the space may be given back.
+    /// Drops one reference to a data block. Returns true if it was the last one, so the space may
+    /// be freed.
     fn release(&self, bp: &BlkPtr) -> Result<bool>;
 }

@@ -1,4 +1,5 @@
-//! The store: a pool's device tree with a cache before it. Block pointer in, verified contents out; contents in, pointer out.
+//! The store: a pool's vdev tree with a cache in front. Reads take a block pointer and return
+//! verified contents; writes take contents and return a pointer.
 //!
 //! Below: `vdev`, `arc`, `zio`. Above: `object`.
 
@@ -20,7 +21,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A pool's blocks.
+/// A pool's block store.
 pub struct Store {
     name: String,
     tree: RwLock<Arc<Tree>>,
@@ -30,40 +31,41 @@ pub struct Store {
     reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
-    /// Errors that reads met, for `zpool status`: blocks that no copy could give.
+    /// Blocks that no copy could provide, for `zpool status`.
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
     allocator: RwLock<Option<Arc<dyn Allocate>>>,
     references: RwLock<Option<Arc<dyn References>>>,
     duplicates: RwLock<Option<Arc<dyn Duplicates>>>,
-    /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
+    /// Smallest allocation, and granularity of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
-    /// Reads and writes so far that somebody waits for.
+    /// Number of reads and writes so far that a caller waits for.
     demand: AtomicU64,
-    /// Told of bad blocks.
+    /// Notified of bad blocks.
     watch: RwLock<Option<Arc<dyn Watch>>>,
-    /// Asked when a block cannot be written.
+    /// Called when a block cannot be written.
     on_write_failure: RwLock<Option<Arc<OnWriteFailure>>>,
-    /// Bytes of changed contents that are in memory only.
+    /// Bytes of dirty data that are in memory only.
     waiting: Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// Is told of blocks that are not as they should be, by whoever reads them: it must return at once.
+/// Is notified of bad blocks by the threads that read them. Its methods must return at once.
 pub trait Watch: Send + Sync {
-    /// The block was read, but not every place that was asked had the right bytes.
+    /// The block was read, but at least one of the copies or columns that were read was bad.
     fn met_bad(&self, bp: &BlkPtr, at: &Bookmark);
     /// The block cannot be read.
     fn lost(&self, bp: &BlkPtr, at: &Bookmark);
 }
 
-/// Says whether to try again.
+/// Decides whether to retry a failed write.
 pub type OnWriteFailure = dyn Fn(&Error) -> bool + Send + Sync;
 
-/// Entries kept in the list of unreadable blocks.
+/// Limit of the list of unreadable blocks, in entries.
 const DATA_ERRORS_MAX: usize = 100_000;
 
 impl Store {
-    /// A store over `tree`, with a cache of at most `cache_bytes`. `name` is the pool's, for messages.
+    /// A store over `tree`, with a cache of at most `cache_bytes`. `name` is the pool's name, used
+    /// in messages.
     pub fn new(name: String, tree: Tree, cache_bytes: u64) -> Arc<Self> {
         let sizes = || tree.tops.iter().filter_map(|top| top.minimum_psize_bytes()).map(|bytes| bytes as usize);
         let units =
@@ -94,30 +96,31 @@ impl Store {
         })
     }
 
-    /// A store that is no pool's, over one device: nothing is written to it, and addresses begin behind the place of labels.
+    /// A store over one device without a pool. Nothing is written to it. Addresses begin behind the
+    /// space of the front labels.
     pub fn over(name: String, device: Arc<dyn Device>, cache_bytes: u64) -> Arc<Self> {
         let kind = Kind::Leaf(Leaf::present(0, device));
         let leaf = Vdev { guid: 0, id: 0, kind, ashift: 9, children: Vec::new(), name: name.clone() };
         Self::new(name, Tree::of(vec![leaf]), cache_bytes)
     }
 
-    /// The pool's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Counts the bytes of changed contents that are in memory and not yet written. Whoever holds such counts them.
+    /// Counter of the bytes of dirty data that are in memory and not yet written. Each owner of
+    /// dirty data adds to it and subtracts from it.
     pub fn waiting_bytes(&self) -> &Arc<std::sync::atomic::AtomicU64> {
         &self.waiting
     }
 
-    /// The devices, as they are now.
+    /// The current vdev tree.
     pub fn tree(&self) -> Arc<Tree> {
         self.tree.read().clone()
     }
 
-    /// Changes which devices there are. Whoever works with the tree of before goes on with it: top-level devices that stay must
-    /// be the same ones, with their counts of errors and of what is not flushed.
+    /// Replaces the vdev tree. Threads that work with the old tree continue to use it: top-level
+    /// vdevs that remain must be shared between the two, with their error counts and flush state.
     pub fn change_tree(&self, change: impl FnOnce(&Tree) -> Tree) {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
@@ -126,39 +129,39 @@ impl Store {
         tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
     }
 
-    /// Who tells what happens to the pool.
+    /// Reports the pool's events.
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
     }
 
-    /// The cache devices.
+    /// The cache devices (L2ARC).
     pub fn second(&self) -> &Arc<L2> {
         &self.second
     }
 
-    /// Finds again what lies on the cache devices of the pool with this identity, and, if `feeds`, writes there what is put out of
-    /// memory from now on, until [`Store::stop_second`].
+    /// Rebuilds the index of the cache devices of the pool `pool_guid`. If `feeds`, also writes the
+    /// blocks that the cache evicts from now on there, until [`Store::stop_second`].
     pub fn start_second(self: &Arc<Self>, pool_guid: u64, feeds: bool) -> Result<()> {
         self.second.start(self, pool_guid, feeds).map_err(|e| Error::io(self.name.clone(), e))
     }
 
-    /// Writes nothing to cache devices any more.
+    /// Stops writing to cache devices.
     pub fn stop_second(&self) {
         self.cache.collect_evicted(false);
         self.second.stop();
     }
 
-    /// What is made to go wrong.
+    /// The pool's fault injection.
     pub fn injection(&self) -> &Injection {
         &self.injection
     }
 
-    /// The cache.
+    /// The in-memory cache (ARC).
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Sets the pool's salt, which skein, edonr and blake3 checksums need.
+    /// Sets the pool's checksum salt, which skein, edonr and blake3 need.
     pub fn set_salt(&self, salt: &[u8; 32]) {
         *self.salt.write() = Some(Arc::new(zio::Salt::new(salt)));
     }
@@ -167,18 +170,18 @@ impl Store {
         self.salt.read().clone()
     }
 
-    /// Blocks that could not be read since the pool was opened.
+    /// Blocks that could not be read since the pool was opened, at most 100,000.
     pub fn data_errors(&self) -> Vec<Bookmark> {
         self.data_errors.read().iter().copied().collect()
     }
 
-    /// The contents of the block at `bp`: from the cache, or read, checked, decrypted and decompressed.
-    /// A hole gives zeros.
+    /// Returns the contents of the block at `bp`: from the cache, or read, verified, decrypted and
+    /// decompressed. A hole reads as zeros.
     pub fn read(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Block> {
         self.get(bp, at, keys, Want::Demand)
     }
 
-    /// As [`Store::read`], without keeping the block in the cache.
+    /// As [`Store::read`], without adding the block to the cache.
     pub fn read_uncached(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Block> {
         if let Some(key) = cache_key(bp)
             && let Some(block) = self.cache.peek(&key)
@@ -188,7 +191,7 @@ impl Store {
         self.load(bp, at, keys)
     }
 
-    /// The contents of the block at `bp` if they can be had without a device.
+    /// The contents of the block at `bp` if they are available without reading a device.
     pub fn in_memory(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Option<Block>> {
         match cache_key(bp) {
             Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
@@ -203,11 +206,13 @@ impl Store {
         }
     }
 
-    /// The block decompressed but not decrypted and without looking at MACs, past the cache: for walks that follow pointers
-    /// and need no key. Blocks of dnodes and indirect blocks keep their pointers in the clear.
+    /// Returns the block decompressed but not decrypted, without verifying MACs and without filling
+    /// the cache: for tree walks that follow pointers and have no key. In dnode blocks and indirect
+    /// blocks the pointers are not encrypted.
     pub fn read_unopened(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Block> {
         if !bp.uses_crypt() && !bp.is_embedded() {
-            // Small pools are walked while their metadata is hot, and large ones must not flush the cache.
+            // A small pool is walked while its metadata is in the cache; the walk of a large pool
+            // must not flush the cache.
             if let Some(block) = cache_key(bp).and_then(|key| self.cache.peek(&key)) {
                 return Ok(block);
             }
@@ -215,7 +220,8 @@ impl Store {
         self.unless_injected(bp, at, |met_bad| zio::read_unopened(self, bp, met_bad))
     }
 
-    /// The block's bytes as they are on disk, past the cache: their checksum is verified, but they stay compressed and encrypted.
+    /// The block's bytes as they are on disk, bypassing the cache: verified against the checksum,
+    /// but still compressed and encrypted.
     pub fn read_stored(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Bytes> {
         self.unless_injected(bp, at, |met_bad| zio::stored(self, bp, met_bad).map(Bytes::from))
     }
@@ -231,7 +237,8 @@ impl Store {
         result.at_with(|| self.place(at))
     }
 
-    /// Starts to read the block in the background, unless it is in the cache or the workers are busy.
+    /// Starts to read the block in the background, unless it is in the cache or the workers are
+    /// busy.
     pub fn prefetch(self: &Arc<Self>, bp: &BlkPtr, at: &Bookmark, keys: Option<&Arc<DatasetKeys>>) {
         let Some(key) = cache_key(bp) else { return };
         if self.cache.knows(&key) {
@@ -239,18 +246,18 @@ impl Store {
         }
         let (store, bp, at, keys) = (self.clone(), *bp, *at, keys.cloned());
         self.prefetcher.offer(Box::new(move || {
-            // Whoever comes to need the block will meet the error again and be told.
+            // A thread that needs the block hits the error again and returns it.
             let _ = store.get(&bp, &at, keys.as_deref(), Want::Prefetch);
         }));
     }
 
     fn get(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>, want: Want) -> Result<Block> {
         match cache_key(bp) {
-            // What needs a key is never handed out without one, even when it is in the cache.
+            // A block that needs a key is never returned without one, even if it is in the cache.
             Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
             Some(key) => {
                 let is_metadata = is_metadata(bp);
-                // What is there already is not sent there again.
+                // Blocks that are on the cache device already are not written there again.
                 let origin = || (self.second.wants(at.objset, is_metadata) && !self.second.has(bp)).then_some(*bp);
                 let (result, met) = self.cache.look_from(key, want, is_metadata, origin, || self.load(bp, at, keys));
                 met.note(is_metadata);
@@ -289,35 +296,39 @@ impl Store {
         }
     }
 
-    /// Who is told of bad blocks from now on; `None`: nobody.
+    /// Sets the watcher of bad blocks; `None` removes it.
     pub fn set_watch(&self, watch: Option<Arc<dyn Watch>>) {
         *self.watch.write() = watch;
     }
 
-    /// Looks at every copy and every column of the block, and writes the right bytes over those that `what` is about. The caller
-    /// makes sure that the block stays where it is meanwhile: nothing may be written to its place but what it holds.
+    /// Reads every copy and every column of the block, and rewrites the bad ones that `what`
+    /// selects with the right bytes. The caller ensures that the block is neither moved nor freed
+    /// meanwhile: nothing else may be written to its place.
     pub fn repair(&self, bp: &BlkPtr, what: crate::vdev::Mend) -> crate::vdev::Mended {
         zio::repair(self, bp, what)
     }
 
-    /// Whether some device that is there lacks part of the block, because it was away when that was written.
+    /// Whether some available device lacks part of the block because it was offline when the block
+    /// was written (dtl).
     pub fn lacks(&self, bp: &BlkPtr) -> bool {
         let (size, birth) = (bp.psize_bytes(), bp.physical_birth().0);
         let tree = self.tree();
         bp.dvas().any(|dva| match dva.is_gang {
-            // Its members may be on any device.
+            // Gang members may be on any device.
             true => tree.logs().iter().any(|leaf| leaf.is_open() && leaf.is_stale(birth)),
             false => tree.lacks(&dva, size, birth),
         })
     }
 
-    /// Grows with each read and write that somebody waits for; scans and healing are none.
+    /// Number of reads and writes so far that a caller waits for. Scans and healing do not count.
     pub fn demand(&self) -> u64 {
         self.demand.load(Ordering::Relaxed)
     }
 
-    /// Looks at every copy of blocks that lie close together on one top-level device, reading large pieces: for each whether all is
-    /// right there. `copies` are blocks and which of their addresses. What is not right says [`Store::repair`]. Gang blocks are never.
+    /// Checks every copy of blocks that lie close together on one top-level vdev, with large reads.
+    /// Returns for each block whether everything is right. `copies` are blocks and the index of the
+    /// address to check. For a block that is not right, [`Store::repair`] gives the details. Gang
+    /// blocks always return false.
     pub fn look_at_run(&self, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
         zio::look_at_run(self, copies, read_bytes)
     }
@@ -326,8 +337,9 @@ impl Store {
         format!("{}: block {at}", self.name)
     }
 
-    /// Writes a block that cannot be read over with its contents from elsewhere, to all its addresses. False: `block` is not what the
-    /// pointer means, or cannot be made it again, and nothing was written. Nobody may free the block meanwhile.
+    /// Overwrites all addresses of an unreadable block with its contents from elsewhere (corrective
+    /// receive). Returns false, without writing, if `block` is not what the pointer describes or
+    /// cannot be turned into it. The caller ensures that nothing frees the block meanwhile.
     pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
         let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
         if is_healed {
@@ -339,29 +351,32 @@ impl Store {
         Ok(is_healed)
     }
 
-    /// Sets who gives out space. Until then every write is refused as read-only.
+    /// Sets the space allocator. Without one, every write is refused as read-only.
     pub fn set_allocator(&self, allocator: Arc<dyn Allocate>) {
         *self.allocator.write() = Some(allocator);
     }
 
-    /// Sets who knows of cloned blocks. Without, each data block that is freed is taken for used once.
+    /// Sets the table of cloned blocks. Without it, each data block that is freed counts as used
+    /// once.
     pub fn set_references(&self, references: Arc<dyn References>) {
         *self.references.write() = Some(references);
     }
 
-    /// Sets who knows of deduplicated blocks. Without, none is written, and none can be freed.
+    /// Sets the dedup tables. Without them, no block is deduplicated, and no deduplicated block can
+    /// be freed.
     pub fn set_duplicates(&self, duplicates: Arc<dyn Duplicates>) {
         *self.duplicates.write() = Some(duplicates);
     }
 
-    /// Drops what was set for writing, once no txg follows. All of it may refer to objects that are read through this store, which
-    /// would never be freed otherwise. Reading works as before; writing is refused as read-only.
+    /// Drops the objects set for writing, once no txg follows. They may refer to objects that are
+    /// read through this store, which would then never be freed. Reading works as before; writing
+    /// is refused as read-only.
     pub fn end_writing(&self) {
         let allocator = self.allocator.write().take();
         let references = self.references.write().take();
         let duplicates = self.duplicates.write().take();
         let on_write_failure = self.on_write_failure.write().take();
-        // Outside of the locks: the last of them may end the store's objects.
+        // Dropped outside of the locks: the last reference may end objects of the store.
         drop((allocator, references, duplicates, on_write_failure));
     }
 
@@ -373,9 +388,10 @@ impl Store {
         self.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
     }
 
-    /// Sets the smallest allocation and the unit of larger ones, in bytes: minimum and greatest common divisor of
-    /// [`Vdev::minimum_psize_bytes`](crate::vdev::Vdev::minimum_psize_bytes) over the devices of the normal class. Without
-    /// this, all top-level devices count.
+    /// Sets the smallest allocation and the granularity of larger ones, in bytes: minimum and
+    /// greatest common divisor of
+    /// [`Vdev::minimum_psize_bytes`](crate::vdev::Vdev::minimum_psize_bytes) over the vdevs of the
+    /// normal class. By default all top-level vdevs count.
     pub fn set_units(&self, minimum_bytes: usize, unit_bytes: usize) {
         self.units.0.store(minimum_bytes.max(512), Ordering::Relaxed);
         self.units.1.store(unit_bytes.max(512), Ordering::Relaxed);
@@ -385,7 +401,8 @@ impl Store {
         (self.units.0.load(Ordering::Relaxed), self.units.1.load(Ordering::Relaxed))
     }
 
-    /// Whether holes keep size, type, level and birth: the feature hole_birth is active, as it is in all pools of this age.
+    /// Whether holes keep size, type, level and birth: true if the feature hole_birth is active, as
+    /// in all pools of recent years.
     pub fn set_hole_births(&self, on: bool) {
         self.hole_births.store(on, Ordering::Relaxed);
     }
@@ -394,12 +411,14 @@ impl Store {
         self.hole_births.load(Ordering::Relaxed)
     }
 
-    /// Writes a block that is born in `txg`: compressed if that saves an eighth, into the pointer if that is allowed and
-    /// possible, encrypted with `keys` as its type demands, with a checksum, as a gang if there is no room for it in one
-    /// piece, to all its addresses. Zeros become a hole with a birth, unless compression is off.
+    /// Writes a block that is born in `txg`: compressed if that saves an eighth, embedded in the
+    /// pointer if allowed and possible, encrypted with `keys` if its type requires it, with a
+    /// checksum, as a gang block if it does not fit in one piece, to all its addresses. Zeros
+    /// become a hole with a birth, unless compression is off.
     ///
-    /// The fill of the result is 1 at level 0 and else 0; whoever knows better sets it. The contents are in the cache
-    /// afterwards. They are safe from a power cut after the next [`Store::flush`].
+    /// The fill count of the result is 1 at level 0 and otherwise 0; the caller sets it if another
+    /// value is right. The contents are in the cache afterwards. They are durable after the next
+    /// [`Store::flush`].
     pub fn write(
         &self,
         txg: u64,
@@ -411,13 +430,14 @@ impl Store {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
     }
 
-    /// As [`Store::write`] of a set that is received as its sender sealed it, whose keys are not here: an indirect block, or the root
-    /// block, with its MACs in it.
+    /// As [`Store::write`], for a raw receive whose keys are not loaded: an indirect block or the
+    /// root block of an object set, with the sender's MACs in it.
     pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
     }
 
-    /// Writes a block as it came, born in `txg`: see [`TakenBlock`]. With `keys`, it is encrypted if it is not yet.
+    /// Writes a block as it was received, born in `txg`: see [`TakenBlock`]. With `keys`, it is
+    /// encrypted unless it is already.
     pub fn write_taken(
         &self,
         txg: u64,
@@ -429,8 +449,8 @@ impl Store {
         self.patiently(at, || zio::write_taken(self, txg, block, policy, keys))
     }
 
-    /// As [`Store::write`], over `old`, born in the same txg, if the contents fit into what it takes: then nothing is
-    /// allocated or freed. Else `old` is freed.
+    /// As [`Store::write`], but overwrites `old`, born in the same txg, if the contents fit into
+    /// its space: then nothing is allocated or freed. Otherwise `old` is freed.
     pub fn rewrite(
         &self,
         txg: u64,
@@ -476,7 +496,8 @@ impl Store {
         }
     }
 
-    /// Who is asked when no device takes a block: with `true` it is tried again. The caller may wait until devices are back.
+    /// Sets the callback for blocks that no device accepts. The write is retried if it returns
+    /// true. The callback may block until devices are back.
     pub fn set_on_write_failure(&self, ask: Option<Arc<OnWriteFailure>>) {
         *self.on_write_failure.write() = ask;
     }
@@ -490,8 +511,9 @@ impl Store {
         written.bp
     }
 
-    /// Gives back all addresses of a block, those of gang members included, unless it is used elsewhere, as a clone or because
-    /// it was deduplicated. Holes and embedded blocks have none.
+    /// Frees all addresses of a block, those of gang members included, unless it has other
+    /// references, as a clone or because it was deduplicated. Holes and embedded blocks have no
+    /// addresses.
     pub fn free(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         let alone;
         let bp = match bp.is_dedup() {
@@ -504,7 +526,7 @@ impl Store {
                 if duplicates.release(bp).at_with(place)? {
                     return Ok(());
                 }
-                // No table has it: `zpool ddtprune` took it out.
+                // No table knows it: `zpool ddtprune` removed it.
                 alone = bp.not_dedup();
                 &alone
             }
@@ -523,8 +545,9 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::free`], of a block that a committed tree or log still names, whatever its birth says: blocks of the intent
-    /// log are born in txgs to come. Its space is not given out again before the txg is on disk.
+    /// As [`Store::free`], for a block that a committed tree or log still refers to, whatever its
+    /// birth: intent log blocks are born in future txgs. The space is not reused before the txg is
+    /// on disk.
     pub fn free_later(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         zio::free::free_born_before(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
         if let Some(key) = cache_key(bp) {
@@ -533,28 +556,30 @@ impl Store {
         Ok(())
     }
 
-    /// Takes all addresses of a log block that is found at import.
+    /// Marks all addresses of a log block found at import as allocated.
     pub fn claim(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         zio::free::claim(self, txg, bp).at_with(|| format!("{}: claiming {bp}", self.name))
     }
 
-    /// Space for a block of the intent log, of 4 KiB or a multiple. The caller sets the seed of the chain as its checksum.
+    /// Allocates an intent log block of 4 KiB or a multiple. The caller sets the seed of the chain
+    /// as its checksum.
     pub fn allocate_log(&self, txg: u64, size_bytes: u64, class: Class, keys: Option<&DatasetKeys>) -> Result<BlkPtr> {
         zio::log::allocate(self, txg, size_bytes, class, keys).at_with(|| format!("{}: intent log", self.name))
     }
 
-    /// Seals a block of the intent log, with its used length in the chain header, and writes it to where `bp` says.
+    /// Seals an intent log block, with its used length in the chain header, and writes it to the
+    /// addresses of `bp`.
     pub fn write_log(&self, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
         zio::log::write(self, bp, block, keys).at_with(|| format!("{}: intent log", self.name))
     }
 
-    /// Returns when everything written before is on the media of enough devices. After an error it never succeeds again
-    /// for those devices: what they have lost is not known.
+    /// Returns when everything written before is on stable storage of enough devices. After an
+    /// error it never succeeds again for those devices, since it is not known what they lost.
     pub fn flush(&self) -> Result<()> {
         self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
     }
 
-    /// As [`Store::flush`], of the top-level devices that hold these blocks.
+    /// As [`Store::flush`], for the top-level vdevs that hold these blocks.
     pub fn flush_blocks(&self, blocks: &[BlkPtr]) -> Result<()> {
         let mut tops: Vec<u32> =
             blocks.iter().flat_map(|bp| bp.dvas().map(|dva| dva.vdev).collect::<Vec<_>>()).collect();
@@ -563,14 +588,14 @@ impl Store {
         self.tree().flush_tops(&tops).map_err(|failure| failure.into_write_error(self.name.clone()))
     }
 
-    /// Reads every copy and every parity column of the block, and says which are wrong. Nothing is decompressed,
-    /// decrypted or cached: the checksum stands over the stored bytes.
+    /// Reads every copy and every parity column of the block, and reports which are wrong. Nothing
+    /// is decompressed, decrypted or cached, because the checksum covers the stored bytes.
     pub fn verify(&self, bp: &BlkPtr) -> crate::vdev::BlockReport {
         zio::verify(self, bp)
     }
 
-    /// As [`Store::verify`], and says whether the right bytes are contents too: they are decrypted, where `keys` are given, and
-    /// decompressed.
+    /// As [`Store::verify`], and also checks that the right bytes are valid contents: decrypts
+    /// them, if `keys` are given, and decompresses them.
     pub fn verify_contents(&self, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> crate::vdev::BlockReport {
         zio::verify_contents(self, bp, keys)
     }

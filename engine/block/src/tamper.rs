@@ -1,18 +1,20 @@
-//! For tests only (feature `tamper`): changes what blocks hold after their checksum was found right.
+//! For tests only (feature `tamper`): modifies the contents of blocks after checksum verification.
 //!
-//! Checksums keep accidents from the layers above, but not people: whoever writes an image computes them anew. A test that
-//! wants to know what hostile contents do would have to recompute a chain of checksums for each change; this hook sits
-//! behind the check instead. Without a hook set, the feature changes nothing.
+//! Checksums protect the layers above from accidents, not from attackers: one who crafts an image
+//! also recomputes its checksums. A test of hostile contents would have to recompute a chain of
+//! checksums for each change. This hook runs after the verification instead. If no hook is set, the
+//! feature changes nothing.
 
 use ondisk::BlkPtr;
 use std::sync::OnceLock;
 
-/// Gets the pointer and the contents of each block that is read, decompressed; gives back what the reader is to see.
+/// Takes the pointer and the decompressed contents of each block that is read, and returns the
+/// contents that the reader sees.
 pub type Hook = fn(&BlkPtr, Vec<u8>) -> Vec<u8>;
 
 static HOOK: OnceLock<Hook> = OnceLock::new();
 
-/// Sets the hook of this process. It stays; a second one is ignored.
+/// Sets the hook of this process. It cannot be replaced: a second call is ignored.
 pub fn set(hook: Hook) {
     let _ = HOOK.set(hook);
 }

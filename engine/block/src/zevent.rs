@@ -1,17 +1,19 @@
-//! What happens to a pool and its devices, as programs hear of it: `zpool events`, event programs, webhooks.
+//! Events of a pool and its devices, as `zpool events`, event programs and webhooks receive them.
 //!
 //! ```text
 //!   leaf (reads, writes, wrong bytes) ─┐
-//!   txg engine (states, configuration) ├─> Reporter (of a pool) ─> Queue (of a process) ─> who listens
+//!   txg engine (states, configuration) ├─> Reporter (of a pool) ─> Queue (of a process) ─> reader
 //!   administration (import, export)   ─┘
 //! ```
-//! Class names and the names in payloads are OpenZFS's (include/sys/fm/fs/zfs.h, include/sys/sysevent/eventdefs.h), so that what was
-//! written for its events understands these. ZFS name: zevent (module/zfs/fm.c, zfs_fm.c).
+//! Class names and payload names are OpenZFS's (include/sys/fm/fs/zfs.h,
+//! include/sys/sysevent/eventdefs.h), so that programs written for its events understand these. ZFS
+//! name: zevent (module/zfs/fm.c, zfs_fm.c).
 //!
 //! Invariants:
-//!   * who posts never waits for who listens: a full queue forgets the oldest, and says how many
-//!   * numbers of events only grow, and are given once in a queue
-//!   * errors of a device that come in numbers are told at a limited rate; the counters count them all
+//!   * posting an event never waits for a listener: a full queue drops the oldest event and reports
+//!     how many it dropped
+//!   * event ids only grow, and are unique in a queue
+//!   * repeated errors of a device are reported at a limited rate; the counters count them all
 
 use crate::Bookmark;
 pub use ondisk::nvlist::{Nvlist, Value};
@@ -24,10 +26,12 @@ use std::time::{Duration, Instant};
 
 /// Events that a queue keeps. Chosen: a day of scrubs and snapshots, in less than 2 MiB.
 const KEPT: usize = 1024;
-/// Reports of one kind about one device in a second, at most (as `zfs_checksum_events_per_second`).
+/// Maximum of reports of one class about one device per second (as
+/// `zfs_checksum_events_per_second`).
 const REPORTS_PER_SECOND: u32 = 20;
 
-/// Names of classes, behind `sysevent.fs.zfs.`, `resource.fs.zfs.` or `ereport.fs.zfs.`.
+/// Names of classes, without the prefix `sysevent.fs.zfs.`, `resource.fs.zfs.` or
+/// `ereport.fs.zfs.`.
 pub mod class {
     #![allow(missing_docs)] // They are named as they are.
     pub const POOL_CREATE: &str = "pool_create";
@@ -75,26 +79,25 @@ pub mod class {
     pub const BAD_LABEL: &str = "vdev.bad_label";
 }
 
-/// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its number (`eid`).
+    /// Event id (`eid`).
     pub id: u64,
-    /// When: seconds since 1970, and nanoseconds.
+    /// Time: seconds since 1970, and nanoseconds.
     pub time: (u64, u32),
-    /// `sysevent.fs.zfs.pool_import` and the like.
+    /// Full class name, such as `sysevent.fs.zfs.pool_import`.
     pub class: String,
-    /// All that is told of it, class, time and number included.
+    /// The payload, including class, time and id.
     pub payload: Nvlist,
 }
 
 impl Event {
-    /// A text of the payload.
+    /// A string of the payload.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.payload.get_str(name)
     }
 
-    /// What stands behind the third dot of the class: `pool_import`.
+    /// The class name after the third dot, such as `pool_import`.
     pub fn subclass(&self) -> &str {
         self.class.splitn(4, '.').nth(3).unwrap_or(&self.class)
     }
@@ -106,24 +109,24 @@ struct Ring {
     last: u64,
 }
 
-/// The events of a process, or, until they are joined to one, of a pool.
+/// The events of a process or, until [`Reporter::join`], of a pool.
 #[derive(Default)]
 pub struct Queue {
     ring: Mutex<Ring>,
     came: Condvar,
 }
 
-/// What a listener gets.
+/// The events that a listener receives.
 #[derive(Debug, Clone, Default)]
 pub struct News {
     /// The events, oldest first.
     pub events: Vec<Arc<Event>>,
-    /// How many there were that are not kept any more.
+    /// Number of events that were dropped before they could be read.
     pub dropped: u64,
 }
 
 impl Queue {
-    /// Tells that something happened just now. `payload` is what stands between class and time.
+    /// Posts an event with the current time. `payload` adds what goes between class and time.
     pub fn post(&self, class: String, payload: impl FnOnce(&mut Nvlist)) {
         let time = host::clock::now();
         let mut list = Nvlist::new();
@@ -134,12 +137,12 @@ impl Queue {
         self.came.notify_all();
     }
 
-    /// Events after that number, without waiting.
+    /// Returns the events after event `id`, without waiting.
     pub fn after(&self, id: u64) -> News {
         self.ring.lock().after(id)
     }
 
-    /// The same; waits so long for one, if there is none.
+    /// As [`Queue::after`], but waits up to `longest` for an event if there is none.
     pub fn wait_after(&self, id: u64, longest: Duration) -> News {
         let deadline = Instant::now() + longest;
         let mut ring = self.ring.lock();
@@ -147,12 +150,12 @@ impl Queue {
         ring.after(id)
     }
 
-    /// Number of the last event.
+    /// Id of the last event.
     pub fn last(&self) -> u64 {
         self.ring.lock().last
     }
 
-    /// Forgets all; how many that were.
+    /// Removes all events and returns how many there were.
     pub fn clear(&self) -> usize {
         let events = std::mem::take(&mut self.ring.lock().events);
         events.len()
@@ -178,56 +181,50 @@ impl Ring {
     }
 }
 
-/// A device, as events tell of it.
+/// A device, as described in events.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// Identity.
     pub guid: u64,
     /// `disk` or `file`.
     pub kind: &'static str,
-    /// Where it is.
     pub path: String,
-    /// Read, write and checksum errors so far, and operations that were slow.
+    /// Counts of read, write and checksum errors, and of slow operations.
     pub errors: [u64; 4],
 }
 
-/// Read, write, flush: `zio_type` as events name it.
+/// Operation on a device: `zio_type` numbers as they appear in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Operation {
-    /// A read.
     Read = 1,
-    /// A write.
     Write = 2,
-    /// A flush.
     Flush = 5,
 }
 
-/// An operation on a device that was not as it should be.
+/// A failed or slow operation on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Report {
-    /// Which.
     pub operation: Operation,
-    /// What the operating system said; 0: nothing.
+    /// The operating system's error; 0 if none.
     pub errno: i32,
-    /// Where on the device.
+    /// Offset on the device, in bytes.
     pub offset: u64,
-    /// How much.
+    /// Size in bytes.
     pub size: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     pub delay_ns: u64,
 }
 
 thread_local! {
-    /// Which block this thread reads.
+    /// The block that this thread is reading.
     static READING: Cell<Option<Bookmark>> = const { Cell::new(None) };
 }
 
-/// Says of all reports of this thread, until this is dropped, that they are about a block.
+/// Attributes all reports of this thread to a block, until dropped.
 pub struct Reading(Option<Bookmark>);
 
 impl Reading {
-    /// From now on.
+    /// Starts the attribution to block `at`.
     pub fn of(at: &Bookmark) -> Self {
         Self(READING.replace(Some(*at)))
     }
@@ -245,10 +242,10 @@ struct Identity {
     guid: u64,
 }
 
-/// By device and class: since when, and how many.
+/// By device and class: start of the interval, and number of reports in it.
 type Rates = HashMap<(u64, &'static str), (Instant, u32)>;
 
-/// Tells what happens to one pool.
+/// Reports the events of one pool.
 pub struct Reporter {
     identity: RwLock<Identity>,
     failmode: RwLock<&'static str>,
@@ -259,7 +256,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Of a pool whose identity is told later.
+    /// A reporter whose pool guid is set later.
     pub fn new(name: &str) -> Arc<Self> {
         Arc::new(Self {
             identity: RwLock::new(Identity { name: name.to_owned(), guid: 0 }),
@@ -271,12 +268,12 @@ impl Reporter {
         })
     }
 
-    /// From now on the pool is called so.
+    /// Sets the pool's name and guid.
     pub fn set_identity(&self, name: &str, guid: u64) {
         *self.identity.write() = Identity { name: name.to_owned(), guid };
     }
 
-    /// The number of the pool's property `failmode`.
+    /// Sets the value of the pool's property `failmode`, by its number.
     pub fn set_failmode(&self, number: u64) {
         *self.failmode.write() = match number {
             1 => "continue",
@@ -285,12 +282,12 @@ impl Reporter {
         };
     }
 
-    /// Tells nothing until this is called with `false`.
+    /// Suppresses all events while `yes` is true.
     pub fn set_quiet(&self, yes: bool) {
         self.quiet.store(yes, Ordering::Relaxed);
     }
 
-    /// Gives what was told so far to `queue`, and all that comes.
+    /// Moves all events so far to `queue`, and posts there from now on.
     pub fn join(&self, queue: &Arc<Queue>) {
         let mut own = self.queue.write();
         if Arc::ptr_eq(&own, queue) {
@@ -307,22 +304,22 @@ impl Reporter {
         queue.came.notify_all();
     }
 
-    /// Where it tells.
+    /// The queue that events are posted to.
     pub fn queue(&self) -> Arc<Queue> {
         self.queue.read().clone()
     }
 
-    /// Reports that were kept back, since there were too many.
+    /// Number of reports that the rate limit suppressed.
     pub fn withheld(&self) -> u64 {
         self.withheld.load(Ordering::Relaxed)
     }
 
-    /// Something was done to the pool: `sysevent.fs.zfs.CLASS`.
+    /// Reports a change to the pool: `sysevent.fs.zfs.CLASS`.
     pub fn sysevent(&self, class: &str, more: impl FnOnce(&mut Nvlist)) {
         self.event("sysevent", class, |list| more(list));
     }
 
-    /// A leaf is in another state: `resource.fs.zfs.statechange`. States are `vdev_state_t`.
+    /// Reports a new state of a leaf: `resource.fs.zfs.statechange`. States are `vdev_state_t`.
     pub fn state_change(&self, leaf: &About, state: u64, before: u64, phys_path: Option<&str>) {
         self.event("resource", class::STATE_CHANGE, |list| {
             list.put("vdev_guid", leaf.guid);
@@ -352,12 +349,12 @@ impl Reporter {
         });
     }
 
-    /// The pool itself is in trouble: `ereport.fs.zfs.CLASS` without a device.
+    /// Reports a problem of the pool itself: `ereport.fs.zfs.CLASS` without a device.
     pub fn pool_report(&self, class: &'static str) {
         self.ereport(class, None, None);
     }
 
-    /// No copy of a block is good: `ereport.fs.zfs.data`.
+    /// Reports a block without a good copy: `ereport.fs.zfs.data`.
     pub fn data_report(&self, at: &Bookmark) {
         if self.is_too_much(0, class::DATA) {
             self.withheld.fetch_add(1, Ordering::Relaxed);
@@ -367,12 +364,12 @@ impl Reporter {
         self.ereport(class::DATA, None, None);
     }
 
-    /// A device cannot be opened: `ereport.fs.zfs.CLASS`.
+    /// Reports a device that cannot be opened: `ereport.fs.zfs.CLASS`.
     pub fn open_report(&self, class: &'static str, leaf: &About) {
         self.ereport(class, Some(leaf), None);
     }
 
-    /// An operation on a device was not as it should be: `ereport.fs.zfs.CLASS`.
+    /// Reports a failed or slow operation on a device: `ereport.fs.zfs.CLASS`.
     pub fn device_report(&self, class: &'static str, leaf: &About, report: Report) {
         if self.is_too_much(leaf.guid, class) {
             self.withheld.fetch_add(1, Ordering::Relaxed);
@@ -401,7 +398,8 @@ impl Reporter {
         let full = format!("ereport.fs.zfs.{class}");
         self.queue().post(full.clone(), |list| {
             list.put("class", full.as_str());
-            // One number for all reports of one operation; ours are told one by one.
+            // The ena is shared by all reports of one operation in ZFS; here each report gets its
+            // own.
             list.put("ena", host::random::u64() | 1);
             let mut detector = Nvlist::new();
             detector.put("version", Value::Uint8(0));

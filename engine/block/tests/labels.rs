@@ -1,5 +1,5 @@
-//! Labels that are written are found again, by the code that reads those of OpenZFS; and in every moment of a label sync some
-//! label fits some uberblock.
+//! Written labels can be read back by the code that reads those of OpenZFS, and at every moment of
+//! a label sync some label matches some uberblock.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn uberblock(txg: u64) -> Uberblock {
 
 #[test]
 fn a_fresh_label_is_found_four_times_without_any_uberblock() {
-    // What a file system or another pool left behind.
+    // Leftovers of a file system or another pool.
     let device = MemoryDevice::new("disk", vec![0xee; 24 << 20]);
     label::initialize(&device, &config(0)).unwrap();
     let found = label::read(&device, true);
@@ -128,7 +128,8 @@ fn one_leaf_of_each_top_level_device_must_take_the_label_and_one_of_all_the_uber
     label::sync_uberblock(&stripe.store.tree(), &[0, 1, 2], &uberblock(9), false).unwrap();
 }
 
-/// The configuration of a raidz1 pool as OpenZFS packed it, and the trailer behind it; see `ondisk`'s testdata/README.md.
+/// The configuration of a raidz1 pool as packed by OpenZFS, and the trailer behind it; see
+/// `ondisk`'s testdata/README.md.
 #[test]
 fn a_label_of_openzfs_is_written_again_byte_for_byte() {
     let packed = include_bytes!("../../../base/ondisk/testdata/label_raidz1_xdr.bin");

@@ -1,8 +1,10 @@
-//! Blocks of real raidz and draid pools: each is where the map says, and its parity is what we compute.
+//! Blocks of real raidz and draid pools: each is where the map says, and its parity is what we
+//! compute.
 //!
-//! Goal: the on-disk placement, against OpenZFS. Method: `placement/SCENARIO.txt` lists block pointers that zdb printed. Of
-//! each block, asize must be as zdb says; with the images at hand (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE), the
-//! columns are read, put together, and held against the pointer's fletcher4; then the parity columns are verified.
+//! Goal: verify the on-disk placement against OpenZFS. Method: `placement/SCENARIO.txt` lists block
+//! pointers printed by zdb. The asize of each block must match zdb's. If the images are available
+//! (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE), the columns are read, assembled, and compared
+//! with the pointer's fletcher4; then the parity columns are verified.
 
 use block::vdev::columns::Map;
 use block::vdev::draid;
@@ -119,7 +121,8 @@ fn raidz_widened_from_three_to_four_is_where_openzfs_puts_it() {
 
 #[test]
 fn raidz_while_it_is_widened_is_where_openzfs_puts_it() {
-    // The uberblock's word: the scratch area is not in use any more, and 61,846,016 bytes have been moved.
+    // The uberblock's word: the scratch area is no longer in use, and 61,846,016 bytes have been
+    // moved.
     let reflow = Reflow::from_uberblock(4 << 55 | 61_846_016 >> 9);
     let geometry = Geometry::expanded(9, 4, 1, &[], Some(reflow)).expect("a sound shape");
     check_raidz("raidz-expanding", include_str!("placement/raidz-expanding.txt"), &geometry);

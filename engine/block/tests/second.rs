@@ -1,7 +1,8 @@
-//! The second level of the cache: what is put out of memory is read from a cache device, found again by the next process, and never
-//! believed.
+//! The L2ARC: blocks evicted from memory are read from a cache device, found again by the next
+//! process, and never trusted without verification.
 //!
-//! The cache device is a sparse file of more than 1 GiB: smaller ones have no log blocks, as in OpenZFS.
+//! The cache device is a sparse file of more than 1 GiB: smaller ones have no log blocks, as in
+//! OpenZFS.
 
 mod support;
 
@@ -25,7 +26,7 @@ fn cache_file(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-/// The bench's pool with a cache device, whose lock goes when the last store of it does.
+/// The bench's pool with a cache device, whose lock is released with the last store that uses it.
 fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
     let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("nobody else has it"));
     let leaf = Leaf::present(CACHE, device);
@@ -45,7 +46,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 
 fn without_cache(store: &Store) {
     store.stop_second();
-    // As a pool that is closed lets go of its devices.
+    // A pool releases its devices when it is closed.
     store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
     store.change_tree(|tree| Tree { tops: tree.tops.clone(), ..Tree::default() });
     store.cache().clear();
@@ -57,7 +58,8 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
     let path = cache_file(dir.path());
     let bench = bench(Layout::Disk, 9);
     let store = with_cache(&bench, &path);
-    // Plain, compressed by LZ4, and by what is not packed again but read.
+    // Uncompressed, compressed by LZ4 (recompressed on feeding), and by gzip (read again on
+    // feeding).
     let mut all: Vec<(BlkPtr, Vec<u8>)> = Vec::new();
     for seed in 0..300u64 {
         let compression = [Compress::Off, Compress::Lz4, Compress::Gzip(6)][seed as usize % 3];
@@ -84,7 +86,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
     assert!(store.second().held_bytes(CACHE) > 300 * 2048);
     without_cache(&store);
     assert_eq!(held().hits, after.hits);
-    // The next process: 66 entries make a log block here, so that at most 65 of the newest are lost.
+    // The next process: a log block has 66 entries here, so at most 65 of the newest are lost.
     let store = with_cache(&bench, &path);
     until("it is warm again", || held().rebuilt_blocks >= 235);
     let before = held();
@@ -93,7 +95,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
     }
     let hits = held().hits - before.hits;
     assert!((235..=300).contains(&hits) && held().wrong == 0, "{hits}");
-    // What a dataset does not want there is not sent: of what was refused, nothing is known.
+    // Blocks of a dataset with `secondarycache=none` are not fed: the next lookup misses.
     store.second().set_policy(AT.objset, Secondary::None);
     let other = store.write(TXG, Bytes::from(noise(8192, 9)), &policy(), &AT, None).expect("written");
     for _ in 0..10 {
@@ -129,7 +131,7 @@ fn a_cache_device_that_lies_costs_warmth_only() {
         std::thread::sleep(Duration::from_millis(100));
         figures().size_bytes >= 200 * 4096
     });
-    // Bytes in the middle of what it holds are others now.
+    // Overwrite bytes in the middle of the cached blocks.
     let file = std::fs::File::options().write(true).open(&path).expect("opened");
     let garbage = vec![0x5a; 300 << 10];
     std::os::unix::fs::FileExt::write_all_at(&file, &garbage, (4 << 20) + (100 << 10)).expect("written");
@@ -138,14 +140,14 @@ fn a_cache_device_that_lies_costs_warmth_only() {
     }
     assert!(figures().wrong >= 60, "{:?}", figures());
     without_cache(&store);
-    // Its log blocks are damaged too: what is found again is right, or not found.
+    // Its log blocks are damaged too: every block found again is right, or it is not found.
     let store = with_cache(&bench, &path);
     std::thread::sleep(Duration::from_millis(500));
     for (bp, data) in &all {
         assert_eq!(&store.read(bp, &AT, None).expect("read").data[..], &data[..]);
     }
     without_cache(&store);
-    // And one without a header is empty.
+    // A device without a header is empty.
     std::os::unix::fs::FileExt::write_all_at(&file, &[0; 512], 4 << 20).expect("written");
     let before = store.second().figures().rebuilt_blocks;
     let store = with_cache(&bench, &path);
@@ -158,7 +160,7 @@ fn a_cache_device_that_lies_costs_warmth_only() {
 fn a_full_device_gives_up_the_oldest() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("cache");
-    // Too small for log blocks: the ring alone, of 1.5 MiB.
+    // Too small for log blocks: only the ring, of 1.5 MiB.
     std::fs::File::create(&path).and_then(|f| f.set_len(6 << 20)).expect("a sparse file");
     let bench = bench(Layout::Disk, 9);
     let store = with_cache(&bench, &path);

@@ -1,8 +1,8 @@
-//! What is written can be read: every layout, size, checksum and compression, as gangs, again in place, and with devices
-//! that fail.
+//! Written blocks can be read: every layout, size, checksum and compression, as gang blocks,
+//! rewritten in place, and with failing devices.
 //!
-//! The read side was tested against pools of OpenZFS, so it is the judge here: each block is read back past the cache, and
-//! `verify` looks at every copy and every parity column.
+//! The read side was tested against pools of OpenZFS, so it is the judge here: each block is read
+//! back past the cache, and `verify` checks every copy and every parity column.
 
 mod support;
 
@@ -82,8 +82,8 @@ fn every_checksum_and_compression_reads_back() {
     assert!(matches!(bench.store.write(TXG, Bytes::from(data), &wrong, &AT, None), Err(Error::Invalid { .. })));
 }
 
-/// The story: for months a level of gzip wrote blocks that no one could unpack, and every verification called them clean, because their
-/// checksums were right.
+/// Regression: for months a gzip level wrote blocks that could not be decompressed, and every
+/// verification called them clean, because their checksums were right.
 #[test]
 fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
     const LSIZE: usize = 131_072;
@@ -103,7 +103,7 @@ fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
             let good = take(packed.clone(), compression);
             let seen = bench.store.verify_contents(&good, None);
             assert_eq!((seen.readable, seen.contents, seen.error), (true, Contents::Whole, None), "{good}");
-            // The first half of the stream, which is all that there is.
+            // The first half of the stream, and nothing more.
             let cut = take(packed[..packed.len() / 2].to_vec(), compression);
             let seen = bench.store.verify(&cut);
             assert!(seen.readable && seen.faults.is_empty(), "its copies are what was written: {seen:?}");
@@ -254,10 +254,12 @@ fn a_block_written_again_keeps_its_place_while_it_fits() {
     let larger = again(&first, noise(131_072, 4));
     assert_ne!(larger.dva(0), first.dva(0));
     assert_eq!(bench.space.used(), larger.asize_bytes());
-    // Incompressible before, compressible now: as it is, so that the place is still full.
+    // Incompressible before, compressible now: stored uncompressed, because the size does not
+    // change.
     let kept = again(&larger, half(131_072, 5));
     assert_eq!((kept.dva(0), kept.compression().unwrap()), (larger.dva(0), Compression::Off));
-    // Without compression there is no place in what was compressed before, but with it there may be.
+    // Without compression, incompressible contents do not fit into the place of compressed ones,
+    // but compressible ones may.
     let packed = write(&bench.store, &half(131_072, 7), &policy(), None);
     let off = WritePolicy { compression: Compress::Off, ..policy() };
     let rewrite_off = |old: &BlkPtr, data: Vec<u8>| {
@@ -271,7 +273,7 @@ fn a_block_written_again_keeps_its_place_while_it_fits() {
     let still = rewrite_off(&plain, half(131_072, 9));
     assert_eq!((still.dva(0), still.psize_bytes()), (plain.dva(0), 131_072));
     bench.store.free(TXG, &still).unwrap();
-    // Another size of contents is another block.
+    // Contents of another size are another block.
     let other = again(&kept, noise(65_536, 6));
     assert_ne!(other.dva(0), kept.dva(0));
     assert_eq!(bench.space.used(), other.asize_bytes());
@@ -330,7 +332,7 @@ fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_mended_once_and_for_
         let data = noise(512, 7);
         let bp = write(&bench.store, &data, &policy(), None);
         bench.store.flush().unwrap();
-        // Where it is, and its parity, as far as that is the same.
+        // Every place of the block, and of parity, as far as parity equals the block.
         let mut places = Vec::new();
         for disk in &bench.disks {
             let mut sector = [0; 4096];

@@ -1,4 +1,5 @@
-//! What is written with a key can be read with it and with no other; what stays readable cannot be changed unnoticed.
+//! What is written with a key can be read with it and with no other; what is only authenticated
+//! cannot be changed unnoticed.
 
 mod support;
 
@@ -70,7 +71,7 @@ fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
             assert_eq!(seen(&secret, Some(&keys)), Contents::Whole);
             assert_eq!(seen(&secret, None), Contents::Sealed);
             assert_eq!(seen(&secret, Some(&other)), Contents::Malformed);
-            // What is authenticated only unpacks without a key.
+            // Authenticated blocks decode without a key.
             let open = write(ObjectType::ZAP_OTHER, &data);
             assert!(open.is_authenticated() || open.is_encrypted());
             let without = if open.is_encrypted() { Contents::Sealed } else { Contents::Whole };
@@ -123,7 +124,7 @@ fn a_whole_dataset_from_data_to_object_set_reads_back() {
         let policy = WritePolicy { level, ..WritePolicy::metadata(object_type, level) };
         bench.store.write(TXG, Bytes::copy_from_slice(data), &policy, &AT, Some(&keys)).unwrap()
     };
-    // A type that is authenticated, and one that is secret.
+    // A type that is authenticated, and one that is encrypted.
     let table = half(16384, 3);
     let master = write(&table, ObjectType::MASTER_NODE, 0);
     assert!(master.is_authenticated());

@@ -1,10 +1,11 @@
-//! What of a block pointer a MAC covers: the MAC of what it points at, and how that is to be read.
+//! The part of a block pointer that a MAC covers: the MAC of the block it points to, and how to
+//! read that block.
 //!
-//! | offset | bytes | field | meaning                                                                          |
-//! |--------|-------|-------|----------------------------------------------------------------------------------|
-//! | 0x00   | 8     | prop  | blk_prop, little-endian, without the parts that differ after a raw send           |
-//! | 0x08   | 16    | mac   | MAC words of the pointer                                                         |
-//! | 0x18   | 8     | pad   | zero; missing with key version 0                                                 |
+//! | offset | bytes | field | meaning                                                            |
+//! |--------|-------|-------|--------------------------------------------------------------------|
+//! | 0x00   | 8     | prop  | blk_prop, little-endian, without what differs after a raw send     |
+//! | 0x08   | 16    | mac   | MAC words of the pointer                                           |
+//! | 0x18   | 8     | pad   | zero; missing with key version 0                                   |
 //!
 //! ZFS name: blkptr_auth_buf_t.
 
@@ -46,18 +47,19 @@ fn portable_prop(bp: &BlkPtr, version: u64) -> u64 {
     if version == 0 {
         return prop & !(DEDUP | CHECKSUM | PSIZE);
     }
-    // A hole's size and type stand there with the feature hole_birth only.
+    // The size and type of a hole are stored only with the feature hole_birth.
     if bp.is_hole() {
         return 0;
     }
-    // Indirect blocks are not sent, but written anew by whoever receives.
+    // Indirect blocks are not sent; the receiver rebuilds them.
     let above_data = if bp.level() != 0 { BYTEORDER | COMPRESS | PSIZE } else { 0 };
     prop & !(DEDUP | CHECKSUM | above_data)
 }
 
-/// Checks the unpacked contents of an indirect block against the MAC words of its pointer. It needs no key.
+/// Verifies the decompressed contents of an indirect block against the MAC words of its pointer.
+/// Needs no key.
 ///
-/// The version of the key object is not known without the key either, so both are tried.
+/// Without the key, the version of the key object is unknown too, so both versions are tried.
 pub fn verify_indirect(bp: &BlkPtr, contents: &[u8]) -> Result<()> {
     let expected = bp.crypt_mac();
     let matches = |version| equal(&digest(contents, bp.endian(), version), &expected);

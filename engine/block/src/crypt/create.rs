@@ -1,10 +1,12 @@
-//! New keys, and old ones sealed anew: what `zfs create -o encryption=on` and `zfs change-key` do to a key object.
+//! Creates keys and rewraps existing ones, as `zfs create -o encryption=on` and `zfs change-key`
+//! do.
 //!
 //! ```text
-//!   random master and HMAC key (DatasetKeys) --seal with--> WrappingKey  =  KeyObject, a ZAP in the MOS
+//!   random master and HMAC key (DatasetKeys) --wrap with--> WrappingKey
+//!     =  KeyObject, a ZAP in the MOS
 //! ```
-//! Changing the wrapping key of an encryption root seals the same keys again, in the key object of every dataset that takes
-//! its key from there; no block is touched.
+//! Changing the wrapping key of an encryption root wraps the same keys again, in the key object of
+//! every dataset that inherits its key from there. No block is rewritten.
 
 use host::random;
 use std::sync::Arc;
@@ -14,16 +16,16 @@ use zeroize::Zeroizing;
 use super::{DatasetKeys, KeyObject, WrappedKeyParams};
 use crate::{Error, Result};
 
-/// Version of the key objects that are made now (`ZIO_CRYPT_KEY_CURRENT_VERSION`).
+/// Version of new key objects (`ZIO_CRYPT_KEY_CURRENT_VERSION`).
 const VERSION: u64 = 1;
-/// What `pbkdf2iters` is if nobody says.
+/// Default of the property `pbkdf2iters`.
 pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
-/// What it must be at least.
+/// Minimum of the property `pbkdf2iters`.
 pub const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
-/// How long a passphrase is.
+/// Allowed lengths of a passphrase, in bytes.
 const PASSPHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=512;
 
-/// A key that seals others, and how it comes about.
+/// A key that wraps other keys, with the parameters of its derivation.
 #[derive(Clone)]
 pub struct WrappingKey {
     key: Zeroizing<[u8; 32]>,
@@ -33,7 +35,9 @@ pub struct WrappingKey {
 }
 
 impl WrappingKey {
-    /// From what a person or a file gives. A passphrase gets a salt of its own, and `iterations`, or the default.
+    /// From a user's or a file's key material. A passphrase gets a new salt, and `iterations`
+    /// rounds or the default. Fails with [`Error::Invalid`] if a passphrase is too short or too
+    /// long.
     pub fn new(format: KeyFormat, material: &[u8], iterations: Option<u64>) -> Result<Self> {
         let (mut salt, mut rounds) = (0, 0);
         if format == KeyFormat::Passphrase {
@@ -58,7 +62,8 @@ impl WrappingKey {
         Self::known(format, material, salt, rounds)
     }
 
-    /// The wrapping key of a key object, from what a person gives; whether it is the right one shows when it is used.
+    /// The wrapping key of an existing key object. Whether the material is right shows only when it
+    /// is used.
     pub fn of(object: &KeyObject, material: &[u8]) -> Result<Self> {
         let format = KeyFormat::from_raw(object.key_format)
             .ok_or_else(|| Error::corrupt("", format!("keyformat is {}, expected 1 to 3", object.key_format)))?;
@@ -76,7 +81,7 @@ impl WrappingKey {
         &self.key
     }
 
-    /// How it is given.
+    /// Format of the key material.
     pub fn format(&self) -> KeyFormat {
         self.format
     }
@@ -89,7 +94,7 @@ impl std::fmt::Debug for WrappingKey {
 }
 
 impl DatasetKeys {
-    /// New random keys, with a new identity.
+    /// Generates random keys with a new guid.
     pub fn generate(suite: Suite) -> Arc<Self> {
         let mut master_key = Zeroizing::new([0; MASTER_KEY_BYTES_MAX]);
         random::fill(&mut master_key[..suite.key_bytes()]);
@@ -98,7 +103,7 @@ impl DatasetKeys {
         Self::new(suite, random::u64(), VERSION, master_key, hmac_key)
     }
 
-    /// The keys, sealed.
+    /// Wraps the keys, with a new IV.
     pub fn wrap(&self, wrapping_key: &WrappingKey) -> WrappedKeyParams {
         let context = WrapContext { suite: self.suite, guid: self.guid, version: self.version, iv: random::bytes() };
         let (mac, wrapped_master_key, wrapped_hmac_key) =
@@ -116,8 +121,9 @@ impl DatasetKeys {
 }
 
 impl KeyObject {
-    /// The key object that holds `keys`, sealed, for datasets below the encryption root with the DSL directory `root_dir`:
-    /// a new one, or what an existing one is to become when its wrapping key changes.
+    /// The key object that holds `keys`, wrapped, for datasets under the encryption root with the
+    /// DSL directory `root_dir`: a new one, or the new contents of an existing one when its
+    /// wrapping key changes.
     pub fn create(keys: &DatasetKeys, wrapping_key: &WrappingKey, root_dir: u64) -> Self {
         Self {
             wrapped: keys.wrap(wrapping_key),

@@ -1,33 +1,35 @@
-//! The key object: a ZAP in the MOS with a dataset's sealed keys, and how its wrapping key comes about.
+//! The key object: a ZAP in the MOS with a dataset's wrapped keys and the parameters of its
+//! wrapping key.
 //!
-//! A DSL directory names it in its own ZAP (`ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ`). ZFS name: DSL Crypto Key.
+//! A DSL directory refers to it in its own ZAP (`ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ`). ZFS name:
+//! DSL Crypto Key.
 
 use transform::crypt::{KeyFormat, Suite, wrapping_key};
 use zeroize::Zeroizing;
 
 use crate::{Error, Result};
 
-/// Names in the key object's ZAP.
+/// Attribute names in the key object's ZAP.
 pub mod attribute {
-    /// Suite: the number of the property `encryption`.
+    /// Suite: the numeric value of the property `encryption`.
     pub const SUITE: &str = "DSL_CRYPTO_SUITE";
-    /// Identity of the master key.
+    /// Guid of the master key.
     pub const GUID: &str = "DSL_CRYPTO_GUID";
-    /// IV of the seal, 12 bytes.
+    /// IV of the wrapping, 12 bytes.
     pub const IV: &str = "DSL_CRYPTO_IV";
-    /// MAC of the seal, 16 bytes.
+    /// MAC of the wrapping, 16 bytes.
     pub const MAC: &str = "DSL_CRYPTO_MAC";
-    /// Sealed master key, 32 bytes.
+    /// Wrapped master key, 32 bytes.
     pub const MASTER_KEY: &str = "DSL_CRYPTO_MASTER_KEY_1";
-    /// Sealed HMAC key, 64 bytes.
+    /// Wrapped HMAC key, 64 bytes.
     pub const HMAC_KEY: &str = "DSL_CRYPTO_HMAC_KEY_1";
     /// DSL directory object of the encryption root.
     pub const ROOT_DIR: &str = "DSL_CRYPTO_ROOT_DDOBJ";
-    /// DSL directories that share the key object (clones).
+    /// Number of DSL directories that share the key object (clones).
     pub const REFCOUNT: &str = "DSL_CRYPTO_REFCOUNT";
-    /// Version; missing means 0.
+    /// Version; 0 if missing.
     pub const VERSION: &str = "DSL_CRYPTO_VERSION";
-    /// How the key is given: the property of this name.
+    /// Format of the key material: the property of this name.
     pub const KEY_FORMAT: &str = "keyformat";
     /// Salt of a passphrase: the property of this name.
     pub const PBKDF2_SALT: &str = "pbkdf2salt";
@@ -38,45 +40,43 @@ pub mod attribute {
 /// A value of the ZAP: integers of 1, 2, 4 or 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// Bytes of each integer on disk.
+    /// Size of each integer on disk, in bytes.
     pub int_bytes: u8,
-    /// The integers.
     pub ints: Vec<u64>,
 }
 
 impl Attribute {
-    /// One number.
+    /// A single 8-byte integer.
     pub fn number(value: u64) -> Self {
         Self { int_bytes: 8, ints: vec![value] }
     }
 
-    /// A string of bytes.
+    /// A byte string.
     pub fn bytes(bytes: &[u8]) -> Self {
         Self { int_bytes: 1, ints: bytes.iter().map(|byte| u64::from(*byte)).collect() }
     }
 }
 
-/// The sealed keys, and all that opening them takes but the wrapping key.
+/// The wrapped keys, and everything needed to unwrap them except the wrapping key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKeyParams {
     /// Number of the suite.
     pub suite: u64,
-    /// Identity of the master key.
+    /// Guid of the master key.
     pub guid: u64,
     /// Version of the key object, 0 or 1.
     pub version: u64,
-    /// IV of the seal.
+    /// IV of the wrapping.
     pub iv: [u8; 12],
-    /// MAC of the seal.
+    /// MAC of the wrapping.
     pub mac: [u8; 16],
-    /// Sealed master key, at its front.
+    /// Wrapped master key; a shorter key occupies the first bytes.
     pub wrapped_master_key: [u8; 32],
-    /// Sealed HMAC key.
     pub wrapped_hmac_key: [u8; 64],
 }
 
 impl WrappedKeyParams {
-    /// The suite, if we know it.
+    /// The suite. Fails with `Corrupt` below 3, and `Unsupported` for an unknown one.
     pub fn known_suite(&self) -> Result<Suite> {
         match self.suite {
             0..3 => Err(Error::corrupt("", format!("{} is {}, expected 3 to 8", attribute::SUITE, self.suite))),
@@ -85,14 +85,12 @@ impl WrappedKeyParams {
     }
 }
 
-/// A key object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyObject {
-    /// The sealed keys.
     pub wrapped: WrappedKeyParams,
-    /// DSL directory object of the encryption root, whose wrapping key opens the seal.
+    /// DSL directory object of the encryption root, whose wrapping key unwraps the keys.
     pub root_dir: u64,
-    /// How the key is given: the number of the property `keyformat`.
+    /// Format of the key material: the numeric value of the property `keyformat`.
     pub key_format: u64,
     /// `pbkdf2salt`; 0 without a passphrase.
     pub pbkdf2_salt: u64,
@@ -101,7 +99,7 @@ pub struct KeyObject {
 }
 
 impl KeyObject {
-    /// Reads the attributes with `lookup`, which gives `None` for a name that is not there.
+    /// Reads the attributes with `lookup`, which returns `None` for a name that does not exist.
     pub fn read(mut lookup: impl FnMut(&'static str) -> Result<Option<Attribute>>) -> Result<Self> {
         let mut optional = |name| match lookup(name)? {
             None => Ok(None),
@@ -132,7 +130,8 @@ impl KeyObject {
         })
     }
 
-    /// What the ZAP holds, without [`attribute::REFCOUNT`], which is 1 for a new key object and lives its own life.
+    /// The attributes to store in the ZAP, except [`attribute::REFCOUNT`], which starts at 1 and is
+    /// maintained separately.
     ///
     /// A key object of version 0 has no [`attribute::VERSION`].
     pub fn attributes(&self) -> Vec<(&'static str, Attribute)> {
@@ -154,7 +153,8 @@ impl KeyObject {
         all
     }
 
-    /// The wrapping key from what a person or a file gives: a passphrase, hex digits or raw bytes, as `keyformat` says.
+    /// Derives the wrapping key from a user's or a file's material: a passphrase, hex digits or raw
+    /// bytes, as `keyformat` requires.
     pub fn wrapping_key(&self, material: &[u8]) -> Result<Zeroizing<[u8; 32]>> {
         let format = KeyFormat::from_raw(self.key_format)
             .ok_or_else(|| Error::corrupt("", format!("keyformat is {}, expected 1 to 3", self.key_format)))?;

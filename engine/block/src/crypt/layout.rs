@@ -1,4 +1,5 @@
-//! Which bytes of a dnode block or a log block are secret. All others are additional authenticated data.
+//! Which bytes of a dnode block or a log block are secret. All other covered bytes are additional
+//! authenticated data.
 //!
 //! ```text
 //! dnode:       [core 64][pointers n×128][bonus ....................][spill pointer 128]
@@ -27,18 +28,19 @@ use super::auth::auth_buf;
 use super::mismatch;
 use crate::{Error, Result};
 
-/// A block taken apart.
+/// Secret and authenticated parts of a block.
 pub(super) struct Layout {
     /// Additional authenticated data.
     pub aad: Vec<u8>,
-    /// Secret pieces, ascending and apart from each other: one message.
+    /// Secret pieces, ascending and disjoint. Together they are one message.
     pub secret: SmallVec<[Range<usize>; 32]>,
-    /// Bytes in use; what follows is not covered by the MAC.
+    /// End of the bytes in use. The MAC does not cover what follows.
     pub end: usize,
 }
 
 impl Layout {
-    /// Checks the MAC and decrypts the secret pieces in place. What the MAC does not cover becomes zeros.
+    /// Verifies the MAC and decrypts the secret pieces in place. Bytes that the MAC does not cover
+    /// become zeros.
     pub fn open(&self, cipher: &Cipher, iv: &[u8; IV_BYTES], block: &mut [u8], mac: &[u8; MAC_BYTES]) -> Result<()> {
         let mut message = self.gather(block);
         cipher.open(iv, &self.aad, &mut message, mac).map_err(mismatch)?;
@@ -47,8 +49,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Encrypts the secret pieces in place and returns the MAC. What it does not cover becomes zeros. `None` as in
-    /// [`Cipher::seal`].
+    /// Encrypts the secret pieces in place and returns the MAC. Bytes that it does not cover become
+    /// zeros. Returns `None` where [`Cipher::seal`] does.
     pub fn seal(&self, cipher: &Cipher, iv: &[u8; IV_BYTES], block: &mut [u8]) -> Option<[u8; MAC_BYTES]> {
         let mut message = self.gather(block);
         let mac = cipher.seal(iv, &self.aad, &mut message)?;
@@ -57,7 +59,8 @@ impl Layout {
         Some(mac)
     }
 
-    /// The secret pieces, one behind the other. Such blocks are small and rare beside data, so they may be copied.
+    /// Concatenates the secret pieces. The copy is acceptable, since such blocks are small and rare
+    /// compared with data.
     pub fn gather(&self, block: &[u8]) -> Vec<u8> {
         let mut message = Vec::with_capacity(self.secret.iter().map(ExactSizeIterator::len).sum());
         for piece in &self.secret {
@@ -66,7 +69,7 @@ impl Layout {
         message
     }
 
-    /// Puts the pieces of `message` back to where [`Layout::gather`] took them from.
+    /// Writes the pieces of `message` back to where [`Layout::gather`] read them.
     pub fn scatter(&self, message: &[u8], block: &mut [u8]) {
         let mut rest = message;
         for piece in &self.secret {
@@ -77,13 +80,14 @@ impl Layout {
     }
 }
 
-/// Takes a block of dnodes apart.
+/// Splits a block of dnodes into its parts.
 pub(super) fn dnode_block(block: &[u8], endian: Endian, version: u64) -> Result<Layout> {
     let mut aad = Vec::with_capacity(block.len());
     let mut secret = SmallVec::new();
     let mut at = 0;
     while let Some(rest) = block.get(at..).filter(|r| r.len() >= SLOT_BYTES) {
-        // Slots count even when the dnode is free, other than in `Dnode::slots_at`: the writer's MAC skipped them.
+        // Extra slots count even if the dnode is free, unlike in `Dnode::slots_at`, because the
+        // writer's MAC skips them.
         let dnode_bytes = (usize::from(rest[12]) + 1) * SLOT_BYTES;
         let Some(dnode) = rest.get(..dnode_bytes) else {
             return Err(Error::corrupt("", format!("dnode at {at} has {dnode_bytes} bytes, expected {}", rest.len())));
@@ -112,7 +116,8 @@ pub(super) fn dnode_block(block: &[u8], endian: Endian, version: u64) -> Result<
     Ok(Layout { aad, secret, end: at })
 }
 
-/// The 64 bytes before a dnode's pointers, without what a raw receive changes: most flags, and the space in use.
+/// The 64 bytes before a dnode's pointers, without the fields that a raw receive changes: most
+/// flags, and the space used.
 pub(super) fn masked_core(dnode: &[u8]) -> [u8; CORE_BYTES] {
     let mut core = [0; CORE_BYTES];
     core.copy_from_slice(&dnode[..CORE_BYTES]);
@@ -121,20 +126,20 @@ pub(super) fn masked_core(dnode: &[u8]) -> [u8; CORE_BYTES] {
     core
 }
 
-/// Where a chain header says how much of the block is in use; magic and checksum follow and are not covered.
+/// Offset of the chain header's used length; magic and checksum follow and are not covered.
 const CHAIN_USED_AT: usize = 136;
 const CHAIN_COVERED_BYTES: usize = 144;
 /// The upper half of the embedded checksum.
 const CHAIN_MAC_AT: usize = 168;
-/// Bytes before the plain pointers of a write record, and before their count in a clone record.
+/// Offset of the plain pointer in a write record, and of the pointer count in a clone record.
 const POINTERS_AT: usize = 64;
 
-/// Puts the MAC of a log block to where [`log_block`] finds it.
+/// Stores the MAC of a log block where [`log_block`] reads it.
 pub(super) fn put_log_mac(block: &mut [u8], mac: &[u8; MAC_BYTES]) {
     block[CHAIN_MAC_AT..][..MAC_BYTES].copy_from_slice(mac);
 }
 
-/// Takes a block of the intent log apart, and finds its MAC.
+/// Splits an intent log block into its parts, and reads its MAC.
 pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MAC_BYTES])> {
     let Some(chain) = block.first_chunk::<CHAIN_BYTES>() else {
         return Err(Error::corrupt(
@@ -158,7 +163,7 @@ pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MA
         if rest.len() < RECORD_HEADER_BYTES {
             return Err(Error::corrupt("", format!("log record at {at} has {} bytes left", rest.len())));
         }
-        // Records that ignore case have bit 63 set in their type and are none of the two kinds below.
+        // Record types with the case-insensitive flag (bit 63) are neither of the two types below.
         let (kind, length) = (RecordType(endian.word(rest, 0)), endian.word(rest, 1));
         let least = match kind {
             RecordType::WRITE => POINTERS_AT + blkptr::SIZE_BYTES,

@@ -1,11 +1,12 @@
 //! The MACs of an object set: the root of the tree of MACs.
 //!
-//! Others than the key's owner rewrite this block, on hosts of any byte order: a claim of the intent log, a raw receive.
-//! So its MACs cover a little-endian form of it, and not the log header.
+//! Others than the key's owner rewrite this block, on hosts of any byte order: intent log claims
+//! and raw receives. So its MACs cover a little-endian form of it, and exclude the log header.
 //!
-//! * portable MAC: HMAC over os_type (big-endian), 8 zero bytes (no flag is portable yet), and the meta dnode;
-//! * local MAC: HMAC over os_flags and the accounting dnodes that are in use; zeros while there are none, as after a
-//!   raw receive. Then whatever stands in the block is accepted.
+//! * portable MAC: HMAC over os_type (big-endian), 8 zero bytes (no flag is portable yet), and the
+//!   meta dnode;
+//! * local MAC: HMAC over os_flags and the accounting dnodes that are in use; zeros while there are
+//!   none, as after a raw receive. In that case any value in the block is accepted.
 //!
 //! ZFS name: zio_crypt_do_objset_hmacs.
 
@@ -25,12 +26,12 @@ const LOCAL_MAC_AT: usize = 0x2f0;
 const USERUSED_AT: usize = 0x400;
 const GROUPUSED_AT: usize = 0x600;
 const PROJECTUSED_AT: usize = 0x800;
-/// Sizes of the block: without accounting, with users and groups, with projects.
+/// Sizes of the block: without accounting, and with project accounting.
 const V1_BYTES: usize = 1024;
 const V3_BYTES: usize = 4096;
 const MAC_BYTES: usize = 32;
 
-/// Checks both MACs of `block`.
+/// Verifies both MACs of `block`.
 pub(super) fn verify(key: &HmacKey, version: u64, block: &[u8], endian: Endian) -> Result<()> {
     if block.len() < V1_BYTES {
         return Err(Error::corrupt("", format!("object set has {} bytes, expected 1024 or more", block.len())));
@@ -47,7 +48,7 @@ pub(super) fn verify(key: &HmacKey, version: u64, block: &[u8], endian: Endian) 
     }
 }
 
-/// Puts both MACs into `block`; zeros for a local one that has nothing to cover.
+/// Stores both MACs in `block`. The local MAC is zeros if there is nothing for it to cover.
 pub(super) fn seal(key: &HmacKey, version: u64, block: &mut [u8], endian: Endian) -> Result<()> {
     if block.len() < V1_BYTES {
         return Err(Error::invalid("", format!("an object set of {} bytes", block.len())));
@@ -59,7 +60,7 @@ pub(super) fn seal(key: &HmacKey, version: u64, block: &mut [u8], endian: Endian
     Ok(())
 }
 
-/// The portable MAC of a block of at least 1 KiB.
+/// Computes the portable MAC of a block of at least 1 KiB.
 pub(super) fn portable_mac(key: &HmacKey, version: u64, block: &[u8], endian: Endian) -> Result<[u8; MAC_BYTES]> {
     let mut state = key.start();
     state.update(&endian.u64(&block[TYPE_AT..]).to_be_bytes());
@@ -68,7 +69,7 @@ pub(super) fn portable_mac(key: &HmacKey, version: u64, block: &[u8], endian: En
     Ok(state.finish())
 }
 
-/// The local MAC of a block of at least 1 KiB; `None` when there is nothing for it to cover.
+/// Computes the local MAC of a block of at least 1 KiB; `None` if there is nothing for it to cover.
 pub(super) fn local_mac(key: &HmacKey, version: u64, block: &[u8], endian: Endian) -> Result<Option<[u8; MAC_BYTES]>> {
     let flags = endian.u64(&block[FLAGS_AT..]);
     let dnode = |at: usize| block.get(at..at + SLOT_BYTES).filter(|d| d[0] != ObjectType::NONE.0);
@@ -86,14 +87,15 @@ pub(super) fn local_mac(key: &HmacKey, version: u64, block: &[u8], endian: Endia
     Ok(Some(state.finish()))
 }
 
-/// Adds a dnode of one slot: its masked core with every field little-endian, and the portable part of its pointers.
+/// Adds a dnode of one slot: its masked core in little-endian, and the portable part of its
+/// pointers.
 fn add_dnode(state: &mut HmacState, version: u64, dnode: &[u8], endian: Endian) -> Result<()> {
     let (pointers, spill) = (usize::from(dnode[3]), dnode[7] & Dnode::FLAG_SPILL_BLKPTR != 0);
     if pointers > 3 || (spill && (pointers > 2 || dnode[12] != 0)) {
         return Err(Error::corrupt("", format!("object set dnode has {pointers} pointers, expected at most 3")));
     }
     let mut core = masked_core(dnode);
-    // dn_datablkszsec, dn_bonuslen, dn_maxblkid; dn_used is masked, and all else is bytes.
+    // dn_datablkszsec, dn_bonuslen, dn_maxblkid; dn_used is masked, and the rest is bytes.
     core[8..10].copy_from_slice(&endian.u16(&dnode[8..]).to_le_bytes());
     core[10..12].copy_from_slice(&endian.u16(&dnode[10..]).to_le_bytes());
     core[16..24].copy_from_slice(&endian.u64(&dnode[16..]).to_le_bytes());

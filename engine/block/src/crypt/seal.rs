@@ -1,20 +1,22 @@
-//! The way in: what of a new block is made secret, and the MACs over it.
+//! Encrypts new blocks and computes their MACs.
 //!
 //! Invariants:
-//!   * every encryption gets a new random IV, but for blocks to be deduplicated, of which equal ones have equal IVs; a salt, and with it a block key, seals a bounded number of blocks
-//!   * what is sealed here opens with `DatasetKeys::open_block`, `verify_objset` and `verify_indirect`
+//!   * every encryption uses a new random IV, except for blocks to be deduplicated, where equal
+//!     blocks have equal IVs; a salt, and with it a block key, seals a bounded number of blocks
+//!   * blocks sealed here open with `DatasetKeys::open_block`, `verify_objset` and
+//!     `verify_indirect`
 
 use super::{DatasetKeys, auth, layout, objset};
 use crate::{Error, Result};
 use ondisk::{BlkPtr, Endian, ObjectType};
 use transform::crypt::{IV_BYTES, SALT_BYTES};
 
-/// Blocks sealed under one salt: with random 96-bit IVs, the odds of using one twice stay below 1 in a trillion. The value
-/// is OpenZFS's (`ZFS_CURRENT_MAX_SALT_USES`).
+/// Blocks sealed under one salt: with random 96-bit IVs, the odds of using one IV twice stay below
+/// 1 in a trillion. The value is OpenZFS's (`ZFS_CURRENT_MAX_SALT_USES`).
 const SALT_USES_MAX: u64 = 400_000_000;
 
 impl DatasetKeys {
-    /// The salt for a block that is about to be sealed.
+    /// The salt for the next block to be sealed.
     pub fn salt_for_writing(&self) -> [u8; SALT_BYTES] {
         let mut current = self.writing_salt.lock();
         if current.1 == 0 {
@@ -24,14 +26,16 @@ impl DatasetKeys {
         current.0
     }
 
-    /// Encrypts a level 0 block of an encrypted type in place, all but one of the intent log, and puts salt, IV and MAC into
-    /// its pointer. `stored` are the bytes that go to the device: compressed, and padded.
+    /// Encrypts a level 0 block of an encrypted type in place (intent log blocks excepted), and
+    /// stores salt, IV and MAC in its pointer. `stored` are the bytes that go to the device:
+    /// compressed and padded.
     pub fn seal_block(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
         self.seal_with(bp, &self.salt_for_writing(), &host::random::bytes(), stored)
     }
 
-    /// The same, with a salt and an IV that equal contents share, so that they become equal bytes: those of OpenZFS
-    /// (`zio_crypt_generate_iv_salt_dedup`), the first bytes of an HMAC of the contents.
+    /// As [`DatasetKeys::seal_block`], with a salt and an IV derived from the contents, so that
+    /// equal contents become equal bytes for dedup. As in OpenZFS
+    /// (`zio_crypt_generate_iv_salt_dedup`), they are the first bytes of an HMAC of the contents.
     pub fn seal_block_once(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
         let digest: [u8; SALT_BYTES + IV_BYTES] = self.hmac.mac(stored);
         let (mut salt, mut iv) = ([0; SALT_BYTES], [0; IV_BYTES]);
@@ -40,7 +44,8 @@ impl DatasetKeys {
         self.seal_with(bp, &salt, &iv, stored)
     }
 
-    /// Encrypts a block of `bp` as it was when the pointer was made; false: these were not its contents.
+    /// Encrypts a block of `bp` as it was when the pointer was made. Returns false if the result
+    /// does not match: these were not its contents.
     pub(crate) fn seal_again(&self, bp: &BlkPtr, stored: &mut [u8]) -> Result<bool> {
         if !bp.is_encrypted() {
             return Ok(self.hmac.mac(stored) == bp.crypt_mac());
@@ -68,24 +73,28 @@ impl DatasetKeys {
         Ok(())
     }
 
-    /// Puts the MAC of a block that stays readable into its pointer.
+    /// Stores the MAC of a block that is authenticated but not encrypted in its pointer.
     pub fn authenticate(&self, bp: &mut BlkPtr, stored: &[u8]) {
         bp.set_crypt_mac(&self.hmac.mac(stored));
     }
 
-    /// Puts the checksum of the MACs below an indirect block, given as it is before compression, into its pointer.
+    /// Stores the checksum of the MACs below an indirect block in its pointer. `contents` are the
+    /// bytes before compression.
     pub fn seal_indirect(&self, bp: &mut BlkPtr, contents: &[u8]) {
         bp.set_crypt_mac(&auth::digest(contents, bp.endian(), self.version));
     }
 
-    /// Puts both MACs into an object set's root block, which must be little-endian and otherwise complete.
+    /// Stores both MACs in an object set's root block, which must be little-endian and otherwise
+    /// complete.
     pub fn seal_objset(&self, block: &mut [u8]) -> Result<()> {
         objset::seal(&self.hmac, self.version, block, Endian::Little)
     }
 
-    /// Encrypts a block of the intent log in place with the salt and IV of its pointer, and puts the MAC into the block.
+    /// Encrypts an intent log block in place with the salt and IV of its pointer, and stores the
+    /// MAC in the block.
     ///
-    /// The chain header must be complete but for its checksum. A block may be sealed once only: it has one IV.
+    /// The chain header must be complete except for its checksum. A block may be sealed only once,
+    /// because it has one IV.
     pub fn seal_log_block(&self, bp: &BlkPtr, block: &mut [u8]) -> Result<()> {
         let (layout, _) = layout::log_block(block, bp.endian())?;
         let mac = layout.seal(&self.cipher(&bp.crypt_salt()), &bp.crypt_iv(), block).ok_or_else(too_large)?;
@@ -94,8 +103,8 @@ impl DatasetKeys {
     }
 }
 
-/// Puts the checksum of the MACs below an indirect block into its pointer, as key objects of version 1 have it: those that are sent
-/// as they are. It takes no key.
+/// As [`DatasetKeys::seal_indirect`], without keys, for key objects of version 1: used for raw
+/// receives.
 pub fn seal_indirect(bp: &mut BlkPtr, contents: &[u8]) {
     bp.set_crypt_mac(&auth::digest(contents, bp.endian(), 1));
 }

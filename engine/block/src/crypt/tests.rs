@@ -1,4 +1,4 @@
-//! Blocks of OpenZFS open, altered ones do not, and no bytes make the code that takes blocks apart panic.
+//! Blocks written by OpenZFS open, altered ones do not, and no input makes the layout code panic.
 
 use ondisk::dnode::SLOT_BYTES;
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Objset, blkptr};
@@ -12,7 +12,7 @@ use super::*;
 mod log;
 mod seal;
 
-/// A block pointer and the bytes on the device; `testdata/README.md` says of what.
+/// A block pointer and the bytes on the device; `testdata/README.md` describes their origin.
 macro_rules! golden {
     ($name:literal) => {{
         let bytes = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/crypt_", $name, ".bin"));
@@ -27,7 +27,7 @@ fn hex<const N: usize>(digits: &str) -> [u8; N] {
     (0..N).map(value).collect::<Vec<_>>().try_into().unwrap()
 }
 
-/// The key object of the GCM blocks, as its ZAP gives it.
+/// The key object of the GCM blocks, as its ZAP returns it.
 fn gcm_attribute(name: &str) -> Option<Attribute> {
     let number = |n| Some(Attribute { int_bytes: 8, ints: vec![n] });
     let bytes = |b: &[u8]| Some(Attribute { int_bytes: 1, ints: b.iter().map(|b| u64::from(*b)).collect() });
@@ -52,7 +52,7 @@ fn gcm_attribute(name: &str) -> Option<Attribute> {
 
 fn gcm_keys() -> Arc<DatasetKeys> {
     let object = KeyObject::read(|name| Ok(gcm_attribute(name))).unwrap();
-    // What the passphrase `correct horse 1` gives.
+    // Derived from the passphrase `correct horse 1`.
     let key = hex("83d33c849eb1013b5d82a50565a931c570314bdffcf796a3a65af3de1abcd5e0");
     DatasetKeys::unwrap(&object.wrapped, &key).unwrap()
 }
@@ -74,7 +74,8 @@ fn ccm_keys() -> Arc<DatasetKeys> {
 }
 
 impl DatasetKeys {
-    /// What [`DatasetKeys::open_block`] undoes, for a block of dnodes or of the log: salt and IV are zeros.
+    /// The inverse of [`DatasetKeys::open_block`] for a dnode block or an intent log block, with
+    /// zeros as salt and IV.
     fn seal(&self, kind: ObjectType, endian: Endian, block: &mut [u8]) -> Result<BlkPtr> {
         let (layout, _) = match kind {
             ObjectType::INTENT_LOG => layout::log_block(block, endian)?,
@@ -95,7 +96,7 @@ impl DatasetKeys {
     }
 }
 
-/// The pointer as it were, had the same bytes been written by a big-endian host.
+/// The pointer as a big-endian host would have written it for the same bytes.
 fn as_big_endian(bp: &BlkPtr) -> BlkPtr {
     let mut words = *bp.words();
     words[6] &= !(1 << 63);
@@ -133,7 +134,7 @@ fn dnodes_keep_their_pointers_and_show_their_bonus() {
         for (plain, secret) in data.chunks(SLOT_BYTES).zip(stored.chunks(SLOT_BYTES)) {
             let dnode = Dnode::parse(plain, bp.endian()).unwrap();
             if dnode.bonus_type == ObjectType::SA {
-                // The magic of system attributes.
+                // The magic number of system attributes.
                 assert_eq!(bp.endian().u32(&dnode.bonus), 0x2F505A);
                 assert_eq!(plain[..192], secret[..192]);
                 with_attributes += 1;
@@ -145,7 +146,8 @@ fn dnodes_keep_their_pointers_and_show_their_bonus() {
         for at in (0..stored.len()).step_by(61) {
             let mut data = stored.clone();
             data[at] ^= 1;
-            // Space in use and most flags are not covered, nor are addresses and the checksum half of pointers.
+            // The MAC excludes the space used, most flags, and the addresses and checksum half of
+            // pointers.
             let in_dnode = at % SLOT_BYTES;
             let dnode = &stored[at - in_dnode..];
             let in_pointers = (64..64 + usize::from(dnode[3]) * blkptr::SIZE_BYTES).contains(&in_dnode)
@@ -202,7 +204,7 @@ fn indirect_blocks_sum_up_the_macs_below_without_a_key() {
     }
 }
 
-/// A host of the other order rewrites the block without the key, so the MACs stay what they are.
+/// A host of the other byte order rewrites the block without the key, so the MACs do not change.
 #[test]
 fn object_sets_match_their_macs_in_both_byte_orders() {
     for (keys, (bp, stored)) in [(gcm_keys(), golden!("gcm_objset")), (ccm_keys(), golden!("ccm_objset"))] {
@@ -235,11 +237,11 @@ fn an_altered_object_set_is_refused_where_a_mac_covers_it() {
         let error = altered(at).unwrap_err().to_string();
         assert!(error.contains(which), "byte {at:#x}: {error}");
     }
-    // The log's header, the space in use, and addresses.
+    // The log's header, the space used, and addresses.
     for at in [0x200, 0x210, 24, 64] {
         altered(at).unwrap();
     }
-    // Without accounting (after a raw receive) nothing is expected of the local MAC.
+    // Without accounting (after a raw receive) the local MAC is not verified.
     let mut block = stored.clone();
     block[0x2c8] &= !(Objset::FLAG_USERACCOUNTING_COMPLETE as u8);
     block[0x2f0..0x310].fill(0);
@@ -248,7 +250,7 @@ fn an_altered_object_set_is_refused_where_a_mac_covers_it() {
     assert!(keys.verify_objset(&block[..1023], Endian::Little).is_err());
 }
 
-/// A block of the log with one record of each shape, in `endian`.
+/// An intent log block with one record of each shape, in `endian`.
 fn log_block(endian: Endian) -> Vec<u8> {
     let mut block = vec![0xa5; 4096];
     let mut at = 184;
@@ -371,7 +373,7 @@ fn key_objects_are_checked() {
     let error = with(attribute::MAC, number(3)).unwrap_err().to_string();
     assert!(error.contains("DSL_CRYPTO_MAC is 1 integers of 8 bytes, expected 16 of 1"), "{error}");
     assert!(with(attribute::GUID, gcm_attribute(attribute::IV)).is_err());
-    // The first version of the format did not say its version.
+    // The first version of the format did not record its version.
     let old = with(attribute::VERSION, None).unwrap();
     assert_eq!(old.wrapped.version, 0);
     assert!(is_incorrect_key(&DatasetKeys::unwrap(&old.wrapped, &[0; 32]).unwrap_err()));

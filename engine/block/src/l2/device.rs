@@ -1,13 +1,15 @@
-//! One cache device: a ring of blocks and log blocks, and a header that says where the newest log block is.
+//! One cache device: a header that locates the newest log block, and a ring of blocks and log
+//! blocks.
 //!
 //! ```text
 //!   start        hand      evict                                  end
 //!     | newest …   |  free   | oldest … … … … … … … … … … … … … …  |
 //! ```
-//! On the first sweep nothing lies behind the hand. Facts: l2arc_evict, l2arc_log_blk_commit, l2arc_dev_hdr_update (module/zfs/arc.c).
+//! During the first sweep nothing lies behind the hand. Facts: l2arc_evict, l2arc_log_blk_commit,
+//! l2arc_dev_hdr_update (module/zfs/arc.c).
 //!
 //! Invariants:
-//!   * start <= hand <= end, and from the first sweep on hand <= evict
+//!   * start <= hand <= end, and after the first sweep hand <= evict
 //!   * entries are in the order in which they were written
 
 use super::{Address, L2, Place};
@@ -30,37 +32,38 @@ pub struct CacheDevice {
     pub pool_guid: u64,
     pub start: u64,
     pub end: u64,
-    /// Entries in a log block; 0: none are written.
+    /// Entries per log block; 0: log blocks are not written.
     pub log_entries: u64,
     pub ring: Mutex<Ring>,
 }
 
-/// What is where on the device.
+/// State of the ring on the device.
 pub struct Ring {
     pub hand: u64,
     pub evict: u64,
     pub first: bool,
-    /// A write failed: nothing more is written.
+    /// A write failed: no further writes are made.
     pub failed: bool,
     pub entries: VecDeque<(Address, Place)>,
-    /// Entries of the log block to be written next, and where their blocks begin.
+    /// Entries of the next log block. `payload` is the start and the size of the area that holds
+    /// their blocks.
     pub pending: Vec<LogEntry>,
     pub payload: (u64, u64),
     pub newest: [LogPointer; 2],
-    /// Log blocks that are whole, the oldest first.
+    /// Log blocks that are intact, oldest first.
     pub log_blocks: VecDeque<LogPointer>,
 }
 
-/// A block to be written, as it lies in the pool.
+/// A block to write, with its bytes as stored in the pool.
 pub struct Stored {
     pub address: Address,
     pub bytes: Vec<u8>,
-    /// Its entry; the offset is filled in.
+    /// Log entry; the offset is filled in on write.
     pub entry: LogEntry,
 }
 
 impl CacheDevice {
-    /// `None`: it is too small.
+    /// Returns `None` if the device is missing or too small.
     pub fn new(number: u32, vdev: Arc<Vdev>, pool_guid: u64) -> Option<Self> {
         let size = vdev.leaf()?.device()?.size_bytes();
         let start = HEADER_OFFSET + header_bytes(vdev.ashift) as u64;
@@ -91,7 +94,7 @@ impl CacheDevice {
         1 << self.vdev.ashift.max(9)
     }
 
-    /// Bytes of blocks and log blocks.
+    /// Bytes of blocks and log blocks on the device.
     pub fn held_bytes(&self) -> u64 {
         let ring = self.ring.lock();
         let blocks: u64 =
@@ -99,7 +102,8 @@ impl CacheDevice {
         blocks + ring.log_blocks.iter().map(LogPointer::psize_bytes).sum::<u64>()
     }
 
-    /// Most bytes that one batch may have: what fits behind the hand once it is at the start.
+    /// Maximum size of a batch, in bytes: half of the ring, so that it fits behind the hand after a
+    /// wrap.
     pub fn batch_bytes_max(&self) -> u64 {
         (self.end - self.start) / 2
     }
@@ -157,7 +161,7 @@ impl CacheDevice {
         }
     }
 
-    /// Gives up what lies where so many bytes are to be written.
+    /// Evicts what lies where the next `bytes` bytes will be written.
     fn make_room(&self, l2: &L2, ring: &mut Ring, bytes: u64) -> io::Result<()> {
         if ring.hand + bytes > self.end {
             if !ring.first {
@@ -169,13 +173,14 @@ impl CacheDevice {
         if !ring.first {
             ring.evict = ring.evict.max(ring.hand + bytes);
             self.give_up(l2, ring);
-            // Before it is written over: who finds the header knows that it is not there any more.
+            // The header is written before the area is overwritten, so that a rebuild does not use
+            // it.
             self.write_header(ring)?;
         }
         Ok(())
     }
 
-    /// Forgets what lies from the hand up to where is evicted.
+    /// Removes everything between hand and evict from the index.
     fn give_up(&self, l2: &L2, ring: &mut Ring) {
         let (hand, evict) = (ring.hand, ring.evict);
         let is_lost = |at: u64| (hand..evict).contains(&at);
@@ -188,7 +193,7 @@ impl CacheDevice {
         }
     }
 
-    /// Writes the log block of the entries that have gathered.
+    /// Writes the log block of the pending entries.
     fn commit(&self, l2: &L2, ring: &mut Ring) -> io::Result<()> {
         let whole = l2arc::pack_log_block(&ring.newest[1], &ring.pending);
         let unit = self.unit() as usize;
@@ -212,7 +217,8 @@ impl CacheDevice {
         Ok(())
     }
 
-    /// Writes the header. Not through [`Leaf::write`], which keeps to the place of blocks.
+    /// Writes the header. [`Leaf::write`] cannot do it, because it only writes to the allocatable
+    /// area.
     pub fn write_header(&self, ring: &Ring) -> io::Result<()> {
         let header = Header {
             pool_guid: self.pool_guid,
@@ -238,7 +244,7 @@ impl CacheDevice {
     }
 }
 
-/// Bytes that the header takes: a sector.
+/// Size of the header: one sector, at least.
 pub fn header_bytes(ashift: u8) -> usize {
     Header::SIZE_BYTES.max(1 << ashift)
 }

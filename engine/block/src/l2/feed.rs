@@ -1,4 +1,4 @@
-//! The thread that writes to cache devices what was put out of memory.
+//! The feed thread: writes blocks that the in-memory cache evicted to cache devices.
 
 use super::device::{CacheDevice, Stored};
 use super::rebuild::{Rebuilt, rebuild};
@@ -13,14 +13,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use transform::compress::{Algorithm as Packer, compress, zstd};
 
-/// How often is looked what there is to write, and how much is written in one go. OpenZFS looks each second (`l2arc_feed_secs`) along the
-/// ends of its lists; here what is put out waits in memory, which is short.
+/// Interval at which the thread looks for blocks to write; it writes at most `BATCH_BYTES` at a
+/// time. OpenZFS looks every second (`l2arc_feed_secs`) along the tails of its lists. Here, evicted
+/// blocks wait in memory, of which there is little.
 const TURN: Duration = Duration::from_millis(50);
-/// The same in a pool without cache devices: how soon one that is added is taken up.
+/// Interval in a pool without cache devices: how soon a new one is used.
 const IDLE: Duration = Duration::from_millis(500);
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// Finds again what lies on the devices, then feeds them until it is to end.
+/// Rebuilds the index from the devices, then feeds them until stopped.
 pub fn run(l2: &Arc<L2>, store: &Weak<Store>, pool_guid: u64, feeds: bool) {
     let mut next = 0;
     loop {
@@ -72,11 +73,11 @@ fn found(l2: &L2, device: &CacheDevice, feeds: bool) {
     }
 }
 
-/// Writes a batch to the device whose turn it is; whether there is more to write.
+/// Writes a batch to the next device in turn. Returns whether there is more to write.
 fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) -> bool {
     let usable: Vec<&Arc<CacheDevice>> = devices.iter().filter(|d| !d.ring.lock().failed).collect();
     let Some(device) = usable.get(*next % usable.len().max(1)) else {
-        // Nobody takes them.
+        // No device accepts writes.
         drop(store.cache().take_evicted(u64::MAX));
         return false;
     };
@@ -114,7 +115,8 @@ fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) 
     true
 }
 
-/// The block as it lies in the pool: packed again if that gives the very same bytes, which its checksum tells, or else read.
+/// The block's bytes as stored in the pool: recompressed, if that gives the same bytes according to
+/// the checksum, and otherwise read.
 fn stored(store: &Store, one: &Evicted) -> Option<Vec<u8>> {
     let bp = &one.bp;
     let psize = usize::try_from(bp.psize_bytes()).ok()?;

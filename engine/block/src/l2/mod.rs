@@ -1,17 +1,19 @@
-//! The second level of the cache (L2ARC): what the first one puts out lies on cache devices, and is read from there.
+//! The second cache level (L2ARC): blocks that the in-memory cache evicts are written to cache
+//! devices, and read from there.
 //!
 //! ```text
-//!   Arc ── evicted blocks ─> feed (a thread) ─> device: | header | contents, log block, contents, log block … | a ring
-//!   zio::read ── miss ─> L2::read ─> index ─> leaf ─> the pointer's own checksum ─> the block, or a miss
+//!   Arc ── evicted blocks ─> feed (a thread) ─> device: | header | ring of blocks and log blocks |
+//!   zio::read ── miss ─> L2::read ─> index ─> leaf ─> the pointer's checksum ─> block, or miss
 //! ```
-//! Format: [`ondisk::l2arc`]; what lies on a device is what lies in the pool, compressed and encrypted alike, so that the checksum in
-//! the block pointer holds for it. Written by us, the kernel module rebuilds from it, and the other way round. ZFS name: L2ARC
-//! (module/zfs/arc.c).
+//! Format: [`ondisk::l2arc`]. Blocks are stored on the device as in the pool, compressed and
+//! encrypted alike, so that the checksum in the block pointer covers them. The OpenZFS kernel
+//! module can rebuild its cache from a device written by Weir, and the other way round. ZFS name:
+//! L2ARC (module/zfs/arc.c).
 //!
 //! Invariants:
-//!   * nothing is believed of a cache device: bytes that the checksum does not accept are a miss
-//!   * a place is taken out of the index before it is written over
-//!   * a device that fails costs warmth only
+//!   * a cache device is not trusted: bytes that do not match the checksum are a miss
+//!   * a place is removed from the index before it is overwritten
+//!   * a failing device makes the cache cold, and does no other harm
 
 mod device;
 mod feed;
@@ -32,17 +34,16 @@ use std::thread::JoinHandle;
 /// Which blocks of a dataset may go to cache devices (`secondarycache`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Secondary {
-    /// None.
     None,
-    /// Metadata.
+    /// Metadata only.
     Metadata,
-    /// All.
+    /// Data and metadata.
     #[default]
     All,
 }
 
 impl Secondary {
-    /// From the number that the property has (`zfs_cache_type_t`).
+    /// From the property's numeric value (`zfs_cache_type_t`).
     pub fn from_number(number: u64) -> Self {
         match number {
             0 => Self::None,
@@ -52,12 +53,13 @@ impl Secondary {
     }
 }
 
-/// What tells blocks apart, as in OpenZFS: both words of the first address, and the birth.
+/// Identity of a block, as in OpenZFS: both words of the first address, and the birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Address(u64, u64, u64);
 
 impl Address {
-    /// Of a block that can be on a cache device: not one that is in its pointer, or a gang.
+    /// `None` for a block that cannot be on a cache device: a hole, an embedded or redacted block,
+    /// or a gang block.
     fn of(bp: &BlkPtr) -> Option<Self> {
         if bp.is_hole() || bp.is_embedded() || bp.is_gang() || bp.is_redacted() {
             return None;
@@ -67,7 +69,7 @@ impl Address {
     }
 }
 
-/// Where a block is.
+/// Position of a block on the cache devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     device: u32,
@@ -76,9 +78,10 @@ struct Place {
     psize_bytes: u32,
 }
 
-/// Bytes of memory that an entry of the index takes, with what the device's own list has of it. Measured once, rounded up.
+/// Memory per index entry, in bytes, including the entry in the device's own list. Measured once,
+/// rounded up.
 const ENTRY_BYTES: u64 = 160;
-/// Part of the first level's cap, in percent, that the index may take (`l2arc_meta_percent`).
+/// Maximum size of the index as a percentage of the first level's cap (`l2arc_meta_percent`).
 const INDEX_PERCENT: u64 = 33;
 
 #[derive(Default)]
@@ -103,28 +106,28 @@ struct Counts {
     stored_bytes: AtomicU64,
 }
 
-/// What it did so far.
+/// Counters and sizes of the L2ARC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Misses of the first level that were found here, and those that were not.
+    /// Misses of the first level that hit here.
     pub hits: u64,
-    /// See `hits`.
+    /// Misses of both levels.
     pub misses: u64,
     /// Bytes read for hits.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes of blocks held: in memory, and as stored.
+    /// Uncompressed bytes of the blocks held.
     pub size_bytes: u64,
-    /// See `size_bytes`.
+    /// Bytes of the blocks held, as stored.
     pub stored_bytes: u64,
-    /// Bytes of memory for the index.
+    /// Bytes of memory used by the index.
     pub index_bytes: u64,
-    /// Blocks that lay wrong there, and reads that failed.
+    /// Reads whose checksum did not match.
     pub wrong: u64,
-    /// See `wrong`.
+    /// Reads that failed.
     pub read_errors: u64,
-    /// Blocks found again after the pool was opened.
+    /// Blocks rebuilt from the devices after the pool was opened.
     pub rebuilt_blocks: u64,
 }
 
@@ -133,7 +136,7 @@ pub struct Figures {
 pub struct L2 {
     index: RwLock<HashMap<Address, Place>>,
     devices: RwLock<Vec<Arc<CacheDevice>>>,
-    /// There are some.
+    /// Whether there are any devices.
     has_devices: AtomicBool,
     next: AtomicU64,
     policies: RwLock<HashMap<u64, Secondary>>,
@@ -144,7 +147,7 @@ pub struct L2 {
 }
 
 impl L2 {
-    /// Says which blocks of an object set may go to cache devices; without, all.
+    /// Sets which blocks of an object set may go to cache devices. Default: all.
     pub fn set_policy(&self, objset: u64, policy: Secondary) {
         if policy == Secondary::All {
             self.policies.write().remove(&objset);
@@ -153,7 +156,7 @@ impl L2 {
         }
     }
 
-    /// Whether a block, once it is put out of memory, is wanted here.
+    /// Whether a block may go to a cache device once it is evicted.
     pub(crate) fn wants(&self, objset: u64, is_metadata: bool) -> bool {
         self.has_devices.load(Ordering::Acquire)
             && match self.policies.read().get(&objset) {
@@ -163,12 +166,12 @@ impl L2 {
             }
     }
 
-    /// Whether a block is believed to be there.
+    /// Whether the index lists the block.
     pub(crate) fn has(&self, bp: &BlkPtr) -> bool {
         Address::of(bp).is_some_and(|address| self.knows(&address))
     }
 
-    /// The stored bytes of a block, if a cache device has them, checked.
+    /// Returns the stored bytes of a block, checksum verified, if a cache device has them.
     pub(crate) fn read(&self, store: &Store, bp: &BlkPtr) -> Option<Vec<u8>> {
         if !self.has_devices.load(Ordering::Acquire) {
             return None;
@@ -197,7 +200,7 @@ impl L2 {
         match leaf.read_to_judge(place.offset_bytes, &mut bytes)? {
             Ok(_) if zio::matches(store, bp, &bytes) => return Some(bytes),
             Ok(answer) => {
-                // If it was written over meanwhile, nothing is wrong with it.
+                // If the place was overwritten meanwhile, the device is not at fault.
                 if self.index.read().get(address) == Some(&place) {
                     answer.is_wrong();
                     self.counts.wrong.add(1);
@@ -218,7 +221,7 @@ impl L2 {
         self.counts.stored_bytes.fetch_add(place.psize_bytes.into(), Ordering::Relaxed);
     }
 
-    /// Forgets that a block is there, unless it is somewhere else by now.
+    /// Removes a block from the index, unless it has another place by now.
     fn forget(&self, address: &Address, place: Place) {
         let mut index = self.index.write();
         if index.get(address) == Some(&place) {
@@ -236,13 +239,14 @@ impl L2 {
         self.index.read().contains_key(address)
     }
 
-    /// Whether the index takes as much memory as it may.
+    /// Whether the index has reached its memory limit.
     fn is_full(&self, store: &Store) -> bool {
         let entries = self.index.read().len() as u64;
         entries * ENTRY_BYTES > store.cache().counters().cap_bytes / 100 * INDEX_PERCENT
     }
 
-    /// Begins: what lies on the devices is found again, and what the first level puts out is written there, if `feeds`.
+    /// Starts the feed thread: it rebuilds the index from the devices and, if `feeds`, writes
+    /// evicted blocks to them.
     pub(crate) fn start(self: &Arc<Self>, store: &Arc<Store>, pool_guid: u64, feeds: bool) -> std::io::Result<()> {
         let mut thread = self.thread.lock();
         if thread.is_some() {
@@ -255,14 +259,14 @@ impl L2 {
         Ok(())
     }
 
-    /// Writes what is to be written, and ends. Reading goes on.
+    /// Stops the feed thread after the blocks that are due are written. Reading continues.
     pub(crate) fn stop(&self) {
         *self.stop.lock() = true;
         self.stopping.notify_all();
         if let Some(thread) = self.thread.lock().take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // It panicked: then nothing is fed any more, which costs warmth only.
+            // If the thread panicked, nothing is fed any more, which only makes the cache cold.
             let _ = thread.join();
         }
     }
@@ -271,7 +275,7 @@ impl L2 {
         *self.stop.lock()
     }
 
-    /// Waits so long, or until it is to end: whether it is.
+    /// Waits up to `longest` or until the thread must stop. Returns whether it must.
     fn pause(&self, longest: std::time::Duration) -> bool {
         let mut stop = self.stop.lock();
         if !*stop {
@@ -280,7 +284,7 @@ impl L2 {
         *stop
     }
 
-    /// Takes up devices that have joined, and lets go of those that left.
+    /// Opens cache devices that were added, and releases those that were removed.
     fn follow(&self, caches: &[Arc<Vdev>], pool_guid: u64) {
         let mut devices = self.devices.write();
         let is_used = |v: &Vdev| v.leaf().is_some_and(|leaf| leaf.device().is_some());
@@ -310,8 +314,9 @@ impl L2 {
         self.has_devices.store(!devices.is_empty(), Ordering::Release);
     }
 
-    /// Writes nothing any more to devices that are not among these: when this returns, no write to one is under way. Their contents are
-    /// forgotten a moment later.
+    /// Stops writing to devices that are not in `caches`. When this returns, no write to such a
+    /// device is in progress. The feed thread removes their contents from the index shortly
+    /// afterwards.
     pub(crate) fn let_go(&self, caches: &[Arc<Vdev>]) {
         let devices = self.devices.read().clone();
         for device in devices.iter().filter(|d| !caches.iter().any(|v| Arc::ptr_eq(v, &d.vdev))) {
@@ -319,13 +324,13 @@ impl L2 {
         }
     }
 
-    /// Bytes of blocks and log blocks that a device holds, by guid.
+    /// Bytes of blocks and log blocks on the cache device with this guid.
     pub fn held_bytes(&self, guid: u64) -> u64 {
         let devices = self.devices.read();
         devices.iter().find(|d| d.vdev.guid == guid).map_or(0, |d| d.held_bytes())
     }
 
-    /// What it did so far.
+    /// Current counters and sizes.
     pub fn figures(&self) -> Figures {
         let c = &self.counts;
         Figures {

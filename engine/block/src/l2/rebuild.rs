@@ -1,11 +1,13 @@
-//! Finding again what lies on a cache device, from its header and the chains of log blocks.
+//! Rebuilds the index of a cache device from its header and the chains of log blocks.
 //!
-//! Two chains begin at the header, the newest log block and the one before; each log block names the one two before it. So they are read
-//! alternately, from the newest to the oldest. Facts: l2arc_rebuild, l2arc_log_blkptr_valid (module/zfs/arc.c).
+//! Two chains start at the header: at the newest log block, and at the one before. Each log block
+//! points to the one two before it. So they are read alternately, from the newest to the oldest.
+//! Facts: l2arc_rebuild, l2arc_log_blkptr_valid (module/zfs/arc.c).
 //!
 //! Invariants:
-//!   * a log block is believed only if its checksum is right, and neither it nor its contents have been given up since
-//!   * the walk ends: each log block lies at another offset than those before it
+//!   * a log block is used only if its checksum is right and neither it nor its contents have been
+//!     evicted since
+//!   * the walk ends: each log block is at an offset not seen before
 
 use super::device::{CacheDevice, Ring, header_bytes};
 use super::{Address, L2, Place};
@@ -16,18 +18,18 @@ use transform::checksum::embedded::{self, Kind};
 use transform::checksum::{Algorithm, Order, checksum};
 use transform::compress::{Algorithm as Packer, decompress};
 
-/// What came of it.
+/// Outcome of a rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuilt {
-    /// All that the header leads to.
+    /// Everything that the header leads to was restored.
     All,
-    /// Some log block cannot be read, or is damaged.
+    /// Some log block is unreadable or damaged.
     Part,
     /// The device holds nothing of this pool.
     Nothing,
 }
 
-/// Reads what the device says of itself, and takes it into the index.
+/// Reads the header and log blocks of the device, and fills the index.
 pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
     let mut ring = device.ring.lock();
     let Some(header) = read_header(device) else { return Rebuilt::Nothing };
@@ -58,7 +60,8 @@ pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
         restore(l2, device, &mut ring, &block);
         ring.log_blocks.push_front(pointer);
         l2.counts.rebuilt_log_blocks.add(1);
-        // The contents of this one may lie where those of the next were: then the next is older than what was given up.
+        // If the contents of this log block may lie where those of the next one were, the next one
+        // is older than the evicted area.
         if !ring.first && overlaps(next[1].payload_start, pointer.payload_start, ring.evict) {
             break;
         }
@@ -80,7 +83,7 @@ fn read_header(device: &CacheDevice) -> Option<Header> {
     is_ours.then_some(header)
 }
 
-/// Whether `check` lies in what was written from `bottom` to `top`, in a ring.
+/// Whether `check` lies in the area of the ring that was written from `bottom` to `top`.
 fn overlaps(bottom: u64, top: u64, check: u64) -> bool {
     if bottom <= top { (bottom..=top).contains(&check) } else { check <= top || bottom <= check }
 }
@@ -107,7 +110,7 @@ fn is_valid(device: &CacheDevice, ring: &Ring, pointer: &LogPointer) -> bool {
 fn read_log_block(device: &CacheDevice, pointer: &LogPointer) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(pointer.psize_bytes()).ok()?];
     let answer = device.leaf().read_to_judge(pointer.offset_bytes, &mut bytes)?.ok()?;
-    // The sum is that of words in the order of the machine that wrote it.
+    // The checksum is that of words in the byte order of the machine that wrote it.
     let is_right = [Order::Little, Order::Big]
         .into_iter()
         .any(|order| checksum(Algorithm::Fletcher4, &bytes, order, None) == pointer.checksum);
@@ -126,7 +129,7 @@ fn read_log_block(device: &CacheDevice, pointer: &LogPointer) -> Option<Vec<u8>>
     }
 }
 
-/// Takes up the blocks of a log block, from the newest to the oldest.
+/// Adds the blocks of a log block to the index, from the newest to the oldest.
 fn restore(l2: &L2, device: &CacheDevice, ring: &mut Ring, block: &LogBlock<'_>) {
     let entries: Vec<_> = block.entries(device.log_entries).collect();
     for entry in entries.into_iter().rev() {

@@ -1,14 +1,15 @@
-//! Writing the labels of devices: the order that survives a power cut at any moment.
+//! Writes the labels of devices, in an order that survives a power cut at any moment.
 //!
 //! ```text
 //!   blocks, flush | even labels, flush | uberblock into all four rings, flush | odd labels, flush
 //! ```
-//! Until the uberblock is there, the odd labels and the old uberblocks go together; once it is, it and the even labels do.
-//! When no configuration changed, the uberblock alone is written. Above: `pool::writer`, which calls the steps in turn.
+//! Until the uberblock is written, the odd labels match the old uberblocks. Afterwards, the even
+//! labels match the new one. If no configuration changed, only the uberblock is written. Above:
+//! `pool::writer`, which calls the steps in turn.
 //!
 //! Invariants:
-//!   * each step returns after its flush: the next may begin
-//!   * labels are sealed at the offset where they stand, so that a copy elsewhere is no label
+//!   * each step returns after its flush, so that the next may begin
+//!   * a label's checksum includes its offset, so that a copy elsewhere is not a valid label
 //!
 //! ZFS names: vdev_config_sync, vdev_label_init, zpool_clear_label.
 
@@ -27,14 +28,14 @@ use std::sync::Arc;
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};
 
-/// Which of a device's four labels.
+/// Selects among a device's four labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// 0 and 2: before the uberblock.
+    /// Labels 0 and 2: written before the uberblock.
     Even,
-    /// 1 and 3: after it.
+    /// Labels 1 and 3: written after the uberblock.
     Odd,
-    /// All, when there is nothing to lose.
+    /// All labels, for devices without labels worth keeping.
     All,
 }
 
@@ -48,7 +49,8 @@ impl Which {
     }
 }
 
-/// Puts `config` into labels of a device. It is an error when not one of them took it, or when it is too long for a label.
+/// Writes `config` into labels of a device. Fails if no label could be written, or if `config` is
+/// too long for a label.
 pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::Result<()> {
     let mut part = config.to_xdr(Endian::Little);
     let room = CONFIG_BYTES - Trailer::SIZE_BYTES;
@@ -60,8 +62,8 @@ pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::R
     each(device, which, |offset| put_sealed(device, offset + CONFIG_OFFSET, &mut part))
 }
 
-/// Puts an uberblock into its slot of all four rings, whose slots are as large as `ashift` says. It is an error when not one
-/// ring took it.
+/// Writes an uberblock into its slot of all four rings; `ashift` determines the size of the slots.
+/// Fails if no ring could be written.
 pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, multihost: bool) -> io::Result<()> {
     let ashift = ashift.into();
     let at = label::slot_offset(ashift, label::slot_of_txg(ashift, uberblock.txg.0, multihost));
@@ -70,13 +72,15 @@ pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, m
     each(device, Which::All, |offset| put_sealed(device, offset + at, &mut slot))
 }
 
-/// Makes the labels of a device that joins a pool: the configuration, an empty ring, an empty boot environment. What stands
-/// in the first 8 KiB of each label, such as a partition table, stays. Everything must succeed, the flush too.
+/// Initializes the labels of a device that joins a pool: the configuration, an empty uberblock ring
+/// and an empty boot environment. The first 8 KiB of each label, which may hold a partition table,
+/// are kept. Fails if any write, the read-back or the flush fails.
 pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
     let size = device.size_bytes();
     for index in 0..LABELS {
         let offset = label::label_offset(size, index).ok_or_else(too_small)?;
-        // An empty ring first: an old uberblock beside a new configuration would be taken for the pool's.
+        // The ring is cleared first: an old uberblock next to a new configuration would pass for
+        // the pool's.
         device.write_at(offset + RING_OFFSET, &vec![0; RING_BYTES as usize])?;
         put_sealed(device, offset + BOOTENV_OFFSET, &mut vec![0; BOOTENV_BYTES])?;
     }
@@ -89,8 +93,8 @@ pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
     device.flush()
 }
 
-/// Removes labels: configurations and rings become zeros, and the header of a cache device too. Without `force` only labels
-/// that are ones are touched. Says how many were removed.
+/// Clears labels: overwrites configurations and rings with zeros, and the header of a cache device
+/// too. Without `force`, only valid labels are cleared. Returns how many were cleared.
 pub fn wipe(device: &dyn Device, force: bool) -> io::Result<usize> {
     const POOL_STATE_L2CACHE: u64 = 4;
     let found = super::read(device, false);
@@ -107,8 +111,9 @@ pub fn wipe(device: &dyn Device, force: bool) -> io::Result<usize> {
     Ok(wiped)
 }
 
-/// Writes configurations to all leaves for which `config` has one, and flushes. Each top-level device that was asked for one
-/// must have taken it on at least one leaf, unless `may_fail` says otherwise, as for log devices.
+/// Writes configurations to all leaves for which `config` returns one, and flushes. Each top-level
+/// vdev for which `config` returned one must have been written on at least one leaf, unless
+/// `may_fail` returns true for it, as for log devices.
 pub fn sync_configs(
     tree: &Tree,
     which: Which,
@@ -135,7 +140,8 @@ pub fn sync_configs(
     Ok(())
 }
 
-/// Writes the uberblock to all leaves of the top-level devices `tops`, and flushes. One leaf of all must have taken it.
+/// Writes the uberblock to all leaves of the top-level vdevs `tops`, and flushes. Succeeds if at
+/// least one leaf was written.
 pub fn sync_uberblock(tree: &Tree, tops: &[u32], uberblock: &Uberblock, multihost: bool) -> Result<()> {
     let jobs: Vec<(&Leaf, u8)> = tops
         .iter()
@@ -150,13 +156,13 @@ pub fn sync_uberblock(tree: &Tree, tops: &[u32], uberblock: &Uberblock, multihos
     one_good("uberblock", jobs.iter().map(|(leaf, _)| *leaf), results, || false)
 }
 
-/// Runs `job` for each leaf: at once, since each waits for its device.
+/// Runs `job` for all leaves in parallel, since each one waits for its device.
 fn on_leaves<T: Sync>(
     jobs: &[(&Leaf, T)],
     job: impl Fn(&Leaf, &T) -> io::Result<()> + Sync,
 ) -> Vec<Option<io::Result<()>>> {
     let run = |(leaf, what): &(&Leaf, T)| {
-        // Nothing to say of a device that is known not to be there.
+        // A device that is known to be missing is no error.
         if !leaf.is_open() {
             return None;
         }
@@ -198,7 +204,7 @@ fn one_good<'a>(
     }
 }
 
-/// The device of a leaf that takes writes.
+/// The device of a leaf, unless an earlier flush failed on it.
 fn writable(leaf: &Leaf) -> io::Result<Arc<dyn Device>> {
     if leaf.has_failed() {
         return Err(io::Error::other("an earlier flush failed"));
@@ -206,7 +212,7 @@ fn writable(leaf: &Leaf) -> io::Result<Arc<dyn Device>> {
     leaf.device().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Writes to each label in question; fine if one of them works.
+/// Writes to each selected label. Succeeds if at least one write does.
 fn each(device: &dyn Device, which: Which, mut write: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
     let mut good = false;
     let mut error = None;
@@ -222,7 +228,7 @@ fn each(device: &dyn Device, which: Which, mut write: impl FnMut(u64) -> io::Res
     }
 }
 
-/// Seals a part of a label for where it goes, and writes it.
+/// Seals a part of a label with the checksum for offset `at`, and writes it there.
 fn put_sealed(device: &dyn Device, at: u64, part: &mut [u8]) -> io::Result<()> {
     embedded::seal(Kind::Label, part, [at, 0, 0, 0], Order::Little, false).map_err(io::Error::other)?;
     device.write_at(at, part)

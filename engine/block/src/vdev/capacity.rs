@@ -1,4 +1,4 @@
-//! How much a device could hold, by the size that its leaves have now.
+//! Capacity of a vdev, from the current size of its leaves.
 //!
 //! Facts: vdev_open, vdev_mirror_open, vdev_raidz_open, vdev_draid_open (module/zfs).
 
@@ -6,7 +6,8 @@ use super::{Kind, Vdev};
 use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 
 impl Vdev {
-    /// Bytes that could be allocated here, parity included; `None` as long as some leaf is not there, or where no blocks are allocated.
+    /// Allocatable bytes, parity included. `None` if a leaf is missing or failed, or if no blocks
+    /// are allocated here.
     pub fn capacity_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Leaf(leaf) => {
@@ -15,7 +16,7 @@ impl Vdev {
             }
             Kind::Mirror(_) => self.smallest_child(),
             Kind::Raidz(g) => {
-                // The new child of one that is being widened holds nothing yet.
+                // The new child of a raidz that is being expanded does not count yet.
                 let width = self.children.len() - usize::from(g.reflow().is_some());
                 Some((self.smallest_child()? >> self.ashift << self.ashift) * width as u64)
             }
@@ -25,7 +26,7 @@ impl Vdev {
     }
 
     fn smallest_child(&self) -> Option<u64> {
-        // A distributed spare is as large as what it stands in for.
+        // A distributed spare is as large as the child it replaces.
         let children = self.children.iter().filter(|c| !matches!(c.kind, Kind::DraidSpare { .. }));
         children.map(Self::capacity_bytes).reduce(|a, b| Some(a?.min(b?))).flatten()
     }

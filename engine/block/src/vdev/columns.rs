@@ -1,21 +1,24 @@
-//! Where the bytes of one block lie on the children of a raidz or draid: rows of parity and data columns.
+//! Maps the bytes of one block to the children of a raidz or draid: rows of parity and data
+//! columns.
 //!
-//! Below: `transform::parity`. Above: `raidz`, `raidz_expanded` and `draid` make a [`Map`]; the I/O of a device tree and
-//! `reconstruct` use it. ZFS name: raidz_map_t.
+//! Below: `transform::parity`. Above: `raidz`, `raidz_expanded` and `draid` make a [`Map`]; the I/O
+//! of the vdev tree and `reconstruct` use it. ZFS name: raidz_map_t.
 //!
 //! ```text
 //!            parity columns   data columns
 //!           ┌───────┬───────┬───────┬───────┬───────┐
-//!    row 0  │   P   │   Q   │  D0   │  D1   │  D2   │   a column: so many bytes of one child at one offset;
-//!           └───────┴───────┴───────┴───────┴───────┘   data columns also have their place in the block
-//!    row 1  …                                           only expanded raidz, and draid at the end of a group
+//!    row 0  │   P   │   Q   │  D0   │  D1   │  D2   │   a column: bytes of one child
+//!           └───────┴───────┴───────┴───────┴───────┘   at one offset; a data column
+//!    row 1  …                                           also has an offset in the block
+//!
+//!    row 1 exists only in expanded raidz, and at the end of a draid group
 //! ```
 //!
 //! Invariants:
 //!   * a row never holds two columns of one child
-//!   * all rows have the same number of columns, the parity columns first
+//!   * all rows have the same number of columns, parity columns first
 //!   * the data columns of all rows together are the block, each byte once
-//!   * in a row no column is longer than the parity columns, which have one length
+//!   * no column of a row is longer than its parity columns, which have equal lengths
 
 use super::draid::ROW_BYTES;
 use smallvec::SmallVec;
@@ -33,20 +36,21 @@ pub enum Role {
 /// Bytes of one child that belong to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Which child of the raidz or draid.
+    /// Index of the child of the raidz or draid.
     pub child: usize,
-    /// Where on the child, counted from the end of its front labels (device offset 4 MiB).
+    /// Offset on the child, in bytes from the end of its front labels (device offset 4 MiB).
     ///
-    /// A column in the scratch area of an expansion lies before that: then this wraps around below zero, and comes out
-    /// right when 4 MiB are added with `wrapping_add`, as [`Column::device_offset_bytes`] does.
+    /// A column in the scratch area of an expansion lies before that. Then this wraps around below
+    /// zero, and `wrapping_add` of 4 MiB gives the right offset, as in
+    /// [`Column::device_offset_bytes`].
     pub offset_bytes: u64,
-    /// How many bytes. 0: a place that counts in the parity formula, with nothing on disk.
+    /// Size. 0: a column that counts in the parity formula but has nothing on disk.
     pub size_bytes: usize,
-    /// Bytes after these that hold zeros and belong to the allocation (draid only; raidz leaves such sectors unwritten).
+    /// Bytes of zeros that follow and belong to the allocation (draid only; raidz leaves such
+    /// sectors unwritten).
     pub padding_bytes: usize,
-    /// Parity or data.
     pub role: Role,
-    /// Place in the block (0 for parity).
+    /// Offset in the block (0 for parity).
     pub block_offset_bytes: usize,
 }
 
@@ -59,60 +63,60 @@ impl Column {
         self.offset_bytes.wrapping_add(FRONT_BYTES)
     }
 
-    /// Whether it is a data column.
     pub fn is_data(&self) -> bool {
         matches!(self.role, Role::Data(_))
     }
 }
 
-/// A stretch of one child that holds one column or several, one after the other.
+/// A range of one child that holds one or more consecutive columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// Which child.
+    /// Index of the child.
     pub child: usize,
-    /// Where, as in [`Column::offset_bytes`].
+    /// Offset, as in [`Column::offset_bytes`].
     pub offset_bytes: u64,
-    /// How many bytes: the sum of the columns.
+    /// Size: the sum of the columns.
     pub size_bytes: usize,
-    /// Places in [`Map::columns`], in the order of their bytes.
+    /// Indexes into [`Map::columns`], in the order of their bytes.
     pub columns: SmallVec<[usize; 1]>,
 }
 
-/// A block's buffer cut into its data columns: (place in [`Map::columns`], bytes).
+/// A block's buffer split into its data columns: (index into [`Map::columns`], bytes).
 pub type Parts<'a> = SmallVec<[(usize, &'a mut [u8]); 12]>;
 
-/// Where a block lies.
+/// The layout of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
-    /// Parity columns of each row.
+    /// Number of parity columns per row.
     pub parity: usize,
-    /// Columns of each row.
+    /// Number of columns per row.
     pub width: usize,
-    /// Size of the block, in whole sectors: what the data columns add up to.
+    /// Size of the block in whole sectors: the sum of the data columns.
     pub size_bytes: usize,
     /// All columns, row after row.
     pub columns: SmallVec<[Column; 12]>,
-    /// Sectors of the allocation that hold nothing: (child, offset as in [`Column::offset_bytes`]). raidz only.
+    /// Sectors of the allocation that hold nothing: (child, offset as in [`Column::offset_bytes`]).
+    /// raidz only.
     pub skipped: SmallVec<[(usize, u64); 3]>,
-    /// Columns that are to be written to a second place, too: (place in [`Map::columns`], child, offset as in [`Column::offset_bytes`]).
-    /// Those of a row that lies on both sides of how far a raidz expansion has come, and is read from its old place: what is before
-    /// is not moved again.
+    /// Columns that must be written to a second place, too: (index into [`Map::columns`], child,
+    /// offset as in [`Column::offset_bytes`]). They belong to a row that a raidz expansion has
+    /// partly moved and that is read from its old place: the part already moved is not moved again.
     pub also: SmallVec<[(usize, usize, u64); 3]>,
 }
 
 impl Map {
-    /// The rows.
+    /// Iterates over the rows.
     pub fn rows(&self) -> impl Iterator<Item = &[Column]> {
         self.columns.chunks_exact(self.width)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn row_count(&self) -> usize {
         self.columns.len() / self.width
     }
 
-    /// The reads that bring in the columns that are `wanted`, with neighbouring columns of a child joined, but not from one row
-    /// of a draid to the next: a distributed spare may lie on another child from there on.
+    /// Returns the reads that fetch the `wanted` columns. Adjacent columns of a child are joined,
+    /// except across rows of a draid, where a distributed spare may continue on another child.
     pub fn reads(&self, wanted: impl Fn(&Column) -> bool) -> Vec<Read> {
         let mut order: SmallVec<[usize; 16]> = (0..self.columns.len())
             .filter(|place| self.columns[*place].size_bytes > 0 && wanted(&self.columns[*place]))
@@ -144,8 +148,9 @@ impl Map {
         reads
     }
 
-    /// The block's buffer cut into its data columns, so that each can be read into its place. `None` if the block's order
-    /// is not that of the columns: after a raidz expansion.
+    /// Splits the block's buffer into its data columns, so that each can be read into its place.
+    /// Returns `None` if the block's bytes are not in the order of the columns, as after a raidz
+    /// expansion.
     pub fn split<'a>(&self, block: &'a mut [u8]) -> Option<Parts<'a>> {
         let mut rest = block.get_mut(..self.size_bytes)?;
         let mut parts = SmallVec::new();
@@ -164,8 +169,8 @@ impl Map {
         Some(parts)
     }
 
-    /// Puts the data columns into the order of the block. `buffers` has an entry for each column; those of parity columns
-    /// are not looked at.
+    /// Assembles the block from its data columns. `buffers` has an entry for each column; those of
+    /// parity columns are ignored.
     ///
     /// # Panics
     ///
@@ -185,12 +190,12 @@ impl Map {
         &block[column.block_offset_bytes..][..column.size_bytes]
     }
 
-    /// The bytes of a data column in the block.
+    /// As [`Map::part`], mutable.
     pub fn part_mut<'a>(&self, block: &'a mut [u8], column: &Column) -> &'a mut [u8] {
         &mut block[column.block_offset_bytes..][..column.size_bytes]
     }
 
-    /// Computes the parity columns of a block: (place in [`Map::columns`], bytes).
+    /// Computes the parity columns of a block: (index into [`Map::columns`], bytes).
     ///
     /// # Panics
     ///
@@ -211,8 +216,8 @@ impl Map {
         result
     }
 
-    /// Computes all parity columns into `out`, one behind the other in the order of [`Map::columns`], and returns how many
-    /// bytes that are.
+    /// Computes all parity columns into `out`, one after the other in the order of
+    /// [`Map::columns`], and returns their total size in bytes.
     ///
     /// # Panics
     ///
@@ -236,9 +241,10 @@ impl Map {
         total
     }
 
-    /// Compares stored parity columns with the block, which is known to be right: the places in [`Map::columns`] of
-    /// those that are wrong. `stored` has an entry for each column; `None` (unknown) is never wrong, and entries of data
-    /// columns are not looked at. Allocates only for what is wrong.
+    /// Compares stored parity columns with the block, which is known to be right. Returns the
+    /// indexes into [`Map::columns`] of those that are wrong. `stored` has an entry for each
+    /// column; `None` (unknown) is never wrong, and entries of data columns are ignored. Allocates
+    /// memory only if something is wrong.
     ///
     /// # Panics
     ///

@@ -1,4 +1,5 @@
-//! Copying what is on one device to another as it is, when a device is removed: nobody knows here which blocks lie there.
+//! Copies the contents of one vdev to another as they are, during device removal: this layer does
+//! not know which blocks lie there.
 //!
 //! ```text
 //!   mirror of a, b        to a mirror of c, d, e:   a ─> c   b ─> d   a ─> e
@@ -6,7 +7,7 @@
 //! Facts: spa_vdev_copy_one_child (module/zfs/vdev_removal.c).
 //!
 //! Invariants:
-//!   * as many different copies as there are stay different: a good one does not become as bad as another one
+//!   * distinct copies stay distinct, so that a bad copy never replaces a good one
 
 use super::{DATA_START_BYTES, Failure, Kind, Source, Tree, Vdev};
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use std::sync::Arc;
 const FIRST_TXG: u64 = 4;
 
 impl Tree {
-    /// Copies `size` bytes at an address of a disk or mirror to one of another, as part of `txg`. A side of the target that does not
-    /// take them lacks blocks of any age: all of it is noted as missed.
+    /// Copies `size` bytes at an address of a disk or mirror to one of another, as part of `txg`.
+    /// If a side of the target fails, blocks of any age are missing there, so all txgs are recorded
+    /// in its dtl.
     pub fn copy(&self, from: (u32, u64), to: (u32, u64), size: u64, txg: u64) -> Result<(), Failure> {
         let (source, from) = (self.plain(from.0)?, place(from.1)?);
         let (target, to) = (self.plain(to.0)?, place(to.1)?);
@@ -58,7 +60,8 @@ fn place(offset: u64) -> Result<u64, Failure> {
     offset.checked_add(DATA_START_BYTES).ok_or_else(|| Failure::other(format!("offset {offset:#x}")))
 }
 
-/// What the side of that number has, or, where it cannot be read or missed something, another one.
+/// The bytes of side `number` or, if that side cannot be read or its dtl is not empty, of another
+/// one.
 fn bytes_of(
     sources: &[Source<'_>],
     number: usize,

@@ -1,16 +1,17 @@
-//! dRAID: raidz groups spread over more children than a group has columns, with spare space spread over all of them.
-//! Pure geometry, no I/O.
+//! dRAID: raidz groups spread over more children than a group has columns, with spare space spread
+//! over all of them. Pure geometry, no I/O.
 //!
-//! Below: [`columns`](super::columns). Above: the device tree. Format: docs/format/draid.md.
+//! Below: [`columns`](super::columns). Above: the vdev tree. Format: docs/format/draid.md.
 //! ZFS name: vdev_draid.
 //!
-//! Children are cut into rows of 16 MiB. In a row the children stand in a permuted order; the last ones of that order are
-//! the spare space, the others (disks) are filled with groups of data + parity columns, one after the other. A group that
-//! does not fit continues in the next row. When rows and groups come out even, a slice is full, and the next slice has the
-//! next permutation:
+//! Children are divided into rows of 16 MiB. Each row uses a permutation of the children. The last
+//! ones in that order are spare space; the others (disks) are filled with groups of data + parity
+//! columns, one after the other. A group that does not fit continues in the next row. When a row
+//! and a group end together, the slice is full, and the next slice uses the next permutation:
 //!
 //! ```text
-//!   eight children, one spare, groups of two parity and four data columns: seven groups and six rows make a slice
+//!   eight children, one spare, groups of two parity and four data columns:
+//!   seven groups and six rows make a slice
 //!
 //!   order    5    6    1    0    2    4    3    7       slice 0
 //!          ┌────┬────┬────┬────┬────┬────┬────┬────┐
@@ -22,11 +23,13 @@
 //!          └──────────────────────────────────┴────┘
 //! ```
 //!
-//! Within a group, blocks are laid out as in raidz with full rows always: a block's last row is padded with zeros, which
-//! are on disk and count for parity. A block at the end of a group goes on in the next one, as a second row of the map.
+//! Within a group, blocks are laid out as in raidz, always with full rows: the last row of a block
+//! is padded with zeros, which are on disk and count for parity. A block at the end of a group
+//! continues in the next one, as a second row of the map.
 //!
-//! Failure groups: with `width` a multiple of `children`, several such slices stand side by side, and permutations move
-//! children between them only to the same position, so that no failure group has two children of one enclosure.
+//! Failure groups: if `width` is a multiple of `children`, several such slices lie side by side,
+//! and permutations move children between them only to the same position, so that no failure group
+//! has two children of one enclosure.
 //!
 //! Invariants:
 //!   * a row never holds two columns of one child
@@ -43,20 +46,21 @@ use crate::{Error, Result};
 /// Bytes of each child that a row takes: a block of 16 MiB must fit into one column.
 pub(super) const ROW_BYTES: u64 = 16 << 20;
 
-/// Bytes at the end of each child that are kept free for an expansion to come.
+/// Bytes at the end of each child that are reserved for a future expansion.
 const RESERVED_BYTES: u64 = 2 * ROW_BYTES;
 
-/// Largest block that a pointer can name, with room to spare.
+/// Largest block that a pointer can describe, with a margin.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
 
-/// What the configuration says of a draid.
+/// Configuration of a draid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// log2 of the sector size.
     pub ashift: u8,
-    /// Number of children (of the whole device).
+    /// Number of children of the whole vdev.
     pub width: usize,
-    /// Number of children of a failure group (`draid_nchildren`); without failure groups the same as `width`.
+    /// Number of children of a failure group (`draid_nchildren`); equal to `width` without failure
+    /// groups.
     pub children: usize,
     /// Parity columns of a group (`nparity`).
     pub parity: usize,
@@ -68,28 +72,28 @@ pub struct Shape {
     pub groups: usize,
 }
 
-/// Shape of a draid, checked, with its permutations.
+/// A validated draid shape with its permutations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
     shape: Shape,
-    /// Orders of children, one after the other.
+    /// The permutations, one after the other.
     permutations: Vec<u8>,
 }
 
-/// Where a group begins.
+/// Position of a group.
 struct Group {
-    /// Number of the permutation, counting rotations and failure groups.
+    /// Number of the permutation, including rotations and failure groups.
     permutation: u64,
     /// Position of the first column in the order of children.
     start: u64,
-    /// Disks of the failure group.
+    /// Number of disks of the failure group.
     disks: u64,
     /// Offset on the first child.
     offset_bytes: u64,
 }
 
 impl Geometry {
-    /// Checks a shape and makes its permutations.
+    /// Validates a shape and generates its permutations. Fails with [`Error::Corrupt`].
     pub fn new(shape: Shape) -> Result<Self> {
         let Shape { ashift, width, children, parity, data, spares, groups } = shape;
         let wrong = |what: String| Err(Error::corrupt("draid", what));
@@ -121,7 +125,6 @@ impl Geometry {
         Ok(Self { shape, permutations })
     }
 
-    /// What it was made from.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -131,48 +134,46 @@ impl Geometry {
         self.shape.ashift
     }
 
-    /// Number of children.
     pub fn width(&self) -> usize {
         self.shape.width
     }
 
-    /// Number of parity columns of a group.
     pub fn parity(&self) -> usize {
         self.shape.parity
     }
 
-    /// Columns of a group.
+    /// Number of columns of a group.
     pub fn group_columns(&self) -> usize {
         self.shape.data + self.shape.parity
     }
 
-    /// Bytes that a block of `psize_bytes` takes: whole rows of the group.
+    /// Allocated size of a block of `psize_bytes`, in bytes: whole rows of the group.
     pub fn asize_bytes(&self, psize_bytes: u64) -> u64 {
         let rows = psize_bytes.div_ceil((self.shape.data as u64) << self.shape.ashift);
         rows.saturating_mul(self.alignment_bytes())
     }
 
-    /// The largest block that fits into `asize_bytes`.
+    /// Size of the largest block that fits into `asize_bytes`.
     pub fn psize_bytes(&self, asize_bytes: u64) -> u64 {
         asize_bytes / self.group_columns() as u64 * self.shape.data as u64
     }
 
-    /// Allocations start at multiples of this and are multiples of it; so are the ends of metaslabs.
+    /// Start and size of each allocation are multiples of this; so are the ends of metaslabs.
     pub fn alignment_bytes(&self) -> u64 {
         (self.group_columns() as u64) << self.shape.ashift
     }
 
-    /// Bytes from an address to the end of its group, where other children follow.
+    /// Bytes from an address to the end of its group, after which other children follow.
     pub(super) fn bytes_to_group_end(&self, offset_bytes: u64) -> u64 {
         self.group_bytes() - offset_bytes % self.group_bytes()
     }
 
-    /// The least that a block's data is rounded up to.
+    /// Smallest size that a block's data is rounded up to, in bytes.
     pub fn minimum_psize_bytes(&self) -> u64 {
         (self.shape.data as u64) << self.shape.ashift
     }
 
-    /// Allocatable bytes of the device whose smallest child has `child_bytes` of allocatable space.
+    /// Allocatable bytes of the vdev if its smallest child has `child_bytes` of allocatable space.
     pub fn capacity_bytes(&self, child_bytes: u64) -> u64 {
         let rows = child_bytes.saturating_sub(RESERVED_BYTES) / ROW_BYTES;
         let capacity = (rows * self.disks()).saturating_mul(ROW_BYTES) / self.group_bytes() * self.group_bytes();
@@ -183,8 +184,9 @@ impl Geometry {
         capacity / slice * slice
     }
 
-    /// Which child holds what distributed spare `spare` holds at `offset_bytes` (as in [`Column::offset_bytes`]); `None`
-    /// if there is no such spare. That child may itself be a distributed spare.
+    /// The child that holds distributed spare `spare` at `offset_bytes` (as in
+    /// [`Column::offset_bytes`]); `None` if there is no such spare. That child may itself be a
+    /// distributed spare.
     pub fn spare_child(&self, spare: usize, offset_bytes: u64) -> Option<usize> {
         if spare >= self.shape.spares {
             return None;
@@ -197,13 +199,13 @@ impl Geometry {
         Some(self.child(permutation, place))
     }
 
-    /// Where whole rows, `len` bytes from `offset` on, lie on a child.
+    /// Ranges of a child that hold the whole rows in `len` bytes from `offset` on.
     pub(super) fn places(&self, child: usize, offset: u64, len: u64) -> super::places::Places {
         let columns = self.group_columns() as u64;
         let (mut at, end) = (offset, offset.saturating_add(len) / self.alignment_bytes() * self.alignment_bytes());
         let mut found = super::places::Places::new();
         while at < end {
-            // A group lies on the same children all along.
+            // All rows of a group are on the same children.
             let part = (end - at).min(self.group_bytes() - at % self.group_bytes());
             let Some(group) = self.group(at) else { break };
             for number in 0..columns {
@@ -217,7 +219,8 @@ impl Geometry {
         found
     }
 
-    /// Where the block of `size_bytes` at `offset_bytes` (of a DVA) lies.
+    /// Maps the block of `size_bytes` at `offset_bytes` (of a DVA). Fails with [`Error::Corrupt`]
+    /// if no block can be there.
     ///
     /// A size that is not a whole number of sectors is rounded up.
     pub fn map(&self, offset_bytes: u64, size_bytes: u64) -> Result<Map> {
@@ -226,7 +229,7 @@ impl Geometry {
         if size_bytes == 0 || size_bytes > MAX_BLOCK_BYTES {
             return wrong(format!("block size is {size_bytes}, expected 1 to {MAX_BLOCK_BYTES}"));
         }
-        // Twice, and with two rows of all children, so that no sum below overflows.
+        // Doubled, plus two rows of all children, so that no sum below overflows.
         if offset_bytes.checked_add(2 * self.asize_bytes(size_bytes) + 2 * 255 * ROW_BYTES).is_none() {
             return wrong(format!("block offset is {offset_bytes}, beyond any device"));
         }
@@ -298,7 +301,8 @@ impl Geometry {
         (self.group_columns() * self.shape.groups) as u64 / self.disks()
     }
 
-    /// The group that holds `offset_bytes`. `None` if failure groups of unequal size leave it without a place.
+    /// The group that contains `offset_bytes`. `None` if failure groups of unequal size leave no
+    /// place for it.
     fn group(&self, offset_bytes: u64) -> Option<Group> {
         let columns = self.group_columns() as u64;
         let groups = self.shape.groups as u64;
@@ -306,8 +310,8 @@ impl Geometry {
         let number = offset_bytes / self.group_bytes();
         let (slice, in_slice) = (number / groups, number % groups);
 
-        // When the spares do not divide evenly, the first failure groups have one spare more, and the others one disk and
-        // one group more.
+        // If the spares do not divide evenly, the first failure groups have one more spare, and the
+        // others one more disk and one more group.
         let small = self.shape.spares as u64 % failure_groups;
         let groups_small = groups / failure_groups;
         let (failure_group, group, disks) = if small == 0 || in_slice < small * groups_small {
@@ -329,8 +333,8 @@ impl Geometry {
         })
     }
 
-    /// The child at a place of the order. Each permutation serves as many times as there are children, every time with all
-    /// numbers one higher.
+    /// The child at a position of the order. Each permutation is used as many times as there are
+    /// children, each time with all child numbers one higher.
     fn child(&self, permutation: u64, place: u64) -> usize {
         let children = self.shape.children as u64;
         let failure_groups = self.failure_groups();
@@ -341,7 +345,8 @@ impl Geometry {
         if failure_groups == 1 {
             return ((u64::from(self.permutations[(base + place) as usize]) + rotation) % children) as usize;
         }
-        // Numbers of children cannot be rotated here, as they also tell the failure group: places are instead.
+        // Child numbers cannot be rotated here, since they also identify the failure group;
+        // positions are rotated instead.
         let row = permutation % failure_groups * children;
         usize::from(self.permutations[(base + row + (place + rotation) % children) as usize])
     }
@@ -368,7 +373,7 @@ fn permutation_count(children: usize) -> usize {
     if children < 32 { 256 } else { 512 }
 }
 
-/// Shuffles of the numbers of children, each of them starting from the one before.
+/// Shuffles of the child numbers, each starting from the previous one.
 fn permutations(children: usize) -> Vec<u8> {
     let mut generator = Generator::for_children(children);
     let mut order: Vec<u8> = (0..children).map(|child| child as u8).collect();
@@ -382,8 +387,8 @@ fn permutations(children: usize) -> Vec<u8> {
     all
 }
 
-/// Numbers the children of the failure groups on, and lets each child change places with those of the same number in the
-/// other failure groups.
+/// Renumbers the children across the failure groups, and lets each child trade places with those of
+/// the same number in the other failure groups.
 fn mix_failure_groups(permutations: &mut [u8], children: usize, failure_groups: usize) {
     let mut generator = Generator::for_children(children);
     let whole = permutation_count(children) / failure_groups * failure_groups * children;

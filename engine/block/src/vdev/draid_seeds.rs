@@ -1,8 +1,11 @@
-//! Seeds of the permutations of dRAID, for 2 to 255 children, and a checksum of what they must produce.
+//! Seeds of the dRAID permutations for 2 to 255 children, and a checksum of the permutations they
+//! must produce.
 //!
-//! Facts of the format: the places of all data follow from them. Above: [`draid`](super::draid), which runs the generator.
+//! Facts of the format: they determine the place of all data. Above: [`draid`](super::draid), which
+//! runs the generator.
 
-/// For each number of children, from 2: the seed, and the first word of the fletcher4 checksum of the permutations.
+/// For each number of children, from 2: the seed, and the first word of the fletcher4 checksum of
+/// the permutations.
 #[rustfmt::skip]
 pub(super) static SEEDS: [(u64, u64); 254] = [
     (0x89ef_3dab_bcc7_de37, 0x0000_433d_433d), (0x89a5_7f3d_e981_21b4, 0x0000_bcd8_b7b5), // 2

@@ -1,4 +1,4 @@
-//! What a device was asked for, and how long it took.
+//! Statistics of a leaf's operations: number, bytes and duration.
 
 use super::leaf::{ErrorCounts, Leaf};
 use observe::event::{Note, WRONG_BYTES};
@@ -29,7 +29,7 @@ static ERRORS: Info = Info {
     help: "Reads and writes that failed and reads of wrong bytes, since they were last cleared.",
 };
 
-/// Figures of a leaf.
+/// Statistics of a leaf.
 #[derive(Default)]
 pub(super) struct Figures {
     read_bytes: Counter,
@@ -40,22 +40,22 @@ pub(super) struct Figures {
     told: OnceLock<Told>,
 }
 
-/// Whom each read and write is told, and by which numbers.
+/// Log of all operations, with the numbers of pool and device in it.
 struct Told {
     events: Arc<Events>,
     pool: u32,
     device: u32,
 }
 
-/// Of errors that have no number of their own.
+/// For errors without an errno.
 const EIO: i32 = 5;
-/// Operations of [`Layer::Disk`], by their codes.
+/// Codes of the operations of [`Layer::Disk`].
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const FLUSH: u8 = 2;
 
 impl Figures {
-    /// A read ended. It is told when what this gives is dropped.
+    /// Counts a finished read. It is logged when the return value is dropped.
     pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
         self.read_bytes.add(bytes as u64);
         self.read_time.record(ns);
@@ -73,12 +73,13 @@ impl Figures {
         drop(self.tell(FLUSH, 0, 0, ns, result));
     }
 
-    /// Nanoseconds that reads, writes and flushes took, of several at once each.
+    /// Sum of the durations of all reads, writes and flushes, in nanoseconds; concurrent ones each
+    /// count.
     pub fn busy_ns(&self) -> u64 {
         [&self.read_time, &self.write_time, &self.flush_time].iter().fold(0, |sum, t| sum.wrapping_add(t.sum()))
     }
 
-    /// From now on, each operation is told; once, the first time counts.
+    /// Logs every operation from now on. Only the first call has an effect.
     pub fn tell_to(&self, events: &Arc<Events>, pool: &str, device: &str) {
         self.told.get_or_init(|| Told {
             events: events.clone(),
@@ -87,7 +88,8 @@ impl Figures {
         });
     }
 
-    /// An operation ended: it is told when what this gives is dropped, if anybody wants to know.
+    /// Prepares the log entry of a finished operation, if the log is on. It is recorded when the
+    /// return value is dropped.
     fn tell(&self, op: u8, offset: u64, bytes: usize, latency: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
         let Told { events, pool, device } = self.told.get().filter(|t| t.events.is_on())?;
         let errno = result.as_ref().err().map_or(0, |e| e.raw_os_error().unwrap_or(EIO));
@@ -102,25 +104,25 @@ impl Figures {
         Some(Telling { events, event: Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note } })
     }
 
-    /// How many, and their bytes.
+    /// Number of reads, and their bytes.
     pub fn reads(&self) -> (u64, u64) {
         (self.read_time.count(), self.read_bytes.get())
     }
 
-    /// How many, and their bytes.
+    /// Number of writes, and their bytes.
     pub fn writes(&self) -> (u64, u64) {
         (self.write_time.count(), self.written_bytes.get())
     }
 }
 
-/// An operation that is told when this is dropped.
+/// An operation that is logged when this is dropped.
 pub(super) struct Telling<'f> {
     events: &'f Events,
     event: Event,
 }
 
 impl Telling<'_> {
-    /// What was read well turned out wrong.
+    /// Records that the bytes of a successful read were wrong.
     pub fn was_wrong(&mut self) {
         self.event.note.result = WRONG_BYTES;
     }

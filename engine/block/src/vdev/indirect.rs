@@ -1,4 +1,4 @@
-//! Removed devices: their addresses live on as a table that says where the bytes went.
+//! Removed vdevs: their addresses remain valid through a table of where the bytes are now.
 //!
 //! ZFS name: vdev_indirect, vdev_indirect_mapping.
 //!
@@ -8,24 +8,25 @@
 /// One range that was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Offset on the removed device.
+    /// Offset on the removed vdev.
     pub source_bytes: u64,
-    /// Length.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Top-level device that has the bytes now (it may be removed, too).
+    /// Top-level vdev that holds the bytes now (it may be removed, too).
     pub vdev: u32,
-    /// Offset there.
+    /// Offset on that vdev.
     pub offset_bytes: u64,
 }
 
-/// Where the bytes of a removed device are now.
+/// Current location of the bytes of a removed vdev.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     entries: Vec<Entry>,
 }
 
 impl Mapping {
-    /// A mapping of `entries`, or the place where two of them are out of order.
+    /// Makes a mapping of `entries`. Fails with a description of the first entry that overlaps, is
+    /// out of order, or overflows.
     pub fn new(entries: Vec<Entry>) -> Result<Self, String> {
         if let Some(e) = entries.iter().find(|e| e.source_bytes.checked_add(e.size_bytes).is_none()) {
             return Err(format!("the entry at {:#x} is {:#x} bytes long", e.source_bytes, e.size_bytes));
@@ -38,17 +39,17 @@ impl Mapping {
         Ok(Self { entries })
     }
 
-    /// Adds ranges behind those that are there.
+    /// Returns a mapping with more entries appended. Fails as [`Mapping::new`] does.
     pub fn extended(&self, more: impl IntoIterator<Item = Entry>) -> Result<Self, String> {
         Self::new(self.entries.iter().copied().chain(more).collect())
     }
 
-    /// All entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The pieces that make up `size` bytes at `offset`, in order, or the first offset that no entry covers.
+    /// Returns the pieces that make up `size` bytes at `offset`, in order. Fails with the first
+    /// offset that no entry covers.
     pub fn resolve(&self, offset: u64, size: u64) -> Result<Vec<Entry>, u64> {
         let end = offset.checked_add(size).ok_or(offset)?;
         let mut at = offset;

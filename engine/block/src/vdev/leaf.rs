@@ -1,12 +1,15 @@
-//! A leaf of the device tree: one disk or file, or the place of one that is not there.
+//! A leaf of the vdev tree: one disk or file, or the place of a missing one.
 //!
-//! A [`Leaf`] is a handle: who has one sees the same device, the same counts and the same log of what was missed, also when a tree
-//! made later knows the leaf by another identity (a mirror's last side takes over the mirror's).
+//! A [`Leaf`] is a handle: all handles of a leaf share the device, the counters and the dtl, even
+//! when a later tree uses another identity for the leaf (the last side of a mirror takes over the
+//! mirror's identity).
 //!
 //! Invariants:
-//!   * a leaf whose flush failed once is not written again: the system forgets which of the bytes it had taken it lost
-//!   * blocks never reach into the labels
-//!   * what was written before [`Leaf::close`] is safe, or noted as missed; what is written afterwards is refused
+//!   * a leaf is not written again after a failed flush, because the system does not report which
+//!     bytes were lost
+//!   * block writes never reach into the labels
+//!   * everything written before [`Leaf::close`] is durable, or recorded in the dtl; later writes
+//!     are refused
 
 use super::figures::{Figures, Telling};
 use crate::zevent::{About, Operation, Report, Reporter, class};
@@ -20,49 +23,51 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// An operation that takes so long is slow: `zio_slow_io_ms`, 30 seconds as in OpenZFS. One number for all pools of a process.
+/// Duration from which an operation is slow: `zio_slow_io_ms`, 30 seconds as in OpenZFS. One value
+/// for all pools of a process.
 static SLOW_NS: AtomicU64 = AtomicU64::new(30_000_000_000);
 
-/// How far ahead of the intent log a device takes space. Guessed: more of it makes a single sync wait for longer, less of it more of them.
+/// How far ahead of the intent log a device allocates space, in bytes. Guessed: with more, a single
+/// sync waits longer; with less, more syncs wait.
 const READY_BYTES: u64 = 1 << 20;
 
-/// From now on, operations of devices that take so long count as slow. Not less than a millisecond.
+/// Sets the duration from which device operations count as slow, at least one millisecond.
 pub fn set_slow(after: std::time::Duration) {
     let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
     SLOW_NS.store(ns.max(1_000_000), Ordering::Relaxed);
 }
 
-/// Why a leaf cannot be used, as `zpool status` words it.
+/// Why a leaf cannot be used, as in `zpool status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aux {
     /// No device with this guid was found.
     NotFound,
-    /// The labels are not readable or belong to something else.
+    /// The labels are unreadable or belong to another vdev.
     CorruptLabel,
     /// Taken offline by an administrator.
     Offline,
-    /// Removed.
     Removed,
     /// Marked faulted by the pool.
     Faulted,
-    /// Smaller than the pool says.
+    /// Smaller than the configuration requires.
     TooSmall,
 }
 
-/// Errors seen on a leaf since the pool was opened.
+/// Error counts of a leaf, since the pool was opened or they were cleared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// Reads that failed.
     pub read: u64,
-    /// Reads that succeeded with wrong bytes.
+    /// Reads that succeeded but returned wrong bytes.
     pub checksum: u64,
     /// Writes and flushes that failed.
     pub write: u64,
-    /// Operations that took very long.
+    /// Slow operations: see [`set_slow`].
     pub slow: u64,
 }
 
-/// A read that a device answered well. It is told as such when this is dropped, unless its bytes are [wrong](Answer::is_wrong).
+/// A read that the device completed. It is logged as good when this is dropped, unless
+/// [`Answer::is_wrong`] was called.
 pub struct Answer<'l> {
     leaf: &'l Leaf,
     telling: Option<Telling<'l>>,
@@ -70,12 +75,12 @@ pub struct Answer<'l> {
 }
 
 impl<'l> Answer<'l> {
-    /// Who answered.
+    /// The leaf that was read.
     pub fn leaf(&self) -> &'l Leaf {
         self.leaf
     }
 
-    /// Counts the bytes as wrong, and tells the read as one of wrong bytes.
+    /// Counts a checksum error, and logs the read as wrong.
     pub fn is_wrong(mut self) {
         self.leaf.state.checksum_errors.fetch_add(1, Ordering::Relaxed);
         self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
@@ -85,78 +90,78 @@ impl<'l> Answer<'l> {
     }
 }
 
-/// A device that fails all the time is tried no more often than this.
+/// Minimum interval between two probes of a failing device.
 const PROBE_NS: u64 = 1_000_000_000;
 
-/// What wrong bytes are called among numbers of errors (`ECKSUM`, on Linux `EBADE`).
+/// Errno of wrong bytes (`ECKSUM`, on Linux `EBADE`).
 const WRONG_BYTES_ERRNO: i32 = 52;
 
 /// One disk or file.
 #[derive(Clone)]
 pub struct Leaf {
-    /// Identity, as in its labels.
+    /// Guid, as in the labels.
     pub guid: u64,
-    /// Path, as opened, or as the configuration says if it was not.
+    /// Path, as opened or, if not opened, from the configuration.
     pub path: String,
     state: Arc<State>,
 }
 
-/// What all handles of a leaf share.
+/// State shared by all handles of a leaf.
 struct State {
-    /// Written through as long as it is locked for reading, so that closing waits for writes under way.
+    /// Writes hold a read lock, so that closing waits for writes in progress.
     access: RwLock<Access>,
-    /// Txg ranges (first, last) in which the device was away: what it holds from then is stale (`DTL_MISSING`).
+    /// Txg ranges (first, last) that the device missed: blocks born then are stale on it
+    /// (`DTL_MISSING`).
     stale: RwLock<Vec<(u64, u64)>>,
     read_errors: AtomicU64,
     checksum_errors: AtomicU64,
     write_errors: AtomicU64,
     slow: AtomicU64,
-    /// The device did not even work when it was tried after an error.
+    /// The device failed its last probe.
     gone: AtomicBool,
-    /// When it was last tried: nanoseconds since 1970.
+    /// Time of the last probe: nanoseconds since 1970.
     probed_ns: AtomicU64,
-    /// Whom its errors are told.
+    /// Where errors are reported.
     reporter: OnceLock<Arc<Reporter>>,
-    /// What is done to its device on purpose.
+    /// Injected faults of the device.
     faults: OnceLock<Arc<Faults>>,
     figures: Figures,
-    /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
+    /// First and last txg written since the last flush; `u64::MAX` and 0 if none.
     unflushed: (AtomicU64, AtomicU64),
-    /// Held while the device is flushed.
+    /// Held during a flush.
     flushing: Mutex<()>,
-    /// A flush failed.
     flush_failed: AtomicBool,
-    /// The stale ranges changed since someone asked.
+    /// Whether the dtl changed since [`Leaf::take_missed`].
     missed_more: AtomicBool,
-    /// Bytes written over wrong ones, and by the last scan.
+    /// Bytes repaired by self-healing, and by the last scan.
     healed: (AtomicU64, AtomicU64),
-    /// It stands for spare space on other leaves.
+    /// Whether this is the dtl of a distributed spare, whose space is on other leaves.
     is_distributed: bool,
-    /// Of trimming and of initializing, since the pool was opened.
+    /// Errors of trim and of initialize, since the pool was opened.
     sweep_errors: (AtomicU64, AtomicU64),
-    /// Where the device was told last to take space.
+    /// Range for which the device last allocated space.
     readied: Mutex<Range<u64>>,
 }
 
-/// Where blocks end on a device: its last labels begin there.
+/// End of the allocatable space of a device: its back labels start there.
 fn end_bytes(device: &dyn Device) -> u64 {
     label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES)
 }
 
-/// The device, or why there is none.
+/// The device, or the reason why there is none.
 struct Access {
     device: Option<Arc<Faulty>>,
     aux: Option<Aux>,
 }
 
 impl Leaf {
-    /// A leaf with its device.
+    /// A leaf with an open device.
     pub fn present(guid: u64, device: Arc<dyn Device>) -> Self {
         let path = device.name().to_owned();
         Self::new(guid, path, Some(Arc::new(Faulty::new(device, guid))), None)
     }
 
-    /// The log of a distributed spare: always there, and without a device of its own.
+    /// The dtl of a distributed spare: always open, without a device of its own.
     pub fn distributed(guid: u64, path: String) -> Self {
         Self::of(guid, path, None, None, true)
     }
@@ -196,7 +201,7 @@ impl Leaf {
         Self { guid, path, state: Arc::new(state) }
     }
 
-    /// Another handle of the same leaf, under another identity and path.
+    /// Another handle of the same leaf, with another guid and path.
     pub fn known_as(&self, guid: u64, path: String) -> Self {
         Self { guid, path, state: self.state.clone() }
     }
@@ -210,22 +215,22 @@ impl Leaf {
         self.state.access.read().device.clone()
     }
 
-    /// Whether it is that of a distributed spare.
+    /// Whether this is the dtl of a distributed spare.
     pub fn is_distributed(&self) -> bool {
         self.state.is_distributed
     }
 
-    /// Whether there is a device that can be used, or its space is on others.
+    /// Whether the device can be used. Always true for a distributed spare.
     pub fn is_open(&self) -> bool {
         self.state.is_distributed || self.state.access.read().device.is_some()
     }
 
-    /// Why there is no device.
     pub fn aux(&self) -> Option<Aux> {
         self.state.access.read().aux
     }
 
-    /// Uses `device` from now on: opened anew, so nothing is known of failures of the one before. What was missed stays missed.
+    /// Uses `device` from now on. Since it was opened again, earlier failures are forgotten. The
+    /// dtl is kept.
     pub fn open(&self, device: Arc<dyn Device>) {
         let device = Arc::new(Faulty::new(device, self.guid));
         if let Some(faults) = self.state.faults.get() {
@@ -236,14 +241,15 @@ impl Leaf {
         self.state.gone.store(false, Ordering::Release);
     }
 
-    /// Uses the device no longer. What was written to it is flushed first; what that fails for is noted as missed.
+    /// Stops using the device, after flushing it. If the flush fails, the txgs written since the
+    /// last one are recorded in the dtl.
     pub fn close(&self, why: Aux) {
         self.change(Access { device: None, aux: Some(why) });
     }
 
     fn change(&self, next: Access) {
         let _turn = self.state.flushing.lock();
-        // Waits for writes under way.
+        // Waits for writes in progress.
         let mut access = self.state.access.write();
         let before = std::mem::replace(&mut *access, next).device;
         let (first, last) = self.take_unflushed();
@@ -255,7 +261,7 @@ impl Leaf {
         device.release();
     }
 
-    /// Says otherwise why there is no device. Nothing happens when there is one.
+    /// Changes the reason why there is no device. Does nothing if there is one.
     pub fn set_aux(&self, why: Aux) {
         let mut access = self.state.access.write();
         if access.device.is_none() {
@@ -263,7 +269,7 @@ impl Leaf {
         }
     }
 
-    /// From now on, these rules say what goes wrong with the device.
+    /// Applies these fault rules to the device from now on.
     pub(crate) fn obey(&self, faults: &Arc<Faults>) {
         let faults = self.state.faults.get_or_init(|| faults.clone());
         if let Some(device) = self.open_device() {
@@ -271,12 +277,12 @@ impl Leaf {
         }
     }
 
-    /// Reads from `offset` on the device, labels included. `None`: there is no device.
+    /// Reads from `offset` on the device, labels included. Returns `None` if there is no device.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<()>> {
         Some(self.read_to_judge(offset, buf)?.map(drop))
     }
 
-    /// The same where somebody is about to find out whether the bytes are right.
+    /// As [`Leaf::read`], for a caller that will verify the bytes.
     pub fn read_to_judge(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<Answer<'_>>> {
         let device = self.open_device()?;
         let clock = Stopwatch::start();
@@ -291,7 +297,7 @@ impl Leaf {
         Some(result.map(|()| Answer { leaf: self, telling, report }))
     }
 
-    /// Reads where a failure is no error yet: whoever then looks closer counts it.
+    /// Reads without counting a failure as an error: the caller's closer look will count it.
     pub(super) fn read_without_counting(&self, offset: u64, buf: &mut [u8]) -> bool {
         let Some(device) = self.open_device() else { return false };
         let clock = Stopwatch::start();
@@ -300,7 +306,6 @@ impl Leaf {
         result.is_ok()
     }
 
-    /// Errors so far.
     pub fn errors(&self) -> ErrorCounts {
         ErrorCounts {
             read: self.state.read_errors.load(Ordering::Relaxed),
@@ -310,7 +315,8 @@ impl Leaf {
         }
     }
 
-    /// Sets all error counts to zero, as `zpool clear` does. A failed flush stays: only a new device object heals it.
+    /// Resets all error counts, as `zpool clear` does. A failed flush stays until the device is
+    /// opened again.
     pub fn clear_errors(&self) {
         for count in [&self.state.read_errors, &self.state.checksum_errors, &self.state.write_errors, &self.state.slow]
         {
@@ -325,7 +331,7 @@ impl Leaf {
         &self.state.figures
     }
 
-    /// Counts bytes that were written because those on the device were wrong or missing.
+    /// Counts bytes that were rewritten because those on the device were wrong or missing.
     pub fn note_mended(&self, bytes: u64, self_heal: bool, during_scan: bool) {
         if self_heal {
             self.state.healed.0.fetch_add(bytes, Ordering::Relaxed);
@@ -335,37 +341,40 @@ impl Leaf {
         }
     }
 
-    /// Bytes written over wrong ones since the pool was opened, and bytes that the last scan wrote.
+    /// Bytes repaired by self-healing since the pool was opened, and bytes that the last scan
+    /// repaired.
     pub fn mended(&self) -> (u64, u64) {
         (self.state.healed.0.load(Ordering::Relaxed), self.state.healed.1.load(Ordering::Relaxed))
     }
 
-    /// A scan begins: it has written nothing yet.
+    /// Resets the count of the last scan when a new one starts.
     pub fn clear_scanned(&self) {
         self.state.healed.1.store(0, Ordering::Relaxed);
     }
 
-    /// From now on, each read, write and flush is told, as one of `pool`.
+    /// Logs each read, write and flush from now on, as one of `pool`.
     pub fn tell_to(&self, events: &Arc<observe::Events>, pool: &str) {
         self.state.figures.tell_to(events, pool, &self.path);
     }
 
-    /// Nanoseconds that reads, writes and flushes took so far, of several at once each.
+    /// Sum of the durations of all reads, writes and flushes, in nanoseconds; concurrent ones each
+    /// count.
     pub fn busy_ns(&self) -> u64 {
         self.state.figures.busy_ns()
     }
 
-    /// Reads and bytes so far.
+    /// Number of reads, and their bytes.
     pub fn traffic(&self) -> (u64, u64) {
         self.state.figures.reads()
     }
 
-    /// Writes and bytes so far.
+    /// Number of writes, and their bytes.
     pub fn write_traffic(&self) -> (u64, u64) {
         self.state.figures.writes()
     }
 
-    /// Writes part of a block of `txg` at `offset` on the device. `None`: there is no device.
+    /// Writes part of a block of `txg` at `offset` on the device. Returns `None` if there is no
+    /// device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
@@ -387,19 +396,21 @@ impl Leaf {
         let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
         self.note_slow(report);
         match &result {
-            // Noted after the write, so that a flush that runs meanwhile cannot take the note without the bytes.
+            // Recorded after the write, so that a concurrent flush cannot clear the record without
+            // flushing the bytes.
             Ok(()) => self.note_unflushed(txg),
             Err(error) => self.count(&self.state.write_errors, "writing", error, report),
         }
         Some(result)
     }
 
-    /// Whether the device does anything when it is [told](Leaf::discard) that bytes are not needed.
+    /// Whether [`Leaf::discard`] has an effect on the device.
     pub fn can_discard(&self) -> bool {
         self.open_device().is_some_and(|device| device.can_discard())
     }
 
-    /// Tells the device that nobody needs these bytes any more. `None`: there is no device. Failures are counted by whoever asks.
+    /// Discards (trims) unused bytes on the device. Returns `None` if there is no device. The
+    /// caller counts failures.
     pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
@@ -411,19 +422,20 @@ impl Leaf {
         Some(device.discard(offset, len))
     }
 
-    /// A range of free space could not be trimmed; or, if not that, not be initialized.
+    /// Counts a failure to trim free space (`is_trim`), or to initialize it.
     pub fn note_sweep_error(&self, is_trim: bool) {
         let (trim, initialize) = &self.state.sweep_errors;
         (if is_trim { trim } else { initialize }).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often trimming, and initializing, failed since the pool was opened.
+    /// Number of failures of trim, and of initialize, since the pool was opened.
     pub fn sweep_errors(&self) -> (u64, u64) {
         let (trim, initialize) = &self.state.sweep_errors;
         (trim.load(Ordering::Relaxed), initialize.load(Ordering::Relaxed))
     }
 
-    /// Tells the device that small writes with a flush after each will come, from `offset` on, the first of them of `len` bytes.
+    /// Prepares the device for small writes from `offset` on, each followed by a flush. The first
+    /// one has `len` bytes.
     pub fn take_space(&self, offset: u64, len: u64) {
         let access = self.state.access.read();
         let Some(device) = access.device.as_ref().filter(|_| !self.has_failed()) else { return };
@@ -433,13 +445,13 @@ impl Leaf {
             return;
         }
         *readied = offset..end_bytes.min(offset + READY_BYTES);
-        // It is slower without; a device that fails says so when it is written to.
+        // This only saves time. A failing device reports its error on the next write.
         if let Err(error) = device.take_space(offset, readied.end - offset) {
             tracing::debug!(device = %self.path, %error, "space for the intent log is taken block by block");
         }
     }
 
-    /// Counts an error; the first of its kind, since errors were last cleared, is told.
+    /// Counts an error. The first of its kind since errors were last cleared is logged.
     fn count(&self, errors: &AtomicU64, what: &str, error: &io::Error, report: Report) {
         self.report(class::IO, Report { errno: errno(error), ..report });
         self.probe_after_error();
@@ -448,7 +460,7 @@ impl Leaf {
         }
     }
 
-    /// Finds out whether the device works at all, not more often than once in [`PROBE_NS`].
+    /// Probes the device, at most once per [`PROBE_NS`].
     fn probe_after_error(&self) {
         let (now, last) = (host::clock::nanoseconds(), self.state.probed_ns.load(Ordering::Relaxed));
         let turn = now.abs_diff(last) >= PROBE_NS
@@ -458,7 +470,7 @@ impl Leaf {
         }
     }
 
-    /// Finds out whether the device works at all: without one it does not.
+    /// Probes the device. Returns false if it fails, or if there is no device.
     pub fn probe(&self) -> bool {
         let works = self.open_device().is_some_and(|device| device.probe().is_ok());
         if self.state.gone.swap(!works, Ordering::AcqRel) == works {
@@ -467,7 +479,7 @@ impl Leaf {
         works
     }
 
-    /// Whether the device did not work when it was last tried.
+    /// Whether the device failed its last probe.
     pub fn is_gone(&self) -> bool {
         self.state.gone.load(Ordering::Acquire)
     }
@@ -485,14 +497,14 @@ impl Leaf {
         }
     }
 
-    /// As events tell of it.
+    /// Description of the leaf for events.
     pub fn about(&self) -> About {
         let ErrorCounts { read, checksum, write, slow } = self.errors();
         let kind = if self.path.starts_with("/dev/") { "disk" } else { "file" };
         About { guid: self.guid, kind, path: self.path.clone(), errors: [read, write, checksum, slow] }
     }
 
-    /// From now on, its errors are told there.
+    /// Reports errors there from now on. Only the first call has an effect.
     pub(crate) fn report_to(&self, reporter: &Arc<Reporter>) {
         self.state.reporter.get_or_init(|| reporter.clone());
     }
@@ -502,7 +514,7 @@ impl Leaf {
         (unflushed.0.swap(u64::MAX, Ordering::AcqRel), unflushed.1.swap(0, Ordering::AcqRel))
     }
 
-    /// Notes that something of `txg` was written, so that the next flush asks the device.
+    /// Records that something of `txg` was written, so that the next flush reaches the device.
     pub fn note_unflushed(&self, txg: u64) {
         self.state.unflushed.0.fetch_min(txg, Ordering::AcqRel);
         self.state.unflushed.1.fetch_max(txg, Ordering::AcqRel);
@@ -518,20 +530,20 @@ impl Leaf {
         self.state.flush_failed.load(Ordering::Acquire)
     }
 
-    /// Puts everything written onto the medium. After an error the leaf has missed the txgs of which something may be lost,
-    /// and takes no writes any more.
+    /// Flushes everything written to stable storage. On an error, the txgs of which something may
+    /// be lost are recorded in the dtl, and the leaf accepts no more writes.
     pub fn flush(&self) -> io::Result<()> {
         self.flush_if(false)
     }
 
-    /// As [`Leaf::flush`], also when only labels were written.
+    /// As [`Leaf::flush`], even if only labels were written.
     pub fn flush_labels(&self) -> io::Result<()> {
         self.flush_if(true)
     }
 
     fn flush_if(&self, always: bool) -> io::Result<()> {
-        // One at a time: a system tells an error once, to whoever comes first, and who finds nothing left to flush must
-        // wait for the one that took it.
+        // One at a time: a system reports an error only once, to the first caller, and a thread
+        // that finds nothing left to flush must wait for the one that took it.
         let _turn = self.state.flushing.lock();
         let (first, last) = self.take_unflushed();
         let dirty = first != u64::MAX;
@@ -556,12 +568,12 @@ impl Leaf {
         })
     }
 
-    /// Counts a write that failed past [`Leaf::write`]: of a label.
+    /// Counts a failed write that bypassed [`Leaf::write`], such as one of a label.
     pub fn count_write_error(&self) {
         self.state.write_errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that blocks of the txgs `first` to `last` did not reach this device, though the pool has them.
+    /// Records in the dtl that blocks of the txgs `first` to `last` are missing on this device.
     pub fn note_missed(&self, first: u64, last: u64) {
         let covered = |ranges: &[(u64, u64)]| ranges.iter().any(|(f, l)| *f <= first && last <= *l);
         if covered(&self.state.stale.read()) {
@@ -581,17 +593,18 @@ impl Leaf {
         self.state.missed_more.store(true, Ordering::Release);
     }
 
-    /// Whether [`Leaf::stale_ranges`] grew since [`Leaf::take_missed`] was last called.
+    /// Whether [`Leaf::stale_ranges`] changed since [`Leaf::take_missed`] was last called.
     pub fn has_missed_more(&self) -> bool {
         self.state.missed_more.load(Ordering::Acquire)
     }
 
-    /// Whether [`Leaf::stale_ranges`] grew since this was last asked, and must be written to the leaf's DTL.
+    /// Returns and resets whether [`Leaf::stale_ranges`] changed, so that the dtl must be written
+    /// to disk.
     pub fn take_missed(&self) -> bool {
         self.state.missed_more.swap(false, Ordering::AcqRel)
     }
 
-    /// What was born before `end` is on this device again: it was resilvered. Its log is written anew with the next txg.
+    /// Removes txgs before `end` from the dtl after a resilver. The next txg writes the dtl.
     pub fn excise(&self, end: u64) {
         let mut stale = self.state.stale.write();
         let before = stale.len();
@@ -604,8 +617,8 @@ impl Leaf {
         }
     }
 
-    /// Sets the txg ranges in which the device was away. Wrong bytes counted before that was known, while the pool was being
-    /// opened, are no errors any more.
+    /// Sets the dtl: the txg ranges that the device missed. Checksum errors counted before it was
+    /// known, while the pool was being opened, are reset.
     pub fn set_stale(&self, ranges: Vec<(u64, u64)>) {
         if !ranges.is_empty() {
             self.state.checksum_errors.store(0, Ordering::Relaxed);
@@ -613,18 +626,18 @@ impl Leaf {
         *self.state.stale.write() = ranges;
     }
 
-    /// Whether what was born in `txg` never reached this device.
+    /// Whether blocks born in `txg` are missing on this device.
     pub fn is_stale(&self, txg: u64) -> bool {
         let stale = self.state.stale.read();
         !stale.is_empty() && stale.iter().any(|(first, last)| (*first..=*last).contains(&txg))
     }
 
-    /// Whether it is there and has all that was written to it.
+    /// Whether the device is open and has everything that was written to it.
     pub fn is_whole(&self) -> bool {
         self.is_open() && !self.has_failed() && self.state.stale.read().is_empty()
     }
 
-    /// The txg ranges in which the device was away.
+    /// The dtl: the txg ranges that the device missed.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
         self.state.stale.read().clone()
     }

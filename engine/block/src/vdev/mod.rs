@@ -1,15 +1,18 @@
-//! The device tree: what turns an address into bytes, whatever copies and parity stand behind it.
+//! The vdev tree: turns an address into bytes, whatever copies and parity are behind it.
 //!
-//! Below: `host::device`. Above: `store`, which knows block pointers. Maths: `transform::parity`. ZFS name: vdev.
+//! Below: `host::device`. Above: `store`, which knows block pointers. Maths: `transform::parity`.
+//! ZFS name: vdev.
 //!
 //! ```text
-//!   Tree -> top-level device (leaf, mirror, raidz, draid, indirect) -> [replacing, spare] -> leaf -> host::Device
+//!   Tree -> top-level vdev (leaf, mirror, raidz, draid, indirect) -> [replacing, spare]
+//!        -> leaf -> host::Device
 //! ```
 //!
 //! Invariants:
-//!   * bytes leave this module only after the caller's check has accepted them
-//!   * a device that gave wrong bytes is counted once for each read that showed it
-//!   * a write succeeds when the block can be read again, whatever device failed, and those that failed are noted
+//!   * bytes are returned only after the caller's check has accepted them
+//!   * a device that returned wrong bytes is counted once for each read that showed it
+//!   * a write succeeds if the block can be read back, whatever device failed; failed devices get a
+//!     dtl entry
 
 mod capacity;
 pub mod columns;
@@ -47,62 +50,61 @@ use std::sync::Arc;
 /// Bytes in front of the allocatable space of a leaf: two labels and the boot area.
 pub const DATA_START_BYTES: u64 = 4 << 20;
 
-/// What a device of the tree is.
+/// Type of a vdev.
 pub enum Kind {
     /// A disk or file.
     Leaf(Leaf),
-    /// All children hold the same bytes. Also `replacing` and `spare`, while one child takes the place of another.
+    /// All children hold the same bytes. Also `replacing` and `spare`, while one child replaces
+    /// another.
     Mirror(MirrorKind),
     /// Blocks are spread over the children with parity.
     Raidz(raidz::Geometry),
     /// Blocks are spread over fixed groups of children, with spare space on all of them.
     Draid(draid::Geometry),
-    /// The spare space of a dRAID, standing in for one of its children.
+    /// Spare space of a dRAID that replaces one of its children.
     DraidSpare {
-        /// Number of the top-level dRAID device.
+        /// Number of the top-level dRAID vdev.
         top: u64,
         /// Number of the spare in it.
         spare: u64,
-        /// What it missed itself. It has no device.
+        /// Its dtl. It has no device.
         log: Leaf,
     },
-    /// Removed: its blocks were moved to other devices.
+    /// Removed: its blocks were moved to other vdevs.
     Indirect(RwLock<Option<Arc<Mapping>>>),
-    /// A slot in the list of top-level devices that is not used any more.
+    /// An unused slot in the list of top-level vdevs.
     Hole,
-    /// A device that the pool should have and that no configuration found tells about.
+    /// A vdev of the pool that no available configuration describes.
     Missing,
 }
 
-/// Which of the kinds that hold the same bytes on all children.
+/// Types of vdevs whose children all hold the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MirrorKind {
-    /// As configured.
+    /// A configured mirror.
     Mirror,
     /// One child is being replaced by the other.
     Replacing,
-    /// A hot spare stands in.
+    /// A hot spare replaces a child.
     Spare,
 }
 
-/// A device of the tree.
+/// A vdev: a node of the tree.
 pub struct Vdev {
-    /// Identity, as in the labels.
+    /// Guid, as in the labels.
     pub guid: u64,
-    /// Position among its siblings; for a top-level device the number in addresses.
+    /// Position among its siblings; for a top-level vdev, its number in addresses.
     pub id: u64,
-    /// What it is.
     pub kind: Kind,
-    /// log2 of the smallest unit of allocation, of the top-level device.
+    /// log2 of the allocation unit of the top-level vdev, in bytes.
     pub ashift: u8,
-    /// Its children.
     pub children: Vec<Vdev>,
     /// Name for messages: `mirror-0`, or a path.
     pub name: String,
 }
 
 impl Vdev {
-    /// The leaf, if it is one.
+    /// The leaf, if this is one.
     pub fn leaf(&self) -> Option<&Leaf> {
         match &self.kind {
             Kind::Leaf(leaf) => Some(leaf),
@@ -110,7 +112,7 @@ impl Vdev {
         }
     }
 
-    /// What keeps a log of what it missed: a leaf, or a distributed spare.
+    /// The owner of a dtl, if this is one: a leaf, or a distributed spare.
     pub fn log(&self) -> Option<&Leaf> {
         match &self.kind {
             Kind::Leaf(leaf) | Kind::DraidSpare { log: leaf, .. } => Some(leaf),
@@ -118,7 +120,8 @@ impl Vdev {
         }
     }
 
-    /// All that keep such a log, at and below, in order: the leaves, and distributed spares, which have no device.
+    /// All owners of a dtl, at and below, in order: leaves, and distributed spares, which have no
+    /// device.
     pub fn logs(&self) -> Vec<&Leaf> {
         let below = self.children.iter().flat_map(Self::logs);
         self.log().into_iter().chain(below).collect()
@@ -140,7 +143,7 @@ impl Vdev {
         }
     }
 
-    /// The device with this guid, at or below.
+    /// The vdev with this guid, at or below.
     pub fn find(&self, guid: u64) -> Option<&Vdev> {
         if self.guid == guid {
             return Some(self);

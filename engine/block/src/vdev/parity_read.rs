@@ -1,11 +1,12 @@
-//! Reading blocks that are spread over children with parity: raidz and draid.
+//! Reads blocks that are spread over children with parity: raidz and draid.
 //!
-//! Data columns first. When one is not there, or the block does not pass its check, parity is read too and the block is
-//! rebuilt; when nothing is known to be wrong, `reconstruct` searches the combination of columns that lie.
+//! Data columns are read first. If one is missing, or the block fails its check, parity is read too
+//! and the block is rebuilt. If no column is known to be wrong, `reconstruct` searches for the
+//! combination of silently wrong columns.
 //!
 //! Invariants:
 //!   * a rebuilt block has passed the check
-//!   * a child below which several devices stand (replacing, spare) is tried with each of them
+//!   * a child with several devices below (replacing, spare) is tried with each of them
 
 use super::columns::Map;
 use super::raidz::Still;
@@ -15,24 +16,24 @@ use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Source, Tree, 
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Choices of devices tried for children with several.
+/// Maximum number of device choices tried for children with several devices.
 const CHOICES_MAX: usize = 64;
 
 /// The columns of a block, as far as they could be read.
 struct Fetched<'t> {
-    /// By place in the map.
+    /// By index into the map's columns.
     buffers: Vec<Option<Vec<u8>>>,
-    /// Where each was read from.
+    /// The source that each was read from.
     sources: Vec<Option<Source<'t>>>,
-    /// What was read well.
+    /// The successful reads.
     answers: Vec<Answer<'t>>,
     failure: Failure,
 }
 
-/// Where a block lies; as long as this is there, it stays there.
+/// The layout of a block. The block stays there as long as this is held.
 pub(super) struct StillMap<'t> {
     map: Map,
-    /// Of a raidz that is being expanded.
+    /// For a raidz that is being expanded.
     _still: Option<Still<'t>>,
 }
 
@@ -91,7 +92,7 @@ impl Tree {
         Ok(block)
     }
 
-    /// Reads the data columns into place; false when one is not to be had.
+    /// Reads the data columns into place. Returns false if one is unavailable.
     fn read_data(&self, top: &Vdev, map: &Map, birth: u64, block: &mut [u8]) -> bool {
         map.columns.iter().filter(|c| c.is_data() && c.size_bytes > 0).all(|c| {
             let sources = self.sources(&top.children[c.child], c.offset_bytes, birth);
@@ -102,7 +103,7 @@ impl Tree {
         })
     }
 
-    /// Reads all columns, from the `choice`-th device of each child.
+    /// Reads all columns, each from the device of its child that `choice` selects.
     fn fetch<'t>(
         &'t self,
         top: &'t Vdev,
@@ -148,7 +149,8 @@ impl Tree {
         found
     }
 
-    /// The block from whatever columns are good; what is wrong goes into `report` and the devices' counts.
+    /// Rebuilds the block from the good columns. Reports what is wrong in `report` and in the
+    /// devices' error counts.
     #[allow(clippy::too_many_arguments)] // As in `verify`.
     fn rebuild(
         &self,
@@ -162,7 +164,7 @@ impl Tree {
     ) -> Result<Vec<u8>, Failure> {
         let mut ways = vec![1; top.children.len()];
         for column in &map.columns {
-            // On which devices a distributed spare lies depends on the place.
+            // Which devices hold a distributed spare depends on the offset.
             let count = self.sources(&top.children[column.child], column.offset_bytes, birth).len();
             ways[column.child] = ways[column.child].max(count);
         }
@@ -178,12 +180,13 @@ impl Tree {
                 .buffers
                 .iter()
                 .zip(&found.sources)
-                // What is known to be stale is no evidence; it is held against the result below.
+                // A stale column is no evidence. It is compared with the result below.
                 .map(|(b, s)| b.as_deref().filter(|_| s.as_ref().is_none_or(|s| !s.is_stale(birth))))
                 .collect();
             if let Some(solved) = reconstruct(map, &suspects, &known, size as usize, check) {
                 let mut block = solved.block;
-                // The block's check tells nothing of what fills its last sector, which was written as zeros, and counts for parity.
+                // The block's check does not cover the padding of its last sector, which was
+                // written as zeros and counts for parity.
                 block[size as usize..].fill(0);
                 self.note_faults(copy, top, map, birth, found, &block, &choice, report);
                 return Ok(block);
@@ -194,14 +197,15 @@ impl Tree {
             }
         }
         let mut failure = failure.unwrap_or_default();
-        // With more columns away than there is parity, that is the whole reason; otherwise some that are there must be wrong.
+        // If more columns are missing than there is parity, that is the whole reason. Otherwise
+        // some available columns must be wrong.
         if failure.missing.len() + failure.io.len() <= map.parity {
             failure.wrong.push(top.name.clone());
         }
         Err(failure)
     }
 
-    /// Compares every column of every device with what the right block says it should be.
+    /// Compares every column of every device with the right block.
     #[allow(clippy::too_many_arguments)] // As in `verify`.
     fn note_faults<'t>(
         &'t self,
@@ -217,7 +221,7 @@ impl Tree {
         let parity = map.generate_parity(block);
         let mut faults: Vec<(CopyFault, bool)> = Vec::new();
         let mut note = |source: &Source<'_>, fault: Fault| {
-            // A device counts once for a block, however many of its columns are wrong.
+            // A device counts once per block, however many of its columns are wrong.
             if !faults.iter().any(|(f, _)| f.leaf == source.guid) {
                 faults.push((CopyFault { copy, leaf: source.guid, fault }, source.is_stale(birth)));
             }
@@ -278,7 +282,8 @@ impl Tree {
         self.rebuild(copy, top, &map, size, birth, check, report).map(|_| ())
     }
 
-    /// The common case without a copy more than needed: every child is one healthy device and everything is right.
+    /// The common case, without an extra copy: every child is one healthy device and everything is
+    /// right.
     fn verify_quickly(
         &self,
         top: &Vdev,
@@ -330,7 +335,7 @@ impl Tree {
 }
 
 thread_local! {
-    /// Room for a block and its parity: `verify` looks at millions of blocks and keeps none.
+    /// Buffers for a block and its parity: `verify` reads millions of blocks and keeps none.
     static SCRATCH: std::cell::RefCell<(Vec<u8>, Vec<u8>)> = const { std::cell::RefCell::new((Vec::new(), Vec::new())) };
 }
 

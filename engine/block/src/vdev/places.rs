@@ -1,19 +1,20 @@
-//! Where ranges of a top-level device lie on its children: for whoever does something to free space, of which no block tells.
+//! Maps ranges of a top-level vdev to its children, for operations on free space (trim,
+//! initialize), which no block pointer describes.
 //!
 //! Facts: vdev_xlate, vdev_raidz_xlate, vdev_draid_xlate (module/zfs).
 //!
 //! Invariants:
-//!   * a place that is told holds nothing but sectors of the range
+//!   * a reported place holds nothing but sectors of the range
 
 use super::{Kind, Vdev};
 use smallvec::SmallVec;
 
-/// Ranges on a child: offset (as in addresses of it) and bytes.
+/// Ranges of a child: (offset as in its addresses, size in bytes).
 pub type Places = SmallVec<[(u64, u64); 4]>;
 
 impl Vdev {
-    /// Where the range lies on child number `child`; of a single device, on itself. Nowhere while a raidz is being widened: sectors
-    /// move then.
+    /// The parts of the range on child number `child`; for a single device, on itself. Empty while
+    /// a raidz is being expanded, because sectors move then.
     pub fn places(&self, child: usize, offset: u64, len: u64) -> Places {
         match &self.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => SmallVec::from_iter([(offset, len)]),
@@ -31,7 +32,7 @@ impl Vdev {
         }
     }
 
-    /// The leaves, each with the number of the child that it is, or is below of.
+    /// The leaves, each with the index of the child that it is, or is below.
     pub fn leaves_by_child(&self) -> Vec<(usize, &super::Leaf)> {
         match &self.kind {
             Kind::Leaf(leaf) => vec![(0, leaf)],
@@ -66,7 +67,7 @@ mod tests {
         Vdev { guid: 100, id: 0, kind, ashift: 9, children: (0..children).map(leaf).collect(), name: "top".into() }
     }
 
-    /// All sectors of the range, found by what blocks of one row would use, are those that are told, and no others.
+    /// The reported sectors are exactly those that blocks of one row in the range would use.
     fn check(top: &Vdev, unit: u64, offset: u64, units: u64, columns: impl Fn(u64) -> Vec<(usize, u64)>) {
         let mut expected: BTreeSet<(usize, u64)> = BTreeSet::new();
         for n in 0..units {
@@ -105,7 +106,7 @@ mod tests {
         use crate::vdev::{Aux, Tree};
         let block: Vec<u8> = (0..20 << 9).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for (parity, children) in [(1, 4u64), (2, 5), (3, 6)] {
-            // Also where single parity changes places.
+            // Includes offsets where single parity swaps columns.
             for (start, boundary) in [1000, 2050].into_iter().flat_map(|start| (0..48u64).map(move |b| (start, b))) {
                 let end = start + boundary - 4;
                 let reflow = raidz::Reflow { offset_bytes: end << 9, in_scratch: false };

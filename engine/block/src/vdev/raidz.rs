@@ -1,33 +1,34 @@
-//! RAID-Z: spreads a block over a device's children with 1-3 parity columns. Pure geometry, no I/O.
+//! RAID-Z: spreads a block over a vdev's children with 1-3 parity columns. Pure geometry, no I/O.
 //!
-//! Below: [`columns`](super::columns). Above: the device tree. Format: docs/format/raidz.md.
+//! Below: [`columns`](super::columns). Above: the vdev tree. Format: docs/format/raidz.md.
 //! ZFS name: vdev_raidz.
 //!
-//! The device's sectors are numbered across the children: sector `b` is on child `b % width`, at sector `b / width`. A
-//! block takes sectors from `b` on, with as many rows as its data needs; in each row parity comes first:
+//! The vdev's sectors are numbered across the children: sector `b` is on child `b % width`, at
+//! sector `b / width`. A block takes sectors from `b` on, with as many rows as its data needs. In
+//! each row parity comes first:
 //!
 //! ```text
-//!   five children, two parity, a block of seven data sectors at b = 11          q = 2 full rows
+//!   five children, two parity, a block of seven data sectors at b = 11  q = 2 full rows
 //!
-//!    child 0   child 1   child 2   child 3   child 4                            r = 1 sector more
+//!    child 0   child 1   child 2   child 3   child 4         r = 1 sector more
 //!   ┌─────────┬─────────┬─────────┬─────────┬─────────┐
-//!   │         │    P    │    Q    │   D 0   │   D 3   │                        big columns: r + parity = 3 of
-//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤                        three sectors: P, Q, D0;
-//!   │   D 5   │    P    │    Q    │   D 1   │   D 4   │                        the others have two
+//!   │         │    P    │    Q    │   D 0   │   D 3   │      big columns: r + parity = 3 of
+//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤      three sectors: P, Q, D0;
+//!   │   D 5   │    P    │    Q    │   D 1   │   D 4   │      the others have two
 //!   ├─────────┼─────────┼─────────┼─────────┼─────────┤
-//!   │   D 6   │    P    │    Q    │   D 2   │   skip  │                        10 + 3 sectors, so 2 are skipped
-//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤                        to make a multiple of parity + 1
+//!   │   D 6   │    P    │    Q    │   D 2   │   skip  │      10 + 3 sectors, so 2 are skipped
+//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤      to make a multiple of parity + 1
 //!   │   skip  │         │         │         │         │
 //!   └─────────┴─────────┴─────────┴─────────┴─────────┘
 //! ```
 //!
-//! Seen by columns that is one row of contiguous stretches, which is how it is read. The numbers of the data sectors tell
-//! the order in the block: down the columns.
+//! By columns this is one row of contiguous ranges, and it is read that way. The numbers of the
+//! data sectors show the order in the block: down the columns.
 //!
 //! Invariants:
 //!   * a row never holds two columns of one child
 //!   * an allocation is a multiple of parity + 1 sectors
-//!   * with one parity column and bit 20 of the block's offset set, columns 0 and 1 change places
+//!   * with one parity column and bit 20 of the block's offset set, columns 0 and 1 trade places
 
 use smallvec::SmallVec;
 
@@ -38,56 +39,58 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Largest block that a pointer can name, with room to spare: 65536 sectors of 512 bytes.
+/// Largest block that a pointer can describe, with a margin: 65536 sectors of 512 bytes.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
 
-/// Shape of a raidz device, checked.
+/// A validated raidz shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
     ashift: u8,
     children: usize,
     parity: usize,
-    /// Logical widths by the txg from which they hold, ascending.
+    /// Logical widths with the first txg of each, ascending.
     widths: Vec<(u64, usize)>,
     /// Width before any expansion.
     original_width: usize,
     moving: Option<Arc<Moving>>,
 }
 
-/// How far an expansion has come, shared by all trees that know the device. Who looks up where a block lies holds it still until the
-/// block was read or written; whoever moves sectors stops all of them meanwhile.
+/// Progress of an expansion, shared by all trees that contain the vdev. A thread that maps a block
+/// holds it until the block was read or written; the thread that moves sectors waits for all of
+/// them and keeps others out.
 #[derive(Debug)]
 pub struct Moving(RwLock<Reflow>);
 
-/// As long as this is there, no sector of the device is moved.
+/// While this is held, no sector of the vdev is moved.
 pub(super) struct Still<'m> {
-    /// Given up when this goes.
+    /// Released on drop.
     _guard: RwLockReadGuard<'m, Reflow>,
 }
 
 thread_local! {
-    /// How often this thread holds some device still.
+    /// Number of these guards that this thread holds.
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Moving {
-    /// That far.
     pub fn new(reflow: Reflow) -> Self {
         Self(RwLock::new(reflow))
     }
 
-    /// How far.
+    /// Current progress.
     pub fn now(&self) -> Reflow {
         *self.0.read_recursive()
     }
 
-    /// Waits until nobody reads or writes the device, and keeps all from it: for who moves sectors, and says how far he came.
+    /// Waits for all reads and writes of the vdev and blocks new ones, so that the caller can move
+    /// sectors and then update the progress.
     pub fn stop(&self) -> RwLockWriteGuard<'_, Reflow> {
         self.0.write()
     }
 
     pub(super) fn hold_still(&self) -> Still<'_> {
-        // Who has one already must not wait behind whoever waits for him.
+        // A thread that holds a guard already must not queue behind a writer that waits for that
+        // guard.
         let is_first = HELD.replace(HELD.get() + 1) == 0;
         Still { _guard: if is_first { self.0.read() } else { self.0.read_recursive() } }
     }
@@ -107,23 +110,24 @@ impl PartialEq for Moving {
 
 impl Eq for Moving {}
 
-/// How far an expansion has come.
+/// Progress of an expansion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reflow {
-    /// Sectors before this offset have been moved to where the new width puts them.
+    /// Sectors before this offset have been moved to their places in the new width.
     pub offset_bytes: u64,
     /// The moved sectors are still in the scratch area only.
     pub in_scratch: bool,
 }
 
 impl Reflow {
-    /// From the uberblock's word (`ub_raidz_reflow_info`): offset in 512-byte units below bit 55, state from there.
+    /// From the uberblock's word (`ub_raidz_reflow_info`): offset in 512-byte units in the lower 55
+    /// bits, state above.
     pub fn from_uberblock(word: u64) -> Self {
         const SCRATCH_VALID: u64 = 1;
         Self { offset_bytes: (word & ((1 << 55) - 1)) << 9, in_scratch: word >> 55 == SCRATCH_VALID }
     }
 
-    /// As the uberblock's word.
+    /// To the uberblock's word.
     pub fn to_uberblock(self) -> u64 {
         // RRSS_SCRATCH_VALID, RRSS_SCRATCH_INVALID_SYNCED_REFLOW, RRSS_SCRATCH_NOT_IN_USE.
         let state: u64 = match (self.offset_bytes, self.in_scratch) {
@@ -141,10 +145,12 @@ impl Geometry {
         Self::expanded(ashift, children, parity, &[], None)
     }
 
-    /// A raidz that was expanded, or is being expanded.
+    /// A raidz that was expanded, or is being expanded. Fails with [`Error::Corrupt`] if the shape
+    /// is invalid.
     ///
-    /// `expand_txgs` is the configuration's `raidz_expand_txgs`: for each finished expansion the first txg with the new
-    /// width. `reflow` is given while the configuration has `raidz_expanding`; then `children` counts the new child, too.
+    /// `expand_txgs` is the configuration's `raidz_expand_txgs`: for each finished expansion, the
+    /// first txg with the new width. `reflow` is given while the configuration has
+    /// `raidz_expanding`; `children` then includes the new child.
     pub fn expanded(
         ashift: u8,
         children: usize,
@@ -174,47 +180,44 @@ impl Geometry {
         Ok(Self { ashift, children, parity, widths, original_width, moving })
     }
 
-    /// The same device, whose expansion others know of as well.
+    /// The same geometry, with the shared progress of its expansion.
     pub fn with_moving(self, moving: Option<Arc<Moving>>) -> Self {
         Self { moving: self.moving.and(moving), ..self }
     }
 
-    /// log2 of the sector size.
     pub fn ashift(&self) -> u8 {
         self.ashift
     }
 
-    /// Number of children.
     pub fn children(&self) -> usize {
         self.children
     }
 
-    /// Number of parity columns.
     pub fn parity(&self) -> usize {
         self.parity
     }
 
-    /// Number of children before the first expansion.
     pub fn original_width(&self) -> usize {
         self.original_width
     }
 
-    /// How far a running expansion has come.
+    /// Progress of a running expansion.
     pub fn reflow(&self) -> Option<Reflow> {
         self.moving.as_ref().map(|moving| moving.now())
     }
 
-    /// What all trees know of a running expansion.
+    /// Shared progress of a running expansion.
     pub fn moving(&self) -> Option<&Arc<Moving>> {
         self.moving.as_ref()
     }
 
-    /// The width for which a block was laid out, by the txg in which its space was allocated (physical birth).
+    /// The width that a block was laid out for, by the txg in which its space was allocated
+    /// (physical birth).
     pub fn logical_width(&self, birth_txg: u64) -> usize {
         self.widths.iter().rev().find(|(from, _)| *from <= birth_txg).map_or(self.original_width, |(_, width)| *width)
     }
 
-    /// Bytes that a block of `psize_bytes` takes.
+    /// Allocated size of a block of `psize_bytes`, in bytes.
     pub fn asize_bytes(&self, psize_bytes: u64, birth_txg: u64) -> u64 {
         let data = self.sectors(psize_bytes);
         let data_columns = (self.logical_width(birth_txg) - self.parity) as u64;
@@ -223,20 +226,21 @@ impl Geometry {
         all.div_ceil(parity + 1).saturating_mul(parity + 1).saturating_mul(1 << self.ashift)
     }
 
-    /// The largest block that fits into `asize_bytes`.
+    /// Size of the largest block that fits into `asize_bytes`.
     pub fn psize_bytes(&self, asize_bytes: u64, birth_txg: u64) -> u64 {
         let width = self.logical_width(birth_txg) as u64;
         let parity = self.parity as u64;
         let sectors = asize_bytes >> self.ashift;
         let last_row = sectors % width;
-        // A last row with room for parity alone holds nothing.
+        // A last row with room for parity alone holds no data.
         let used = if last_row <= parity { sectors - last_row } else { sectors };
         (used - parity * used.div_ceil(width)) << self.ashift
     }
 
-    /// Where the block of `size_bytes` at `offset_bytes` (of a DVA) lies, whose space was allocated in `birth_txg`.
+    /// Maps the block of `size_bytes` at `offset_bytes` (of a DVA) whose space was allocated in
+    /// `birth_txg`. Fails with [`Error::Corrupt`] if no block can be there.
     ///
-    /// A size that is not a whole number of sectors is rounded up, as a gang header's is.
+    /// A size that is not a whole number of sectors, such as that of a gang header, is rounded up.
     pub fn map(&self, offset_bytes: u64, size_bytes: u64, birth_txg: u64) -> Result<Map> {
         if size_bytes == 0 || size_bytes > MAX_BLOCK_BYTES {
             return Err(Error::corrupt(
@@ -244,7 +248,7 @@ impl Geometry {
                 format!("block size is {size_bytes}, expected 1 to {MAX_BLOCK_BYTES}"),
             ));
         }
-        // Twice, so that no sum below overflows.
+        // Doubled, so that no sum below overflows.
         if offset_bytes.checked_add(2 * self.asize_bytes(size_bytes, birth_txg)).is_none() {
             return Err(Error::corrupt("raidz", format!("block offset is {offset_bytes}, beyond any device")));
         }
@@ -256,7 +260,7 @@ impl Geometry {
         })
     }
 
-    /// Sectors that `bytes` take.
+    /// Number of sectors that `bytes` take.
     pub(super) fn sectors(&self, bytes: u64) -> u64 {
         bytes.div_ceil(1 << self.ashift)
     }
@@ -297,17 +301,17 @@ impl Geometry {
     }
 }
 
-/// How many sectors each column of a block gets.
+/// Number of sectors in each column of a block.
 pub(super) struct Shares {
-    /// Full rows: data sectors of each column that is not big.
+    /// Number of full rows: data sectors of each column that is not big.
     pub quotient: usize,
-    /// Data sectors in the row that is not full.
+    /// Number of data sectors in the row that is not full.
     pub remainder: usize,
-    /// Columns, parity first, that have one sector more.
+    /// Number of columns, parity first, that have one sector more.
     pub big: usize,
-    /// Data and parity sectors.
+    /// Number of data and parity sectors.
     pub total: u64,
-    /// The same with skipped ones.
+    /// As `total`, with skipped sectors.
     pub allocated: u64,
 }
 
@@ -331,13 +335,13 @@ impl Shares {
     }
 }
 
-/// Whether parity and first data column change places: meant to spread parity over two children, and now part of the
-/// format for single parity.
+/// Whether parity and the first data column trade places: meant to spread parity over two children,
+/// and now part of the format for single parity.
 pub(super) fn swapped(parity: usize, offset_bytes: u64) -> bool {
     parity == 1 && offset_bytes & 1 << 20 != 0
 }
 
-/// Lets columns 0 and 1 of a row change places on disk.
+/// Swaps columns 0 and 1 of a row on disk.
 pub(super) fn swap_places(row: &mut [Column]) {
     if let [first, second, ..] = row {
         std::mem::swap(&mut first.child, &mut second.child);

@@ -1,11 +1,12 @@
-//! RAID-Z after, or during, an expansion: blocks laid out for fewer children than there are now.
+//! RAID-Z after or during an expansion: blocks laid out for fewer children than there are now.
 //!
-//! Below: [`columns`](super::columns). Above: [`raidz`](super::raidz), which chooses this map when a block is older than
-//! the last expansion.
+//! Below: [`columns`](super::columns). Above: [`raidz`](super::raidz), which chooses this map if a
+//! block is older than the last expansion.
 //!
-//! An expansion keeps the numbers of all sectors and changes only the width by which numbers become places, like text that
-//! flows into wider lines. So a row of an old block starts anywhere and may continue on the next line; it still has its own
-//! parity, and the order in the block is still down the old columns:
+//! An expansion keeps the numbers of all sectors and changes only the width that maps numbers to
+//! places, like text that is reflowed into wider lines. So a row of an old block may start anywhere
+//! and continue on the next line. It still has its own parity, and the order in the block is still
+//! down the old columns:
 //!
 //! ```text
 //!   written for three children           now four
@@ -18,26 +19,27 @@
 //!   └────┴────┴────┘                     └────┴────┴────┴────┘
 //! ```
 //!
-//! While sectors are still being moved, a row is at its new place if all of it lies before the reflow offset, and else at
-//! its old place. The first part is moved by way of a scratch area, the boot area of each child: as long as the uberblock
-//! says that the scratch area is valid, moved rows are read from there. A row that lies on both sides of the offset is written to its old place
-//! and, what is before the offset of it, to the new one as well, since moving goes on behind the offset.
+//! While sectors are being moved, a row is at its new place if all of it lies before the reflow
+//! offset, and otherwise at its old place. The first part is moved through a scratch area, the boot
+//! area of each child: while the uberblock marks the scratch area as valid, moved rows are read
+//! from there. A row that lies on both sides of the offset is written to its old place. Its part
+//! before the offset is written to the new place as well, since moving continues behind the offset.
 
 use smallvec::SmallVec;
 
 use super::columns::{Column, Map, Role};
 use super::raidz::{Geometry, Shares, swap_places, swapped};
 
-/// Size of the boot area, which lies right before the place where offsets count from.
+/// Size of the boot area, which ends where column offsets start.
 const SCRATCH_BYTES: u64 = 7 << 19;
 
-/// Where a block lies that was laid out for `width` children. The geometry has checked offset and size.
+/// Maps a block that was laid out for `width` children. The geometry has checked offset and size.
 pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_bytes: u64) -> Map {
     let (ashift, parity) = (geometry.ashift(), geometry.parity());
     let sector_bytes = 1usize << ashift;
     let shares = Shares::new(geometry.sectors(size_bytes), width, parity);
     let rows = shares.total.div_ceil(width as u64) as usize;
-    // All rows count as full, also the last: Q and R depend on the number of columns.
+    // All rows count as full, including the last: Q and R depend on the number of columns.
     let row_columns = shares.total.min(width as u64) as usize;
     let first = offset_bytes >> ashift;
 
@@ -52,7 +54,7 @@ pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_byt
             let (child, offset_bytes) = place.sector(start + number as u64, ashift);
             let absent = row == rows - 1 && shares.big != 0 && number >= shares.big;
             if let Some((place, end)) = moved.as_ref().filter(|_| !absent) {
-                // Where columns 0 and 1 change places, each stands at the other one's sector.
+                // If columns 0 and 1 trade places, each is at the other one's sector.
                 let number_there = match number {
                     0 | 1 if swaps => 1 - number,
                     _ => number,
@@ -94,14 +96,14 @@ pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_byt
     }
 }
 
-/// How sector numbers of one row become places.
+/// Maps the sector numbers of one row to places.
 struct Place {
     width: u64,
     in_scratch: bool,
 }
 
 impl Place {
-    /// Of the row of sectors `[from, to)`.
+    /// The places of the row of sectors `[from, to)`.
     fn of_row(geometry: &Geometry, from: u64, to: u64) -> Self {
         debug_assert!(from <= to);
         let now = geometry.children() as u64;
@@ -112,7 +114,8 @@ impl Place {
         }
     }
 
-    /// Where the sectors before the boundary of a row `[from, to)` that lies on both sides of it belong already, and that boundary.
+    /// For a row `[from, to)` on both sides of the reflow offset: the new places of the sectors
+    /// before it, and the sector at the offset.
     fn of_moved(geometry: &Geometry, from: u64, to: u64) -> Option<(Self, u64)> {
         let reflow = geometry.reflow()?;
         let end = reflow.offset_bytes >> geometry.ashift();

@@ -1,12 +1,15 @@
-//! Sequential rebuild: what leaves lack is made of what the others have, range by range and without looking at blocks.
+//! Sequential rebuild: restores what leaves lack from the other leaves, range by range and without
+//! looking at blocks.
 //!
-//! No checksum tells whether bytes are right, so only leaves that lack nothing at all are read. A scrub looks at the result later.
+//! No checksum verifies the bytes, so only leaves with an empty dtl are read. A scrub verifies
+//! the result later.
 //!
 //! Facts: vdev_rebuild_range, vdev_draid_rebuild_asize (module/zfs).
 //!
 //! Invariants:
-//!   * what lacks anything is never read
-//!   * a leaf that does not take its part is noted as lacking the txg of the attempt: who ends the rebuild leaves its log alone
+//!   * a leaf whose dtl is not empty is never read
+//!   * if a write to a leaf fails, the txg of the attempt is recorded in its dtl; the end of the
+//!     rebuild then keeps its dtl
 
 use super::columns::{Column, Map};
 use super::reconstruct::{Suspects, reconstruct};
@@ -16,21 +19,23 @@ use std::sync::Arc;
 
 /// Bytes read at a time from each disk (`zfs_rebuild_max_segment`).
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Most bytes of a range (`SPA_MAXBLOCKSIZE`).
+/// Maximum size of a range, in bytes (`SPA_MAXBLOCKSIZE`).
 const RANGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Whether a rebuild of what was born before `until` is for this leaf: it is there, and all that it lacks is older.
+/// Whether a rebuild of blocks born before `until` writes to this leaf: it is available, and its
+/// whole dtl is older.
 pub fn is_rebuilt(leaf: &Leaf, until: u64) -> bool {
     leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().last().is_some_and(|(_, last)| *last < until)
 }
 
 impl Vdev {
-    /// Whether leaves below can be rebuilt without knowing blocks.
+    /// Whether leaves below can be rebuilt without knowing the blocks.
     pub fn can_rebuild(&self) -> bool {
         matches!(self.kind, Kind::Leaf(_) | Kind::Mirror(_) | Kind::Draid(_))
     }
 
-    /// The longest range at `offset`, of `size` bytes at most, that [`Tree::rebuild_range`] takes.
+    /// Size of the longest range at `offset`, of at most `size` bytes, that [`Tree::rebuild_range`]
+    /// accepts.
     pub fn rebuild_bytes(&self, offset: u64, size: u64) -> u64 {
         match &self.kind {
             Kind::Draid(g) => {
@@ -44,8 +49,8 @@ impl Vdev {
 }
 
 impl Tree {
-    /// Writes `size` bytes at `offset` of a top-level device, all of them allocated, to the leaves that lack something born before
-    /// `until` and nothing later. `txg` is one that is open.
+    /// Rebuilds `size` bytes at `offset` of a top-level vdev, all of them allocated, on the leaves
+    /// whose whole dtl is before `until`. `txg` is an open txg.
     pub fn rebuild_range(&self, vdev: u32, offset: u64, size: u64, until: u64, txg: u64) -> Result<Mended, Failure> {
         let Some(top) = self.tops.get(vdev as usize).filter(|top| top.can_rebuild()) else {
             return Err(Failure::other(format!("device {vdev} is not one to rebuild")));
@@ -57,13 +62,14 @@ impl Tree {
         let dva = Dva { vdev, offset_bytes: offset, asize_bytes: size, is_gang: false };
         let mut mended = Mended::default();
         self.write_over(&dva, &data, txg, &|source| source.is_rebuilt(until), &mut mended);
-        // The leaf's log tells of the attempt only, so that the spare's must not be emptied at the end.
+        // The leaf's own dtl records the attempt only, so the end of the rebuild must not clear the
+        // spare's dtl.
         let failed_for = |log: &&Leaf| mended.failed_for.contains(&log.guid);
         top.logs().into_iter().filter(failed_for).for_each(|log| log.note_missed(txg, txg));
         Ok(mended)
     }
 
-    /// From a leaf below `vdev` that lacks nothing.
+    /// Reads from a leaf below `vdev` with an empty dtl.
     fn read_whole(&self, vdev: &Vdev, offset: u64, size: usize) -> Result<Vec<u8>, Failure> {
         let mut failure = Failure::default();
         let mut buf = vec![0; size];
@@ -72,7 +78,7 @@ impl Tree {
         };
         let mut leaves = self.collect(vdev, offset);
         if leaves.len() > 1 {
-            // Several whole sides share the reading.
+            // Several complete sides share the reads.
             let first = (offset >> 20) as usize % leaves.len();
             leaves.rotate_left(first);
         }
@@ -90,7 +96,8 @@ impl Tree {
         Err(failure)
     }
 
-    /// Whole rows of a draid: from children that lack nothing, and what is missing from parity.
+    /// Reads whole rows of a draid: from children with an empty dtl, and missing columns from
+    /// parity.
     fn read_whole_rows(&self, top: &Vdev, offset: u64, size: u64) -> Result<Vec<u8>, Failure> {
         let map: &Map = &*self.parity_map(top, offset, size, 0)?;
         let mut failure = Failure::default();

@@ -1,25 +1,29 @@
-//! Self-healing of a block with parity: from columns of which some are missing and some may lie, the right bytes.
+//! Combinatorial reconstruction of a block with parity: finds the right bytes when some columns are
+//! missing and some are silently wrong.
 //!
-//! Below: [`columns`](super::columns), `transform::parity`. Above: reads and verification of raidz and draid.
-//! ZFS name: vdev_raidz_combrec.
+//! Below: [`columns`](super::columns), `transform::parity`. Above: reads and verification of raidz
+//! and draid. ZFS name: vdev_raidz_combrec.
 //!
-//! What is missing is rebuilt first. If the block then fails its check, some column is silently wrong, and which one has to
-//! be found out. A row's *slack* is the number of its good parity columns that rebuilding did not need:
+//! Missing columns are rebuilt first. If the block then fails its check, some column is silently
+//! wrong and has to be found. A row's *slack* is the number of its good parity columns that the
+//! rebuild did not need:
 //!
-//!   * A row whose slack agrees with its data is a codeword: rebuilding any columns of it from the others, as many as the
-//!     slack allows, gives the same bytes again. So only rows that disagree with themselves are searched; if there is
-//!     none, no search can help.
-//!   * Suspecting fewer columns than the slack leaves parity over that tells whether the suspicion can be right. That is
-//!     tried on a few bytes where the row disagrees, and rejects nearly all wrong suspicions without rebuilding anything.
+//!   * A row whose slack agrees with its data is a codeword: rebuilding any of its columns from the
+//!     others, as many as the slack allows, gives the same bytes again. So only rows that disagree
+//!     with themselves are searched. If there is none, no search can help.
+//!   * Suspecting fewer columns than the slack leaves spare parity, which shows whether the
+//!     suspicion can be right. That is tried on a few bytes where the row disagrees, and rejects
+//!     nearly all wrong suspicions without rebuilding anything.
 //!   * Suspecting as many columns as the slack always fits, so the block's own check has to decide.
 //!
-//! A block of one row is searched by its columns: one suspect, then two, then three. Blocks of an expanded raidz have many
-//! rows; there, each row is first asked which columns it suspects itself, and then whole children are suspected, today's and
-//! those of each earlier width: when a child lied before an expansion, the expansion spread its lies diagonally.
+//! A block of one row is searched by columns: one suspect, then two, then three. Blocks of an
+//! expanded raidz have many rows. There, each row is first asked which of its columns it suspects.
+//! Then whole children are suspected, in the current width and in each earlier one: if a child was
+//! wrong before an expansion, the expansion spread its errors diagonally.
 //!
 //! Invariants:
-//!   * a block that comes out has passed the check
-//!   * the work is bounded, by [`CHECKED_BYTES_MAX`] and [`SUSPICIONS_MAX`]
+//!   * a returned block has passed the check
+//!   * the work is bounded by [`CHECKED_BYTES_MAX`] and [`SUSPICIONS_MAX`]
 
 use smallvec::SmallVec;
 use transform::parity;
@@ -27,24 +31,26 @@ use transform::parity::{MAX_PARITY, Missing};
 
 use super::columns::{Column, Map};
 
-/// Bytes that may be given to the check in one search, at least [`CHECKS_MIN`] blocks. Chosen so that a search takes a few
-/// seconds at most: 128 KiB blocks get 32,768 tries, and three liars among 40 columns need 9,880.
+/// Bytes that one search may pass to the check, at least [`CHECKS_MIN`] blocks. Chosen so that a
+/// search takes a few seconds at most: 128 KiB blocks get 32,768 tries, and three wrong columns
+/// among 40 need 9,880.
 const CHECKED_BYTES_MAX: usize = 4 << 30;
 
-/// Tries that also the largest block gets.
+/// Number of tries that even the largest block gets.
 const CHECKS_MIN: usize = 512;
 
-/// Suspicions that may be held against a few bytes in one search; each takes under a microsecond.
+/// Number of suspicions that one search may test on a few bytes; each takes under a microsecond.
 const SUSPICIONS_MAX: usize = 8 << 20;
 
-/// Places at which a suspicion is tried out, and bytes of each.
+/// Number of places where a suspicion is tested, and bytes of each.
 const WINDOWS_MAX: usize = 4;
 const WINDOW_BYTES: usize = 64;
 
-/// Rows that disagree with themselves, up to which their suspicions are tried in all combinations.
+/// Maximum number of rows that disagree with themselves for which all combinations of suspicions
+/// are tried.
 const ROWS_COMBINED_MAX: usize = 3;
 
-/// Which columns go wrong together, in blocks of more than one row.
+/// Columns that go wrong together, in blocks of more than one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspects {
     ashift: u8,
@@ -53,7 +59,7 @@ pub struct Suspects {
 }
 
 impl Suspects {
-    /// Children of a device that has `width` children now and had `original_width` at first.
+    /// For a vdev that has `width` children now and had `original_width` at first.
     pub fn new(ashift: u8, width: usize, original_width: usize) -> Self {
         Self { ashift, widths: (original_width.min(width)..=width).rev().collect() }
     }
@@ -62,8 +68,8 @@ impl Suspects {
         self.widths.iter().sum()
     }
 
-    /// Whether `column` was on child `suspect`: numbers from 0 on are today's children, followed by those of the width
-    /// before, and so on.
+    /// Whether `column` was on child `suspect`. Numbers from 0 on are the current children,
+    /// followed by those of the previous width, and so on.
     fn hits(&self, mut suspect: usize, column: &Column) -> bool {
         let Some(now) = self.widths.first() else { return false };
         let sector = (column.offset_bytes >> self.ashift).wrapping_mul(*now as u64).wrapping_add(column.child as u64);
@@ -77,14 +83,13 @@ impl Suspects {
     }
 }
 
-/// A column that was missing or wrong, and what it should hold.
+/// A column that was missing or wrong, with its right contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Place in [`Map::columns`].
+    /// Index into [`Map::columns`].
     pub column: usize,
-    /// It was there, and lied.
+    /// Whether it was present but wrong.
     pub silent: bool,
-    /// The right bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -93,21 +98,21 @@ pub struct Wrong {
 pub struct Recovered {
     /// All data columns in the block's order: [`Map::size_bytes`] bytes.
     pub block: Vec<u8>,
-    /// Every column, data or parity, that did not hold what it should.
+    /// Every column, data or parity, that was missing or wrong.
     pub wrong: Vec<Wrong>,
 }
 
 /// Finds the block whose first `size_bytes` bytes pass `check`.
 ///
-/// `columns` has an entry for each of [`Map::columns`]: its bytes, or `None` if they are not to be had. The better part of
-/// parity should be among them: nothing is found that they do not prove.
+/// `columns` has an entry for each of [`Map::columns`]: its bytes, or `None` if unavailable. Most
+/// of the parity should be among them: wrong columns are found only as far as parity proves them.
 ///
-/// `None` if there is no such block, or none was found within bounds.
+/// Returns `None` if there is no such block, or if none was found within the bounds.
 ///
 /// # Panics
 ///
-/// If `columns` has fewer entries than the map, or an entry is shorter than its column; or `size_bytes` is more than the
-/// map's.
+/// If `columns` has fewer entries than the map, if an entry is shorter than its column, or if
+/// `size_bytes` is more than the map's.
 pub fn reconstruct(
     map: &Map,
     suspects: &Suspects,
@@ -143,7 +148,7 @@ pub fn reconstruct(
     None
 }
 
-/// Every column that is not what it should be, given the right block.
+/// Every column that differs from the right block.
 fn wrong_columns(map: &Map, columns: &[Option<&[u8]>], block: &[u8]) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     let mut compare = |place: usize, right: &[u8]| {
@@ -162,26 +167,26 @@ fn wrong_columns(map: &Map, columns: &[Option<&[u8]>], block: &[u8]) -> Vec<Wron
     wrong
 }
 
-/// Places of columns in a row.
+/// Indexes of columns in a row.
 type Places = SmallVec<[usize; MAX_PARITY]>;
 
-/// What is known of a row.
+/// State of a row.
 struct Row<'a> {
     columns: &'a [Column],
-    /// Data columns; those that are missing are empty.
+    /// Data columns; missing ones are empty.
     data: SmallVec<[&'a [u8]; 16]>,
     parity: [Option<&'a [u8]>; MAX_PARITY],
-    /// Places of missing data columns.
+    /// Indexes of missing data columns.
     missing: Places,
-    /// Places of columns that are there, and so could lie.
+    /// Indexes of columns that are present, and so could be wrong.
     present: SmallVec<[usize; 16]>,
     slack: usize,
-    /// Where the row disagrees with itself.
+    /// Offsets where the row disagrees with itself.
     windows: SmallVec<[usize; WINDOWS_MAX]>,
 }
 
 impl<'a> Row<'a> {
-    /// `None` if too much is missing.
+    /// Returns `None` if too much is missing.
     fn new(map: &'a Map, columns: &[Option<&'a [u8]>], number: usize) -> Option<Self> {
         let first = number * map.width;
         let mut row = Row {
@@ -221,7 +226,7 @@ impl<'a> Row<'a> {
         self.columns.len() - self.data.len()
     }
 
-    /// What to rebuild, and from which parity, if `suspected` columns are not trusted.
+    /// The columns to rebuild, and the parity to use, if the `suspected` columns are not trusted.
     fn plan(&self, suspected: &[usize]) -> (Places, [Option<&'a [u8]>; MAX_PARITY]) {
         let mut targets = self.missing.clone();
         let mut parity = self.parity;
@@ -235,7 +240,7 @@ impl<'a> Row<'a> {
         (targets, parity)
     }
 
-    /// Notes where the row disagrees with itself, taking missing columns from the rebuilt block.
+    /// Finds where the row disagrees with itself, taking missing columns from the rebuilt block.
     fn find_windows(&mut self, map: &Map, block: &[u8]) {
         if self.slack == 0 {
             return;
@@ -251,7 +256,7 @@ impl<'a> Row<'a> {
             let to = (from + WINDOW_BYTES).min(length);
             let data: SmallVec<[&[u8]; 16]> = whole.iter().map(|column| window(column, from, to)).collect();
             let parity = self.parity.map(|column| column.map(|column| window(column, from, to)));
-            // Not all at the beginning: several liars may each have their own places.
+            // Not all at the start: several wrong columns may each be wrong elsewhere.
             if from >= last_end && parity::verify(&parity[..count], &data) != [false; MAX_PARITY] {
                 self.windows.push(from);
                 last_end = from + length / (2 * WINDOWS_MAX);
@@ -262,7 +267,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether the row could be right but for the `suspected` columns, as far as its windows show.
+    /// Whether the row could be right except for the `suspected` columns, as far as its windows
+    /// show.
     fn plausible(&self, suspected: &[usize]) -> bool {
         if suspected.len() >= self.slack {
             return suspected.len() == self.slack;
@@ -332,7 +338,7 @@ impl Search<'_> {
         row.plausible(suspected)
     }
 
-    /// Puts the row's missing and suspected data columns into the block, made from the others.
+    /// Rebuilds the row's missing and suspected data columns from the others, into the block.
     fn rebuild(&mut self, row: &Row<'_>, suspected: &[usize]) {
         let (targets, parity) = row.plan(suspected);
         if targets.is_empty() {
@@ -353,7 +359,7 @@ impl Search<'_> {
         }
     }
 
-    /// Trusts columns again that were rebuilt.
+    /// Restores rebuilt columns to their stored contents.
     fn restore(&mut self, row: &Row<'_>, suspected: &[usize]) {
         let count = row.parity_count();
         for place in suspected.iter().filter(|place| **place >= count) {
@@ -373,7 +379,7 @@ impl Search<'_> {
             || (rows.len() <= ROWS_COMBINED_MAX && self.by_column(&rows))
     }
 
-    /// Each row tells by itself which columns it suspects: the smallest suspicion that fits.
+    /// Determines for each row alone which columns it suspects: the smallest suspicion that fits.
     fn by_each_row(&mut self, rows: &[Row<'_>]) -> bool {
         let mut chosen: Vec<Places> = Vec::with_capacity(rows.len());
         for row in rows {
@@ -391,7 +397,7 @@ impl Search<'_> {
         self.passes_with(rows, &chosen)
     }
 
-    /// Suspects children, now and before each expansion.
+    /// Suspects children, in the current width and before each expansion.
     fn by_child(&mut self, rows: &[Row<'_>], suspects: &Suspects) -> bool {
         let seen: Vec<usize> = (0..suspects.count())
             .filter(|suspect| rows.iter().any(|row| row.columns.iter().any(|column| suspects.hits(*suspect, column))))
@@ -436,7 +442,8 @@ impl Search<'_> {
         false
     }
 
-    /// Suspects any columns of the first row, and for each suspicion that fits goes on to the next.
+    /// Suspects any columns of the first row, and continues with the next row for each suspicion
+    /// that fits.
     fn by_column(&mut self, rows: &[Row<'_>]) -> bool {
         let Some((row, others)) = rows.split_first() else { return self.passes() };
         (1..=row.slack).any(|size| {
@@ -457,7 +464,8 @@ impl Search<'_> {
     }
 }
 
-/// Calls `each` with every choice of `size` numbers below `count`, ascending, until it returns something.
+/// Calls `each` with every choice of `size` numbers below `count`, ascending, until it returns
+/// `Some`.
 fn combinations<T>(count: usize, size: usize, mut each: impl FnMut(&[usize]) -> Option<T>) -> Option<T> {
     if size > count {
         return None;
@@ -467,7 +475,7 @@ fn combinations<T>(count: usize, size: usize, mut each: impl FnMut(&[usize]) -> 
         if let Some(found) = each(&picks) {
             return Some(found);
         }
-        // The last pick that can still move up; those after it follow close behind.
+        // The last pick that can still move up; those after it follow directly.
         let last = (0..size).rev().find(|place| picks[*place] + (size - place) < count)?;
         picks[last] += 1;
         for place in last + 1..size {

@@ -1,20 +1,20 @@
-//! Writing right bytes over wrong ones: into single leaves below an address, never into others.
+//! Overwrites wrong bytes with right ones, on selected leaves below an address only.
 //!
 //! Invariants:
-//!   * only bytes that passed the block's check are written, and only to where the block lies
-//!   * a leaf that does not take them has missed the txg in which the block was born
+//!   * only bytes that passed the block's check are written, and only to the block's place
+//!   * if a write to a leaf fails, the block's birth txg is recorded in its dtl
 
 use super::columns::Map;
 use super::{DATA_START_BYTES, Kind, Mended, Source, Tree, Vdev};
 use ondisk::Dva;
 use std::borrow::Cow;
 
-/// How often an indirect device may point to another one.
+/// Maximum number of indirect vdevs in a chain.
 const INDIRECT_DEPTH_MAX: u32 = 16;
 
 impl Tree {
-    /// Whether a leaf that is there, below `dva`, or a distributed spare, missed the txg `birth`, so that it lacks part of a block of
-    /// `size` bytes.
+    /// Whether an available leaf below `dva`, or a distributed spare, has the txg `birth` in its
+    /// dtl, so that it lacks part of a block of `size` bytes.
     pub(crate) fn lacks(&self, dva: &Dva, size: u64, birth: u64) -> bool {
         let Some(top) = self.tops.get(dva.vdev as usize) else { return false };
         let mut found = false;
@@ -24,7 +24,8 @@ impl Tree {
         found
     }
 
-    /// Writes the parts of a block, whose right bytes are `data`, that lie on the leaves which `wanted` says.
+    /// Writes the parts of a block, whose right bytes are `data`, that lie on the leaves that
+    /// `wanted` selects.
     pub(crate) fn write_over(
         &self,
         dva: &Dva,
@@ -63,7 +64,7 @@ impl Tree {
                         Some((_, bytes)) => bytes.as_slice(),
                         None => map.part(block, column),
                     };
-                    // What pads the allocation of a draid is zeros; nothing but the block is there.
+                    // The padding of a draid allocation is zeros; it holds nothing else.
                     let mut bytes = part.to_vec();
                     bytes.resize(part.len() + column.padding_bytes, 0);
                     Cow::Owned(bytes)
@@ -77,7 +78,7 @@ impl Tree {
         });
     }
 
-    /// Tells each leaf on which something of the block lies: where on it, and what.
+    /// Calls `tell` for each leaf with a part of the block: with the offset on it, and the part.
     fn for_each_place<'t>(
         &'t self,
         top: &'t Vdev,
@@ -116,7 +117,7 @@ impl Tree {
                     let Some(target) = self.tops.get(piece.vdev as usize) else { continue };
                     let start = (piece.source_bytes - offset) as usize;
                     let part = &mut |leaf: Source<'t>, at, place, _: Option<&Map>| {
-                        // Blocks are moved to devices without parity only; pieces are whole sectors.
+                        // Blocks are moved only to vdevs without parity; pieces are whole sectors.
                         if let Place::Bytes { from, len, .. } = place {
                             tell(leaf, at, Place::Bytes { from: start + from, len, unit: 1 }, None);
                         }
@@ -129,14 +130,14 @@ impl Tree {
     }
 }
 
-/// Is told of a leaf, where on it, which part of the block, and how its columns lie.
+/// Callback with a leaf, the offset on it, the part of the block, and the map of its columns.
 type Tell<'a, 't> = dyn FnMut(Source<'t>, u64, Place, Option<&Map>) + 'a;
 
-/// Which part of a block.
+/// A part of a block.
 #[derive(Clone, Copy)]
 enum Place {
-    /// So many bytes of it, filled up to a multiple of `unit`.
+    /// `len` bytes at `from`, padded to a multiple of `unit`.
     Bytes { from: usize, len: usize, unit: usize },
-    /// A column, by its place in the map.
+    /// A column, by its index in the map.
     Column(usize),
 }

@@ -1,97 +1,98 @@
-//! Looking at every copy and every column of a block, for `verify`.
+//! Types for reports about every copy and every column of a block: `verify` and repair.
 
-/// What is wrong with one copy or column.
+/// Fault of one copy or column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// There is no device.
     Missing,
     /// The device could not be read.
     Unreadable,
-    /// It gave other bytes than it should.
+    /// The device returned wrong bytes.
     Wrong,
-    /// It gave other bytes, and was away when the block was written.
+    /// The device returned wrong bytes because it was offline when the block was written.
     Stale,
 }
 
-/// One copy or column that is not as it should be.
+/// A faulty copy or column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyFault {
-    /// Number of the address in the block pointer, 0 to 2.
+    /// Index of the address in the block pointer, 0 to 2.
     pub copy: usize,
-    /// Guid of the leaf.
     pub leaf: u64,
-    /// What is wrong.
     pub fault: Fault,
 }
 
-/// What came of decrypting and decompressing a block whose checksum is right.
+/// Result of decrypting and decompressing a block whose checksum is right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contents {
-    /// Not tried: nothing asked for it, or no copy is good.
+    /// Not tried: not requested, or no copy is good.
     #[default]
     NotTried,
-    /// A read gets them.
+    /// The contents decode: a read returns them.
     Whole,
-    /// They are encrypted, and the key is not loaded.
+    /// The contents are encrypted, and the key is not loaded.
     Sealed,
-    /// They do not decrypt or decompress: every copy is what was written, and what was written is wrong.
+    /// The contents do not decrypt or decompress: every copy is as it was written, and what was
+    /// written is wrong.
     Malformed,
 }
 
-/// What `verify` found of a block.
+/// Result of verifying a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockReport {
-    /// Whether at least one way to read the block gives the right bytes, and they are not known to be [`Contents::Malformed`].
+    /// Whether at least one way to read the block gives the right bytes, and they are not known to
+    /// be [`Contents::Malformed`].
     pub readable: bool,
-    /// Whether the right bytes are contents too.
+    /// Whether the right bytes decode.
     pub contents: Contents,
-    /// Number of addresses that give the right bytes, by whatever way.
+    /// Number of addresses whose data can be read, from copies or by reconstruction.
     pub good_copies: usize,
-    /// Copies and columns that are not as they should be.
+    /// Faulty copies and columns.
     pub faults: Vec<CopyFault>,
-    /// Bytes read from devices.
     pub bytes_read: u64,
-    /// The error, when it is not readable.
+    /// The error, if the block is not readable.
     pub error: Option<String>,
-    /// Set by who asks: what is found wrong was counted before, and does not count in the devices' errors once more.
+    /// Set by the caller if the faults were counted before: then they do not count as device errors
+    /// again.
     pub is_known: bool,
 }
 
-/// What a repair is for.
+/// Purpose of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mend {
-    /// What is wrong, or cannot be read, though the device was there when it was written: healing, scrub.
+    /// Healing and scrub: repairs what is wrong or unreadable although the device was available
+    /// when it was written.
     Wrong {
-        /// The read that found it has counted it.
+        /// The read that found the fault has counted it.
         is_known: bool,
     },
-    /// What devices missed while they were away: resilver. Only these devices are written to, and no other copy is looked at.
+    /// Resilver: repairs what devices missed while they were offline. Only these devices are
+    /// written, and no other copy is verified.
     Missed,
 }
 
-/// What a repair found and did.
+/// Result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// The right bytes were found.
+    /// Whether the right bytes were found.
     pub readable: bool,
-    /// Bytes read from devices.
     pub read_bytes: u64,
-    /// Bytes written over, by guid of the leaf; a leaf may be there several times.
+    /// Bytes overwritten, by guid of the leaf; a leaf may occur several times.
     pub written: Vec<(u64, u64)>,
-    /// What of that was written for distributed spares, by guid of the spare.
+    /// The part of `written` that belongs to distributed spares, by guid of the spare.
     pub written_for: Vec<(u64, u64)>,
-    /// Leaves that did not take what was written.
+    /// Leaves whose write failed.
     pub failed: Vec<u64>,
-    /// Distributed spares whose part a leaf did not take, or which is away.
+    /// Distributed spares for which the write to a leaf failed, or whose leaf is missing.
     pub failed_for: Vec<u64>,
-    /// Why the right bytes are not to be had.
+    /// Why the right bytes are unavailable.
     pub error: Option<String>,
-    /// Nothing but devices that are not there keeps the block from being read.
+    /// Whether missing devices are the only reason why the block cannot be read.
     pub is_missing: bool,
 }
 
 impl Mended {
-    /// Bytes written over on all leaves.
+    /// Bytes overwritten on all leaves.
     pub fn written_bytes(&self) -> u64 {
         self.written.iter().map(|(_, bytes)| bytes).sum()
     }

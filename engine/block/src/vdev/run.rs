@@ -1,16 +1,18 @@
-//! Looking at blocks that lie close together, with few large reads: what scrubs do.
+//! Verifies blocks that lie close together with few large reads, for scrubs.
 //!
-//! Every copy and every column of each block is held against its check and its parity. What cannot be told at once, because a
-//! device is away, fails or lies, is left to whoever looks at that one block closely (`repair`).
+//! Every copy and every column of each block is verified against its checksum and its parity.
+//! Blocks that cannot be judged at once, because a device is missing, fails, or returns wrong
+//! bytes, are left to a closer look at that one block (`repair`).
 //!
 //! Invariants:
-//!   * nothing is counted as an error here: whoever looks closely counts
-//!   * a block that is said to be right was read whole from every device that should have it
+//!   * nothing is counted as an error here; the closer look counts
+//!   * a block reported as right was read completely from every device that should have it
 
 use super::parity_read::StillMap;
 use super::{DATA_START_BYTES, Kind, Leaf, Source, Tree};
 
-/// Reads are joined over gaps of up to so many bytes, which costs less than another read: as OpenZFS (`zfs_vdev_read_gap_limit`).
+/// Reads are joined over gaps of at most this size, which costs less than another read: as OpenZFS
+/// (`zfs_vdev_read_gap_limit`).
 const GAP_BYTES: u64 = 32 << 10;
 /// Longest joined read, unless one piece is longer: as OpenZFS (`zfs_vdev_aggregation_limit`).
 const READ_BYTES_MAX: u64 = 1 << 20;
@@ -18,26 +20,27 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 /// A block of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunBlock {
-    /// Where it begins on the top-level device.
+    /// Offset on the top-level vdev.
     pub offset: u64,
-    /// Bytes as stored.
+    /// Size as stored, in bytes.
     pub size: u64,
     /// Txg in which it was written.
     pub birth: u64,
 }
 
-/// A piece that some block needs of a leaf.
+/// A piece of a block on a leaf.
 struct Piece<'t> {
     leaf: &'t Leaf,
     offset: u64,
     len: usize,
     block: usize,
-    /// Column in the block's map; of a mirror 0.
+    /// Column in the block's map; 0 for a mirror.
     place: usize,
 }
 
 impl Tree {
-    /// Whether each block is right on all devices. `judge` says whether bytes are those of the block of that number.
+    /// Returns for each block whether it is right on all devices. `judge` verifies bytes against
+    /// the block of that number.
     pub(crate) fn look_at_run(
         &self,
         vdev: u32,
@@ -68,7 +71,7 @@ impl Tree {
                             continue;
                         }
                         let leaves = self.collect(&top.children[column.child], column.offset_bytes);
-                        // Where several stand for one child, or one is away, it takes a closer look.
+                        // A child with several leaves, or with a missing one, needs a closer look.
                         match leaves.as_slice() {
                             [leaf] if leaf.is_open() && !leaf.is_stale(block.birth) => pieces.push(Piece {
                                 leaf: leaf.leaf(),
@@ -139,7 +142,7 @@ impl Tree {
     }
 }
 
-/// A read that brings in several pieces of a leaf.
+/// A read that covers several pieces of a leaf.
 struct Joined<'t> {
     leaf: &'t Leaf,
     start: u64,

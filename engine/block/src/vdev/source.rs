@@ -1,23 +1,24 @@
-//! Where a part of a block stands: on a leaf, which may hold it for distributed spares.
+//! The place of a part of a block: a leaf, which may hold it for distributed spares.
 //!
 //! ```text
-//!   child of a draid ─> spare-0 ─┬─> the device that is lost
+//!   child of a draid ─> spare-0 ─┬─> the failed device
 //!                                └─> distributed spare ─> another child, by offset ─> leaf
 //! ```
 //! Facts: vdev_draid_missing, vdev_draid_spare_get_child (module/zfs/vdev_draid.c).
 //!
 //! Invariants:
-//!   * a distributed spare lacks what its own log says and what the leaf below it lacks: that leaf's log covers its spare space, too
+//!   * a distributed spare lacks the txgs in its own dtl and those in the dtl of the leaf below it,
+//!     which covers its spare space, too
 
 use super::{Leaf, Mended};
 use smallvec::SmallVec;
 use std::ops::Deref;
 
-/// A leaf, and the distributed spares by way of which it was found.
+/// A leaf, and the distributed spares that led to it.
 #[derive(Clone)]
 pub(crate) struct Source<'t> {
     leaf: &'t Leaf,
-    /// Their logs, from the outermost on.
+    /// The dtls of the spares, outermost first.
     spares: SmallVec<[&'t Leaf; 1]>,
 }
 
@@ -34,7 +35,6 @@ impl<'t> Source<'t> {
         Self { leaf, spares: SmallVec::from_slice(spares) }
     }
 
-    /// The leaf itself.
     pub fn leaf(&self) -> &'t Leaf {
         self.leaf
     }
@@ -43,23 +43,23 @@ impl<'t> Source<'t> {
         std::iter::once(self.leaf).chain(self.spares.iter().copied())
     }
 
-    /// Whether what was born in `txg` never got here.
+    /// Whether blocks born in `txg` are missing here.
     pub fn is_stale(&self, txg: u64) -> bool {
         self.logs().any(|leaf| leaf.is_stale(txg))
     }
 
-    /// Whether it is there, and has all.
+    /// Whether it is available and has everything.
     pub fn is_whole(&self) -> bool {
         self.logs().all(Leaf::is_whole)
     }
 
-    /// Whether a rebuild of what was born before `until` is for the leaf or a spare.
+    /// Whether a rebuild of blocks born before `until` is for the leaf or a spare.
     pub fn is_rebuilt(&self, until: u64) -> bool {
         self.logs().any(|leaf| super::is_rebuilt(leaf, until))
     }
 
-    /// Whether a resilver can and should do something about a block that was born in `birth`: also where the leaf is away, as long as
-    /// its log does not say what it lacks for a spare.
+    /// Whether a resilver can and should handle a block born in `birth`. This includes a missing
+    /// leaf, as long as its dtl does not record what it lacks for a spare.
     pub fn is_to_fill(&self, birth: u64) -> bool {
         match self.leaf.is_open() {
             true => self.is_stale(birth),
@@ -67,14 +67,14 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Notes that `bytes` of a block that were missing or wrong here are right now.
+    /// Records a successful repair of `bytes` of a block here.
     pub fn took(&self, bytes: u64, mended: &mut Mended) {
         mended.written.push((self.leaf.guid, bytes));
         mended.written_for.extend(self.spares.iter().map(|spare| (spare.guid, bytes)));
     }
 
-    /// Notes that a part of a block, born in `birth`, did not get here. A leaf that is away has what is its own in its log already, but
-    /// not what it is to hold for spares.
+    /// Records that a part of a block, born in `birth`, could not be written here. The dtl of a
+    /// missing leaf covers its own data already, but not what it should hold for spares.
     pub fn did_not_take(&self, birth: u64, mended: &mut Mended) {
         if self.leaf.is_open() || !self.spares.is_empty() {
             self.leaf.note_missed(birth, birth);
@@ -103,7 +103,8 @@ mod tests {
         vdev(guid, Kind::Leaf(Leaf::present(guid, device)), Vec::new())
     }
 
-    /// A draid of parity 1 with two distributed spares, which stand in for the children of these numbers.
+    /// A draid of parity 1 with two distributed spares, which replace the children with these
+    /// numbers.
     fn tree(lost: [u64; 2]) -> Tree {
         let shape = draid::Shape { ashift: 12, width: 7, children: 7, parity: 1, data: 2, spares: 2, groups: 5 };
         let spare = |spare| {
@@ -118,7 +119,7 @@ mod tests {
         Tree::of(vec![vdev(100, Kind::Draid(geometry), (0..CHILDREN).map(child).collect())])
     }
 
-    /// Blocks at the begin and the end of each group, and such that go on in the next one.
+    /// Blocks at the start and the end of each group, and blocks that continue in the next one.
     fn blocks(tree: &Tree) -> Vec<(u64, Vec<u8>)> {
         let Kind::Draid(g) = &tree.tops[0].kind else { unreachable!("it is one") };
         let (group, row) = (g.bytes_to_group_end(0), g.alignment_bytes());
@@ -165,7 +166,7 @@ mod tests {
             let tree = tree(lost);
             let blocks = blocks(&tree);
             blocks.iter().for_each(|(at, bytes)| tree.write(0, *at, bytes, BIRTH).unwrap());
-            // What stood in was not there when that was written.
+            // The spares were not in use when that was written.
             for (log, by) in
                 [(30, &tree.tops[0].children[lost[0] as usize]), (31, &tree.tops[0].children[lost[1] as usize])]
             {
@@ -173,7 +174,7 @@ mod tests {
                 log.note_missed(4, BIRTH);
                 assert!(!log.is_whole() && log.is_open());
             }
-            // Spare space holds something else.
+            // Spare space holds other data.
             for leaf in tree.leaves() {
                 let Kind::Draid(g) = &tree.tops[0].kind else { unreachable!("it is one") };
                 for place in (0..18).map(|n| n * (16 << 20)) {
@@ -206,7 +207,7 @@ mod tests {
             assert!(!mended.written_for.is_empty() && !mended.failed_for.is_empty());
             let log = |guid| tree.logs().into_iter().find(|log: &&Leaf| log.guid == guid).unwrap();
             [30, 31].into_iter().for_each(|guid| log(guid).excise(BIRTH + 1));
-            // The one that was away knows what it lacks.
+            // The dtl of the closed leaf covers the block.
             let leaf = tree.find(another).and_then(Vdev::leaf).unwrap();
             assert_eq!(leaf.stale_ranges(), [(BIRTH, BIRTH)]);
             leaf.open(device);

@@ -1,48 +1,51 @@
-//! Reading through the tree: try copies until one passes the caller's check.
+//! Reads through the vdev tree: tries copies until one passes the caller's check.
 //!
-//! A read goes to the cheapest source first (one copy, or the data columns) and widens only when the check fails:
-//! other copies, then parity, then the search for the combination of silently wrong columns.
+//! A read goes to the cheapest source first (one copy, or the data columns) and widens only if the
+//! check fails: to other copies, then parity, then the search for the combination of silently wrong
+//! columns.
 
 use super::{Kind, Leaf, Source, Vdev};
 use crate::vdev::DATA_START_BYTES;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// How often an indirect device may point to another one.
+/// Maximum number of indirect vdevs in a chain.
 const INDIRECT_DEPTH_MAX: u32 = 16;
-/// Combinations of copies tried for a block that device removal split over several mirrors.
+/// Maximum number of combinations of copies tried for a block that device removal split over
+/// several mirrors.
 const SPLIT_COMBINATIONS_MAX: usize = 4096;
 
-/// Bytes that those combinations may have together: a large block must not take minutes, or all memory.
+/// Limit of the total size of those combinations, in bytes, so that a large block takes neither
+/// minutes nor all memory.
 const SPLIT_BYTES_MAX: u64 = 128 << 20;
 
-/// Combinations tried for a block of that size.
+/// Number of combinations tried for a block of that size.
 fn combinations_max(size_bytes: u64) -> usize {
     SPLIT_COMBINATIONS_MAX.min((SPLIT_BYTES_MAX / size_bytes.max(1)).max(1) as usize)
 }
 
-/// All top-level devices of a pool, by number. A tree never changes; a pool that gets another device gets another tree, with the
-/// same devices and the new one.
+/// All top-level vdevs of a pool, by number. A tree never changes; a pool that gets another vdev
+/// gets another tree, which shares the existing vdevs.
 #[derive(Default, Clone)]
 pub struct Tree {
     /// Index: number in addresses.
     pub tops: Vec<Arc<Vdev>>,
-    /// Level-2 cache devices.
+    /// Cache devices (L2ARC).
     pub caches: Vec<Arc<Vdev>>,
-    /// Hot spares not in use.
+    /// Hot spares that are not in use.
     pub spares: Vec<Arc<Vdev>>,
 }
 
-/// Why no source gave bytes that pass.
+/// Why no source gave bytes that pass the check.
 #[derive(Debug, Default, Clone)]
 pub struct Failure {
-    /// Devices that are not there.
+    /// Missing devices.
     pub missing: Vec<String>,
     /// Devices whose read failed.
     pub io: Vec<(String, Arc<std::io::Error>)>,
-    /// Devices that gave wrong bytes (for RAID-Z: the device as a whole).
+    /// Devices that returned wrong bytes (for RAID-Z: the vdev as a whole).
     pub wrong: Vec<String>,
-    /// What else is wrong, such as an address beyond the device.
+    /// Other reasons, such as an address beyond the device.
     pub other: Vec<String>,
 }
 
@@ -51,7 +54,7 @@ impl Failure {
         Self { other: vec![what.into()], ..Self::default() }
     }
 
-    /// Adds what another try found.
+    /// Adds the reasons of another attempt.
     pub fn merge(&mut self, more: Self) {
         self.missing.extend(more.missing);
         self.io.extend(more.io);
@@ -63,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// The error for the block at `place`.
+    /// Converts to the error of a read of the block at `place`.
     pub fn into_error(self, place: String) -> crate::Error {
         if self.wrong.is_empty() && self.io.is_empty() && self.other.is_empty() && !self.missing.is_empty() {
             return crate::Error::missing(place, self.missing.join(", "));
@@ -78,7 +81,7 @@ impl Failure {
         crate::Error::corrupt(place, format!("no good copy: {}", self.reasons()))
     }
 
-    /// The error for a block that could not be written to `place`.
+    /// Converts to the error of a write of the block at `place`.
     pub fn into_write_error(self, place: String) -> crate::Error {
         if let ([(name, source)], true, true) = (self.io.as_slice(), self.missing.is_empty(), self.other.is_empty()) {
             let place = if place.is_empty() { name.clone() } else { format!("{place}: {name}") };
@@ -108,16 +111,16 @@ impl Failure {
     }
 }
 
-/// Bytes that passed, or why none did.
+/// Bytes that passed the check, or why none did.
 pub type Outcome = Result<Vec<u8>, Failure>;
 
 impl Tree {
-    /// A tree of these top-level devices alone, in order.
+    /// A tree of these top-level vdevs, in order, without caches and spares.
     pub fn of(tops: Vec<Vdev>) -> Self {
         Self { tops: tops.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// The device with this guid, anywhere.
+    /// The vdev with this guid, caches and spares included.
     pub fn find(&self, guid: u64) -> Option<&Vdev> {
         self.tops.iter().chain(&self.caches).chain(&self.spares).find_map(|v| v.find(guid))
     }
@@ -127,22 +130,23 @@ impl Tree {
         self.tops.iter().chain(&self.caches).chain(&self.spares).flat_map(|v| v.leaves())
     }
 
-    /// All leaves of top-level devices, in order.
+    /// All leaves of top-level vdevs, in order.
     pub fn leaves(&self) -> Vec<&Leaf> {
         self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
-    /// All of top-level devices that keep a log of what they missed, in order: leaves, and distributed spares that stand in.
+    /// All owners of a dtl below top-level vdevs, in order: leaves, and distributed spares in use.
     pub fn logs(&self) -> Vec<&Leaf> {
         self.tops.iter().flat_map(|top| top.logs()).collect()
     }
 
-    /// `size` bytes at `offset` of top-level device `vdev`, born in `birth`, that pass `check`.
+    /// Reads `size` bytes at `offset` of top-level vdev `vdev`, born in `birth`, that pass `check`.
     pub fn read(&self, vdev: u32, offset: u64, size: u64, birth: u64, check: &mut dyn FnMut(&[u8]) -> bool) -> Outcome {
         self.read_noting(vdev, offset, size, birth, check, &Cell::new(false))
     }
 
-    /// The same; `met_bad` is set when some device gave wrong bytes, or none, that should have had the right ones.
+    /// As [`Tree::read`]; sets `met_bad` if some device that should have the right bytes returned
+    /// wrong ones, or failed.
     pub(crate) fn read_noting(
         &self,
         vdev: u32,
@@ -167,12 +171,13 @@ impl Tree {
         }
     }
 
-    /// The sources that should all hold the same bytes at and below `vdev`: fresh ones first, then stale ones.
-    /// A distributed spare resolves to the leaf that holds `offset` for it.
+    /// The sources at and below `vdev` that should all hold the same bytes: fresh ones first, then
+    /// stale ones. A distributed spare resolves to the leaf that holds `offset` for it.
     pub(super) fn sources<'a>(&'a self, vdev: &'a Vdev, offset: u64, birth: u64) -> Vec<Source<'a>> {
         let mut found = self.collect(vdev, offset);
         if found.len() > 1 {
-            // Spread reads of different regions over the copies, and keep each region on one, which helps read-ahead.
+            // Reads of different regions are spread over the copies. Each region stays on one copy,
+            // which helps read-ahead.
             let len = found.len();
             found.rotate_left((offset >> 20) as usize % len);
             found.sort_by_key(|source| (!source.is_open(), source.is_stale(birth)));
@@ -180,7 +185,7 @@ impl Tree {
         found
     }
 
-    /// The same in no order of preference.
+    /// As [`Tree::sources`], in no order of preference.
     pub(super) fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64) -> Vec<Source<'a>> {
         let mut found = Vec::with_capacity(1);
         self.collect_by(vdev, offset, &mut Vec::new(), &mut found);
@@ -191,7 +196,8 @@ impl Tree {
     fn collect_by<'a>(&'a self, vdev: &'a Vdev, offset: u64, spares: &mut Vec<&'a Leaf>, found: &mut Vec<Source<'a>>) {
         match &vdev.kind {
             Kind::Leaf(leaf) => found.push(Source::new(leaf, spares)),
-            // One that leads back to itself stands at a place of its own spare space, where its child holds nothing.
+            // A spare that leads back to itself is at a place of its own spare space, where its
+            // child holds nothing.
             Kind::DraidSpare { top, spare, log } if spares.iter().all(|passed| passed.guid != log.guid) => {
                 if let Some(d) = self.tops.get(*top as usize)
                     && let Kind::Draid(geometry) = &d.kind
@@ -241,7 +247,7 @@ impl Tree {
         Err(failure)
     }
 
-    /// Every different content that the copies below `vdev` give for a range, without a check.
+    /// Every distinct content of the copies below `vdev` for a range, without a check.
     fn variants(&self, vdev: u32, offset: u64, size: u64, birth: u64, depth: u32) -> Result<Vec<Vec<u8>>, Failure> {
         let Some(top) = self.tops.get(vdev as usize) else {
             return Err(Failure::other(format!("moved to device {vdev} of {}", self.tops.len())));
@@ -322,7 +328,7 @@ impl Tree {
         for _ in 0..tries {
             let whole: Vec<u8> = choice.iter().zip(&all).flat_map(|(c, v)| v[*c].iter().copied()).collect();
             if check(&whole) {
-                // What the first copies of all pieces gave was not it.
+                // The first copies of all pieces together failed the check.
                 met_bad.set(met_bad.get() || choice.iter().any(|c| *c > 0));
                 return Ok(whole);
             }

@@ -1,12 +1,12 @@
-//! Looking at every copy below one address.
+//! Verifies every copy below one address.
 
 use super::{Answer, BlockReport, CopyFault, DATA_START_BYTES, Failure, Fault, Kind, Tree, Vdev};
 use ondisk::Dva;
 use std::sync::Arc;
 
 impl Tree {
-    /// Reads all copies and columns that stand behind `dva` (copy number `copy` of its block), notes in `report` which are
-    /// wrong, and fails when no combination passes `check`.
+    /// Reads all copies and columns behind `dva` (address number `copy` of its block), and adds
+    /// those that are wrong to `report`. Fails if no combination passes `check`.
     pub(crate) fn verify(
         &self,
         copy: usize,
@@ -45,7 +45,7 @@ impl Tree {
         }
     }
 
-    /// Holds every copy of every piece of a moved block against the right bytes.
+    /// Compares every copy of every piece of a moved block with the right bytes.
     #[allow(clippy::too_many_arguments)] // As in `verify_copies`.
     fn verify_pieces(
         &self,
@@ -72,7 +72,7 @@ impl Tree {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)] // All of them are the question; a struct would only rename them.
+    #[allow(clippy::too_many_arguments)] // A struct would only rename them.
     fn verify_copies(
         &self,
         copy: usize,
@@ -112,7 +112,8 @@ impl Tree {
     }
 }
 
-/// Notes that a leaf gave wrong bytes; it counts as an error unless the device is known to have been away, so that they are `stale`.
+/// Reports wrong bytes of a leaf. They count as an error unless they are `stale`, because the
+/// device was offline when they were written.
 pub(super) fn note_wrong(copy: usize, answer: Answer<'_>, stale: bool, report: &mut BlockReport) {
     let leaf = answer.leaf().guid;
     if !stale && !report.is_known {

@@ -1,12 +1,12 @@
-//! Writing through the tree: every copy and every column, and what to make of those that fail.
+//! Writes through the vdev tree: every copy and every column, and decides what failures mean.
 //!
-//! A write is as good as the block that can be read afterwards: a mirror needs one side, raidz and draid as many children
-//! as there are data columns. Leaves that failed, or are away, have missed the txg: that is noted in their stale ranges, from
-//! which their DTL is written.
+//! A write succeeds if the block can be read afterwards: a mirror needs one side, raidz and draid
+//! as many children as there are data columns. Leaves that failed or are missing have missed the
+//! txg, which is recorded in their stale ranges. The DTL on disk is written from these.
 //!
 //! Invariants:
-//!   * a success means that the block can be read, once a flush has succeeded too
-//!   * whole sectors are written: the end of a block that is no multiple of one is filled with zeros
+//!   * success means that the block can be read, once a flush has succeeded too
+//!   * whole sectors are written: the end of a block that is not a multiple is padded with zeros
 
 use super::columns::Map;
 use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
@@ -16,20 +16,20 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Room for the parity of a block.
+    /// Buffer for the parity of a block.
     static PARITY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Room that a thread keeps for the next block. Guessed.
+/// Largest buffer that a thread keeps for the next block. Guessed.
 const PARITY_KEPT_BYTES: usize = 2 << 20;
 
 impl Vdev {
-    /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level device, parity and padding included.
-    /// `None` where no blocks are: holes and missing devices.
+    /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level vdev, parity and
+    /// padding included. `None` if it holds no blocks: holes and missing vdevs.
     pub fn asize_bytes(&self, psize_bytes: u64, txg: u64) -> Option<u64> {
         match &self.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => psize_bytes.checked_next_multiple_of(1 << self.ashift),
-            // Only such devices are removed.
+            // Only vdevs without parity are removed.
             Kind::Indirect(_) if self.ashift >= 9 => psize_bytes.checked_next_multiple_of(1 << self.ashift),
             Kind::Raidz(g) => Some(g.asize_bytes(psize_bytes, txg)),
             Kind::Draid(g) => Some(g.asize_bytes(psize_bytes)),
@@ -37,7 +37,7 @@ impl Vdev {
         }
     }
 
-    /// The smallest block that wastes nothing here but parity (`vdev_get_min_alloc`).
+    /// The smallest block that wastes nothing here except parity (`vdev_get_min_alloc`).
     pub fn minimum_psize_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Leaf(_) | Kind::Mirror(_) | Kind::Raidz(_) => Some(1 << self.ashift),
@@ -48,13 +48,14 @@ impl Vdev {
 }
 
 impl Tree {
-    /// As [`Vdev::asize_bytes`], of the top-level device `vdev`.
+    /// As [`Vdev::asize_bytes`], for the top-level vdev `vdev`.
     pub fn asize_bytes(&self, vdev: u32, psize_bytes: u64, txg: u64) -> Option<u64> {
         self.tops.get(vdev as usize)?.asize_bytes(psize_bytes, txg)
     }
 
-    /// Tells the devices of a log block's address what they [may expect](super::Leaf::take_space). RAID-Z and dRAID, where a block is
-    /// in many places, are told nothing.
+    /// Prepares the devices of a log block's address for its writes: see
+    /// [`Leaf::take_space`](super::Leaf::take_space). Does nothing for RAID-Z and dRAID, where a
+    /// block is in many places.
     pub(crate) fn expect_log(&self, dva: &ondisk::Dva) {
         let Some(top) = self.tops.get(dva.vdev as usize) else { return };
         if let (Kind::Leaf(_) | Kind::Mirror(_), Some(at)) = (&top.kind, dva.offset_bytes.checked_add(DATA_START_BYTES))
@@ -63,7 +64,7 @@ impl Tree {
         }
     }
 
-    /// Writes `data`, part of `txg`, at `offset` of top-level device `vdev`.
+    /// Writes `data`, part of `txg`, at `offset` of top-level vdev `vdev`.
     pub fn write(&self, vdev: u32, offset: u64, data: &[u8], txg: u64) -> Result<(), Failure> {
         let Some(top) = self.tops.get(vdev as usize) else {
             return Err(Failure::other(format!("address on device {vdev} of {}", self.tops.len())));
@@ -102,7 +103,7 @@ impl Tree {
     }
 
     fn write_columns(&self, top: &Vdev, map: &Map, block: &[u8], parity: &[u8], txg: u64) -> Result<(), Failure> {
-        // What each column holds, by place in the map.
+        // Contents of each column, by index in the map.
         let mut rest = parity;
         let parts: SmallVec<[&[u8]; 16]> = map
             .columns
@@ -147,14 +148,14 @@ impl Tree {
         attempt.conclude(readable, txg)
     }
 
-    /// Puts everything that was written onto the media. An error means that some block written since the last success may be
-    /// lost; it then comes at every flush, whatever the devices say later.
+    /// Flushes everything written to stable storage. An error means that some block written since
+    /// the last success may be lost. Every later flush fails, too, whatever the devices report.
     pub fn flush(&self) -> Result<(), Failure> {
         let tops: Vec<u32> = (0..self.tops.len() as u32).collect();
         self.flush_tops(&tops)
     }
 
-    /// As [`Tree::flush`], of some top-level devices only.
+    /// As [`Tree::flush`], for some top-level vdevs only.
     pub fn flush_tops(&self, tops: &[u32]) -> Result<(), Failure> {
         let mut failure = Failure::default();
         let mut failed = false;
@@ -168,7 +169,7 @@ impl Tree {
         match dirty.as_slice() {
             [] => {}
             [(_, one)] => results.push(one.flush()),
-            // Each flush waits for a device, so all wait at once.
+            // Each flush waits for a device, so they run in parallel.
             several => std::thread::scope(|scope| {
                 let running: Vec<_> = several.iter().map(|(_, leaf)| scope.spawn(|| leaf.flush())).collect();
                 for ((_, leaf), thread) in several.iter().zip(running) {
@@ -182,7 +183,7 @@ impl Tree {
                 failure.io.push((leaf.path.clone(), Arc::new(e)));
             }
         }
-        // Also when nothing failed just now: what a device lost once is still lost.
+        // Even if nothing failed just now: what a device lost earlier is still lost.
         for top in tops.iter().filter_map(|number| self.tops.get(*number as usize)) {
             if top.leaves().iter().any(|leaf| leaf.has_failed()) && !self.survives(top) {
                 failed = true;
@@ -194,8 +195,8 @@ impl Tree {
         if failed { Err(failure) } else { Ok(()) }
     }
 
-    /// Whether blocks can be read without the leaves whose flush failed, those that are away, and those that missed the same
-    /// txgs.
+    /// Whether blocks can be read without the leaves whose flush failed, the missing ones, and
+    /// those that missed the same txgs.
     fn survives(&self, top: &Vdev) -> bool {
         let lost: Vec<(u64, u64)> =
             top.leaves().iter().filter(|l| l.has_failed()).flat_map(|l| l.stale_ranges()).collect();
@@ -204,7 +205,8 @@ impl Tree {
             stale.iter().any(|(f, l)| lost.iter().any(|(first, last)| f <= last && first <= l))
         };
         let good = |vdev: &Vdev| {
-            // A distributed spare is as good as what it stands in for: a block has one column on each device below.
+            // A distributed spare is as good as the child it replaces: a block has one column on
+            // each device below.
             vdev.logs().into_iter().any(|l| l.is_open() && !l.has_failed() && !overlaps(l))
         };
         let parity = match &top.kind {
@@ -216,7 +218,7 @@ impl Tree {
     }
 }
 
-/// `data` filled up with zeros to a multiple of `unit` bytes.
+/// `data`, padded with zeros to a multiple of `unit` bytes.
 fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
     if data.len().is_multiple_of(unit) {
         return Cow::Borrowed(data);

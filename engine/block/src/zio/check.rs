@@ -1,4 +1,5 @@
-//! Checksums, decompression and support of a block pointer's algorithms: where `ondisk`'s names meet `transform`'s.
+//! Checksums, decompression, and checks that a block pointer's algorithms are supported: maps
+//! `ondisk`'s names to `transform`'s.
 
 use crate::store::Store;
 use crate::{Error, Result};
@@ -6,10 +7,10 @@ use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType};
 use transform::checksum::embedded::{self, Kind};
 use transform::checksum::{Algorithm, Order, Salted, checksum, truncate_for_mac};
 
-/// The pool's salt, prepared.
+/// The pool's checksum salt, expanded for use.
 pub type Salt = Salted;
 
-/// The order in which a block's checksum takes its words.
+/// The word order of a block's checksum.
 pub(super) fn order(endian: Endian) -> Order {
     match endian {
         Endian::Little => Order::Little,
@@ -17,7 +18,8 @@ pub(super) fn order(endian: Endian) -> Order {
     }
 }
 
-/// Refuses what cannot be checked: a salted checksum in a pool whose salt is not known yet.
+/// Fails for a block that cannot be verified: one with a salted checksum in a pool whose salt is
+/// not known.
 pub(super) fn supported(store: &Store, bp: &BlkPtr) -> Result<()> {
     let kind = bp.checksum_kind()?;
     if matches!(kind, Checksum::Skein | Checksum::EdonR | Checksum::Blake3) && store.salt().is_none() {
@@ -26,7 +28,7 @@ pub(super) fn supported(store: &Store, bp: &BlkPtr) -> Result<()> {
     Ok(())
 }
 
-/// Whether the stored bytes are those that the pointer means.
+/// Whether the stored bytes match the pointer's checksum.
 pub(super) fn matches(bp: &BlkPtr, bytes: &[u8], salt: Option<&Salt>) -> bool {
     let Ok(kind) = bp.checksum_kind() else { return false };
     if kind.is_embedded() {
@@ -42,15 +44,17 @@ pub(super) fn matches(bp: &BlkPtr, bytes: &[u8], salt: Option<&Salt>) -> bool {
     found == expected
 }
 
-/// Whether only half of a checksum is one, and a MAC takes the other half's place. That holds for a gang header of an
-/// encrypted block too, although it has no MAC; and not for an object set, which holds its MACs itself.
+/// Whether a MAC takes up half of the checksum field, so that only the other half is a checksum.
+/// This includes gang headers of encrypted blocks, although they have no MAC. It excludes object
+/// sets, which hold their MACs themselves.
 pub(crate) fn is_cut(bp: &BlkPtr) -> bool {
     bp.uses_crypt() && bp.object_type() != ObjectType::OBJSET
 }
 
-/// Checks a block of a gang header's or label's form; its byte order if it passes.
+/// Verifies a block with an embedded checksum, such as a gang header or a part of a label. Returns
+/// its byte order if it passes.
 ///
-/// `cut` as for [`is_cut`] of the pointer.
+/// `cut` is [`is_cut`] of the pointer.
 pub(crate) fn embedded_trailer(kind: Kind, bytes: &[u8], verifier: [u64; 4], cut: bool) -> Option<Endian> {
     match embedded::verify(kind, bytes, verifier, cut).ok()?.order {
         Order::Little => Some(Endian::Little),
@@ -58,14 +62,14 @@ pub(crate) fn embedded_trailer(kind: Kind, bytes: &[u8], verifier: [u64; 4], cut
     }
 }
 
-/// The contents of a compressed block, or of a table's entry that is packed like one.
+/// Decompresses a block, or an entry of a table that is compressed in the same way.
 pub fn decompress(compression: Compression, stored: &[u8], lsize_bytes: usize) -> Result<Vec<u8>> {
     let mut out = vec![0; lsize_bytes];
     decompress_into(compression, stored, &mut out)?;
     Ok(out)
 }
 
-/// As [`decompress`], into `out`, which has the size of the contents.
+/// As [`decompress`], into `out`, whose length must be that of the contents.
 pub(super) fn decompress_into(compression: Compression, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let algorithm = transform::compress::Algorithm::from_number(compression.to_raw())
         .ok_or_else(|| Error::unsupported("", format!("compression {}", compression.name())))?;
@@ -73,7 +77,8 @@ pub(super) fn decompress_into(compression: Compression, stored: &[u8], out: &mut
         .map_err(|e| Error::corrupt("", format!("{} block does not unpack: {e}", compression.name())))
 }
 
-/// The value of a table's entry made smaller by an algorithm without levels; `None`: it does not become smaller.
+/// Compresses an entry of a table with an algorithm that has no levels. Returns `None` if it does
+/// not become smaller.
 pub fn compress(compression: Compression, value: &[u8]) -> Option<Vec<u8>> {
     let algorithm = transform::compress::Algorithm::from_number(compression.to_raw())?;
     let level = transform::compress::zstd::Level::DEFAULT;
@@ -84,7 +89,8 @@ pub fn compress(compression: Compression, value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Written by OpenZFS 2.3.2 with ganging forced; a header's checksum was once compared whole here and never matched.
+    /// Written by OpenZFS 2.3.2 with forced ganging. Weir once compared the whole checksum of such
+    /// a header, which never matched.
     #[test]
     fn a_gang_header_of_an_encrypted_block_has_half_a_checksum() {
         let golden = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/crypt_gang_header.bin"));

@@ -1,4 +1,4 @@
-//! Giving back the space of a block.
+//! Frees the space of a block.
 
 use super::gang;
 use crate::store::Store;
@@ -7,12 +7,13 @@ use ondisk::{BlkPtr, Dva};
 
 const GANG_DEPTH_MAX: u32 = 16;
 
-/// Frees all addresses, those of gang members included. All headers are read before the first address is given back.
+/// Frees all addresses, those of gang members included. All headers are read before the first
+/// address is freed.
 pub(crate) fn free(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
     free_as(store, txg, bp, u64::MAX)
 }
 
-/// The same, of a block of which it is pretended that an earlier txg committed it.
+/// As [`free`], but treats the block as committed by an earlier txg.
 pub(crate) fn free_born_before(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
     free_as(store, txg, bp, txg.saturating_sub(1))
 }
@@ -31,7 +32,7 @@ fn free_as(store: &Store, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
     Ok(())
 }
 
-/// Every address below the pointer, with its birth and its own size.
+/// Collects every address below the pointer, with its birth and its own size.
 fn collect(store: &Store, bp: &BlkPtr, depth: u32, found: &mut Vec<(u64, Dva)>) -> Result<()> {
     let birth = bp.physical_birth().0;
     let mut members = None;
@@ -43,13 +44,13 @@ fn collect(store: &Store, bp: &BlkPtr, depth: u32, found: &mut Vec<(u64, Dva)>) 
         if depth >= GANG_DEPTH_MAX {
             return Err(Error::corrupt("", "gang headers nested too deep"));
         }
-        // The pointer counts its members' space as well; the header itself takes what 512 bytes take.
+        // The pointer's asize includes the members; the header itself takes what 512 bytes take.
         let header = store.tree().asize_bytes(dva.vdev, ondisk::gang::SIZE_BYTES as u64, birth);
         let Some(asize_bytes) = header else {
             return Err(Error::unsupported("", "freeing a gang header on a removed device"));
         };
         found.push((birth, Dva { asize_bytes, ..dva }));
-        // All headers are the same: any that can be read tells the members.
+        // All headers are the same: any readable one lists the members.
         if !matches!(members, Some(Ok(_))) {
             members = Some(gang::members(store, bp, &dva));
         }
@@ -62,7 +63,7 @@ fn collect(store: &Store, bp: &BlkPtr, depth: u32, found: &mut Vec<(u64, Dva)>) 
     Ok(())
 }
 
-/// Takes all addresses of a log block at import, before anything is allocated.
+/// Marks all addresses of a log block as allocated at import, before anything else is allocated.
 pub(crate) fn claim(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
     let allocator = store.allocator()?;
     bp.dvas().try_for_each(|dva| allocator.claim(txg, &dva))

@@ -1,11 +1,13 @@
-//! Gang blocks: a block for which no contiguous space was left is a header with pointers to up to three smaller ones
-//! (more, with larger headers), which may be gang blocks again.
+//! Gang blocks: a block that does not fit into contiguous free space is stored as a header with
+//! pointers to up to three smaller blocks (more, with larger headers), which may be gang blocks
+//! themselves.
 //!
 //! ZFS name: zio_gang. Source: include/sys/zio.h (zio_gbh_phys_t).
 //!
 //! Invariants:
-//!   * a header is trusted only after its embedded checksum, which includes the pointer's address and birth
-//!   * members never add up to more than the block's size
+//!   * a header is trusted only after its embedded checksum, which includes the pointer's address
+//!     and birth, was verified
+//!   * the sizes of the members never add up to more than the block's size
 
 use super::check;
 use crate::store::Store;
@@ -14,14 +16,15 @@ use ondisk::{BlkPtr, Dva, Endian};
 use std::cell::Cell;
 use transform::checksum::embedded::Kind;
 
-/// Header size of every pool before dynamic_gang_header.
+/// Size of a header, in bytes, in every pool without dynamic_gang_header.
 const HEADER_BYTES: u64 = 512;
-/// The checksum trailer at the header's end.
+/// Size of the checksum trailer at the header's end, in bytes.
 const TRAILER_BYTES: usize = 40;
-/// Headers within headers: a 16 MiB block of 512-byte members needs 10.
+/// Limit for headers within headers: a 16 MiB block of 512-byte members needs 10.
 const DEPTH_MAX: u32 = 16;
 
-/// The stored bytes of the gang block at copy `dva` of `bp`, put together; the caller checks the whole.
+/// Assembles the stored bytes of the gang block at copy `dva` of `bp`. The caller verifies the
+/// whole.
 pub(super) fn read(
     store: &Store,
     bp: &BlkPtr,
@@ -55,7 +58,8 @@ pub(super) fn read(
     Ok(whole)
 }
 
-/// The header's bytes and order. A larger header is tried when the small one does not pass.
+/// Returns the header's bytes and byte order. Tries a larger header if the small one fails the
+/// checksum.
 pub(super) fn read_header(
     store: &Store,
     bp: &BlkPtr,
@@ -67,7 +71,7 @@ pub(super) fn read_header(
     let mut endian = bp.endian();
     let sector = store.tree().tops.get(dva.vdev as usize).map_or(HEADER_BYTES, |v| 1 << v.ashift.min(16));
     let mut read = |size| {
-        // A larger header fails the first try, which is no fault of a device.
+        // A larger header fails the first try, which is not a device error.
         let bad = Cell::new(false);
         let mut right =
             |bytes: &[u8]| match check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)) {
@@ -89,7 +93,7 @@ pub(super) fn read_header(
     Ok((header, endian))
 }
 
-/// The header's bytes, after looking at every copy of it behind `dva`.
+/// Verifies every copy of the header behind `dva`, and returns its bytes.
 pub(super) fn verify_header(
     store: &Store,
     bp: &BlkPtr,
@@ -110,7 +114,8 @@ pub(super) fn verify_header(
     }
 }
 
-/// All members of the gang block, for walks over allocated space. The header itself occupies one sector at `dva`.
+/// Returns all members of the gang block, for walks over allocated space. The header itself
+/// occupies one sector at `dva`.
 pub fn members(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<Vec<BlkPtr>, Failure> {
     let (header, endian) = read_header(store, bp, dva, &Cell::new(false))?;
     let mut found: Vec<BlkPtr> = Vec::new();
@@ -120,7 +125,7 @@ pub fn members(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<Vec<BlkPtr>, Fai
         if member.is_hole() {
             continue;
         }
-        // Without this, a header with pointers to itself is a tree of which every walk takes forever.
+        // Without this, a header that points to itself would be a tree without end.
         total += member.psize_bytes();
         if member.check().is_err() || total > bp.psize_bytes() {
             return Err(Failure { other: vec!["gang members do not fit the block".into()], ..Failure::default() });

@@ -1,11 +1,14 @@
-//! Writing a block for which there is no room in one piece: up to three smaller ones and a header that names them.
+//! Writes a block that does not fit in one piece: up to three smaller blocks, and a header that
+//! points to them.
 //!
-//! The header has one copy more than the block, because losing it loses all; with two addresses at most when a third is
-//! salt and IV. A member that finds no room in one piece either becomes a gang itself.
+//! The header has one copy more than the block, because losing it loses everything; at most two if
+//! the third address holds salt and IV. A member that does not fit in one piece either becomes a
+//! gang block itself.
 //!
 //! Invariants:
-//!   * all space is found before anything is written, and given back when it cannot be found
-//!   * the first addresses of a gang pointer count the space of header and members, the additional one that of the header
+//!   * all space is allocated before anything is written, and freed again if the allocation fails
+//!   * the first addresses of a gang pointer include the space of header and members, the
+//!     additional one only that of the header
 
 use super::write::{give_back, put, sum};
 use crate::store::Store;
@@ -15,18 +18,18 @@ use smallvec::SmallVec;
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};
 
-/// Members that a header of 512 bytes names.
+/// Members that a header of 512 bytes holds.
 const MEMBERS: usize = 3;
-/// A 16 MiB block in pieces of 512 bytes needs ten levels.
+/// Limit for headers within headers: a 16 MiB block of 512-byte pieces needs ten.
 const DEPTH_MAX: u32 = 12;
 
-/// Space for a piece of the block.
+/// Space allocated for a piece of the block.
 enum Space {
     Whole(SmallVec<[Dva; 3]>),
     Gang { header: SmallVec<[Dva; 3]>, members: Vec<(usize, Space)> },
 }
 
-/// Writes `stored`, whose checksum the pointer already has.
+/// Writes `stored`, whose checksum the pointer already holds.
 pub(super) fn write(
     store: &Store,
     allocator: &dyn Allocate,
@@ -43,7 +46,7 @@ pub(super) fn write(
     result
 }
 
-/// Finds room for a header and its members.
+/// Allocates space for a header and its members.
 fn find(store: &Store, allocator: &dyn Allocate, want: &Want, header_copies: u8, depth: u32) -> Result<Space> {
     if depth > DEPTH_MAX {
         return Err(Refusal::NoSpace.at(""));
@@ -101,7 +104,7 @@ fn release(allocator: &dyn Allocate, txg: u64, space: &Space) {
     }
 }
 
-/// Writes members, then the header, and names the header in `bp`.
+/// Writes the members, then the header, and stores the header's addresses in `bp`.
 fn fill(store: &Store, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) -> Result<()> {
     let (header, members) = match space {
         Space::Whole(addresses) => return put(store, bp, addresses, stored, txg),
@@ -113,7 +116,8 @@ fn fill(store: &Store, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) 
     for (number, (size, space)) in members.iter().enumerate() {
         let part = &stored[at..at + size];
         at += size;
-        // Members of encrypted blocks are not marked as such: they are pieces of what is encrypted as a whole.
+        // Members of encrypted blocks are not marked as encrypted: they are pieces of a block that
+        // is encrypted as a whole.
         let mut member = BlkPtr::new_block(&NewBlock {
             object_type: ObjectType::NONE,
             level: 0,
@@ -137,7 +141,7 @@ fn fill(store: &Store, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) 
     let verifier = gang::verifier(bp);
     embedded::seal(Kind::GangHeader, &mut block, verifier, Order::Little, super::check::is_cut(bp))
         .map_err(|e| Error::invalid("", e.to_string()))?;
-    // `put` would name the headers with their own size only.
+    // `put` would store the headers with their own size only.
     let mut scratch = *bp;
     put(store, &mut scratch, header, &block, txg)
 }

@@ -1,9 +1,10 @@
-//! Writing a damaged block over with what it was, when its contents come from elsewhere: a stream.
+//! Corrective receive: overwrites a damaged block with its original bytes, whose contents come from
+//! a send stream.
 //!
-//! Below: `vdev`. Above: `store`. OpenZFS: `do_corrective_recv`.
+//! Below: `vdev`. Above: `store`. ZFS name: do_corrective_recv.
 //!
 //! Invariants:
-//!   * only bytes that the pointer's checksum accepts are written, so that nothing can become worse
+//!   * only bytes that match the pointer's checksum are written, so that nothing can get worse
 
 use super::check;
 use super::taken::TakenBlock;
@@ -29,11 +30,11 @@ pub(crate) fn heal(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<
             .map_err(|failure| failure.into_write_error(String::new()))?;
     }
     store.flush_blocks(std::slice::from_ref(bp))?;
-    // It counts once it was read.
+    // The repair counts only if the block reads back right.
     super::stored(store, bp, &std::cell::Cell::new(false)).map(|read| read == stored)
 }
 
-/// The bytes that the pointer means, if they can be had of `block`.
+/// The stored bytes that the pointer describes, if they can be made from `block`.
 fn made_again(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<Option<Vec<u8>>> {
     let (salt, psize) = (store.salt(), bp.psize_bytes() as usize);
     let matches = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
@@ -68,7 +69,7 @@ fn made_again(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<&Data
     let Some(algorithm) = Algorithm::from_number(compression.to_raw()) else {
         return fits(contents.to_vec());
     };
-    // Zstandard's level is in the block and not in the pointer: the usual one first.
+    // The pointer does not record Zstandard's level: the default level is tried first.
     let all = (0..=u8::MAX).filter_map(zstd::Level::from_number);
     let levels: Vec<_> = match compression {
         Compression::Zstd => std::iter::once(zstd::Level::DEFAULT).chain(all).collect(),

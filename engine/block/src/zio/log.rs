@@ -1,7 +1,9 @@
-//! Blocks of the intent log: their pointers are made before the blocks are written, because each stands in the block before.
+//! Intent log blocks. Their pointers are made before the blocks are written, because each pointer
+//! is stored in the block before.
 //!
-//! So size, addresses, salt and IV are chosen at once, and the checksum in the pointer is a seed that the chain chooses;
-//! the real checksum, and the MAC, stand in the block. ZFS names: zio_alloc_zil, zil_lwb_write.
+//! So size, addresses, salt and IV are chosen first, and the checksum in the pointer is a seed that
+//! the chain chooses. The real checksum, and the MAC, are stored in the block. ZFS names:
+//! zio_alloc_zil, zil_lwb_write.
 
 use super::check;
 use super::write::give_back;
@@ -12,7 +14,8 @@ use ondisk::{BlkPtr, Checksum, Compression, NewBlock, ObjectType, Txg};
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};
 
-/// Space for a block of `size_bytes`; the caller sets the seed in the checksum words.
+/// Allocates a block of `size_bytes`, a multiple of 4 KiB. The caller sets the seed in the checksum
+/// words.
 pub(crate) fn allocate(
     store: &Store,
     txg: u64,
@@ -55,7 +58,7 @@ pub(crate) fn allocate(
     Ok(bp)
 }
 
-/// Seals `block`, a chain header and its records, and writes it to where `bp` says.
+/// Seals `block`, a chain header and its records, and writes it to the addresses of `bp`.
 pub(crate) fn write(store: &Store, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
     if block.len() as u64 != bp.psize_bytes() || bp.object_type() != ObjectType::INTENT_LOG || bp.is_gang() {
         return Err(Error::invalid("", format!("{} bytes are no log block at {bp}", block.len())));

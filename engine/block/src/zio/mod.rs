@@ -1,5 +1,5 @@
-//! The block pipeline. Reading: addresses -> copies -> gang members -> checksum -> MAC and decryption -> decompression.
-//! Writing ([`write`](mod@write)) goes the other way.
+//! The block pipeline. Reading: addresses -> copies -> gang members -> checksum -> MAC and
+//! decryption -> decompression. Writing ([`write`](mod@write)) goes the other way.
 //!
 //! Below: `vdev`, `transform`. Above: `store`. ZFS name: zio.
 

@@ -1,6 +1,6 @@
-//! Placing a block whose contents may be stored already.
+//! Places a block that may be deduplicated.
 //!
-//! ZFS name: zio_ddt_write. The table is told of what was written only when it is on the devices.
+//! ZFS name: zio_ddt_write. The dedup table learns of a write only after it is on the devices.
 
 use super::write::{give_back, place as place_anew, put, want};
 use crate::duplicates::{Duplicates, Found, Stored};
@@ -10,8 +10,8 @@ use crate::{Refusal, Result};
 use ondisk::{BlkPtr, Dva, Txg};
 use smallvec::SmallVec;
 
-/// As placing any block, but contents that a table knows are not written again. Whether the pointer keeps its D bit tells if
-/// a table counts it.
+/// Places a block like any other, but reuses contents that a table knows. The pointer keeps its D
+/// bit if a table counts the block.
 pub(super) fn place(
     store: &Store,
     bp: &mut BlkPtr,
@@ -56,7 +56,8 @@ pub(super) fn place(
     }
 }
 
-/// Writes further copies beside those that are there. False: they cannot be, or what is there is something else.
+/// Writes further copies next to the existing ones. Returns false if that is not possible, or if
+/// the existing block has different contents.
 fn add_copies(
     store: &Store,
     bp: &mut BlkPtr,
@@ -75,7 +76,7 @@ fn add_copies(
     let allocator = store.allocator()?;
     let addresses = match allocator.allocate(&want(stored, txg, policy, missing)) {
         Ok(addresses) => addresses,
-        // What is in pieces is told by all of its addresses: not by some.
+        // Not as a gang block: either all addresses of a pointer are gang headers, or none.
         Err(e) if e.refusal() == Some(Refusal::NoSpace) => return Ok(false),
         Err(e) => return Err(e),
     };
@@ -87,12 +88,12 @@ fn add_copies(
     Ok(true)
 }
 
-/// Whether the block there has these very bytes. One that cannot be read has not.
+/// Whether the stored block has exactly these bytes. Returns false if it cannot be read.
 fn holds(store: &Store, bp: &BlkPtr, stored: &[u8]) -> bool {
     super::read::stored_bytes(store, bp, 0, &std::cell::Cell::new(false)).is_ok_and(|found| found == stored)
 }
 
-/// Contents that we write and others wait for.
+/// Contents that this thread writes and others wait for. Dropping it without `keep` gives them up.
 struct Claim<'a> {
     duplicates: &'a dyn Duplicates,
     bp: BlkPtr,

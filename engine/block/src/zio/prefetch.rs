@@ -1,4 +1,4 @@
-//! Threads that read blocks before anyone asks for them.
+//! Prefetch threads.
 
 use crossbeam_channel::{Sender, bounded};
 use parking_lot::Mutex;
@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Jobs waiting at most: beyond that read-ahead is dropped, because demand already keeps the devices busy. Guessed.
+/// Maximum of queued jobs. Beyond that, prefetches are dropped, because demand reads already keep
+/// the devices busy. Guessed.
 const QUEUE_MAX: usize = 256;
 
 struct Running {
@@ -14,19 +15,19 @@ struct Running {
     _threads: Vec<JoinHandle<()>>,
 }
 
-/// A few threads with a bounded queue; started by the first job.
+/// A few threads with a bounded queue, started by the first job.
 pub struct Prefetcher {
     threads_max: usize,
     running: Mutex<Option<Running>>,
 }
 
 impl Prefetcher {
-    /// At most `threads_max` threads.
+    /// A pool of at most `threads_max` threads.
     pub fn new(threads_max: usize) -> Self {
         Self { threads_max, running: Mutex::new(None) }
     }
 
-    /// Runs `job` soon, or drops it when the queue is full.
+    /// Queues `job`, or drops it if the queue is full.
     pub fn offer(&self, job: Job) {
         let mut running = self.running.lock();
         let running = running.get_or_insert_with(|| {
@@ -40,15 +41,17 @@ impl Prefetcher {
                 .collect();
             Running { jobs: sender, _threads: threads }
         });
-        // Full queue: see QUEUE_MAX. Disconnected: no thread could be started; demand reads do the work.
+        // Full queue: see QUEUE_MAX. Disconnected: no thread could be started, so demand reads do
+        // the work.
         let _ = running.jobs.try_send(job);
     }
 }
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
-        // The last job may hold the last reference to the store that owns us: then this runs on a prefetch thread,
-        // which must not wait for itself. The threads end by themselves once the sender is gone.
+        // The last job may hold the last reference to the store that owns this. Then this runs on a
+        // prefetch thread, which must not join itself. The threads end by themselves once the
+        // sender is gone.
         drop(self.running.lock().take());
     }
 }

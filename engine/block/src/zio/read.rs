@@ -1,4 +1,4 @@
-//! Reading one block.
+//! Reads one block.
 
 use super::{check, gang};
 use crate::crypt::{DatasetKeys, verify_indirect};
@@ -9,20 +9,22 @@ use bytes::Bytes;
 use ondisk::{BlkPtr, Compression};
 use std::cell::Cell;
 
-/// The contents of the block at `bp`. Errors carry no place yet.
+/// Reads the contents of the block at `bp`. Errors have no place yet.
 ///
-/// `met_bad`, here and below, is set when some place where the block is did not give the right bytes, though another one did.
+/// Here and below, `met_bad` is set if some copy or column of the block was bad although another
+/// one was good.
 pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>, met_bad: &Cell<bool>) -> Result<Block> {
     let stored = stored(store, bp, met_bad)?;
     unpack(bp, decrypt(bp, stored, keys)?)
 }
 
-/// As [`read`], but what is encrypted stays so. A block of an encrypted type that is compressed cannot be had this way.
+/// As [`read`], without decrypting. Fails for a compressed block of an encrypted type.
 pub(crate) fn read_unopened(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Block> {
     unpack(bp, stored(store, bp, met_bad)?)
 }
 
-/// The block's bytes as they are on disk, their checksum verified: compressed and encrypted as they may be.
+/// The block's bytes as they are on disk, verified against the checksum, but still compressed and
+/// encrypted.
 pub(crate) fn stored(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Vec<u8>> {
     bp.check()?;
     if bp.is_redacted() {
@@ -38,13 +40,13 @@ pub(crate) fn stored(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result
     in_pool(store, bp, met_bad)
 }
 
-/// The same, from the pool's own devices.
+/// As [`stored`], from the pool's own devices, bypassing the cache devices.
 pub(crate) fn in_pool(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Vec<u8>> {
     check::supported(store, bp)?;
     stored_bytes(store, bp, 0, met_bad).map_err(|f| f.into_error(String::new()))
 }
 
-/// Whether these are the block's bytes, as stored.
+/// Whether these are the block's bytes as stored.
 pub(crate) fn matches(store: &Store, bp: &BlkPtr, bytes: &[u8]) -> bool {
     check::matches(bp, bytes, store.salt().as_deref())
 }
@@ -73,7 +75,8 @@ pub(super) fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKey
     }
     match keys {
         Some(keys) => keys.open_block(bp, &mut stored)?,
-        // Authenticated blocks are readable without a key, as in OpenZFS; their checksum has been verified.
+        // Authenticated blocks are readable without a key, as in OpenZFS; their checksum has been
+        // verified.
         None if bp.is_encrypted() => return Err(Error::KeyUnavailable { place: String::new() }),
         None => {}
     }
@@ -107,7 +110,7 @@ pub(super) fn stored_bytes(
         };
         match copy {
             Ok(bytes) => {
-                // A copy before this one could not be had, and not only because devices are away.
+                // An earlier copy failed, and not only because of missing devices.
                 let is_bad = !(failure.wrong.is_empty() && failure.io.is_empty() && failure.other.is_empty());
                 met_bad.set(met_bad.get() || is_bad);
                 return Ok(bytes);

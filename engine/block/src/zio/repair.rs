@@ -1,8 +1,9 @@
-//! Mending one block: its right bytes are written over every copy, column, gang header and gang member that is not as it should be.
+//! Repairs one block: overwrites every bad copy, column, gang header and gang member with the right
+//! bytes.
 //!
 //! Invariants:
-//!   * what is written has passed the block's check
-//!   * devices that gave right bytes are not written to
+//!   * the bytes written have passed the block's checksum
+//!   * devices that returned right bytes are not written to
 
 use super::{check, gang, read};
 use crate::store::Store;
@@ -12,7 +13,7 @@ use std::cell::Cell;
 
 const GANG_DEPTH_MAX: u32 = 16;
 
-/// Looks at the block and mends what `what` is about.
+/// Checks the block and repairs what `what` selects.
 pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
     let mut mended = Mended::default();
     if bp.is_embedded() || bp.is_hole() || bp.is_redacted() {
@@ -27,10 +28,10 @@ pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
     mended
 }
 
-/// Which leaves below one address are to be written.
+/// Which leaves below one address to write.
 enum Where {
     Nowhere,
-    /// All that are there: too many lie to tell which.
+    /// All available leaves: the bad ones cannot be told from the good ones.
     Everywhere,
     Leaves(Vec<u64>),
 }
@@ -49,7 +50,7 @@ impl Where {
 
 fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Mended) {
     let (birth, size) = (bp.physical_birth().0, bp.psize_bytes());
-    // By address: what is to be written to it. Gangs look after themselves.
+    // What to write to each address. Gang blocks are handled separately.
     let mut wanted: Vec<(Dva, Where)> = Vec::new();
     let mut gang_is_right = None;
     let mut failure: Option<crate::vdev::Failure> = None;
@@ -90,7 +91,7 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
         mended.error = None;
     }
     if wanted.is_empty() {
-        // Nothing is missing here: whether the rest can be read is not what was asked.
+        // Nothing is missing here; whether the rest is readable was not the question.
         mended.readable |= what == Mend::Missed && gang_is_right.is_none();
         return;
     }
@@ -126,7 +127,8 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
     }
 }
 
-/// Mends the header at one address, and the members unless that `was_done` by way of another header: all headers are the same.
+/// Repairs the header at one address, and the members, unless `was_done`: all headers have the same
+/// members, so another header covered them.
 fn mend_gang(
     store: &Store,
     bp: &BlkPtr,
@@ -146,7 +148,7 @@ fn mend_gang(
     let own = gang::verify_header(store, bp, &dva, copy, &mut report);
     mended.read_bytes += report.bytes_read;
     let place = Where::of(own.is_ok(), &report);
-    // Any header that can be read tells what all hold.
+    // Any readable header has the contents of all.
     let header = match own {
         Ok(header) => header,
         Err(failure) => bp
@@ -192,7 +194,7 @@ fn mend_gang(
     }
 }
 
-/// Looks at blocks that lie close together on one top-level device: see [`Store::look_at_run`].
+/// Checks blocks that lie close together on one top-level vdev: see [`Store::look_at_run`].
 pub(crate) fn look_at_run(store: &Store, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
     let Some((first, copy)) = copies.first() else { return Vec::new() };
     let vdev = first.dva(*copy).vdev;

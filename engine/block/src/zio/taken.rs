@@ -1,11 +1,13 @@
-//! Writing a block as it came: compressed by who sent it, and perhaps encrypted with keys that are not here.
+//! Writes a block as received: compressed by the sender, and perhaps encrypted with keys that are
+//! not loaded (raw receive).
 //!
-//! Below: `write`, whose last steps are the same. Above: `store`; the receiver of a stream. ZFS names: `ZIO_FLAG_RAW_COMPRESS`,
-//! `ZIO_FLAG_RAW`.
+//! Below: `write`, whose last steps are the same. Above: `store`; the receiver of a stream. ZFS
+//! names: `ZIO_FLAG_RAW_COMPRESS`, `ZIO_FLAG_RAW`.
 //!
 //! Invariants:
-//!   * a sealed block keeps its length: the MAC is over those bytes, and its pointer's part of the MAC above it has the length
-//!   * nothing of a sealed block is in the cache: what is there is readable
+//!   * a sealed block keeps its length: the MAC covers those bytes, and the MAC one level up covers
+//!     the length in its pointer
+//!   * a sealed block does not enter the cache, which holds readable contents only
 
 use super::check;
 use super::write::{self, Seal, Written};
@@ -16,34 +18,33 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Compression, Endian, NewBlock, Txg};
 
-/// How a block was encrypted: with keys of the dataset, under this salt and IV. One that is only authenticated has a MAC alone.
+/// Encryption parameters of a block: the dataset's keys, with this salt and IV. A block that is
+/// only authenticated has just a MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
-    /// Chooses the key.
+    /// Salt that selects the block key.
     pub salt: [u8; 8],
-    /// Initialisation vector.
     pub iv: [u8; 12],
-    /// Message authentication code.
     pub mac: [u8; 16],
 }
 
-/// A block as it is to stand on disk.
+/// A block with its bytes as they will be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenBlock {
-    /// Its bytes.
+    /// The bytes as received: compressed, encrypted, or plain.
     pub bytes: Bytes,
     /// Size of the contents, in bytes.
     pub lsize_bytes: u64,
-    /// How they were made smaller.
+    /// Compression of `bytes`.
     pub compression: Compression,
-    /// Order of its writer.
+    /// Byte order of the writer.
     pub endian: Endian,
-    /// How it was encrypted, if it was.
+    /// Encryption parameters, if the block is encrypted or authenticated.
     pub sealed: Option<Sealed>,
 }
 
 impl TakenBlock {
-    /// The contents; [`Error::KeyUnavailable`] for a sealed block.
+    /// Decompresses the contents. Fails with [`Error::KeyUnavailable`] for a sealed block.
     pub fn contents(&self) -> Result<Bytes> {
         match (self.sealed, self.is_packed()) {
             (Some(_), _) => Err(Error::KeyUnavailable { place: String::new() }),
@@ -70,8 +71,9 @@ impl TakenBlock {
     }
 }
 
-/// Writes `block`. With `keys`, one that is not sealed is. What its compression does not make smaller in units that devices
-/// allocate is unpacked first, as is all that is to be deduplicated; sealed blocks are not deduplicated.
+/// Writes `block`. With `keys`, it is encrypted unless it is sealed already. It is decompressed
+/// first if its compression saves no allocation unit, or if it is to be deduplicated. Sealed blocks
+/// are not deduplicated.
 pub(crate) fn write_taken(
     store: &Store,
     txg: u64,
@@ -88,7 +90,7 @@ pub(crate) fn write_taken(
             if length > minimum { length.next_multiple_of(unit) } else { minimum }
         }
     };
-    // Where equal contents are kept once they must become equal bytes, however they came.
+    // For dedup, equal contents must become equal bytes, whatever compressed them.
     let is_shared = policy.dedup != Dedup::Off;
     if block.sealed.is_none() && (!block.is_packed() || psize >= whole || is_shared) {
         let contents = block.contents()?;

@@ -1,4 +1,4 @@
-//! Looking at every copy of one block, and at whether its contents can be had.
+//! Verifies every copy of one block, and whether its contents can be decoded.
 
 use super::{check, gang, read};
 use crate::Error;
@@ -12,16 +12,18 @@ use std::cell::Cell;
 const GANG_DEPTH_MAX: u32 = 16;
 
 thread_local! {
-    /// Room for the contents of a block: `verify` looks at millions of blocks and keeps none.
+    /// Buffer for the contents of a block: `verify` decodes millions of blocks and keeps none.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Reads every copy and every column of the block. Embedded pointers and holes have nothing to verify.
+/// Reads and verifies every copy and every column of the block. Embedded pointers and holes have
+/// nothing to verify.
 pub(crate) fn verify(store: &Store, bp: &BlkPtr) -> BlockReport {
     look(store, bp, &mut |_| {})
 }
 
-/// As [`verify`], and decrypts and decompresses what it can: a checksum only proves that the bytes are those that were written.
+/// As [`verify`], and also decrypts and decompresses as far as possible: a checksum only proves
+/// that the bytes are those that were written.
 pub(crate) fn verify_contents(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> BlockReport {
     let mut opened = None;
     let mut report = look(store, bp, &mut |stored| {
@@ -44,7 +46,7 @@ pub(crate) fn verify_contents(store: &Store, bp: &BlkPtr, keys: Option<&DatasetK
     report
 }
 
-/// Takes the block apart as a read would, and keeps nothing of it.
+/// Decodes the block as a read would, and discards the result.
 fn take_apart(bp: &BlkPtr, stored: &[u8], keys: Option<&DatasetKeys>) -> crate::Result<()> {
     let clear = if bp.is_embedded() || !bp.uses_crypt() || (keys.is_none() && !bp.is_encrypted()) {
         Cow::Borrowed(stored)
@@ -79,7 +81,7 @@ fn take_apart(bp: &BlkPtr, stored: &[u8], keys: Option<&DatasetKeys>) -> crate::
     result
 }
 
-/// `open` gets the stored bytes of each good copy.
+/// Calls `open` with the stored bytes of each good copy.
 fn look(store: &Store, bp: &BlkPtr, open: &mut dyn FnMut(&[u8])) -> BlockReport {
     let mut report = BlockReport::default();
     if bp.is_embedded() || bp.is_hole() {
@@ -124,7 +126,8 @@ fn verify_at_depth(store: &Store, bp: &BlkPtr, depth: u32, open: &mut dyn FnMut(
     }
 }
 
-/// Every copy of a gang block is a header, and all headers lead to the same members: those are looked at once.
+/// Every copy of a gang block is a header, and all headers lead to the same members, which are
+/// verified once.
 fn verify_gang(
     store: &Store,
     bp: &BlkPtr,
@@ -162,7 +165,7 @@ fn verify_members(
     let other = |what: &str| Failure { other: vec![what.into()], ..Default::default() };
     let mut broken = None;
     let members = gang::members(store, bp, &dva)?;
-    // As when reading: without it, headers that lead to each other would be a tree without end.
+    // As in a read: without this, headers that point to each other would be a tree without end.
     if members.iter().map(|m| m.psize_bytes()).fold(0, u64::saturating_add) > bp.psize_bytes() {
         return Err(other("gang members are larger than the block"));
     }

@@ -1,18 +1,21 @@
-//! Writing one block: compression -> embedding or hole -> encryption -> checksum -> addresses -> devices.
+//! Writes one block: compression -> embedding or hole -> encryption -> checksum -> addresses ->
+//! devices.
 //!
-//! Below: `vdev`, `transform`, `allocate`. Above: `store`. All runs on the thread that asks; several may. ZFS name: zio_write.
+//! Below: `vdev`, `transform`, `allocate`. Above: `store`. Runs on the calling thread; several may
+//! write at once. ZFS name: zio_write.
 //!
 //! ```text
 //!   contents --+-- zeros ------------------------------------> hole
 //!              +-- compressed, at most 112 bytes ------------> embedded
 //!              +-- compressed, padded to a whole allocation -+
-//!              +-- as they are ------------------------------+-> MAC, encryption -> checksum -> addresses, or a gang
+//!              +-- as they are ------------------------------+-> MAC, encryption -> checksum
+//!                                                              -> addresses, or a gang block
 //! ```
 //!
 //! Invariants:
-//!   * compressed contents are kept only when they save an eighth, in units that devices allocate
-//!   * the bytes that the checksum covers are those that are written, padding included
-//!   * when an error comes back, nothing stays allocated
+//!   * compressed contents are kept only if they save an eighth, in allocation units
+//!   * the checksum covers exactly the bytes that are written, padding included
+//!   * after an error, nothing stays allocated
 
 use super::{gang_write, once};
 use crate::crypt::DatasetKeys;
@@ -26,28 +29,30 @@ use std::cell::Cell;
 use transform::checksum::{Algorithm, checksum, truncate_for_mac};
 
 thread_local! {
-    /// Room for a block on its way to the devices: compressed, encrypted.
+    /// Buffer for a block on its way to the devices: compressed, encrypted.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Room that a thread keeps for its next block. Larger blocks are rare, and many threads write. Guessed.
+/// Largest buffer that a thread keeps for its next block. Larger blocks are rare, and many threads
+/// write. Guessed.
 const ROOM_KEPT_BYTES: usize = 2 << 20;
 
-/// A block that was written, and what reading it will give.
+/// A block that was written, and the contents that reading it will return.
 pub(crate) struct Written {
     pub bp: BlkPtr,
     pub contents: Bytes,
 }
 
-/// What the object set of a block is protected with.
+/// How the object set of a block is encrypted.
 #[derive(Clone, Copy)]
 pub(crate) enum Seal<'a> {
-    /// Nothing.
+    /// Not encrypted.
     None,
-    /// These keys.
+    /// With these keys.
     Keys(&'a DatasetKeys),
-    /// Keys that are not here: the set is received as its sender sealed it. Only what takes no key is written so: indirect blocks,
-    /// whose MAC sums up those below, and the root block, which holds its MACs itself.
+    /// With keys that are not loaded: a raw receive. Only blocks that need no key are written in
+    /// this way: indirect blocks, whose MAC is computed from those below, and the root block, which
+    /// holds its MACs itself.
     Elsewhere,
 }
 
@@ -63,7 +68,7 @@ impl Seal<'_> {
     }
 }
 
-/// Writes `contents`; over `old`, which was born in the same txg, when they fit there.
+/// Writes `contents`; over `old`, which was born in the same txg, if they fit there.
 pub(crate) fn write(
     store: &Store,
     txg: u64,
@@ -81,7 +86,7 @@ pub(crate) fn write(
     result
 }
 
-/// Refuses what cannot be a block of `size` bytes.
+/// Fails if `policy` is invalid or a block cannot have `size` bytes.
 pub(super) fn check(policy: &WritePolicy, size: u64) -> Result<()> {
     if size == 0 || !size.is_multiple_of(512) || size > blkptr::MAX_BLOCK_BYTES {
         return Err(Error::invalid("", format!("a block of {size} bytes cannot be stored")));
@@ -103,12 +108,12 @@ struct Writing<'a> {
     room: &'a mut Vec<u8>,
 }
 
-/// What goes to the devices.
+/// The form in which the block goes to the devices.
 #[derive(Clone, Copy)]
 struct Shape {
     compression: Compression,
     psize: usize,
-    /// The bytes stand in the room; else they are the contents.
+    /// The bytes are in the buffer; otherwise they are the contents themselves.
     in_room: bool,
 }
 
@@ -118,8 +123,8 @@ impl Writing<'_> {
         let lsize = contents.len();
         let compression = self.compression();
         let old = self.old.filter(|old| self.may_go_over(old));
-        // A block that is written again keeps its place even when it became zeros: freeing it would change the space maps,
-        // and writing those is what blocks are written again for.
+        // A block that is rewritten keeps its place even if it is all zeros now: freeing it would
+        // change the space maps, and rewriting in place exists to write those.
         if compression != Compress::Off && old.is_none() && is_zero(&contents) {
             let birth = if self.store.hole_births() { Txg(self.txg) } else { Txg(0) };
             let bp = match birth {
@@ -128,7 +133,8 @@ impl Writing<'_> {
             };
             return Ok(Written { bp, contents });
         }
-        // Who stops compressing so that sizes stay what they are is served best by staying in place.
+        // A caller that turns compression off to keep sizes stable is served best by staying in
+        // place.
         let kept =
             old.filter(|_| compression == Compress::Off).and_then(|old| Compress::new(old.compression().ok()?, 0));
         let compression = kept.unwrap_or(compression);
@@ -146,7 +152,8 @@ impl Writing<'_> {
             Some((true, psize)) => (Shape { compression: compression.algorithm(), psize, in_room: true }, old),
             Some((false, psize)) => (Shape { compression: Compression::Off, psize, in_room: false }, old),
             None if kept.is_some() => (Shape { compression: Compression::Off, psize: lsize, in_room: false }, None),
-            // It grew since it was last written in this txg, and may again: with twice the room it need not move again.
+            // It grew since it was last written in this txg, and may grow again. With twice the
+            // space it need not move again.
             None if self.old.is_some() => (self.shape(compression, packed.map(|length| 2 * length), lsize), None),
             None => (self.shape(compression, packed, lsize), None),
         };
@@ -181,7 +188,8 @@ impl Writing<'_> {
         Ok(Written { bp, contents })
     }
 
-    /// Blocks of dnodes and object sets of encrypted datasets stay as they are: others must be able to read around in them.
+    /// Dnode and object set blocks of encrypted datasets are not compressed, because parts of them
+    /// must be readable without the key.
     fn compression(&self) -> Compress {
         let plain = matches!(self.policy.object_type, ObjectType::DNODE | ObjectType::OBJSET) && self.policy.level == 0;
         match self.policy.compression {
@@ -199,7 +207,8 @@ impl Writing<'_> {
         self.policy.embed && self.keys.is_none() && self.policy.level == 0 && !self.policy.object_type.has_fill()
     }
 
-    /// Of an encrypted dataset only what is secret: equal contents are sealed to equal bytes then.
+    /// In an encrypted dataset only encrypted blocks: there, equal contents are sealed to equal
+    /// bytes.
     fn may_dedup(&self) -> bool {
         let is_data = self.policy.level == 0 && !self.policy.object_type.is_metadata();
         let is_secret = self.keys.is_none() || self.policy.object_type.is_encrypted();
@@ -221,14 +230,14 @@ impl Writing<'_> {
         }
     }
 
-    /// Compresses into the room, if that saves enough. The length.
+    /// Compresses into the buffer, if that saves enough. Returns the length.
     fn pack(&mut self, compression: Compress, contents: &[u8]) -> Option<usize> {
         let (algorithm, level) = compression.compressor()?;
         let limit = limit(compression, self.store.units(), contents.len());
         transform::compress::compress_into(algorithm, level, contents, limit, self.room)
     }
 
-    /// How a block with a new place is stored.
+    /// The form of a block with a new place.
     fn shape(&self, compression: Compress, packed: Option<usize>, lsize: usize) -> Shape {
         let (minimum, unit) = self.store.units();
         let rounded = packed.map(|length| if length > minimum { length.next_multiple_of(unit) } else { minimum });
@@ -238,7 +247,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Makes what a key protects unreadable, or at least unchangeable. Says whether the result stands in the room.
+    /// Encrypts the block, or at least authenticates it. Returns whether the result is in the
+    /// buffer.
     fn seal(&mut self, bp: &mut BlkPtr, contents: &mut Bytes, shape: Shape) -> Result<bool> {
         let keys = match self.keys {
             Seal::None => return Ok(shape.in_room),
@@ -261,7 +271,8 @@ impl Writing<'_> {
             return Ok(shape.in_room);
         }
         if bp.object_type() == ObjectType::OBJSET {
-            // The MACs stand in the block, so that what is read later is not what was given.
+            // The MACs are part of the block, so later reads return other contents than those
+            // given.
             let mut sealed = contents.to_vec();
             keys.seal_objset(&mut sealed)?;
             *contents = Bytes::from(sealed);
@@ -284,7 +295,8 @@ impl Writing<'_> {
     }
 }
 
-/// Addresses that a block gets. Salt and IV take the place of the third one; also above level 0, as in OpenZFS.
+/// Number of addresses of a block. Salt and IV replace the third one; also above level 0, as in
+/// OpenZFS.
 pub(super) fn copies(policy: &WritePolicy, is_protected: bool) -> u8 {
     let most = if is_protected && policy.object_type.is_encrypted() { 2 } else { 3 };
     policy.copies.min(most)
@@ -292,12 +304,13 @@ pub(super) fn copies(policy: &WritePolicy, is_protected: bool) -> u8 {
 
 /// Whether all bytes are zero.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    // Data differ early, as a rule; and eight words at a time become vectors.
+    // Data usually differ from zero early; fixed chunks let the compiler vectorize the loop.
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// How long compressed contents may be. `units` are the pool's smallest allocation and the unit of larger ones.
+/// Maximum length of compressed contents. `units` are the pool's smallest allocation and the
+/// granularity of larger ones.
 fn limit(compression: Compress, units: (usize, usize), lsize: usize) -> usize {
     let (minimum, unit) = units;
     let limit = lsize - lsize / 8;
@@ -310,7 +323,8 @@ fn limit(compression: Compress, units: (usize, usize), lsize: usize) -> usize {
     }
 }
 
-/// Whether contents go where `old` is, compressed (true) or not, and with what size: that of `old`, padded.
+/// Whether contents fit into the place of `old`: compressed (true) or not, and the size, which is
+/// that of `old`, padded.
 fn fit_over(old: &BlkPtr, packed: Option<usize>, lsize: usize) -> Option<(bool, usize)> {
     let psize = old.psize_bytes() as usize;
     match packed {
@@ -320,7 +334,7 @@ fn fit_over(old: &BlkPtr, packed: Option<usize>, lsize: usize) -> Option<(bool, 
     }
 }
 
-/// Sets the checksum of `stored`.
+/// Sets the pointer's checksum from `stored`.
 pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
     let kind = bp.checksum_kind()?;
     // `off` and `noparity` leave zeros.
@@ -338,7 +352,7 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The space that `stored` wants.
+/// The allocation request for `stored`.
 pub(super) fn want(stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Want {
     let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
     Want {
@@ -352,7 +366,7 @@ pub(super) fn want(stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) ->
     }
 }
 
-/// Finds addresses for `stored` and writes it; as a gang when there is no room for it in one piece.
+/// Allocates addresses for `stored` and writes it; as a gang block if it does not fit in one piece.
 pub(super) fn place(
     store: &Store,
     bp: &mut BlkPtr,
@@ -373,14 +387,14 @@ pub(super) fn place(
     put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))
 }
 
-/// Gives back addresses that were got in this txg.
+/// Frees addresses that were allocated in this txg.
 pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
     for dva in addresses {
         allocator.free(txg, txg, dva);
     }
 }
 
-/// Writes `stored` to `addresses` and names them in the pointer.
+/// Writes `stored` to `addresses` and stores them in the pointer.
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     for (index, dva) in addresses.iter().enumerate() {
         store

@@ -1,4 +1,5 @@
-//! A pool of memory devices, and an allocator that hands out space from the front, for tests of writing.
+//! A pool of memory devices, and an allocator that allocates space from the front, for tests of
+//! writing.
 
 #![allow(dead_code)] // Each test binary uses its part.
 
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 pub const DISK_BYTES: usize = 24 << 20;
 pub const TXG: u64 = 7;
 
-/// A disk that can be told to fail.
+/// A disk whose writes and flushes can be made to fail.
 pub struct Disk {
     pub memory: MemoryDevice,
     pub fails_writes: AtomicBool,
@@ -55,11 +56,11 @@ pub enum Layout {
     Raidz(usize, usize),
     Draid,
     Stripe(usize),
-    /// Parity, children now, txg of the expansion that added the last one.
+    /// Parity, current number of children, txg of the expansion that added the last one.
     Expanded(usize, usize, u64),
-    /// A mirror, the first of whose sides is away.
+    /// A mirror without its first side.
     MirrorWithout,
-    /// A raidz of that parity over 5, as many of whose children are away.
+    /// A raidz of that parity with 5 children, without as many of them.
     RaidzWithout(usize),
 }
 
@@ -101,7 +102,7 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
     let disks: Vec<Arc<Disk>> = (0..count)
         .map(|i| {
             Arc::new(Disk {
-                // Not zeros: what is not written must show.
+                // Not zeros, so that unwritten bytes show.
                 memory: MemoryDevice::new(format!("disk-{i}"), vec![0xa5; DISK_BYTES]),
                 fails_writes: false.into(),
                 fails_flushes: false.into(),
@@ -140,13 +141,14 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
     Bench { store, disks, space }
 }
 
-/// Space from the front of each top-level device, never given out twice; and a record of who has what.
+/// Allocates space from the front of each top-level vdev, never twice, and records what is
+/// allocated.
 pub struct Space {
     store: std::sync::Weak<Store>,
     inner: Mutex<Inner>,
     /// Larger pieces than this are refused.
     pub largest: AtomicU64,
-    /// Bytes that may still be given out.
+    /// Bytes that may still be allocated.
     pub left: AtomicU64,
 }
 
@@ -168,7 +170,6 @@ impl Space {
         }
     }
 
-    /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.inner.lock().unwrap().taken.values().sum()
     }
@@ -246,7 +247,8 @@ pub fn half(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// That the block can be read back, that every copy and column is right, and what a fresh store makes of it.
+/// Asserts that the block reads back from cache and devices, and that every copy and column is
+/// right.
 pub fn check(bench: &Bench, bp: &ondisk::BlkPtr, data: &[u8], keys: Option<&block::crypt::DatasetKeys>) {
     bp.check().unwrap();
     let cached = bench.store.read(bp, &AT, keys).unwrap();

@@ -1,10 +1,11 @@
-//! Blocks of the intent log: those of OpenZFS, and made ones for what no pool at hand shows.
+//! Intent log blocks: some written by OpenZFS, and constructed ones for cases that no available
+//! pool contains.
 
 use ondisk::zil::LogBlock;
 
 use super::*;
 
-/// The keys of the pool that was frozen with its log pending.
+/// The keys of the pool that was frozen with a pending log.
 pub(super) fn log_keys(suite: Suite) -> Arc<DatasetKeys> {
     let object = match suite {
         Suite::Aes256Gcm => KeyObject {
@@ -98,7 +99,7 @@ fn log_blocks_open_as_they_were_sealed() {
         let mut block = plain.clone();
         let bp = keys.seal(ObjectType::INTENT_LOG, endian, &mut block).unwrap();
         let sealed = block.clone();
-        // Record headers, pointers and the empty rest are in the clear; the bodies are not.
+        // Record headers, pointers and the empty rest are in the clear; the bodies are encrypted.
         assert_eq!(sealed[..168], plain[..168]);
         assert_eq!(sealed[184..216], plain[184..216]);
         assert_ne!(sealed[216..248], plain[216..248]);
@@ -112,7 +113,7 @@ fn log_blocks_open_as_they_were_sealed() {
             block[at] ^= 1;
             assert!(keys.open_block(&bp, &mut block).is_err(), "byte {at}");
         }
-        // Magic and sequence checksum are outside; what follows the last record is wiped.
+        // Magic and sequence checksum are not covered; what follows the last record is wiped.
         let mut block = sealed.clone();
         (block[150], block[4000]) = (1, 1);
         keys.open_block(&bp, &mut block).unwrap();

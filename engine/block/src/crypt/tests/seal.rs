@@ -1,4 +1,5 @@
-//! Blocks of OpenZFS, opened and sealed again with the same salt and IV, are the same bytes under the same pointer.
+//! Blocks of OpenZFS, opened and sealed again with the same salt and IV, become the same bytes
+//! under the same pointer.
 
 use super::log::log_keys;
 use super::*;
@@ -56,7 +57,8 @@ fn log_blocks_of_openzfs_are_sealed_again_as_they_were() {
     {
         let mut block = stored.clone();
         keys.open_block(&bp, &mut block).unwrap();
-        // OpenZFS leaves in the tail of a log block what its memory held; neither checksum nor MAC covers it.
+        // OpenZFS leaves stale memory in the tail of a log block; neither checksum nor MAC covers
+        // it.
         let used = Endian::Little.u64(&block[136..]) as usize;
         block[168..184].fill(0);
         keys.seal_log_block(&bp, &mut block).unwrap();

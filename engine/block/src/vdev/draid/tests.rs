@@ -1,4 +1,4 @@
-//! Permutations against the format's checksums, and that nothing ever lies where something else lies.
+//! Compares permutations with the format's checksums, and checks that no two things share a place.
 
 use super::*;
 use std::collections::HashSet;

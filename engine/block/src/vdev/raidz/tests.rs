@@ -1,4 +1,4 @@
-//! Columns worked by hand, and what must hold for any shape, offset and size.
+//! Columns computed by hand, and properties of any shape, offset and size.
 
 use super::*;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ fn noise(seed: &mut u64) -> u64 {
     *seed >> 8
 }
 
-/// (child, first sector, sectors) of each column.
+/// (child, first sector, number of sectors) of each column.
 fn columns(map: &Map, ashift: u8) -> Vec<(usize, u64, usize)> {
     map.columns.iter().map(|c| (c.child, c.offset_bytes >> ashift, c.size_bytes >> ashift)).collect()
 }
@@ -46,7 +46,8 @@ fn the_width_of_a_block_follows_from_its_birth() {
 
 #[test]
 fn a_moved_row_is_at_its_new_place_and_a_torn_one_at_the_old() {
-    // Three children become four. Rows of the old width are sectors 0-2, 3-5, 6-8; eight sectors have been moved.
+    // Three children become four. Rows of the old width are sectors 0-2, 3-5, 6-8; eight sectors
+    // have been moved.
     let reflow = |in_scratch| Some(Reflow { offset_bytes: 8 << 12, in_scratch });
     let geometry = Geometry::expanded(12, 4, 1, &[], reflow(false)).unwrap();
     let map = geometry.map(0, 6 << 12, 5).unwrap();
@@ -64,8 +65,8 @@ fn a_moved_row_is_at_its_new_place_and_a_torn_one_at_the_old() {
     assert_eq!(Reflow::from_uberblock(2 << 55 | 64), reflow(false).unwrap());
 }
 
-/// The columns and the skipped sectors together are exactly the sectors that the allocation names, whatever the width it
-/// was made for; rows have no child twice; the block is there once.
+/// The columns and the skipped sectors together are exactly the sectors of the allocation, whatever
+/// width it was made for. No row has a child twice. Each byte of the block occurs once.
 #[test]
 fn any_block_takes_exactly_its_allocation() {
     let mut seed = 0x1234_5678_9abc_def1;

@@ -1,4 +1,4 @@
-//! Every loss and every lie that parity can make good, on blocks of all layouts.
+//! Every loss and every silent error that parity can repair, on blocks of all layouts.
 
 use super::super::{draid, raidz};
 use super::*;
@@ -15,7 +15,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Columns as written for a block.
+/// The columns of a block, as written.
 fn written(map: &Map, block: &[u8]) -> Vec<Vec<u8>> {
     let mut columns: Vec<Vec<u8>> = map
         .columns
@@ -28,7 +28,8 @@ fn written(map: &Map, block: &[u8]) -> Vec<Vec<u8>> {
     columns
 }
 
-/// Damages columns: lost ones are gone, lying ones differ in a few bytes. Then asks for the block and what was wrong.
+/// Damages columns: `lost` ones are missing, `lying` ones differ in a few bytes. Then reconstructs
+/// the block and checks what is reported as wrong.
 fn survives(map: &Map, suspects: &Suspects, lost: &[usize], lying: &[usize]) -> bool {
     let block = noise(7, map.size_bytes);
     let good = written(map, &block);
@@ -125,7 +126,7 @@ fn a_hopeless_search_ends() {
     assert_eq!((found, checks), (None, CHECKED_BYTES_MAX / (4 << 20)));
 }
 
-/// Places of all columns on the given children, now or by an earlier width.
+/// Indexes of all columns on the given children, in the current or an earlier width.
 fn on(map: &Map, suspects: &Suspects, chosen: &[usize]) -> Vec<usize> {
     (0..map.columns.len())
         .filter(|place| map.columns[*place].size_bytes > 0)

@@ -1,10 +1,11 @@
-//! Block pointer objects: lists of blocks, such as deadlists and what is to be freed.
+//! Block pointer objects: lists of blocks, such as deadlists and deferred frees.
 //!
-//! Below: `Object`, `ondisk::bpobj`. ZFS name: bpobj. A list may name further lists (sub-lists) that belong to it; the
-//! sums in its head count those too, so that most questions of space are answered without reading an entry.
+//! Below: `Object`, `ondisk::bpobj`. ZFS name: bpobj. A list may contain further lists (sub-lists).
+//! The sums in its header include them, so most questions about space are answered without reading
+//! an entry.
 //!
 //! Invariants:
-//!   * a walk visits each list once: a list that names itself, directly or not, is an error
+//!   * a walk visits each list once: a list that contains itself, directly or not, is an error
 
 use crate::{Error, Object, ObjectSet, Place, Result};
 use ondisk::BlkPtr;
@@ -19,12 +20,13 @@ pub struct Bpobj {
     header: Header,
 }
 
-/// What a walk gives for each entry.
+/// An entry of a list.
 #[derive(Debug, Clone)]
 pub struct BpobjEntry {
-    /// The block. Entries lack what is not needed to free it: fill count, checksum, embedded payload.
+    /// The block. Entries lack everything that freeing does not need: fill count, checksum,
+    /// embedded payload.
     pub bp: BlkPtr,
-    /// In a livelist: the block was freed, not born.
+    /// For a livelist: the block was freed, not born.
     pub freed: bool,
 }
 
@@ -36,20 +38,21 @@ impl Bpobj {
         Ok(Self { object, header })
     }
 
-    /// The head: counts and sums.
+    /// The header with counts and sums, as it was when the list was opened.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The object.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
     /// Calls `sink` with each entry of this list and of its sub-lists, until it returns false.
+    /// Fails if a list occurs twice.
     pub fn for_each(&self, mos: &Arc<ObjectSet>, sink: &mut dyn FnMut(BpobjEntry) -> Result<bool>) -> Result<()> {
         let mut seen = HashSet::from([self.object.id()]);
-        // Sub-lists are walked from a queue: their depth is the disk's to choose, our stack is not.
+        // Sub-lists are walked from a queue: the disk determines their depth, and recursion could
+        // overflow the stack.
         let mut queue = vec![self.clone()];
         while let Some(list) = queue.pop() {
             if !list.own_entries(sink)? {

@@ -1,16 +1,18 @@
-//! Lists of block pointers, written: made, appended to, joined, emptied from the end, freed.
+//! Writes lists of block pointers: creates, appends to, joins, drains and frees them.
 //!
-//! Below: `Object`, `ondisk::bpobj`. Above: deadlists, what is to be freed. All in syncing context, as the MOS is. ZFS name:
-//! bpobj_enqueue, bpobj_enqueue_subobj, bpobj_iterate, bpobj_free.
+//! Below: `Object`, `ondisk::bpobj`. Above: deadlists, deferred frees. Everything runs in syncing
+//! context, as for the whole MOS. ZFS names: bpobj_enqueue, bpobj_enqueue_subobj, bpobj_iterate,
+//! bpobj_free.
 //!
-//! What one list holds another can take over whole: a small one is copied and freed, a large one becomes a sub-list.
+//! A list can take over another list as a whole: a small one is copied and freed, a large one
+//! becomes a sub-list.
 //!
-//! The feature `empty_bpobj` lets all that need an empty list name one object. Whoever holds such a number counts it in the
-//! feature, never appends to it, and makes a list of its own for the first entry: [`Bpobj`] does not know which object it is.
-//!
-//! Invariants:
-//!   * the head counts what the list and its sub-lists hold, after each function here
-//!   * entries are stored without what freeing them does not need (payload, checksum, fill count), so that lists compress well
+//! The feature `empty_bpobj` lets everything that needs an empty list share one object. A caller
+//! that stores its number counts the reference in the feature, never appends to it, and creates a
+//! list of its own for the first entry. [`Bpobj`] does not know which object it is.
+//!   * after each function here, the header counts what the list and its sub-lists hold
+//!   * entries are stored without what freeing does not need (payload, checksum, fill count), so
+//!     that lists compress well
 
 use crate::{Bpobj, BpobjEntry, Error, NewObject, Object, ObjectSet, Place, Refusal, Result, Tx};
 use ondisk::bpobj::{self, Header, Logical, Subobjects};
@@ -18,26 +20,26 @@ use ondisk::{BlkPtr, Endian, ObjectType, blkptr};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Blocks of lists (`SPA_OLD_MAXBLOCKSIZE`).
+/// Block size of lists (`SPA_OLD_MAXBLOCKSIZE`).
 pub const BLOCK_BYTES: u32 = 128 << 10;
-/// Entries gathered before they are written: one block of them. Guessed.
+/// Entries gathered before they are written: one block. Guessed.
 const BATCH: usize = BLOCK_BYTES as usize / blkptr::SIZE_BYTES;
-/// Pool versions from which on heads have sizes before compression, and sub-lists.
+/// Pool versions from which on headers have logical sizes, and sub-lists.
 const VERSION_LOGICAL: u64 = 3;
 const VERSION_SUBOBJECTS: u64 = 26;
 
 /// An entry to append.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry {
-    /// The block.
     pub bp: BlkPtr,
-    /// In a livelist: the block was freed, not born.
+    /// For a livelist: the block was freed, not born.
     pub freed: bool,
-    /// Space that the block counts for.
+    /// Space that the block counts for, in bytes.
     pub space_bytes: u64,
 }
 
-/// The head of a new list, in a pool of `version` (5000: one with features). With `livelists`, it counts frees.
+/// The header of a new list in a pool of `version` (5000: with feature flags). With `livelists`, it
+/// counts frees.
 pub fn new_header(version: u64, livelists: bool) -> Header {
     Header {
         entries: 0,
@@ -48,11 +50,11 @@ pub fn new_header(version: u64, livelists: bool) -> Header {
     }
 }
 
-/// What a list keeps of a pointer.
+/// The stored form of a pointer.
 fn stored(entry: &NewEntry) -> BlkPtr {
     let mut words = *entry.bp.words();
     if entry.bp.is_embedded() {
-        // Its sizes and its birth are all that counts.
+        // Only its sizes and its birth matter.
         let (prop, birth) = (words[6], words[10]);
         words = [0; 16];
         (words[6], words[10]) = (prop, birth);
@@ -63,18 +65,18 @@ fn stored(entry: &NewEntry) -> BlkPtr {
     BlkPtr::from_words(words)
 }
 
-/// Bytes that a block takes after compression; none when its pointer holds it.
+/// Size of a block after compression; 0 if it is embedded in its pointer.
 fn compressed_bytes(bp: &BlkPtr) -> u64 {
     if bp.is_embedded() { 0 } else { bp.psize_bytes() }
 }
 
-/// Bytes before compression. Metadata counts as if it were not compressed (`BP_GET_UCSIZE`).
+/// Size before compression. Metadata counts as if it were not compressed (`BP_GET_UCSIZE`).
 fn uncompressed_bytes(bp: &BlkPtr) -> u64 {
     let is_metadata = bp.level() > 0 || bp.object_type().is_metadata();
     if is_metadata { compressed_bytes(bp) } else { bp.lsize_bytes() }
 }
 
-/// Adds (or with `sign` -1 takes away) a block's sizes.
+/// Adds (or with `sign` -1 subtracts) a block's sizes. Returns `None` on overflow.
 fn count(header: &mut Header, entry: &NewEntry, sign: i64) -> Option<()> {
     let sign = if entry.freed { -sign } else { sign };
     let add = |sum: &mut u64, n: u64| {
@@ -90,25 +92,26 @@ fn count(header: &mut Header, entry: &NewEntry, sign: i64) -> Option<()> {
 }
 
 impl Bpobj {
-    /// Makes an empty list, as pools with features and without livelists have it.
+    /// Creates an empty list for a pool with feature flags, without livelists. Returns its object
+    /// number.
     pub fn create(mos: &Arc<ObjectSet>, tx: &Tx, block_bytes: u32) -> Result<u64> {
         Self::create_with(mos, tx, block_bytes, &new_header(5000, false))
     }
 
-    /// Makes an empty list with the head that [`new_header`] gave.
+    /// Creates an empty list with a header from [`new_header`]. Returns its object number.
     pub fn create_with(mos: &Arc<ObjectSet>, tx: &Tx, block_bytes: u32, header: &Header) -> Result<u64> {
         let new = NewObject::new(ObjectType::BPOBJ, block_bytes)
             .with_bonus(ObjectType::BPOBJ_HDR, header.to_bytes(Endian::Little));
         Ok(mos.create_object(tx, &new)?.id())
     }
 
-    /// Whether it holds nothing.
+    /// Whether it has neither entries nor sub-lists.
     pub fn is_empty(&self) -> Result<bool> {
         let header = self.newest()?;
         Ok(header.entries == 0 && header.subobjects.is_none_or(|s| s.count == 0))
     }
 
-    /// The head as it is now; [`Bpobj::header`] is that of when it was opened.
+    /// The current header; [`Bpobj::header`] is the one from when the list was opened.
     pub fn newest(&self) -> Result<Header> {
         let object = self.object().renewed()?;
         Header::parse(object.bonus(), object.endian()).at_with(|| object.place())
@@ -128,12 +131,13 @@ impl Bpobj {
         Error::corrupt(self.object().place(), "bpobj: its sums are not those of what it holds")
     }
 
-    /// Appends a block. `space_bytes` is what it counts for.
+    /// Appends a block that counts for `space_bytes`.
     pub fn append(&self, tx: &Tx, bp: &BlkPtr, freed: bool, space_bytes: u64) -> Result<()> {
         self.append_all(tx, [NewEntry { bp: *bp, freed, space_bytes }])
     }
 
-    /// Appends blocks, and counts them once.
+    /// Appends blocks, and updates the header once. Holes are refused, as are frees in a list that
+    /// does not count them.
     pub fn append_all(&self, tx: &Tx, entries: impl IntoIterator<Item = NewEntry>) -> Result<()> {
         let _alone = self.object().lock_contents()?;
         let mut header = self.newest()?;
@@ -159,9 +163,10 @@ impl Bpobj {
         if header == before { Ok(()) } else { self.set_header(tx, &header) }
     }
 
-    /// Takes over all that list `id` holds. The caller does not own `id` any more: it is a sub-list now, or freed.
+    /// Takes over everything in list `id`, which the caller no longer owns: it becomes a sub-list,
+    /// or is freed.
     ///
-    /// `id` must not be the empty list that all share.
+    /// `id` must not be the shared empty list.
     pub fn append_sub(&self, mos: &Arc<ObjectSet>, tx: &Tx, id: u64) -> Result<()> {
         if id == self.object().id() {
             return Err(Error::invalid(self.object().place(), "bpobj: a list is added to itself"));
@@ -175,7 +180,8 @@ impl Bpobj {
             return Err(Error::unsupported(self.object().place(), "sub-lists in a pool older than version 26"));
         };
         let added = *other.header();
-        // One block of sub-lists, one block of entries: copied, so that lists do not nest ever deeper.
+        // A list with one block of sub-lists or entries is copied, so that lists do not nest ever
+        // deeper.
         let below = added.subobjects.filter(|s| s.object != 0);
         let below = below.map(|s| Ok::<_, Error>((s, mos.object(s.object)?))).transpose()?;
         let copies_subs = below.as_ref().is_none_or(|(_, list)| list.max_block_id() == 0);
@@ -214,7 +220,7 @@ impl Bpobj {
         self.set_header(tx, &header)
     }
 
-    /// The bytes of its own entries, all in its first block.
+    /// The bytes of the list's own entries, which must all be in its first block.
     fn stored_entries(&self) -> Result<Vec<u8>> {
         let len = self.header().entries.saturating_mul(blkptr::SIZE_BYTES as u64);
         if len > self.object().block_bytes() {
@@ -231,9 +237,10 @@ impl Bpobj {
         Ok(bytes)
     }
 
-    /// Frees a list and all its sub-lists; not the blocks that they name.
+    /// Frees a list and all its sub-lists, but not the blocks in them.
     pub fn free(mos: &Arc<ObjectSet>, tx: &Tx, id: u64) -> Result<()> {
-        // All are found before the first is freed: a damaged list stays whole.
+        // All sub-lists are collected before the first is freed, so that a damaged list stays
+        // intact.
         let (mut queue, mut lists, mut objects) = (vec![id], HashSet::from([id]), vec![id]);
         while let Some(id) = queue.pop() {
             let list = Self::open(mos, id)?;
@@ -250,8 +257,10 @@ impl Bpobj {
         objects.iter().try_for_each(|id| mos.free_object(tx, *id))
     }
 
-    /// Takes entries out, from the end, for as long as `take` returns true; the one at which it returns false stays. Sub-lists
-    /// that are empty then are freed. `take` must not change lists that are drained here. Returns whether nothing is left. `space_bytes` tells what a block counts for.
+    /// Removes entries from the end while `take` returns true; the entry for which it returns false
+    /// stays. Sub-lists that become empty are freed. `take` must not change the lists drained here.
+    /// `space_bytes` returns the space that a block counts for. Returns whether the list is empty
+    /// now.
     pub fn drain(
         &self,
         mos: &Arc<ObjectSet>,
@@ -259,7 +268,8 @@ impl Bpobj {
         space_bytes: &dyn Fn(&BlkPtr) -> u64,
         take: &mut dyn FnMut(BpobjEntry) -> Result<bool>,
     ) -> Result<bool> {
-        // From this list down to the one that is being emptied: each the last sub-list of the one before.
+        // The lists from this one down to the one being drained: each is the last sub-list of the
+        // one before.
         let mut path = vec![self.clone()];
         let mut seen = HashSet::from([self.object().id()]);
         while let Some(list) = path.last().cloned() {
@@ -307,7 +317,7 @@ impl Bpobj {
         Ok(true)
     }
 
-    /// Takes out this list's own entries; what they counted for is added up in `gone`.
+    /// Removes this list's own entries, and adds what they counted for to `gone`.
     fn drain_own(
         &self,
         tx: &Tx,
@@ -338,7 +348,7 @@ impl Bpobj {
                 }
                 header.entries -= 1;
                 header.freed = header.freed.map(|n| n.saturating_sub(u64::from(freed)));
-                // Frees count against: what is gone may be less than nothing.
+                // Frees count negatively, so `gone` may become negative.
                 let (sign, space) = (if freed { -1i64 } else { 1 }, space_bytes(&bp));
                 let add = |sum: u64, n: u64| sum.wrapping_add_signed(sign.wrapping_mul(n as i64));
                 gone.used_bytes = add(gone.used_bytes, space);
@@ -365,7 +375,7 @@ fn put_words(object: &Object, tx: &Tx, offset: u64, bytes: &[u8]) -> Result<()> 
     if size == 0 {
         return Err(Refusal::TooLarge.at(object.place()));
     }
-    // A block begun by a big-endian host is turned whole: one block has one order.
+    // A block started by a big-endian host is converted as a whole: a block has one byte order.
     if !offset.is_multiple_of(size)
         && let Some(block) = object.block(offset / size)?
         && block.endian == Endian::Big

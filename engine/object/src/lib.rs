@@ -1,7 +1,8 @@
-//! Objects made of blocks: byte ranges, name tables (ZAP), attributes (SA), lists of block pointers (bpobj).
+//! Objects made of blocks: byte ranges, name tables (ZAP), system attributes (SA), lists of block
+//! pointers (bpobj).
 //!
-//! **Invariant: an object is read through pointers whose level and size fit their place; a damaged tree gives an error
-//! with the object's number, never a loop or a panic.**
+//! **Invariant: an object is read through pointers whose level and size fit their place. A damaged
+//! tree gives an error with the object's number, never a loop or a panic.**
 
 pub mod bpobj;
 pub mod bpobj_write;

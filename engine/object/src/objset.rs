@@ -15,33 +15,36 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Dnodes in one block of them.
+/// Number of dnode slots in a block of dnodes.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Objects kept open. Each costs about 1 KiB.
 const OBJECTS_MAX: usize = 4096;
-/// Blocks of dnodes in a row that hold none: 32 million objects deleted. Guessed; more are pointers in a circle.
+/// Limit of consecutive empty blocks of dnodes: 32 million deleted objects. Guessed; more of them
+/// are a pointer cycle.
 const EMPTY_BLOCKS_MAX: u32 = 1 << 20;
-/// Bytes of the root block of a new object set: room for accounting by user, group and project (`OBJSET_PHYS_SIZE_V3`).
+/// Size of the root block of a new object set, in bytes: includes user, group and project
+/// accounting (`OBJSET_PHYS_SIZE_V3`).
 const ROOT_BYTES: usize = 4096;
-/// Object number shown in messages for the accounting objects (`DMU_USERUSED_OBJECT` and its neighbours).
+/// Object number shown in messages for the accounting objects (`DMU_USERUSED_OBJECT` and its
+/// neighbours).
 pub(crate) const USER_USED: u64 = u64::MAX;
 
-/// A dataset's objects, or the pool's own (the MOS).
+/// The objects of a dataset, or of the pool itself (the MOS).
 pub struct ObjectSet {
     store: Arc<Store>,
     id: u64,
     phys: Objset,
     keys: Option<Arc<DatasetKeys>>,
-    /// Encrypted, and opened without a key: structure can be read, secrets cannot.
+    /// Encrypted, and opened without a key: the structure is readable, encrypted contents are not.
     sealed: bool,
     meta: Object,
     open: Mutex<HashMap<u64, Object>>,
-    /// Of a set that can be written.
+    /// State of a set that was opened for writing.
     live: Option<LiveSet>,
 }
 
 impl ObjectSet {
-    /// Opens an object set for writing: with `root`, the one that is there, else a new one of `kind`.
+    /// Opens an object set for writing: the one at `root` or, without one, a new one of `kind`.
     pub fn open_live(
         store: Arc<Store>,
         root: Option<&BlkPtr>,
@@ -56,8 +59,8 @@ impl ObjectSet {
         Ok(Self::live_of(store, id, phys, (bp, size_bytes), keys, None))
     }
 
-    /// As [`ObjectSet::open_live`], of a set that is received as its sender sealed it: nothing in it can be read, and what is put into it
-    /// is written as it came, until its root block has the sender's MAC.
+    /// As [`ObjectSet::open_live`], for a raw receive: nothing in the set can be read, and blocks
+    /// are written as they were received, until its root block has the sender's MAC.
     pub fn open_sealed(
         store: Arc<Store>,
         root: Option<&BlkPtr>,
@@ -111,7 +114,7 @@ impl ObjectSet {
         self.live.as_ref()
     }
 
-    /// Whether it is being received as its sender sealed it.
+    /// Whether this is the target of a raw receive.
     pub fn is_sealed(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.sealed.is_some())
     }
@@ -125,7 +128,7 @@ impl ObjectSet {
         format!("{}: object set {}", self.store.name(), self.id)
     }
 
-    /// Bits of the slots in use in a block of dnodes.
+    /// Bit mask of the slots in use in block `block` of dnodes.
     pub(crate) fn slots_on_disk(&self, block: u64) -> Result<u32> {
         let Some(block) = self.meta.block(block)? else { return Ok(0) };
         let (mut mask, mut at) = (0u32, 0);
@@ -149,8 +152,9 @@ impl ObjectSet {
         Object::of_live(self.store.clone(), self.id, object, self.keys.clone())
     }
 
-    /// Opens the object set whose root block is at `root`. `id` is its number in bookmarks: 0 for the MOS, else the
-    /// dataset's object number. `keys` are needed to read what is encrypted.
+    /// Opens the object set with the root block at `root`, read-only. `id` is its number in
+    /// bookmarks: 0 for the MOS, otherwise the dataset's object number. `keys` are needed to read
+    /// encrypted blocks.
     pub fn open(store: Arc<Store>, root: &BlkPtr, id: u64, keys: Option<Arc<DatasetKeys>>) -> Result<Arc<Self>> {
         let phys = Self::load_phys(&store, root, id, keys.as_deref())?;
         let meta = Object::from_parts(store.clone(), id, 0, phys.meta_dnode.clone(), keys.clone());
@@ -158,35 +162,35 @@ impl ObjectSet {
         Ok(Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::default(), live: None }))
     }
 
-    /// Its number in bookmarks.
+    /// Number in bookmarks: 0 for the MOS.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The root block.
+    /// The root block, as it was when the set was opened.
     pub fn phys(&self) -> &Objset {
         &self.phys
     }
 
-    /// The pool's blocks.
+    /// The pool's block store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The keys given when it was opened.
+    /// The keys given on opening.
     pub fn keys(&self) -> Option<&Arc<DatasetKeys>> {
         self.keys.as_ref()
     }
 
-    /// The object whose contents are all dnodes.
+    /// The meta dnode's object, whose contents are all dnodes.
     pub fn meta(&self) -> &Object {
         &self.meta
     }
 
-    /// Object `id`. Free and interior slots are [`Error::NotFound`].
+    /// Object `id`. Fails with [`Error::NotFound`] for free and interior slots.
     ///
-    /// Of a set that can be written, it is a view of the object as it is now: contents are always the newest, dnode and bonus
-    /// those of the moment.
+    /// For a set opened for writing, this is a view of the current object: contents are always the
+    /// latest, dnode and bonus are those at the time of the call.
     pub fn object(&self, id: u64) -> Result<Object> {
         if let Some(live) = &self.live {
             return self.live_object(live, id);
@@ -211,7 +215,7 @@ impl ObjectSet {
         format!("{}: object {}:{id}", self.store.name(), self.id)
     }
 
-    /// The dnode of object `id`, read anew.
+    /// Reads the dnode of object `id`. Fails with [`Error::NotFound`] for free and interior slots.
     pub fn dnode(&self, id: u64) -> Result<Dnode> {
         let missing =
             || Error::not_found(format!("{}: object set {}", self.store.name(), self.id), format!("object {id}"));
@@ -220,7 +224,7 @@ impl ObjectSet {
         }
         let block = self.meta.block(id / SLOTS_PER_BLOCK)?.ok_or_else(missing)?;
         let slot = (id % SLOTS_PER_BLOCK) as usize;
-        // Walk from the start: the middle of a large dnode must not be taken for a dnode.
+        // Walk from the start, so that the middle of a large dnode is not taken for a dnode.
         let mut at = 0;
         while at < slot {
             at += slots_at(&block.data, at);
@@ -235,19 +239,19 @@ impl ObjectSet {
         }
         let mut dnode = Dnode::parse(bytes, block.endian).at_with(|| self.place(id))?;
         if self.sealed && dnode.bonus_type.is_encrypted() {
-            // Without the key these bytes are noise: better none than wrong ones.
+            // Without the key these bytes are ciphertext.
             dnode.bonus.clear();
         }
         if dnode.object_type == ObjectType::NONE { Err(missing()) } else { Ok(dnode) }
     }
 
-    /// The number of the first object behind `after`; `None` behind the last.
+    /// Number of the first object after `after`; `None` after the last one.
     pub fn next_object(&self, after: u64) -> Result<Option<u64>> {
         let Some(live) = &self.live else { return self.next_on_disk(after) };
         let mut at = after;
         let on_disk = loop {
             match self.next_on_disk(at)? {
-                // Freed, and not yet on disk so.
+                // Freed, but the free is not on disk yet.
                 Some(id) if live.known(id).is_some_and(|o| o.state.read().head.is_none()) => at = id,
                 found => break found,
             }
@@ -288,7 +292,7 @@ impl ObjectSet {
         Some(Object::from_parts(self.store.clone(), self.id, number, dnode?.clone(), self.keys.clone()))
     }
 
-    /// The object that counts space by user.
+    /// The object with space accounting by user, if there is one.
     pub fn user_used(&self) -> Option<Object> {
         if let Some(live) = &self.live {
             return self.live_accounting(&live.accounting[0]);
@@ -296,7 +300,7 @@ impl ObjectSet {
         self.accounting(self.phys.user_used.as_ref(), USER_USED)
     }
 
-    /// The object that counts space by group.
+    /// The object with space accounting by group, if there is one.
     pub fn group_used(&self) -> Option<Object> {
         if let Some(live) = &self.live {
             return self.live_accounting(&live.accounting[1]);
@@ -304,7 +308,7 @@ impl ObjectSet {
         self.accounting(self.phys.group_used.as_ref(), USER_USED - 1)
     }
 
-    /// The object that counts space by project.
+    /// The object with space accounting by project, if there is one.
     pub fn project_used(&self) -> Option<Object> {
         if let Some(live) = &self.live {
             return self.live_accounting(&live.accounting[2]);

@@ -1,18 +1,20 @@
-//! Read-ahead: guesses from the reads of an object which bytes come next.
+//! Read-ahead: predicts from the reads of an object which bytes come next.
 //!
-//! A *stream* is a run of reads at a constant distance: the distance equal to the length is sequential, a greater one
-//! strided. Several streams run side by side (many readers of one file). A stream proves itself with its third read (the second,
-//! for sequential ones), then the distance looked ahead doubles with every read. ZFS name: dmu_zfetch.
+//! A *stream* is a run of reads at a constant distance. If the distance equals the length, it is
+//! sequential; if it is greater, strided. Several streams run side by side (many readers of one
+//! file). A stream is confirmed by its third read (a sequential one by its second). From then on,
+//! the distance read ahead doubles with every read. ZFS name: dmu_zfetch.
 //!
 //! Invariants:
-//!   * no range is handed out twice by one stream
+//!   * a stream never requests a range twice
 //!   * state is bounded: [`STREAMS_MAX`] streams
 
-/// Streams followed at once; the least recently used one is given up. OpenZFS follows 8.
+/// Maximum number of streams; the least recently used one is dropped. OpenZFS follows 8.
 const STREAMS_MAX: usize = 8;
-/// Bytes looked ahead at first.
+/// Initial read-ahead, in bytes.
 const AHEAD_MIN_BYTES: u64 = 512 << 10;
-/// Bytes looked ahead at most: enough for two cores to decompress while one reader copies. Guessed.
+/// Maximum read-ahead, in bytes: enough for two cores to decompress while one reader copies.
+/// Guessed.
 const AHEAD_MAX_BYTES: u64 = 8 << 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +23,9 @@ struct Stream {
     last_len: u64,
     /// Distance between the last two reads.
     stride: u64,
-    /// Reads in a row at that distance.
+    /// Number of consecutive reads at that distance.
     confirmed: u32,
-    /// End of what was handed out.
+    /// End of what was requested so far.
     ahead_to: u64,
     window_bytes: u64,
     used: u64,
@@ -36,17 +38,15 @@ pub struct ReadAhead {
     clock: u64,
 }
 
-/// Bytes to read ahead.
+/// A range of bytes to prefetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// First byte.
     pub offset: u64,
-    /// How many.
     pub len: u64,
 }
 
 impl ReadAhead {
-    /// Notes a read and says what to fetch now.
+    /// Records a read, and returns the ranges to prefetch now.
     pub fn note(&mut self, offset: u64, len: u64) -> Vec<Range> {
         self.clock += 1;
         let clock = self.clock;
@@ -54,7 +54,7 @@ impl ReadAhead {
             s.used = clock;
             return s.advance(offset, len);
         }
-        // The second read behind a lone first one makes a candidate for a strided stream.
+        // A second read shortly after a lone first one makes a candidate for a strided stream.
         let near = |s: &&mut Stream| {
             s.confirmed == 0 && offset > s.last_offset && offset - s.last_offset <= 64 * s.last_len.max(4096)
         };
@@ -97,7 +97,7 @@ impl Stream {
         if sequential {
             let from = self.ahead_to.max(end);
             let to = end.saturating_add(window);
-            // Refill only when half is used up, so that small reads do not cause a request each.
+            // Refill only when half is used up, so that small reads do not cause one request each.
             if to <= from || to - from < window / 2 {
                 return Vec::new();
             }

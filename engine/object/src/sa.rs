@@ -1,10 +1,12 @@
-//! System attributes of objects: which attribute stands where in a bonus and spill block.
+//! System attributes of objects: finds each attribute in the bonus and spill block.
 //!
-//! Below: `Object` gives the bytes, `Zap` the dataset's registry and layouts. Format: docs/format/sa.md. ZFS name: sa.
+//! Below: `Object` provides the bytes, `Zap` the dataset's registry and layouts. Format:
+//! docs/format/sa.md. ZFS name: sa.
 //!
-//! Who changes attributes: `sa_write`.
+//! `sa_write` changes attributes.
 //!
-//! Old znodes (bonus type 17) are read through the same door: their fields are the first sixteen attributes.
+//! Old znodes (bonus type 17) use the same interface: their fields are the first sixteen
+//! attributes.
 
 use crate::{Block, Error, Object, ObjectSet, Place, Result, Zap};
 use ondisk::sa::{Attr, Registered, SaHeader};
@@ -13,14 +15,14 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// Layouts and attributes that a dataset may have at most: OpenZFS's layout number has 10 bits.
+/// Maximum number of layouts and attributes per dataset: OpenZFS's layout number has 10 bits.
 const ENTRIES_MAX: u64 = 1024;
 
-/// A dataset's registry and layouts. Threads share it; who writes adds to it.
+/// A dataset's registry and layouts, shared by threads. Writers add to it.
 #[derive(Default)]
 pub struct SaTable {
     pub(crate) tables: RwLock<Tables>,
-    /// Whose they are, and the object that names them.
+    /// The object set, and its object `SA_ATTRS`.
     pub(crate) home: Option<(Arc<ObjectSet>, u64)>,
 }
 
@@ -29,14 +31,14 @@ pub(crate) type Layout = Arc<[(u16, u16)]>;
 
 #[derive(Default)]
 pub(crate) struct Tables {
-    /// What the registry says of each number, ours or not.
+    /// The registry's entry for each number, known to Weir or not.
     pub registered: HashMap<u16, Registered>,
-    /// Attribute behind each number, where we know it.
+    /// Attribute of each number that Weir knows.
     pub attrs: HashMap<u16, Attr>,
-    /// The other way round.
+    /// The inverse of `attrs`.
     pub numbers: HashMap<Attr, u16>,
     pub layouts: HashMap<u16, Layout>,
-    /// The ZAPs.
+    /// Object numbers of the ZAPs.
     pub registry: Option<u64>,
     pub layouts_zap: Option<u64>,
 }
@@ -52,7 +54,8 @@ impl Tables {
 }
 
 impl SaTable {
-    /// Reads the tables that `master` (the object `SA_ATTRS` of the master node) names. Without it there are only old znodes.
+    /// Reads the tables from `master` (the object `SA_ATTRS` of the master node). Without it, the
+    /// dataset has only old znodes.
     pub fn load(objset: &Arc<ObjectSet>, master: Option<u64>) -> Result<Self> {
         let Some(master) = master.filter(|id| *id != 0) else { return Ok(Self::default()) };
         let mut table = Tables::default();
@@ -102,7 +105,7 @@ impl SaTable {
         Ok(Self { tables: RwLock::new(table), home: Some((objset.clone(), master)) })
     }
 
-    /// The attributes of an object.
+    /// Locates the attributes of an object.
     pub fn attributes<'t>(&'t self, object: &Object) -> Result<Attributes<'t>> {
         let mut bonus = Slots::default();
         match object.dnode().bonus_type {
@@ -144,7 +147,7 @@ impl SaTable {
     }
 }
 
-/// Where the attributes stand in one buffer.
+/// Positions of the attributes in one buffer: (start, length).
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     pub endian: Endian,
@@ -184,17 +187,16 @@ pub struct Attributes<'t> {
 }
 
 impl Attributes<'_> {
-    /// The object.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// Whether the object is of the newer kind that can hold any attribute.
+    /// Whether the object has system attributes (bonus type SA), not an old znode.
     pub fn is_sa(&self) -> bool {
         self.object.dnode().bonus_type == ObjectType::SA
     }
 
-    /// Where in the bonus an attribute starts; `None` when it is not there.
+    /// Offset of an attribute in the bonus, in bytes; `None` if it is not there.
     pub fn bonus_place(&self, attr: Attr) -> Option<u32> {
         self.bonus.at[attr as usize].map(|(start, _)| start)
     }
@@ -204,7 +206,7 @@ impl Attributes<'_> {
         self.bonus.endian
     }
 
-    /// Bytes of an attribute and their byte order; `None` when the object does not have it.
+    /// Bytes of an attribute and their byte order; `None` if the object does not have it.
     pub fn get(&self, attr: Attr) -> Result<Option<(&[u8], Endian)>> {
         if let Some(value) = self.bonus.get(attr, self.object.bonus()) {
             return Ok(Some((value, self.bonus.endian)));
@@ -230,7 +232,7 @@ impl Attributes<'_> {
             .and_then(|(block, slots)| slots.get(attr, &block.data).map(|value| (value, slots.endian))))
     }
 
-    /// An attribute of one number.
+    /// Value of an attribute that is a single number; `None` if the object does not have it.
     pub fn get_u64(&self, attr: Attr) -> Result<Option<u64>> {
         match self.get(attr)? {
             None => Ok(None),
@@ -242,12 +244,12 @@ impl Attributes<'_> {
         }
     }
 
-    /// An attribute of one number that every file has.
+    /// Value of an attribute that every file has. Fails with [`Error::Corrupt`] if it is missing.
     pub fn need_u64(&self, attr: Attr) -> Result<u64> {
         self.get_u64(attr)?.ok_or_else(|| Error::corrupt(self.object.place(), format!("{} is missing", attr.name())))
     }
 
-    /// A time: seconds and nanoseconds. Missing ones are 0.
+    /// A time attribute: seconds and nanoseconds. Zero if missing.
     pub fn get_time(&self, attr: Attr) -> Result<(i64, u32)> {
         Ok(self.get(attr)?.and_then(|(bytes, endian)| znode::time(bytes, endian)).unwrap_or_default())
     }

@@ -1,16 +1,17 @@
-//! System attributes of objects, written: packed into the bonus, and into a spill block when that is full.
+//! Writes system attributes: packs them into the bonus and, when that is full, into a spill block.
 //!
-//! Below: `Object::set_bonus` and `set_spill`, `Zap` for registry and layouts. ZFS name: sa_replace_all_by_template, sa_update,
-//! sa_remove, sa_build_layouts.
+//! Below: `Object::set_bonus` and `set_spill`, `Zap` for registry and layouts. ZFS names:
+//! sa_replace_all_by_template, sa_update, sa_remove, sa_build_layouts.
 //!
-//! An attribute that keeps its length is written over in place. Else all are packed anew: those that stay in their order, new
-//! ones behind them; when they do not fit the bonus, the later ones go to the spill block. The list of attributes in a buffer
-//! is its layout; one that no object had before gets the next number in the dataset's table, in the same transaction.
+//! An attribute that keeps its length is overwritten in place. Otherwise all attributes are packed
+//! again: existing ones in their order, new ones after them. If they do not fit into the bonus, the
+//! later ones go to the spill block. The list of attributes in a buffer is its layout. A layout
+//! that no object had before gets the next number in the dataset's table, in the same transaction.
 //!
 //! Invariants:
-//!   * what we pack is little-endian, and so are the values that callers give
-//!   * attributes that we do not know stay, with their values
-//!   * changing one object's attributes is the caller's to serialise, as is reading them meanwhile
+//!   * packed buffers are little-endian, and so are the values that callers pass
+//!   * unknown attributes are kept with their values
+//!   * the caller serialises changes to one object's attributes, and reads during a change
 
 use crate::sa::{Layout, SaTable, Slots};
 use crate::zap::{ZapSpec, ZapValue};
@@ -22,28 +23,29 @@ use ondisk::{Endian, ObjectType, blkptr};
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// Bytes of all attributes of an object, and of its spill block (`SPA_OLD_MAXBLOCKSIZE`).
+/// Maximum size of all attributes of an object, and of its spill block, in bytes
+/// (`SPA_OLD_MAXBLOCKSIZE`).
 const BYTES_MAX: usize = 128 << 10;
-/// The header's length has 6 bits, and counts by 8.
+/// The header's length has 6 bits, in units of 8 bytes.
 const HEADER_BYTES_MAX: usize = 63 * 8;
 /// Layout numbers have 10 bits.
 const LAYOUTS_MAX: usize = 1 << 10;
-/// The first number of a layout in the table: 0 is that of old znodes, 1 that of no attributes.
+/// First layout number in the table: 0 is that of old znodes, 1 that of no attributes.
 const LAYOUT_FIRST: u16 = 2;
 
 const LE: Endian = Endian::Little;
 
-/// An attribute to be packed.
+/// An attribute to pack.
 struct Item {
     number: u16,
-    /// Its length is not registered: it stands in the header.
+    /// No length is registered, so it is stored in the header.
     variable: bool,
     bytes: Vec<u8>,
 }
 
 impl SaTable {
-    /// Makes the tables of a new file system, with all attributes of files registered. The number is `SA_ATTRS` of its master
-    /// node.
+    /// Creates the tables of a new file system, with all file attributes registered. Returns them
+    /// and the object number for `SA_ATTRS` of the master node.
     pub fn create(objset: &Arc<ObjectSet>, tx: &Tx) -> Result<(Self, u64)> {
         let master = Zap::create(objset, tx, &ZapSpec::new(ObjectType::SA_MASTER_NODE))?;
         let id = master.object().map_or(0, Object::id);
@@ -52,7 +54,7 @@ impl SaTable {
         Ok((table, id))
     }
 
-    /// Gives a new object its attributes, in this order; what it had is gone.
+    /// Sets the attributes of a new object, in this order. Replaces all existing ones.
     pub fn build<V: AsRef<[u8]>>(&self, tx: &Tx, object: &Object, attrs: &[(Attr, V)]) -> Result<()> {
         let mut items = Vec::with_capacity(attrs.len());
         for (attr, value) in attrs {
@@ -92,7 +94,7 @@ impl SaTable {
         self.pack(tx, &object, items)
     }
 
-    /// Writes values over those of equal length; false: not all are.
+    /// Overwrites values of equal length. Returns false, without a change, if any length differs.
     fn update_in_place(&self, tx: &Tx, object: &Object, changes: &[(Attr, Option<&[u8]>)]) -> Result<bool> {
         let mut in_bonus = Slots::default();
         self.index(object.bonus(), &mut in_bonus).at_with(|| object.place())?;
@@ -130,7 +132,7 @@ impl SaTable {
         Ok(true)
     }
 
-    /// An old znode has its fields and no others.
+    /// An old znode has a fixed set of fields.
     fn update_old(&self, tx: &Tx, object: &Object, changes: &[(Attr, Option<&[u8]>)]) -> Result<()> {
         let unsupported = |what: String| Error::unsupported(object.place(), what);
         let mut slots = Slots::default();
@@ -151,7 +153,7 @@ impl SaTable {
         object.set_bonus(tx, bonus)
     }
 
-    /// The attributes of a buffer, little-endian.
+    /// The attributes of a buffer, converted to little-endian.
     fn unpack(&self, bytes: &[u8]) -> Result<Vec<Item>> {
         let Some(header) = SaHeader::parse(bytes)? else { return Ok(Vec::new()) };
         let Some(layout) = self.layout_of(&header)? else { return Ok(Vec::new()) };
@@ -184,7 +186,7 @@ impl SaTable {
         Ok(Item { number, variable: length == 0, bytes: value.to_vec() })
     }
 
-    /// Writes the attributes where they fit.
+    /// Packs the attributes into bonus and spill block, and writes both.
     fn pack(&self, tx: &Tx, object: &Object, items: Vec<Item>) -> Result<()> {
         let dnode = object.dnode();
         let room = usize::from(dnode.slots) * SLOT_BYTES - CORE_BYTES;
@@ -212,7 +214,7 @@ impl SaTable {
         object.set_spill(tx, Some(spill))
     }
 
-    /// Header and attributes, as they stand in a bonus or spill block.
+    /// Header and attributes, as stored in a bonus or spill block.
     fn buffer(&self, tx: &Tx, items: &[Item]) -> Result<Vec<u8>> {
         let numbers: Vec<(u16, u16)> = {
             let tables = self.tables.read();
@@ -236,7 +238,7 @@ impl SaTable {
         Ok(out)
     }
 
-    /// The number of a layout, which is entered in the table if it is new.
+    /// The number of a layout; adds it to the table if it is new.
     fn layout(&self, tx: &Tx, layout: &Layout) -> Result<u16> {
         let find = |layouts: &std::collections::HashMap<u16, Layout>| {
             layouts.iter().filter(|(n, l)| **n >= LAYOUT_FIRST && *l == layout).map(|(n, _)| *n).min()
@@ -261,14 +263,14 @@ impl SaTable {
         Ok(number)
     }
 
-    /// Registers `attr`, and with it all attributes of files that are not yet.
+    /// Registers `attr`, and all other file attributes that are not registered yet.
     fn register(&self, tx: &Tx, attr: Attr) -> Result<u16> {
         let mut tables = self.tables.write();
         let (objset, master) = self.home()?;
         let zap = child(objset, tx, master, tables.registry, "REGISTRY", ObjectType::SA_ATTR_REGISTRATION)?;
         let mut next = tables.registered.len().max(Attr::LEGACY_COUNT) as u16;
         for (index, (one, name, length)) in Attr::TABLE.into_iter().enumerate() {
-            // OpenZFS before 2.4 does not know `ZPL_SEQ`: it is there only where someone wants it.
+            // OpenZFS before 2.4 does not know `ZPL_SEQ`, so it is registered only on request.
             if tables.numbers.contains_key(&one) || (one == Attr::Seq && attr != one) {
                 continue;
             }
@@ -294,7 +296,7 @@ impl SaTable {
     }
 }
 
-/// The ZAP `name` of the master object, made if there is none.
+/// The ZAP `name` of the master object; creates it if missing.
 fn child(
     objset: &Arc<ObjectSet>,
     tx: &Tx,
@@ -329,19 +331,19 @@ fn to_little(bytes: &mut [u8], swap: ByteSwap) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the header: one length is free, each further one takes two bytes.
+/// Size of the header in bytes: the first length is included, each further one takes two bytes.
 fn header_bytes(items: &[Item]) -> usize {
     let variable = items.iter().filter(|i| i.variable).count();
     8 + (variable.saturating_sub(1) * 2).next_multiple_of(8)
 }
 
-/// Bytes of attributes, each from a multiple of 8 on.
+/// Size of the attributes in bytes, each aligned to 8.
 fn total_bytes(items: &[Item]) -> usize {
     items.iter().fold(0, |sum, item| sum.next_multiple_of(8) + item.bytes.len())
 }
 
-/// The first attribute that goes to the spill block; `None`: all fit `room` bytes of bonus. When one does not fit, what stands
-/// where the spill pointer will be goes, too.
+/// Index of the first attribute that goes to the spill block; `None` if all fit into `room` bytes
+/// of bonus. If any does not fit, attributes at the place of the future spill pointer spill, too.
 fn spill_from(items: &[Item], room: usize) -> Option<usize> {
     let (mut total, mut header, mut variable) = (0usize, 8usize, 0);
     let mut first = None;
@@ -377,7 +379,7 @@ mod tests {
         };
     }
 
-    /// As in the dataset that the golden bytes come from: attribute numbers with registered lengths.
+    /// From the dataset of the golden bytes: attribute numbers with registered lengths.
     const LAYOUT_6: [(u16, u16); 16] = [
         (5, 8),
         (6, 8),
@@ -447,7 +449,7 @@ mod tests {
 
     #[test]
     fn what_would_stand_under_the_spill_pointer_spills_too() {
-        // A dnode of 512 bytes has room for 320 bytes, and for 192 beside a spill pointer.
+        // A dnode of 512 bytes has room for 320 bytes, and for 192 next to a spill pointer.
         assert_eq!(spill_from(&items(&[(184, false)]), 320), None);
         assert_eq!(spill_from(&items(&[(312, false)]), 320), None);
         assert_eq!(spill_from(&items(&[(313, false)]), 320), Some(0));

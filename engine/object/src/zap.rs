@@ -1,16 +1,20 @@
-//! ZAP: names (or number keys) to values, in an object. Directories, properties and most indexes are ZAPs.
+//! ZAP: maps names (or numeric keys) to values, in an object. Directories, properties and most
+//! indexes are ZAPs.
 //!
-//! Below: `Object` gives blocks, `ondisk::zap` gives them meaning. Format: docs/format/zap.md. ZFS name: zap, mzap, fzap.
+//! Below: `Object` provides blocks, `ondisk::zap` parses them. Format: docs/format/zap.md. ZFS
+//! names: zap, mzap, fzap.
 //!
-//! A lookup in a fat ZAP reads one leaf (and one block of the pointer table, once that has outgrown the header); a walk
-//! reads each leaf once. Walks go in the order of (hash, collision number), and a place in that order packs into the
-//! 64-bit cookie that OpenZFS hands out, so that an NFS client's cookie still means the same when the server changes.
+//! A lookup in a fat ZAP reads one leaf (and one block of the pointer table, once that has outgrown
+//! the header); a walk reads each leaf once. Walks go in the order of (hash, collision number). A
+//! position in that order packs into the 64-bit cookie that OpenZFS returns, so that an NFS
+//! client's cookie stays valid if the server changes.
 //!
-//! Who changes ZAPs: `write`. All handles on a live object share what they know of it (`form`).
+//! `write` changes ZAPs. All handles on a live object share its cached state (`form`).
 //!
 //! Invariants:
-//!   * an entry is found under its hash or not at all: a leaf whose prefix does not fit its place in the table is an error
-//!   * a walk goes strictly forward through the hashes, so that no table on disk can trap it
+//!   * an entry is found under its hash or not at all: a leaf whose prefix does not fit its place
+//!     in the table is an error
+//!   * a walk only moves forward through the hashes, so that no table on disk can trap it
 
 mod cursor;
 mod form;
@@ -30,11 +34,11 @@ use form::{Form, FormRead, Kind};
 use ondisk::zap::{Header, Leaf, Micro, hash};
 use std::sync::Arc;
 
-/// Where a ZAP's blocks come from: an object, or memory in tests.
+/// Source of a ZAP's blocks: an object, or memory in tests.
 pub trait BlockSource: Send + Sync {
     /// Block `blkid`; `None` for a hole.
     fn block(&self, blkid: u64) -> Result<Option<Block>>;
-    /// Where it is, for messages.
+    /// Description of the object for error messages.
     fn place(&self) -> String;
 }
 
@@ -51,22 +55,21 @@ impl BlockSource for crate::Object {
 /// An entry of a ZAP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZapEntry {
-    /// Name as stored, without its NUL; empty when keys are numbers.
+    /// Name as stored, without its NUL; empty if keys are numbers.
     pub name: Vec<u8>,
-    /// Key, when keys are numbers.
+    /// Key, if keys are numbers.
     pub key: Vec<u64>,
-    /// The value.
     pub value: ZapValue,
 }
 
-/// An open ZAP. Cheap to share.
+/// An open ZAP. Cheap to clone.
 #[derive(Clone)]
 pub struct Zap {
     source: Arc<dyn BlockSource>,
-    /// For those who change it.
+    /// For writes.
     object: Option<crate::Object>,
     shared: Arc<Shared>,
-    /// Block 0 may be kept: nobody changes it.
+    /// Whether block 0 may be cached: true if the object is read-only.
     keep_first: bool,
     salt: u64,
     norm_flags: NormFlags,
@@ -81,7 +84,7 @@ impl Zap {
         Self::from_parts(Arc::new(object.clone()), Some(object), shared.unwrap_or_default(), keep_first)
     }
 
-    /// Opens the ZAP whose blocks `source` gives.
+    /// Opens the ZAP whose blocks `source` provides, read-only.
     pub fn from_source(source: Arc<dyn BlockSource>) -> Result<Self> {
         Self::from_parts(source, None, Arc::default(), true)
     }
@@ -98,27 +101,27 @@ impl Zap {
         Ok(Self { source, object, shared, keep_first, salt, norm_flags, flags })
     }
 
-    /// Number of the object it is in; 0 of a ZAP in memory.
+    /// Object number; 0 for a ZAP in memory.
     pub fn id(&self) -> u64 {
         self.object.as_ref().map_or(0, crate::Object::id)
     }
 
-    /// The object it is in; `None` of a ZAP in memory.
+    /// The object; `None` for a ZAP in memory.
     pub fn object(&self) -> Option<&crate::Object> {
         self.object.as_ref()
     }
 
-    /// How names are made equal.
+    /// How names are normalised.
     pub fn norm_flags(&self) -> NormFlags {
         self.norm_flags
     }
 
-    /// How keys are made.
+    /// How keys are hashed.
     pub fn flags(&self) -> ZapFlags {
         self.flags
     }
 
-    /// The header, unless this is a micro ZAP.
+    /// The header of a fat ZAP; `None` for a micro ZAP.
     pub fn header(&self) -> Result<Option<Header>> {
         match &self.form()?.kind {
             Kind::Micro(_) => Ok(None),
@@ -134,7 +137,6 @@ impl Zap {
         hash::of_name(self.salt, self.flags, &normalise(name, self.norm_flags))
     }
 
-    /// Number of entries.
     pub fn count(&self) -> Result<u64> {
         let form = self.form()?;
         match &form.kind {
@@ -157,8 +159,8 @@ impl Zap {
             Kind::Micro(kind) => {
                 let first = form.first(&*self.source)?;
                 let micro = self.micro(&first)?;
-                // On a read-only ZAP it is worth it only when a walk or a normalised lookup has built the index: a scan is
-                // a few microseconds.
+                // A read-only ZAP uses the index only if a walk or a normalised lookup has built
+                // it: a scan takes a few microseconds.
                 let found = match kind.index.get() {
                     None if self.keep_first => micro.entries().find(|e| e.name == name),
                     _ => {
@@ -175,7 +177,7 @@ impl Zap {
         }
     }
 
-    /// Value of the entry `name`, which must be a single number.
+    /// Value of the entry `name`. Fails with [`Error::Corrupt`] if it is not a single number.
     pub fn lookup_u64(&self, name: impl AsRef<[u8]>) -> Result<Option<u64>> {
         let Some(value) = self.lookup(name.as_ref())? else { return Ok(None) };
         value.as_u64().map(Some).ok_or_else(|| {
@@ -184,7 +186,7 @@ impl Zap {
         })
     }
 
-    /// Value of the entry with this key of numbers.
+    /// Value of the entry with this numeric key.
     pub fn lookup_key(&self, key: &[u64]) -> Result<Option<ZapValue>> {
         if !self.flags().contains(ZapFlags::UINT64_KEY) {
             return Err(Error::invalid(self.source.place(), "zap: looked up by number, but its keys are names"));
@@ -195,10 +197,11 @@ impl Zap {
         })
     }
 
-    /// The first entry whose name is equal to `name` once both are normalised, with its name as stored.
+    /// Returns the first entry whose name equals `name` once both are normalised: its value, and
+    /// its name as stored.
     ///
-    /// With `match_case`, case is not folded even if the ZAP folds it for its hashes (`MT_MATCH_CASE`). In a ZAP that
-    /// normalises nothing this is an exact lookup.
+    /// With `match_case`, case is not folded even if the ZAP folds it for its hashes
+    /// (`MT_MATCH_CASE`). In a ZAP without normalisation this is an exact lookup.
     pub fn lookup_normalised(&self, name: &[u8], match_case: bool) -> Result<Option<(ZapValue, Vec<u8>)>> {
         let hash_flags = self.norm_flags();
         if hash_flags.is_empty() {
@@ -238,12 +241,14 @@ impl Zap {
         }
     }
 
-    /// All entries, in the order of a walk. The whole ZAP is in memory then: see [`Zap::cursor`].
+    /// All entries, in the order of a walk. Holds the whole ZAP in memory: see [`Zap::cursor`] for
+    /// an alternative.
     pub fn entries(&self) -> Result<Vec<ZapEntry>> {
         self.cursor(0).map(|step| step.map(|(entry, _)| entry)).collect()
     }
 
-    /// Walks on from `cookie` (0: from the start), giving each entry and the cookie of the place behind it.
+    /// Walks from `cookie` (0: from the start). Yields each entry and the cookie of the position
+    /// after it.
     pub fn cursor(&self, cookie: u64) -> Cursor<'_> {
         Cursor::new(self, cookie)
     }
@@ -252,7 +257,8 @@ impl Zap {
         Micro::parse(&first.data, first.endian).at_with(|| self.source.place())
     }
 
-    /// The leaf that holds entries of `hash`; `None` where the table points nowhere, as in a ZAP that was being freed.
+    /// The leaf that holds entries of `hash`; `None` if the table entry is empty, as in a ZAP that
+    /// was being freed.
     fn leaf_block(&self, form: &Form, hash: u64) -> Result<Option<Block>> {
         let Kind::Fat(header) = &form.kind else { return Ok(None) };
         let index = header.table_index(hash);

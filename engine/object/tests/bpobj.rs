@@ -1,4 +1,5 @@
-//! Lists of block pointers against plain vectors: appended, joined, drained in pieces, freed, over several txgs.
+//! Compares lists of block pointers with plain vectors: appended, joined, drained in pieces, freed,
+//! over several txgs.
 
 mod harness;
 
@@ -10,7 +11,7 @@ use ondisk::{BlkPtr, ObjectType, ObjsetKind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-/// A pointer like no other: 1 KiB stored of 4 KiB, or, every seventh, held in the pointer itself.
+/// A unique pointer: 1 KiB stored of 4 KiB or, every seventh, embedded.
 fn bp(n: u64) -> BlkPtr {
     let mut words = [0; 16];
     words[0] = 2;
@@ -77,7 +78,7 @@ fn lists_are_joined_drained_and_freed() {
     let opened = Bpobj::open(&mos, main).unwrap();
     opened.append(&tx, &bp(100), false, space(&bp(100))).unwrap();
     assert_eq!(births(&mos, main), (1..=100).collect::<Vec<_>>());
-    // Small: copied and freed. Nothing: freed. Large: a sub-list.
+    // A small list is copied and freed, an empty one is freed, a large one becomes a sub-list.
     opened.append_sub(&mos, &tx, list(101..300, 128 << 10)).unwrap();
     opened.append_sub(&mos, &tx, list(300..300, 128 << 10)).unwrap();
     assert_eq!((objects(&mos), births(&mos, main).len()), (1, 299));

@@ -1,5 +1,5 @@
-//! Live object sets against a plain model: random changes over many txgs, read back while dirty, after each sync, and through
-//! a second, read-only opening of the same root.
+//! Compares live object sets with a plain model: random changes over many txgs, read back while
+//! dirty, after each sync, and through a second, read-only handle on the same root.
 
 use block::{Bookmark, Store};
 use object::{NewObject, ObjectSet, Tx};
@@ -38,7 +38,7 @@ fn compare(set: &Arc<ObjectSet>, model: &BTreeMap<u64, Model>, when: &str) {
         assert!(got[m.contents.len()..].iter().all(|b| *b == 0), "behind the end of {id} {when}");
         let spill = object.spill().unwrap().map(|b| b.data.to_vec());
         assert_eq!(spill, m.spill, "spill of {id} {when}");
-        // Data and holes: no byte that is not zero lies in a hole.
+        // No byte in a hole is nonzero.
         let (mut at, size) = (0, m.contents.len() as u64);
         while at < size {
             let data = object.next_data(at).unwrap().unwrap_or(size).min(size);
@@ -136,7 +136,7 @@ fn run(seed: u8) {
         compare(&set, &model, "while dirty");
         drop(tx);
         set.quiesce(txg);
-        // The next txg changes things while this one is written.
+        // The next txg makes changes while this one is written.
         let next = Tx::open(txg + 1, Box::new(()));
         let early = model.keys().copied().next();
         let before = early.map(|id| model[&id].clone());

@@ -1,5 +1,6 @@
-//! Attributes of objects against a plain map: set, made longer and shorter, removed, over several txgs, with dnodes of several
-//! sizes, read while dirty and by a reader of what was synced.
+//! Compares attributes of objects with a plain map: set, made longer and shorter, removed, over
+//! several txgs, with dnodes of several sizes, read while dirty and by a reader of the synced
+//! state.
 
 mod harness;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-/// The order in which OpenZFS gives a new file its attributes.
+/// The order in which OpenZFS sets the attributes of a new file.
 const NEW_FILE: [Attr; 14] = [
     Attr::Mode,
     Attr::Size,
@@ -91,7 +92,7 @@ fn a_new_file_system_has_the_numbers_that_openzfs_gives() {
     let bonus = set.object(file.id()).unwrap().bonus().to_vec();
     let header = SaHeader::parse(&bonus).unwrap().unwrap();
     assert_eq!((header.layout, header.size_bytes, bonus.len()), (2, 8, 8 + 9 * 8 + 4 * 16 + 24));
-    // Where user accounting looks for them.
+    // The offsets where user accounting expects them.
     assert_eq!((bonus[8], bonus[8 + 24], bonus[8 + 48]), (Attr::Mode as u8, Attr::Uid as u8, Attr::Flags as u8));
     table.update(&tx, &file, &[(Attr::Seq, Some(&[1; 8]))]).unwrap();
     assert_eq!(registry.lookup_u64("ZPL_SEQ").unwrap(), Some(22 | 8 << 24));

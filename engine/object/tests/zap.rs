@@ -1,5 +1,5 @@
-//! ZAPs in live objects: over several txgs, freed and made anew, read by others while one writes, and by a reader of what was
-//! synced.
+//! ZAPs in live objects: over several txgs, freed and created again, read while another thread
+//! writes, and by a reader of the synced state.
 
 mod harness;
 
@@ -67,7 +67,7 @@ fn directories_change_over_many_txgs() {
             drop(tx);
             let reader = sync(&store, &set, txg);
             assert_eq!(entries(&Zap::open(reader.object(id).unwrap()).unwrap()), model);
-            // Another handle, and one on the object as it comes from the disk.
+            // Another handle, and one on the object as loaded from disk.
             assert_eq!(entries(&Zap::open(set.object(id).unwrap()).unwrap()), model);
             let again =
                 ObjectSet::open_live(store.clone(), Some(&set.root()), 5, None, ObjsetKind::FileSystem).unwrap();

@@ -1,21 +1,23 @@
-//! Objects that can be written: what transactions changed and is not on disk yet, over the tree that is.
+//! Live objects: dirty data of transactions, on top of the tree on disk.
 //!
-//! Below: `block::Store` reads and writes blocks. Above: [`Object`](crate::Object) and [`ObjectSet`](crate::ObjectSet) look here
-//! first when they are live; `pool` closes txgs and calls [`ObjectSet::sync`](crate::ObjectSet::sync). ZFS names: dbuf, dirty
-//! record, dnode_sync.
+//! Below: `block::Store` reads and writes blocks. Above: [`Object`](crate::Object) and
+//! [`ObjectSet`](crate::ObjectSet) look here first when they are live; `pool` closes txgs and calls
+//! [`ObjectSet::sync`](crate::ObjectSet::sync). ZFS names: dbuf, dirty record, dnode_sync.
 //!
 //! ```text
 //!   reads:   open txg's changes -> syncing txg's changes -> tree on disk
 //!   writes:  open txg's changes only
 //!
-//!   closing a txg (`quiesce`) moves an object's open changes to syncing, with its dnode as it is then;
-//!   syncing writes blocks, then indirect blocks, then dnodes, then the root block, and publishes the new tree.
+//!   closing a txg (`quiesce`) moves an object's open changes to syncing, with its current dnode;
+//!   syncing writes blocks, then indirect blocks, then dnodes, then the root block, and publishes
+//!   the new tree.
 //! ```
 //!
 //! Invariants:
-//!   * changes of one txg are moved at once for all objects of a set, while no transaction of that txg is running
-//!   * changes under way to disk are never changed again; the next txg copies what it touches
-//!   * a block is written before any block that points at it
+//!   * the changes of a txg are moved at once for all objects of a set, while no transaction of
+//!     that txg is running
+//!   * changes that are being synced are never modified; the next txg copies what it changes
+//!   * a block is written before any block that points to it
 
 pub(crate) mod numbers;
 pub(crate) mod ranges;
@@ -34,9 +36,10 @@ pub use write::Cloneable;
 
 use std::any::Any;
 
-/// A hold on a txg: as long as it lives, the txg is not closed. Changes made with it reach the disk together, or not at all.
+/// A hold on a txg: as long as it exists, the txg is not closed. Changes made with it reach the
+/// disk together, or not at all.
 ///
-/// Whoever holds one must not wait for a txg to be synced.
+/// A thread that has one must not wait for a txg to be synced.
 pub struct Tx {
     txg: u64,
     syncing: bool,
@@ -44,22 +47,21 @@ pub struct Tx {
 }
 
 impl Tx {
-    /// A hold on the open txg, until `hold` is dropped.
+    /// A hold on the open txg, released when `hold` is dropped.
     pub fn open(txg: u64, hold: Box<dyn Any + Send + Sync>) -> Self {
         Self { txg, syncing: false, _hold: Some(hold) }
     }
 
-    /// For changes made by the one thread that syncs `txg`.
+    /// For changes by the thread that syncs `txg`, in syncing context.
     pub fn syncing(txg: u64) -> Self {
         Self { txg, syncing: true, _hold: None }
     }
 
-    /// Number of the txg.
     pub fn txg(&self) -> u64 {
         self.txg
     }
 
-    /// Whether the txg is being synced: then only the syncing thread changes things.
+    /// Whether the txg is being synced: then only the syncing thread makes changes.
     pub fn is_syncing(&self) -> bool {
         self.syncing
     }

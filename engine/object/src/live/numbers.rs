@@ -1,40 +1,43 @@
-//! Which object numbers are free.
+//! Allocation of object numbers.
 //!
-//! A number freed in the open txg waits for that txg to be closed before it is given out: until then, whoever freed it may not have
-//! told the intent log yet, and the log would make the new object before it removes the old one.
+//! A number freed in the open txg is not reused before that txg is closed. Until then, the free may
+//! not be in the intent log yet, and the log would create the new object before it removes the old
+//! one.
 //!
 //! Invariants:
-//!   * a number handed out is not handed out again before it is given back
-//!   * the slots of one dnode lie in one block of dnodes
+//!   * a number is not allocated again before it was freed
+//!   * the slots of one dnode are in one block of dnodes
 
 use super::set::SLOTS_PER_BLOCK;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Slots of one block of dnodes: a bit is set when the slot is in use.
+/// Slots of one block of dnodes: a set bit is a slot in use.
 pub(crate) type Mask = u32;
 
-/// Free slots, as far as blocks of dnodes were looked at.
+/// Free slots of the blocks of dnodes that were scanned so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     blocks: HashMap<u64, Mask>,
-    /// Blocks below the cursor in which slots were given back.
+    /// Blocks below the cursor in which slots were freed.
     partial: BTreeSet<u64>,
-    /// The block in which numbers are looked for next.
+    /// The block in which the next search starts.
     cursor: u64,
-    /// Freed in an open txg: by that, numbers and slots.
+    /// By open txg: numbers freed in it, with their slots.
     waiting: BTreeMap<u64, Vec<(u64, u8)>>,
 }
 
-/// Blocks of dnodes whose free slots are remembered: 8 bytes each, and more of a table.
+/// Maximum number of blocks of dnodes whose free slots are cached: 8 bytes each, plus table
+/// overhead.
 const BLOCKS_MAX: usize = 1 << 16;
 
 impl Numbers {
-    /// Starts to look in block `cursor`.
+    /// Starts to search in block `cursor`.
     pub fn new(cursor: u64) -> Self {
         Self { cursor, ..Self::default() }
     }
 
-    /// Takes `slots` free slots in a row. `look` tells the slots in use of a block not looked at before.
+    /// Allocates `slots` consecutive free slots, and returns the first number. `look` returns the
+    /// slots in use of a block that was not scanned before.
     pub fn take<E>(&mut self, slots: u8, mut look: impl FnMut(u64) -> Result<Mask, E>) -> Result<u64, E> {
         let partial: Vec<u64> = self.partial.iter().copied().take(4).collect();
         for block in partial {
@@ -64,7 +67,7 @@ impl Numbers {
         let used = self.used(block, look)?;
         let want = run(slots);
         for at in 0..=SLOTS_PER_BLOCK as u32 - u32::from(slots) {
-            // Object 0 is the dnode of dnodes, and has no slot.
+            // Object 0 is the meta dnode, and has no slot.
             if used & (want << at) == 0 && !(block == 0 && at == 0) {
                 self.blocks.insert(block, used | (want << at));
                 return Ok(Some(block * SLOTS_PER_BLOCK + u64::from(at)));
@@ -88,13 +91,15 @@ impl Numbers {
         Ok(used)
     }
 
-    /// Takes this very number, also when it was freed a moment ago: who asks for one knows what was there.
+    /// Allocates this number, even if it was freed in the open txg: the caller knows what was
+    /// there. Returns false if a slot is in use.
     pub fn claim<E>(&mut self, id: u64, slots: u8, mut look: impl FnMut(u64) -> Result<Mask, E>) -> Result<bool, E> {
         let (block, at) = (id / SLOTS_PER_BLOCK, (id % SLOTS_PER_BLOCK) as u32);
         if id == 0 || at + u32::from(slots) > SLOTS_PER_BLOCK as u32 {
             return Ok(false);
         }
-        // Whatever of its slots was freed under another number, too: a dnode of several slots went, and one within them comes.
+        // This includes slots freed under another number: for example, when a dnode within a freed
+        // one of several slots is created.
         let end = id + u64::from(slots);
         let is_in_place = |(freed, slots): &mut (u64, u8)| *freed < end && id < *freed + u64::from(*slots);
         let freed: Vec<(u64, u8)> =
@@ -106,12 +111,12 @@ impl Numbers {
         Ok(free)
     }
 
-    /// Gives a number back that was freed in `txg`, which is open.
+    /// Frees a number in the open txg `txg`.
     pub fn give_later(&mut self, txg: u64, id: u64, slots: u8) {
         self.waiting.entry(txg).or_default().push((id, slots));
     }
 
-    /// `txg` is closed: what was freed in it may be given out.
+    /// Makes the numbers freed in `txg`, which is closed now, available.
     pub fn closed(&mut self, txg: u64) {
         let open = self.waiting.split_off(&(txg + 1));
         for (id, slots) in std::mem::replace(&mut self.waiting, open).into_values().flatten() {
@@ -119,7 +124,7 @@ impl Numbers {
         }
     }
 
-    /// Gives a number back.
+    /// Frees a number at once.
     pub fn give(&mut self, id: u64, slots: u8) {
         let (block, at) = (id / SLOTS_PER_BLOCK, (id % SLOTS_PER_BLOCK) as u32);
         if let Some(used) = self.blocks.get_mut(&block) {
@@ -131,7 +136,7 @@ impl Numbers {
     }
 }
 
-/// A run of slots from the first of its block on.
+/// A mask of the first `slots` slots of a block.
 pub(crate) fn run(slots: u8) -> Mask {
     if slots >= 32 { Mask::MAX } else { (1 << slots) - 1 }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// A set of block numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ranges {
-    /// End by start.
+    /// End of each range, by its start.
     map: BTreeMap<u64, u64>,
 }
 
@@ -35,12 +35,11 @@ impl Ranges {
         self.map.insert(start, end);
     }
 
-    /// Whether `number` is in the set.
     pub fn contains(&self, number: u64) -> bool {
         self.map.range(..=number).next_back().is_some_and(|(_, end)| *end > number)
     }
 
-    /// The ranges.
+    /// Iterates over the ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.map.iter().map(|(start, end)| *start..*end)
     }

@@ -1,4 +1,4 @@
-//! Giving an object that is there another dnode, as a receive does.
+//! Replaces the dnode of an existing object, for receive.
 
 use super::{NewObject, Tx};
 use crate::{Error, Object, Refusal, Result};
@@ -7,14 +7,15 @@ use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use std::sync::Arc;
 
 impl NewObject {
-    /// Pointers that its dnode has room for.
+    /// Number of block pointers that its dnode has room for.
     pub fn pointers(&self) -> usize {
         self.pointer_count()
     }
 }
 
 impl Object {
-    /// Takes over type, bonus, checksum and compression of `new`. Contents, block size, slots and pointers stay as they are (`dmu_object_reclaim`).
+    /// Replaces type, bonus, checksum and compression by those of `new`. Contents, block size,
+    /// slots and pointers are kept (`dmu_object_reclaim`).
     pub fn remake(&self, tx: &Tx, new: &NewObject) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
@@ -33,11 +34,11 @@ impl Object {
             (head.checksum, head.compression) = (new.checksum, new.compression);
             Ok(())
         })?;
-        // What was known of its contents as a ZAP is of the object that it was.
+        // The cached ZAP state belongs to the old object.
         live.zap.forget();
         Ok(())
     }
-    /// Has the object end with block `blkid`, also where that is a hole: nothing may be behind it.
+    /// Makes `blkid` the last block, even if it is a hole. There must be nothing after it.
     pub fn set_last_block(&self, tx: &Tx, blkid: u64) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {

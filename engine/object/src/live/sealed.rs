@@ -1,17 +1,19 @@
-//! An object set that is received as its sender sealed it: encrypted with keys that are not here.
+//! Raw receive: an object set encrypted with keys that are not loaded.
 //!
 //! ```text
-//!   data, spill blocks   written as they came: bytes, salt, IV, MAC
-//!   blocks of dnodes     made of dnodes as they came; salt, IV and MAC of the sender's block
-//!   indirect blocks      made here: their MAC sums up those below, and takes no key
-//!   root block           the sender's portable MAC; no local one, so that accounts are made by who opens it with the key
+//!   data, spill blocks   written as received: bytes, salt, IV, MAC
+//!   blocks of dnodes     built from received dnodes; salt, IV and MAC of the sender's block
+//!   indirect blocks      built here: their MAC is computed from those below, without a key
+//!   root block           the sender's portable MAC; no local one, so that accounting is rebuilt
+//!                        when the set is opened with the key
 //! ```
-//! Above: `dataset::receive`. Facts: `dsl_crypto_recv_raw_objset_sync` in module/zfs/dsl_crypt.c, `receive_object` in dmu_recv.c,
-//! `dbuf_prepare_encrypted_dnode_leaf` in dbuf.c.
+//! Above: `dataset::receive`. Facts: `dsl_crypto_recv_raw_objset_sync` in module/zfs/dsl_crypt.c,
+//! `receive_object` in dmu_recv.c, `dbuf_prepare_encrypted_dnode_leaf` in dbuf.c.
 //!
 //! Invariants:
-//!   * sizes, levels, pointers and last blocks of all trees, that of dnodes included, are the sender's: the MACs are over them
-//!   * a block of dnodes without dnodes is a hole, whatever was said of it
+//!   * sizes, levels, pointers and last blocks of all trees, that of dnodes included, are the
+//!     sender's, because the MACs cover them
+//!   * a block of dnodes without dnodes is a hole, whatever the stream says
 
 use super::{NewObject, SyncContext, Tx};
 use crate::{Bookmark, Error, Object, ObjectSet, Refusal, Result};
@@ -22,25 +24,26 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a sender says of an object set as a whole.
+/// Parameters of an object set in a raw stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedSet {
-    /// MAC over the tree of dnodes.
+    /// MAC of the tree of dnodes.
     pub portable_mac: [u8; 32],
-    /// Of the dnode of dnodes: `dn_checksum`.
+    /// `dn_checksum` of the meta dnode.
     pub checksum: u8,
-    /// `dn_compress`.
+    /// `dn_compress` of the meta dnode.
     pub compression: u8,
-    /// Levels.
+    /// Levels of the meta dnode.
     pub levels: u8,
-    /// log2 of the bytes of an indirect block.
+    /// log2 of the size of the meta dnode's indirect blocks, in bytes.
     pub indirect_shift: u8,
-    /// Number of the last block.
+    /// Number of the meta dnode's last block.
     pub max_block_id: u64,
 }
 
 impl SealedSet {
-    /// Has the dnode of dnodes be as the sender's is. In a set that is there (not `is_new`) the shape must be that already.
+    /// Gives the meta dnode the sender's shape. In an existing set (not `is_new`), fails with
+    /// [`Error::Invalid`] if it has another one.
     pub(crate) fn shape(&self, phys: &mut Objset, is_new: bool) -> Result<()> {
         let dnode = &mut phys.meta_dnode;
         if is_new {
@@ -63,14 +66,14 @@ impl SealedSet {
     }
 }
 
-/// What is known while such a set is received.
+/// State of a raw receive.
 pub(crate) struct Sealing {
     portable_mac: [u8; 32],
-    /// How the sender's blocks of dnodes are sealed, by number.
+    /// Encryption parameters of the sender's blocks of dnodes, by number.
     dnodes: Mutex<BTreeMap<u64, Sealed>>,
 }
 
-/// An object as its sender has it.
+/// An object in a raw stream.
 #[derive(Debug, Clone)]
 pub struct SealedObject {
     /// Number, type, sizes, and the bonus up to `dn_bonuslen`, encrypted.
@@ -84,7 +87,7 @@ pub struct SealedObject {
 }
 
 impl ObjectSet {
-    /// Notes how the sender's block `blkid` of dnodes is sealed.
+    /// Records the encryption parameters of the sender's block `blkid` of dnodes.
     pub fn seal_dnodes(&self, blkid: u64, sealed: Sealed) -> Result<()> {
         self.need_sealing()?.dnodes.lock().insert(blkid, sealed);
         Ok(())
@@ -95,7 +98,8 @@ impl ObjectSet {
         sealing.ok_or_else(|| Error::invalid(self.place_of_set(), "it is not received as its sender sealed it"))
     }
 
-    /// Makes an object as its sender has it, or makes one that is there so. Blocks stay unless the shape of the tree must change.
+    /// Creates an object from a raw stream, or updates an existing one. Existing blocks are kept
+    /// unless the shape of the tree must change.
     pub fn take_object(self: &Arc<Self>, tx: &Tx, taken: &SealedObject) -> Result<()> {
         self.need_sealing()?;
         let new = &taken.new;
@@ -130,7 +134,8 @@ impl ObjectSet {
         object.put_sealed(tx, taken)
     }
 
-    /// Writes a block of dnodes under the seal of the sender's; `old` gives the pointer that was there.
+    /// Writes a block of dnodes with the sender's encryption parameters; `old` returns the previous
+    /// pointer.
     pub(super) fn write_sealed_dnodes(
         &self,
         cx: &dyn SyncContext,
@@ -150,7 +155,7 @@ impl ObjectSet {
         let told = self.need_sealing()?.dnodes.lock().get(&blkid).copied();
         let sealed = match told {
             Some(sealed) => sealed,
-            // It came before the stream broke off.
+            // It was received before the stream was interrupted.
             None => match old()? {
                 bp if bp.is_encrypted() => Sealed { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() },
                 _ => {
@@ -170,7 +175,7 @@ impl ObjectSet {
         cx.store().write_taken(cx.txg(), &block, policy, at, None)
     }
 
-    /// What the root block of a set that is received sealed says.
+    /// Sets the sender's MAC in the root block of a raw receive.
     pub(super) fn seal_elsewhere(&self, phys: &mut Objset) {
         if let Some(sealing) = self.live().and_then(|live| live.sealed.as_ref()) {
             phys.portable_mac = sealing.portable_mac;
@@ -205,7 +210,7 @@ impl Object {
         Ok(())
     }
 
-    /// Has the spill block written as it came.
+    /// Sets the spill block as received.
     pub fn take_spill(&self, tx: &Tx, block: TakenBlock) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {

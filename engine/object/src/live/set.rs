@@ -1,4 +1,4 @@
-//! The live part of an object set: its objects in memory, free numbers, and what its root block will say.
+//! The live part of an object set: its objects in memory, free numbers, and the next root block.
 
 use super::numbers::{Mask, Numbers, run};
 use super::sealed::Sealing;
@@ -14,38 +14,36 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Dnodes in one block of them.
+/// Number of dnode slots in a block of dnodes.
 pub(crate) const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
-/// log2 of an indirect block's bytes, as OpenZFS makes it.
+/// log2 of the size of an indirect block, in bytes, as in OpenZFS.
 pub const INDIRECT_SHIFT: u8 = 17;
-/// Levels of a new object's dnode of dnodes: enough for 2^48 objects, so that it never has to grow (`DN_META_DNODE_LEVELS`).
+/// Levels of a new object set's meta dnode: enough for 2^48 objects, so that it never has to grow
+/// (`DN_META_DNODE_LEVELS`).
 const META_LEVELS: u8 = 6;
-/// Live objects kept in memory before those that nobody uses are dropped; about 1 KiB each.
+/// Live objects kept in memory before unused ones are dropped; about 1 KiB each.
 const OBJECTS_MAX: usize = 64 << 10;
 const SHARDS: usize = 16;
-/// Pointers in a dnode at most.
+/// Maximum number of pointers in a dnode.
 const POINTERS_MAX: usize = 3;
 
-/// What to create.
+/// Description of an object to create.
 #[derive(Debug, Clone)]
 pub struct NewObject {
-    /// Its type.
     pub object_type: ObjectType,
-    /// Size of its data blocks: whole sectors of 512 bytes.
+    /// Size of its data blocks, in bytes: a multiple of 512.
     pub block_bytes: u32,
-    /// log2 of the size of its indirect blocks.
+    /// log2 of the size of its indirect blocks, in bytes.
     pub indirect_shift: u8,
-    /// Type of its bonus.
     pub bonus_type: ObjectType,
-    /// Its bonus.
     pub bonus: Vec<u8>,
-    /// 512-byte slots of its dnode.
+    /// Number of 512-byte slots of its dnode.
     pub slots: u8,
-    /// Its number; `None`: the next free one.
+    /// Object number; `None` for the next free one.
     pub id: Option<u64>,
-    /// `dn_checksum`: 0 is the dataset's.
+    /// `dn_checksum`; 0 inherits the dataset's.
     pub checksum: u8,
-    /// `dn_compress`: 0 is the dataset's.
+    /// `dn_compress`; 0 inherits the dataset's.
     pub compression: u8,
 }
 
@@ -65,7 +63,7 @@ impl NewObject {
         }
     }
 
-    /// The same with a bonus.
+    /// As `self`, with a bonus.
     #[must_use]
     pub fn with_bonus(mut self, bonus_type: ObjectType, bonus: Vec<u8>) -> Self {
         (self.bonus_type, self.bonus) = (bonus_type, bonus);
@@ -75,7 +73,7 @@ impl NewObject {
     pub(super) fn pointer_count(&self) -> usize {
         let room = usize::from(self.slots) * SLOT_BYTES - CORE_BYTES - blkptr::SIZE_BYTES;
         match self.bonus_type {
-            // Attributes grow into all that is left.
+            // System attributes may use all of the remaining space.
             ObjectType::SA => 1,
             _ => (1 + room.saturating_sub(self.bonus.len()) / blkptr::SIZE_BYTES).min(POINTERS_MAX),
         }
@@ -111,12 +109,12 @@ pub(crate) struct Root {
     pub size_bytes: usize,
 }
 
-/// The live objects of some numbers.
+/// One shard of the live objects, selected by number.
 #[derive(Default)]
 struct Shard {
     objects: HashMap<u64, Arc<LiveObject>>,
-    /// How many there may be before those that nobody uses are looked for again. Twice as many as were in use then, so that
-    /// looking at all of them costs each new one little, however many are in use.
+    /// Number of objects at which unused ones are looked for again: twice as many as were in use
+    /// the last time, so that the scan costs each new object little, however many are in use.
     full_at: usize,
     /// Counts the times that objects were dropped.
     drops: u64,
@@ -139,14 +137,15 @@ impl Shard {
 pub(crate) struct LiveSet {
     shards: [Mutex<Shard>; SHARDS],
     pub meta: Arc<LiveObject>,
-    /// By user, group, project; not in the dnode of dnodes but in the root block.
+    /// User, group and project accounting; these dnodes are in the root block, not under the meta
+    /// dnode.
     pub accounting: [Arc<LiveObject>; 3],
     pub numbers: Mutex<Numbers>,
     pub dirty: Arc<Dirty>,
     pub root: Mutex<Root>,
-    /// The root block has to be written even if no object changed.
+    /// The root block must be written even if no object changed.
     pub root_changed: std::sync::atomic::AtomicBool,
-    /// Of a set that is received as its sender sealed it.
+    /// State of a raw receive.
     pub sealed: Option<Sealing>,
 }
 
@@ -229,7 +228,7 @@ impl LiveSet {
     }
 }
 
-/// The dnode of dnodes of a new object set.
+/// The meta dnode of a new object set.
 pub(crate) fn new_meta_dnode() -> Dnode {
     Dnode { levels: META_LEVELS, ..NewObject::new(ObjectType::DNODE, BLOCK_BYTES as u32).dnode() }
 }
@@ -247,11 +246,11 @@ impl ObjectSet {
             gone |= state.synced.as_ref().map_or(0, |old| run(old.slots) << at);
             taken |= state.head.as_ref().map_or(0, |head| run(head.slots) << at);
         }
-        // What is there now may lie where others went, whichever number is the lower.
+        // A current object may be in slots that a freed one had, whichever number is lower.
         Ok(self.slots_on_disk(block)? & !gone | taken)
     }
 
-    /// Makes an object.
+    /// Creates an object. Fails with [`Refusal::Exists`] if the requested number is in use.
     pub fn create_object(self: &Arc<Self>, tx: &Tx, new: &NewObject) -> Result<Object> {
         let live = self.need_live()?;
         super::write::check_can_be_sealed(self.keys().map(Arc::as_ref), new.block_bytes.into())
@@ -272,7 +271,7 @@ impl ObjectSet {
         object.change(tx.txg(), |state, head_changed| {
             state.head = Some(Arc::new(new.dnode()));
             *head_changed = true;
-            // Freed a moment ago and not synced yet: what was there must not show through.
+            // The number was freed recently and the free is not synced: old contents must not show.
             if state.synced.is_some() || state.syncing.is_some() {
                 state.open_mut().wiped = true;
             }
@@ -281,10 +280,10 @@ impl ObjectSet {
         self.object(id)
     }
 
-    /// Frees an object and all its blocks.
+    /// Frees an object and all its blocks. Fails with [`Error::NotFound`] if it does not exist.
     pub fn free_object(self: &Arc<Self>, tx: &Tx, id: u64) -> Result<()> {
         let live = self.need_live()?;
-        // Makes sure that it is there.
+        // Fails if the object does not exist.
         self.object(id)?;
         let Some(object) = live.known(id) else {
             return Err(Error::not_found(self.place_of_set(), format!("object {id}")));
@@ -305,7 +304,8 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Creates the accounting objects that are not there yet: ZAPs by user, group, and with `projects` project.
+    /// Creates the missing accounting objects: ZAPs for users, groups, and with `projects` also
+    /// projects.
     pub fn create_accounting(self: &Arc<Self>, tx: &Tx, projects: bool) -> Result<()> {
         let live = self.need_live()?;
         for object in &live.accounting[..if projects { 3 } else { 2 }] {
@@ -321,12 +321,13 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Head of the intent log, as the next root block will hold it.
+    /// Header of the intent log for the next root block.
     pub fn zil_header(&self) -> ZilHeader {
         self.live().map_or(self.phys().zil, |live| live.root.lock().zil)
     }
 
-    /// Sets the head of the intent log. In syncing context only, so that it reaches the disk with the txg that it belongs to.
+    /// Sets the header of the intent log. Only in syncing context, so that it reaches the disk with
+    /// its txg.
     pub fn set_zil_header(&self, header: ZilHeader) -> Result<()> {
         let live = self.need_live()?;
         live.root.lock().zil = header;
@@ -334,12 +335,12 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// `os_flags`, as the next root block will hold them.
+    /// `os_flags` for the next root block.
     pub fn flags(&self) -> u64 {
         self.live().map_or(self.phys().flags, |live| live.root.lock().flags)
     }
 
-    /// Sets `os_flags`; in syncing context only.
+    /// Sets `os_flags`; only in syncing context.
     pub fn set_flags(&self, flags: u64) -> Result<()> {
         let live = self.need_live()?;
         live.root.lock().flags = flags;
@@ -347,12 +348,13 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Where its root block is; a hole before the first sync.
+    /// Pointer to the root block; a hole before the first sync.
     pub fn root(&self) -> BlkPtr {
         self.live().map_or(BlkPtr::HOLE, |live| live.root.lock().bp)
     }
 
-    /// Frees the whole tree: all objects, all blocks, and the root block. The object set is of no use afterwards.
+    /// Frees the whole tree: all objects, all blocks, and the root block. The object set must not
+    /// be used afterwards.
     pub fn destroy(self: &Arc<Self>, cx: &dyn SyncContext) -> Result<()> {
         self.free_everything(cx)
     }
@@ -379,7 +381,7 @@ impl Object {
         self.live().ok_or_else(|| Refusal::ReadOnly.at(self.place()))
     }
 
-    /// Changes the newest dnode.
+    /// Changes the latest dnode.
     fn change_head(&self, tx: &Tx, change: impl FnOnce(&mut Dnode) -> Result<()>) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
@@ -389,7 +391,7 @@ impl Object {
         })
     }
 
-    /// Replaces the bonus. What does not fit beside the pointers is refused.
+    /// Replaces the bonus. Fails with [`Error::Invalid`] if it does not fit next to the pointers.
     pub fn set_bonus(&self, tx: &Tx, bonus: Vec<u8>) -> Result<()> {
         self.change_head(tx, |head| {
             if bonus.len() > head.bonus_bytes_max() {
@@ -410,7 +412,8 @@ impl Object {
         })
     }
 
-    /// Changes the object's type, as when a directory of a dataset becomes a ZAP (`dmu_object_zapify`).
+    /// Changes the object's type, for example when a DSL directory becomes a ZAP
+    /// (`dmu_object_zapify`).
     pub fn set_type(&self, tx: &Tx, object_type: ObjectType) -> Result<()> {
         self.change_head(tx, |head| {
             head.object_type = object_type;
@@ -419,6 +422,7 @@ impl Object {
     }
 
     /// Replaces the spill block's contents, or removes it. Contents are padded to whole sectors.
+    /// Fails with [`Refusal::AttributeTooLarge`] above 128 KiB.
     pub fn set_spill(&self, tx: &Tx, contents: Option<Vec<u8>>) -> Result<()> {
         let live = self.need_live()?;
         let contents = contents.map(|mut bytes| {
@@ -432,7 +436,7 @@ impl Object {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
             *head_changed = true;
             let head = Arc::make_mut(head);
-            // The place of the pointer is taken from now on, whatever it will be.
+            // The space of the pointer is in use from now on, before its value is known.
             head.spill = contents.as_ref().map(|_| head.spill.unwrap_or(BlkPtr::HOLE));
             if head.bonus.len() > head.bonus_bytes_max() {
                 head.spill = None;
@@ -528,13 +532,14 @@ mod tests {
 
     #[test]
     fn objects_in_use_are_not_all_looked_at_for_each_new_one() {
-        // They cannot be dropped: each new one once looked at all others, which took minutes here.
+        // Objects in use cannot be dropped. Each new object used to scan all others, which took
+        // minutes here.
         let count = 40 * (OBJECTS_MAX / SHARDS) as u64;
         let mut shard = Shard::default();
         let mut add = |id| shard.get_or_insert(id, || LiveObject::new(id, None, Arc::default()));
         let held: Vec<_> = (0..count).map(&mut add).collect();
         drop(held);
-        // Unused ones go once there are twice as many as were in use.
+        // Unused objects are dropped once there are twice as many as were in use.
         for id in count..3 * count {
             add(id);
         }

@@ -1,4 +1,4 @@
-//! One live object: its newest dnode, its changes by txg, and its tree on disk.
+//! One live object: its latest dnode, its changes by txg, and its tree on disk.
 
 use super::ranges::Ranges;
 use crate::readahead::ReadAhead;
@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Contents of a block, shared between changes, readers and the cache; changed only while nobody shares it.
+/// Contents of a block, shared between changes, readers and the cache. Modified only while not
+/// shared.
 #[derive(Debug, Clone)]
 pub(crate) struct Buffer(Arc<Vec<u8>>);
 
@@ -19,7 +20,7 @@ impl Buffer {
         Self(Arc::new(bytes))
     }
 
-    /// To change the bytes: copies them first if somebody else still looks at them.
+    /// Mutable access; copies the bytes first if they are shared.
     pub fn make_mut(&mut self) -> &mut Vec<u8> {
         Arc::make_mut(&mut self.0)
     }
@@ -36,17 +37,17 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-/// What a block is to be.
+/// New contents of a block.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// These contents.
+    /// Plain contents.
     Plain(Buffer),
-    /// What it is on disk elsewhere.
+    /// A block as received from a stream.
     Taken(Arc<TakenBlock>),
 }
 
 impl Content {
-    /// The contents; what is sealed has none here.
+    /// The decoded contents. Fails for an encrypted block.
     pub fn bytes(&self) -> crate::Result<Bytes> {
         match self {
             Self::Plain(buffer) => Ok(buffer.bytes()),
@@ -55,33 +56,35 @@ impl Content {
     }
 }
 
-/// What one txg changes in an object.
+/// Changes of one txg to an object.
 #[derive(Debug, Default)]
 pub(crate) struct Delta {
     pub txg: u64,
-    /// Everything from before is gone: the object was freed, and perhaps made anew.
+    /// Everything older is gone: the object was freed, and perhaps created again.
     pub wiped: bool,
-    /// New contents of blocks; they win over `holes`.
+    /// New contents of blocks; they take precedence over `holes`.
     pub blocks: BTreeMap<u64, Buffer>,
-    /// Blocks that are used elsewhere already: pointers taken over, with the births of there. Apart from `blocks`; they win over `holes`.
+    /// Cloned blocks: pointers with their physical births. Disjoint from `blocks`; they take
+    /// precedence over `holes`.
     pub pointers: BTreeMap<u64, BlkPtr>,
-    /// Blocks that are written as they came. Apart from the other two; they win over `holes`.
+    /// Blocks written as received. Disjoint from the other two; they take precedence over `holes`.
     taken: BTreeMap<u64, Arc<TakenBlock>>,
     taken_bytes: u64,
-    /// Levels that the tree has at least at the end of the txg.
+    /// Minimum number of levels of the tree at the end of the txg.
     pub levels_min: u8,
     /// Blocks that become holes.
     pub holes: Ranges,
-    /// A new spill block, or none any more.
+    /// A new spill block, or its removal.
     pub spill: Option<Option<Content>>,
-    /// Bytes of `blocks` when last counted.
+    /// Size of the changes when last counted, in bytes.
     counted: u64,
-    /// The dnode at the end of the txg; `None`: the object does not exist then. Set when the txg is closed.
+    /// The dnode at the end of the txg; `None` if the object does not exist then. Set when the txg
+    /// is closed.
     pub head: Option<Arc<Dnode>>,
 }
 
 impl Delta {
-    /// Everything from before is gone.
+    /// Drops everything older.
     pub fn wipe(&mut self) {
         self.wiped = true;
         self.blocks.clear();
@@ -93,14 +96,14 @@ impl Delta {
         self.spill = None;
     }
 
-    /// Gives a block new contents.
+    /// Sets new contents of a block.
     pub fn put(&mut self, blkid: u64, buffer: Buffer) {
         self.pointers.remove(&blkid);
         self.forget_taken(blkid);
         self.blocks.insert(blkid, buffer);
     }
 
-    /// Has a block written as it came.
+    /// Sets a block as received.
     pub fn put_taken(&mut self, blkid: u64, block: Arc<TakenBlock>) {
         self.pointers.remove(&blkid);
         self.blocks.remove(&blkid);
@@ -109,19 +112,19 @@ impl Delta {
         self.taken.insert(blkid, block);
     }
 
-    /// Gives up what came for a block; whether there was something.
+    /// Drops the received block `blkid`. Returns whether there was one.
     pub fn forget_taken(&mut self, blkid: u64) -> bool {
         let gone = self.taken.remove(&blkid);
         self.taken_bytes -= gone.as_ref().map_or(0, |block| block.bytes.len() as u64);
         gone.is_some()
     }
 
-    /// Blocks that are written as they came.
+    /// Blocks that are written as received.
     pub fn taken(&self) -> &BTreeMap<u64, Arc<TakenBlock>> {
         &self.taken
     }
 
-    /// Blocks become holes.
+    /// Turns blocks into holes.
     pub fn punch(&mut self, range: std::ops::Range<u64>) {
         fn forget<V>(map: &mut BTreeMap<u64, V>, range: &std::ops::Range<u64>) {
             let gone: Vec<u64> = map.range(range.clone()).map(|(blkid, _)| *blkid).collect();
@@ -136,8 +139,8 @@ impl Delta {
         self.holes.add(range);
     }
 
-    /// Bytes that its blocks hold: all but one that was made smaller or larger are of one size. A pointer counts for itself and its
-    /// place in the map.
+    /// Estimated size in bytes: all blocks have one size, except one that was resized. A pointer
+    /// counts for itself and its place in the map.
     fn bytes(&self) -> u64 {
         let pointers = self.pointers.len() as u64 * 256;
         pointers
@@ -146,26 +149,27 @@ impl Delta {
     }
 }
 
-/// Where the contents of a block are.
+/// Location of the contents of a block.
 pub(crate) enum Found {
     Data(Bytes),
     Hole,
-    /// At a place that another block had already.
+    /// A clone of a block on disk.
     At(BlkPtr),
-    /// Not on disk yet, as it came.
+    /// Not on disk yet, as received.
     Taken(Arc<TakenBlock>),
     /// Under this dnode on disk.
     Disk(Arc<Dnode>),
 }
 
 pub(crate) struct State {
-    /// The newest dnode. Pointers, levels and used space are those of the tree on disk. `None`: no such object now.
+    /// The latest dnode. Pointers, levels and used space are those of the tree on disk. `None` if
+    /// the object does not exist.
     pub head: Option<Arc<Dnode>>,
     /// The tree on disk.
     pub synced: Option<Arc<Dnode>>,
     pub open: Option<Delta>,
     pub syncing: Option<Arc<Delta>>,
-    /// Counts changes of `head`, so that views know when they are old.
+    /// Counts changes of `head`, so that views can detect that they are stale.
     pub version: u64,
 }
 
@@ -173,9 +177,9 @@ pub(crate) struct LiveObject {
     pub id: u64,
     pub state: RwLock<State>,
     pub ahead: Arc<Mutex<ReadAhead>>,
-    /// One writer of structured contents (a ZAP) at a time.
+    /// Serialises writers of structured contents (a ZAP).
     pub writer: Mutex<()>,
-    /// What is known of its contents when they are a ZAP.
+    /// Cached state of a ZAP in this object.
     pub zap: Arc<crate::zap::Shared>,
     pub dirty: Arc<Dirty>,
 }
@@ -186,7 +190,7 @@ pub(crate) struct LiveObject {
 /// would add to it, and the object would keep itself alive.
 #[derive(Default)]
 pub(crate) struct Dirty {
-    /// Counts the bytes of changed blocks.
+    /// Counts the bytes of dirty blocks.
     pub waiting: Arc<AtomicU64>,
     is_listing: bool,
     by_txg: Mutex<BTreeMap<u64, BTreeMap<u64, Arc<LiveObject>>>>,
@@ -237,7 +241,7 @@ impl LiveObject {
         self.state.read().find(blkid)
     }
 
-    /// The first block at or behind `blkid` that changes not on disk yet concern, and whether it then holds data.
+    /// The first block at or after `blkid` with new data that is not on disk yet.
     pub fn next_changed(&self, blkid: u64) -> Option<u64> {
         let state = self.state.read();
         let first = |delta: &Delta| {
@@ -249,7 +253,7 @@ impl LiveObject {
         state.deltas().filter_map(first).min()
     }
 
-    /// Changes the object in `txg`, and remembers that it has changes.
+    /// Changes the object in `txg`, and adds it to the dirty list.
     pub fn change<R>(self: &Arc<Self>, txg: u64, change: impl FnOnce(&mut State, &mut bool) -> R) -> R {
         let mut state = self.state.write();
         let fresh = state.open.as_ref().is_none_or(|d| d.txg != txg);
@@ -262,7 +266,7 @@ impl LiveObject {
         let result = change(&mut state, &mut head_changed);
         let delta = state.open_mut();
         delta.counted = delta.bytes();
-        // Wraps around below zero and back: sums of such differences come out right.
+        // Wraps around below zero and back: sums of such differences are right.
         self.dirty.waiting.fetch_add(delta.counted.wrapping_sub(before), Ordering::Relaxed);
         if head_changed {
             state.version += 1;
@@ -274,7 +278,7 @@ impl LiveObject {
         result
     }
 
-    /// Closes `txg` for this object: its changes go to the one who syncs.
+    /// Closes `txg` for this object: moves its changes to `syncing`.
     pub fn quiesce(&self, txg: u64) {
         let mut state = self.state.write();
         if state.open.as_ref().is_some_and(|d| d.txg == txg) {
@@ -285,14 +289,14 @@ impl LiveObject {
         }
     }
 
-    /// The tree of the txg that was synced: `None` when the object is gone.
+    /// Publishes the tree of the txg that was synced; `None` if the object was freed.
     pub fn publish(&self, tree: Option<Dnode>) {
         let mut state = self.state.write();
         if let Some(done) = state.syncing.take() {
             self.dirty.waiting.fetch_sub(done.counted, Ordering::Relaxed);
         }
         state.synced = tree.map(Arc::new);
-        // What a later txg made of the object stands; only where its tree is changes.
+        // Changes by a later txg are kept; only the location of the tree changes.
         let gone_since = state.open.as_ref().is_some_and(|d| d.wiped);
         if let (Some(head), Some(synced), false) = (&state.head, &state.synced, gone_since) {
             let mut head = Dnode::clone(head);
@@ -342,7 +346,7 @@ impl State {
         }
     }
 
-    /// The spill block among the changes: `None` when they do not concern it.
+    /// The spill block among the changes: `None` if they do not affect it.
     pub fn changed_spill(&self) -> Option<Option<Content>> {
         for delta in self.deltas() {
             if let Some(spill) = &delta.spill {
@@ -360,5 +364,5 @@ impl State {
     }
 }
 
-/// Byte order of all that is written.
+/// Byte order of everything written.
 pub(crate) const WRITTEN: Endian = Endian::Little;

@@ -1,8 +1,8 @@
-//! Bringing a closed txg of an object set to disk.
+//! Syncs a closed txg of an object set.
 //!
 //! ```text
-//!   data blocks of all objects (on all cores) -> indirect blocks -> dnodes into the blocks of dnodes
-//!     -> accounting by user, group, project -> the dnode of dnodes' own tree -> root block
+//!   data blocks of all objects (on all cores) -> indirect blocks -> blocks of dnodes
+//!     -> accounting by user, group, project -> the meta dnode's own tree -> root block
 //! ```
 
 use super::Tx;
@@ -23,43 +23,45 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A block that is about to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Number of the object.
+    /// Object number.
     pub object: u64,
     /// Type of the object; for a spill block, of the bonus.
     pub object_type: ObjectType,
-    /// 0: data; above it indirect blocks.
+    /// 0 for data, 1 and up for indirect blocks.
     pub level: u8,
-    /// `dn_checksum`: 0 is the dataset's.
+    /// `dn_checksum`; 0 inherits the dataset's.
     pub checksum: u8,
-    /// `dn_compress`: 0 is the dataset's.
+    /// `dn_compress`; 0 inherits the dataset's.
     pub compression: u8,
-    /// The block is a spill block.
+    /// Whether it is a spill block.
     pub is_spill: bool,
 }
 
-/// Who syncs an object set: what it decides, and what it is told.
+/// The owner of a sync of an object set: makes its decisions, and is notified of its steps.
 pub trait SyncContext: Sync {
     /// The txg being synced.
     fn txg(&self) -> u64;
-    /// Whether this set was synced before for the same txg: blocks of that are written over then.
+    /// Whether this set was synced for the same txg before: then blocks of that txg are
+    /// overwritten.
     fn repeats(&self) -> bool;
-    /// The pool's blocks.
     fn store(&self) -> &Arc<Store>;
-    /// How to write a block.
+    /// Write policy of a block.
     fn policy(&self, what: &Written) -> WritePolicy;
-    /// How to write the root block.
+    /// Write policy of the root block.
     fn root_policy(&self) -> WritePolicy;
-    /// A block was written.
+    /// Called when a block was written.
     fn born(&self, bp: &BlkPtr);
-    /// A block is not used any more: counts it out, and frees it or keeps it for a snapshot.
+    /// Called when a block is no longer used: subtracts its space, and frees it or keeps it for a
+    /// snapshot.
     fn killed(&self, bp: &BlkPtr) -> Result<()>;
-    /// A block of this txg was written over: counts it out, its space is taken care of.
+    /// Called when a block of this txg was overwritten: subtracts its space, but does not free it.
     fn forgotten(&self, bp: &BlkPtr);
-    /// Space that a block counts for, in bytes: with parity taken off.
+    /// Space that a block counts for, in bytes, without parity.
     fn space_bytes(&self, bp: &BlkPtr) -> u64;
-    /// Holes are to tell when they were made (feature hole_birth).
+    /// Whether holes record their birth (feature hole_birth).
     fn hole_birth(&self) -> bool;
-    /// An object is about to be written with `new` as its dnode, or freed. May set the accounting flags of `new`.
+    /// Called before an object is written with `new` as its dnode, or freed. May set the accounting
+    /// flags of `new`.
     fn object_changed(
         &self,
         id: u64,
@@ -67,18 +69,19 @@ pub trait SyncContext: Sync {
         new: Option<&mut Dnode>,
         spill: &dyn Fn() -> Result<Option<Bytes>>,
     ) -> Result<()>;
-    /// All objects are written: the last chance to change the accounting objects of `set` with `tx`.
+    /// Called after all objects are written: the last chance to change the accounting objects of
+    /// `set` with `tx`.
     fn objects_done(&self, set: &Arc<ObjectSet>, tx: &Tx) -> Result<()>;
 }
 
-/// One object on its way.
+/// An object that is being synced.
 struct Going {
     live: Arc<LiveObject>,
     delta: Arc<Delta>,
     old: Option<Arc<Dnode>>,
 }
 
-/// One data block on its way.
+/// A data block that is being written.
 struct Job {
     object: usize,
     blkid: u64,
@@ -95,12 +98,12 @@ impl ObjectSet {
         })
     }
 
-    /// Whether nothing at all waits to be synced.
+    /// Whether nothing waits to be synced, in any txg.
     pub fn is_clean(&self) -> bool {
         self.live().is_none_or(|live| live.dirty.is_clean() && !live.root_changed.load(Ordering::SeqCst))
     }
 
-    /// Closes `txg` for all objects. Nobody may be changing the set with a [`Tx`] of that txg any more.
+    /// Closes `txg` for all objects. No [`Tx`] of that txg may be in use any more.
     pub fn quiesce(&self, txg: u64) {
         let Some(live) = self.live() else { return };
         for object in live.dirty.list(txg) {
@@ -109,7 +112,8 @@ impl ObjectSet {
         live.numbers.lock().closed(txg);
     }
 
-    /// Tells the pointers of data blocks that `txg`, which is closed and not synced yet, uses once more.
+    /// Calls `tell` with the pointers of the data blocks that were cloned in `txg`, which must be
+    /// closed and not synced yet.
     pub fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
         let Some(live) = self.live() else { return Ok(()) };
         for object in live.dirty.list(txg) {
@@ -120,9 +124,10 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Writes all changes of the txg, and the root block. Returns where that is now.
+    /// Writes all changes of the txg, and the root block. Returns the pointer to the root block.
     ///
-    /// May be called again for the same txg when more was changed by [`Tx::syncing`]: blocks are then written over.
+    /// May be called again for the same txg if [`Tx::syncing`] made more changes: blocks are then
+    /// overwritten.
     pub fn sync(self: &Arc<Self>, cx: &dyn SyncContext) -> Result<BlkPtr> {
         let live = self.need_live()?;
         let txg = cx.txg();
@@ -151,7 +156,8 @@ impl ObjectSet {
         self.write_root(cx, live)
     }
 
-    /// Brings the trees of `going` to disk; their new dnodes, in the same order. Nothing is published yet.
+    /// Writes the trees of `going`. Returns their new dnodes, in the same order. Nothing is
+    /// published yet.
     fn sync_objects(&self, cx: &dyn SyncContext, going: &[Going]) -> Result<Vec<Option<Dnode>>> {
         let mut jobs = Vec::new();
         for (object, g) in going.iter().enumerate() {
@@ -162,7 +168,8 @@ impl ObjectSet {
             }
         }
         let trees: Vec<Mutex<Option<Tree<'_>>>> = going.iter().map(|g| Mutex::new(self.tree(cx, g))).collect();
-        // Where everything before is given up, it goes first: later on its pointers could not be told from new ones.
+        // Trees whose contents are all dropped are freed first: later, their pointers could not be
+        // distinguished from new ones.
         parallel(going.len(), |i| {
             let g = &going[i];
             if let (true, Some(old)) = (g.delta.wiped, &g.old) {
@@ -292,7 +299,7 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Puts the new dnodes into their blocks, and publishes them.
+    /// Stores the new dnodes in their blocks, and publishes them.
     fn put_dnodes(&self, cx: &dyn SyncContext, going: &[Going], done: Vec<Option<Dnode>>) -> Result<()> {
         let tx = Tx::syncing(cx.txg());
         let mut by_block: BTreeMap<u64, Vec<(usize, Option<Dnode>)>> = BTreeMap::new();
@@ -407,7 +414,7 @@ impl ObjectSet {
     }
 }
 
-/// A pointer to what was there already, as one that came to be in `txg`.
+/// A pointer to a cloned block, with `txg` as its logical birth.
 fn taken_over(mut bp: BlkPtr, txg: u64) -> BlkPtr {
     bp.set_logical_birth(Txg(txg));
     bp
@@ -423,7 +430,7 @@ fn go(objects: Vec<Arc<LiveObject>>) -> Vec<Going> {
     going.collect()
 }
 
-/// New blocks and holes as one list in order; where both concern a block, the block wins.
+/// Merges new blocks and holes into one ordered list; a block takes precedence over a hole.
 fn changes(blocks: Vec<(u64, BlkPtr)>, holes: &Ranges) -> Vec<Change> {
     let mut changes = Vec::with_capacity(blocks.len());
     let mut blocks = blocks.into_iter().peekable();
@@ -448,7 +455,8 @@ fn changes(blocks: Vec<(u64, BlkPtr)>, holes: &Ranges) -> Vec<Change> {
     changes
 }
 
-/// Calls `work` with 0 to `count - 1`, on all cores when there is enough of it. The first error ends it.
+/// Calls `work` with 0 to `count - 1`, on several cores if there is enough of it. Stops at the
+/// first error.
 fn parallel(count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let threads = block::processors().min(count.div_ceil(4));
     if threads <= 1 {

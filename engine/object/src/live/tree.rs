@@ -1,8 +1,9 @@
-//! Changing an object's tree of pointers: new blocks put in, old ones given back, indirect blocks written from the bottom up.
+//! Changes an object's tree of pointers: inserts new blocks, frees old ones, and writes indirect
+//! blocks from the bottom up.
 //!
 //! ```text
 //!   changes, in order of block numbers:   [5: block] [9..20: hole] [77: block]
-//!   each level hands down what falls under each of its pointers, and writes its own block when they are done.
+//!   each level passes on what is under each of its pointers, and then writes its own block
 //! ```
 //!
 //! Invariants:
@@ -17,13 +18,13 @@ use bytes::Bytes;
 use ondisk::{BlkPtr, Dnode, ObjectType, Txg, blkptr};
 use std::ops::Range;
 
-/// What becomes of some blocks.
+/// A change of one or more blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
     pub start: u64,
-    /// First number behind it.
+    /// End of the range, exclusive.
     pub end: u64,
-    /// The pointer of one new block, already written; `None`: holes.
+    /// The pointer of one new block, already written; `None` for holes.
     pub block: Option<BlkPtr>,
 }
 
@@ -33,11 +34,11 @@ pub(crate) struct Tree<'a> {
     pub objset: u64,
     pub id: u64,
     pub keys: Option<&'a DatasetKeys>,
-    /// The set is received as its sender sealed it, with keys that are not here.
+    /// Whether this is a raw receive, with keys that are not loaded.
     pub is_sealed: bool,
-    /// Levels that it is to have at least.
+    /// Minimum number of levels.
     pub levels_min: u8,
-    /// The new dnode, with the old pointers at first.
+    /// The new dnode; it starts with the old pointers.
     pub dnode: Dnode,
 }
 
@@ -54,7 +55,7 @@ impl Tree<'_> {
         format!("{}: object {}:{}", self.cx.store().name(), self.objset, self.id)
     }
 
-    /// What a block of this object is, for the policy of writing it.
+    /// Describes a block of this object for its write policy.
     pub fn written(&self, level: u8, is_spill: bool) -> Written {
         Written {
             object: self.id,
@@ -78,7 +79,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Counts `bp` out, and gives its space back.
+    /// Subtracts `bp` from the used space, and frees it.
     pub fn kill(&mut self, bp: &BlkPtr) -> Result<()> {
         if !bp.is_hole() {
             self.dnode.used_bytes = self.dnode.used_bytes.saturating_sub(self.cx.space_bytes(bp));
@@ -87,7 +88,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Counts `bp` in.
+    /// Adds `bp` to the used space.
     pub fn born(&mut self, bp: &BlkPtr) {
         if !bp.is_hole() {
             self.dnode.used_bytes = self.dnode.used_bytes.saturating_add(self.cx.space_bytes(bp));
@@ -95,25 +96,27 @@ impl Tree<'_> {
         }
     }
 
-    /// Counts out a block that was written over by another of the same txg: its space is in use or given back already.
+    /// Subtracts a block that was overwritten by another one of the same txg: its space is in use,
+    /// or freed already.
     pub fn forget(&mut self, bp: &BlkPtr) {
         self.dnode.used_bytes = self.dnode.used_bytes.saturating_sub(self.cx.space_bytes(bp));
         self.cx.forgotten(bp);
     }
 
-    /// Whether a block was made by an earlier pass over the same txg, so that it is written over and not freed.
+    /// Whether an earlier pass over the same txg wrote a block, so that it is overwritten and not
+    /// freed.
     pub fn is_rewrite(&self, old: &BlkPtr) -> bool {
         self.cx.repeats() && !old.is_hole() && !old.is_embedded() && old.logical_birth().0 == self.cx.txg()
     }
 
-    /// Puts the changes, which are in order and do not overlap, into the tree.
+    /// Applies the changes, which must be in order and disjoint, to the tree.
     pub fn apply(&mut self, changes: &[Change]) -> Result<()> {
         self.grow()?;
         let top = self.dnode.levels - 1;
         let pointers = self.dnode.blkptrs.len() as u64;
         for index in 0..pointers {
             let span = self.span(top, index);
-            // Behind the last pointer there is nothing that could be changed.
+            // No change is beyond the last pointer.
             let mine = within(changes, span);
             if mine.is_empty() {
                 continue;
@@ -124,7 +127,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Block numbers under block `index` of `level`.
+    /// Range of block numbers under block `index` of `level`.
     fn span(&self, level: u8, index: u64) -> Range<u64> {
         let shift = self.shift() * u32::from(level);
         if shift >= 64 {
@@ -134,7 +137,8 @@ impl Tree<'_> {
         start..start.saturating_add(1 << shift)
     }
 
-    /// More levels, until the last block can be reached: what was under the dnode moves under a new indirect block.
+    /// Adds levels until the last block can be reached: the pointers in the dnode move into a new
+    /// indirect block.
     fn grow(&mut self) -> Result<()> {
         while self.span(self.dnode.levels - 1, self.dnode.blkptrs.len() as u64 - 1).end <= self.dnode.max_block_id
             || self.dnode.levels < self.levels_min
@@ -193,7 +197,7 @@ impl Tree<'_> {
         let mut at = 0;
         let mut rest = changes;
         while let Some(first) = rest.first() {
-            // Straight to the next child that a change concerns.
+            // Skip to the next child that a change affects.
             let from = first.start.max(span.start);
             at = at.max((from - span.start) >> child_shift);
             if at >= per_block {
@@ -240,11 +244,11 @@ impl Tree<'_> {
         Ok(new)
     }
 
-    /// The pointers in an indirect block, or those that a hole stands for.
+    /// The pointers in an indirect block, or those that a hole implies.
     fn entries(&self, level: u8, index: u64, bp: &BlkPtr) -> Result<Vec<BlkPtr>> {
         let count = self.dnode.pointers_per_indirect() as usize;
         if bp.is_hole() {
-            // A hole that tells when it was made does so for all below it.
+            // The birth of a hole applies to everything below it.
             let below = match bp.logical_birth() {
                 Txg(0) => BlkPtr::HOLE,
                 birth => BlkPtr::new_hole(self.dnode.object_type, level - 1, self.lsize(level - 1), birth),
@@ -267,7 +271,7 @@ impl Tree<'_> {
         Ok(entries)
     }
 
-    /// Gives back a block and all below it.
+    /// Frees a block and everything below it.
     fn free_below(&mut self, level: u8, index: u64, bp: &BlkPtr) -> Result<()> {
         if bp.is_hole() {
             return Ok(());
@@ -282,7 +286,7 @@ impl Tree<'_> {
         self.kill(bp)
     }
 
-    /// Gives back everything.
+    /// Frees the whole tree and the spill block.
     pub fn free_all(&mut self) -> Result<()> {
         let top = self.dnode.levels - 1;
         for index in 0..self.dnode.blkptrs.len() {
@@ -295,7 +299,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// The pointer of data block `blkid` as the tree has it now.
+    /// The current pointer of data block `blkid` in the tree.
     pub fn pointer(&self, blkid: u64) -> Result<BlkPtr> {
         let top = self.dnode.levels - 1;
         let shift = self.shift();
@@ -315,19 +319,19 @@ impl Tree<'_> {
     }
 }
 
-/// The changes that touch `span`.
+/// The changes that overlap `span`.
 fn within(changes: &[Change], span: Range<u64>) -> &[Change] {
     let from = changes.partition_point(|c| c.end <= span.start);
     let to = changes.partition_point(|c| c.start < span.end);
     &changes[from..to.max(from)]
 }
 
-/// What a pointer counts for in the one above it.
+/// The pointer's share in the fill count of the one above it.
 fn fill_of(bp: &BlkPtr) -> u64 {
     if bp.is_hole() { 0 } else { bp.fill() }
 }
 
-/// Objects in a block of dnodes.
+/// Number of objects in a block of dnodes.
 pub(crate) fn dnodes_in(block: &[u8]) -> u64 {
     let slots = block.len() / ondisk::dnode::SLOT_BYTES;
     let (mut at, mut count) = (0, 0);

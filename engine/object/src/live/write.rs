@@ -1,4 +1,4 @@
-//! Changing the contents of an object within a transaction.
+//! Changes the contents of an object within a transaction.
 
 use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
@@ -8,14 +8,14 @@ use block::crypt::DatasetKeys;
 use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
 
-/// Where a block is that may be cloned.
+/// Location of a block to clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cloneable {
-    /// Nowhere: it is zeros.
+    /// The block is a hole.
     Hole,
-    /// There.
+    /// The block is here on disk.
     At(BlkPtr),
-    /// Nowhere yet: it was changed and waits for its txg.
+    /// The block is dirty, and waits for its txg.
     NotOnDisk,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn check_can_be_sealed(keys: Option<&DatasetKeys>, block_bytes: u64) 
 }
 
 impl Object {
-    /// Keeps other writers of structured contents (ZAPs, lists) away as long as it is held; readers are not.
+    /// Locks out other writers of structured contents (ZAPs, lists), but not readers.
     pub fn lock_contents(&self) -> Result<parking_lot::MutexGuard<'_, ()>> {
         Ok(self.need_live()?.writer.lock())
     }
@@ -61,7 +61,7 @@ impl Object {
         Ok(())
     }
 
-    /// Replaces block `blkid`: `contents` is exactly one block.
+    /// Replaces block `blkid`; `contents` must be exactly one block.
     pub fn write_block(&self, tx: &Tx, blkid: u64, contents: Vec<u8>) -> Result<()> {
         let live = self.need_live()?;
         if contents.len() as u64 != self.block_bytes() {
@@ -87,8 +87,8 @@ impl Object {
         })
     }
 
-    /// Where block `blkid` is, for whoever wants to use the same place ([`Object::put_pointer`]). The pointer holds as long as the
-    /// caller's transaction, and keeps others from changing the block.
+    /// Location of block `blkid`, for cloning it with [`Object::put_pointer`]. The pointer is valid
+    /// during the caller's transaction, if the caller keeps others from changing the block.
     pub fn cloneable(&self, blkid: u64) -> Result<Cloneable> {
         let tree = match self.need_live()?.find(blkid) {
             Found::Data(_) | Found::Taken(_) => return Ok(Cloneable::NotOnDisk),
@@ -100,8 +100,8 @@ impl Object {
         Ok(if bp.is_hole() { Cloneable::Hole } else { Cloneable::At(bp) })
     }
 
-    /// Has block `blkid` be at the place of another block of the same size, and with the same keys, of this pool: the place is used
-    /// once more. `bp` is what [`Object::cloneable`] gave.
+    /// Makes block `blkid` a clone of another block of this pool with the same size and the same
+    /// keys. `bp` is from [`Object::cloneable`].
     pub fn put_pointer(&self, tx: &Tx, blkid: u64, bp: BlkPtr) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
@@ -122,7 +122,7 @@ impl Object {
         })
     }
 
-    /// Has block `blkid` written as it came: compressed, and perhaps encrypted, by who sent it.
+    /// Sets block `blkid` as received: compressed, and perhaps encrypted, by the sender.
     pub fn put_taken(&self, tx: &Tx, blkid: u64, block: TakenBlock) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
@@ -140,7 +140,7 @@ impl Object {
         })
     }
 
-    /// Changes some bytes of block `blkid` and keeps the others.
+    /// Changes some bytes of block `blkid` and keeps the rest.
     fn patch_block(&self, live: &Arc<LiveObject>, tx: &Tx, blkid: u64, within: usize, data: &[u8]) -> Result<()> {
         let patch = |buffer: &mut Buffer| buffer.make_mut()[within..within + data.len()].copy_from_slice(data);
         let patched = live.change(tx.txg(), |state, _| {
@@ -151,7 +151,7 @@ impl Object {
         if patched {
             return Ok(());
         }
-        // Read outside of the lock: it may have to come from a device.
+        // Read outside of the lock, because it may have to come from a device.
         let old = match self.block(blkid)? {
             Some(block) => block.data.to_vec(),
             None => vec![0; self.block_bytes() as usize],
@@ -166,7 +166,7 @@ impl Object {
                 *head_changed = true;
             }
             let delta = state.open_mut();
-            // Cut away since the lock was let go: what was read is not there any more.
+            // Punched while the lock was released: the bytes read are gone.
             let elsewhere = delta.pointers.remove(&blkid).is_some() | delta.forget_taken(blkid);
             let cut = delta.holes.contains(blkid) && !elsewhere && !delta.blocks.contains_key(&blkid);
             let buffer = delta.blocks.entry(blkid).or_insert_with(|| Buffer::new(old));
@@ -178,9 +178,11 @@ impl Object {
         })
     }
 
-    /// Changes a block in place; a hole is zeros first. An error of `change` must leave the bytes as they were.
+    /// Changes a block in place; a hole starts as zeros. If `change` fails, it must leave the bytes
+    /// unchanged.
     ///
-    /// For those who keep other writers of this block away: what it held is read without a lock.
+    /// The caller must lock out other writers of this block, because its old contents are read
+    /// without a lock.
     pub(crate) fn change_block<R>(
         &self,
         tx: &Tx,
@@ -204,8 +206,8 @@ impl Object {
         Ok(result)
     }
 
-    /// Makes `len` bytes from `offset` on zeros; whole blocks become holes. With a `len` of `u64::MAX`, everything from
-    /// `offset` on is cut off.
+    /// Zeroes `len` bytes from `offset` on; whole blocks become holes. A `len` of `u64::MAX`
+    /// truncates the object at `offset`.
     pub fn punch(&self, tx: &Tx, offset: u64, len: u64) -> Result<()> {
         let live = self.need_live()?;
         let size = self.block_bytes();
@@ -236,7 +238,7 @@ impl Object {
         })
     }
 
-    /// Zeros within one block, unless it is a hole already.
+    /// Writes zeros within one block, unless it is a hole already.
     fn zero(&self, tx: &Tx, offset: u64, len: u64) -> Result<()> {
         let blkid = offset / self.block_bytes();
         if blkid > self.max_block_id() || self.block(blkid)?.is_none() {
@@ -245,8 +247,8 @@ impl Object {
         self.write_at(tx, offset, &vec![0; len as usize])
     }
 
-    /// Changes the size of the object's blocks; possible only while it has at most one. Contents stay; the block is cut or
-    /// filled up with zeros.
+    /// Changes the size of the object's blocks. Fails if it has more than one. Contents are kept;
+    /// the block is truncated, or padded with zeros.
     pub fn set_block_bytes(&self, tx: &Tx, bytes: u32) -> Result<()> {
         let live = self.need_live()?;
         if bytes == 0 || !bytes.is_multiple_of(512) || u64::from(bytes) > blkptr::MAX_BLOCK_BYTES {

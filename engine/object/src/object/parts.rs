@@ -1,23 +1,23 @@
-//! Contents as the blocks that memory holds, for who sends them on without a copy, and where data and holes are.
+//! Reads contents as shared blocks, without a copy, and finds data and holes.
 //!
-//! Above: volumes. Below: the cache, and what is changed and not on disk yet.
+//! Above: volumes. Below: the cache, and dirty data.
 
 use super::{Elsewhere, Object, Recent};
 use crate::{Block, Error, Result};
 use bytes::Bytes;
 use ondisk::{Dnode, blkptr};
 
-/// A run of bytes of an object.
+/// A range of bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// So many zeros.
+    /// That many bytes of zeros.
     Hole(usize),
-    /// Bytes of one block, shared with whoever else has it.
+    /// Bytes of one block, shared with the cache and other readers.
     Data(Bytes),
 }
 
 impl Part {
-    /// How many bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Hole(n) => *n,
@@ -25,23 +25,23 @@ impl Part {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A run of blocks that are all holes, or none of them.
+/// A run of blocks that are all holes, or all data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// They are zeros and take no space.
+    /// Whether they are zeros that take no space.
     pub is_hole: bool,
 }
 
 impl Object {
-    /// `len` bytes from `offset` on, without a copy, and reads ahead.
+    /// Reads `len` bytes from `offset` on without a copy, and prefetches.
     pub fn read_parts(&self, offset: u64, len: usize) -> Result<Vec<Part>> {
         self.note_read(offset, len);
         let mut recent = None;
@@ -52,12 +52,13 @@ impl Object {
         Ok(parts?.unwrap_or_default())
     }
 
-    /// The same if all of it is in memory; nothing is read from a device.
+    /// As [`Object::read_parts`], if everything is in memory. Otherwise returns `None`, without
+    /// reading a device.
     pub fn parts_in_memory(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>> {
         let parts = self.parts(offset, len, &mut |blkid| match self.changed(blkid) {
             Ok(block) => Ok(Some(block)),
             Err(Elsewhere::Under(tree)) => self.block_in_memory(&tree, blkid),
-            // Rare, and whoever reads in full finds it.
+            // Rare; a full read will find it.
             Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => Ok(None),
         })?;
         if parts.is_some() {
@@ -73,7 +74,7 @@ impl Object {
         }
     }
 
-    /// The parts that `get` finds, `None` as soon as it finds nothing.
+    /// Collects the parts that `get` returns. Returns `None` as soon as it returns `None`.
     fn parts(
         &self,
         offset: u64,
@@ -101,7 +102,8 @@ impl Object {
         Ok(Some(parts))
     }
 
-    /// Data block `blkid` below `tree`, if it and all that leads to it are in memory; `Some(None)` for a hole.
+    /// Data block `blkid` below `tree`, if it and the path to it are in memory; `Some(None)` for a
+    /// hole.
     fn block_in_memory(&self, tree: &Dnode, blkid: u64) -> Result<Option<Option<Block>>> {
         let Some(top) = tree.levels.checked_sub(1).filter(|_| blkid <= tree.max_block_id) else {
             return Ok(Some(None));
@@ -120,7 +122,7 @@ impl Object {
             if level == 0 {
                 return match block.data.len() as u64 == u64::from(tree.data_block_bytes) {
                     true => Ok(Some(Some(block))),
-                    // Whoever reads it in full says what is wrong.
+                    // A full read will report what is wrong.
                     false => Ok(None),
                 };
             }
@@ -129,7 +131,8 @@ impl Object {
         Ok(Some(None))
     }
 
-    /// Where data and holes are from `offset` up to `end`: at most `max` runs, each as long as it goes.
+    /// Returns the data and hole extents from `offset` up to `end`: at most `max`, each as long as
+    /// possible.
     pub fn extents(&self, offset: u64, end: u64, max: usize) -> Result<Vec<Extent>> {
         let size = self.block_bytes();
         let mut found: Vec<Extent> = Vec::new();
@@ -154,7 +157,7 @@ impl Object {
         Ok(found)
     }
 
-    /// Whether block `blkid` is a hole, and the first block behind it that may be otherwise.
+    /// Whether block `blkid` is a hole, and the first block after it that may be different.
     fn step(&self, blkid: u64, recent: &mut Recent) -> Result<(bool, u64)> {
         let tree = match self.changed(blkid) {
             Ok(block) => return Ok((block.is_none(), blkid + 1)),
@@ -168,7 +171,7 @@ impl Object {
         } else {
             return Ok((false, blkid + 1));
         };
-        // What changed meanwhile may lie in the middle of what is a hole on disk.
+        // A dirty block may be in the middle of a hole on disk.
         let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(blkid + 1)).unwrap_or(u64::MAX);
         Ok((true, after.min(changed)))
     }

@@ -1,7 +1,8 @@
 //! Walks over a ZAP in the order of (hash, collision number).
 //!
-//! The cookie of a place is what OpenZFS's `zap_cursor_serialize` makes: the hash's 28 (48) significant bits at the
-//! bottom, the collision number above them. The place behind an entry is its own with the collision number plus one.
+//! The cookie of a position equals that of OpenZFS's `zap_cursor_serialize`: the hash's 28 (48)
+//! significant bits at the bottom, the collision number above them. The position after an entry is
+//! its own with the collision number plus one.
 
 use super::form::{Form, Kind, MicroForm};
 use super::{Zap, ZapEntry, ZapValue};
@@ -11,9 +12,9 @@ use ondisk::zap::{Leaf, LeafEntry};
 /// A walk; see [`Zap::cursor`]. It ends after the first error.
 pub struct Cursor<'z> {
     zap: &'z Zap,
-    /// Next entry has at least this hash and collision number; `None`: at the end.
+    /// The next entry has at least this hash and collision number; `None` at the end.
     place: Option<(u64, u32)>,
-    /// Entries of the current leaf not yet handed out, last first.
+    /// Remaining entries of the current leaf, last first.
     leaf: Option<(Block, Vec<LeafEntry>)>,
 }
 

@@ -1,7 +1,8 @@
-//! What is kept in memory of a ZAP: the header of a fat one, the index of a micro one.
+//! Cached state of a ZAP: the header of a fat one, the index of a micro one.
 //!
-//! A live object has one [`Shared`] for all handles, so that what one writes the others find at once, and so that an insert
-//! into a directory of two thousand names does not read them all. A handle on a read-only object has its own.
+//! All handles of a live object share one [`Shared`], so that a write by one is visible to the
+//! others at once, and an insert into a directory of two thousand names does not read them all.
+//! Each handle of a read-only object has its own.
 //!
 //! Invariants:
 //!   * a form is changed only together with the blocks it was made from, under the same lock
@@ -14,7 +15,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The form of one ZAP, for all who use it.
+/// The form of one ZAP, shared by its handles.
 #[derive(Default)]
 pub struct Shared {
     form: RwLock<Option<Box<Form>>>,
@@ -22,9 +23,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Has the form read again by the next one who needs it: the object was freed, or written by others.
+    /// Makes the next user read the form again: the object was freed, or written by others.
     pub fn forget(&self) {
-        // No lock: whoever calls may hold that of the object, which is taken inside of this one.
+        // Takes no lock: the caller may hold the object's lock, which is taken inside of this one.
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
@@ -52,7 +53,7 @@ impl Shared {
     }
 }
 
-/// A form that nobody changes meanwhile.
+/// A form that cannot change meanwhile.
 pub(super) struct FormRead<'s>(RwLockReadGuard<'s, Option<Box<Form>>>);
 
 impl std::ops::Deref for FormRead<'_> {
@@ -63,7 +64,7 @@ impl std::ops::Deref for FormRead<'_> {
     }
 }
 
-/// A form that nobody else looks at meanwhile.
+/// A form with exclusive access.
 pub(super) struct FormWrite<'s>(RwLockWriteGuard<'s, Option<Box<Form>>>);
 
 impl FormWrite<'_> {
@@ -71,17 +72,17 @@ impl FormWrite<'_> {
         self.0.as_deref_mut().expect("`Shared::write` gives only forms that are there")
     }
 
-    /// Drops it: what it says may not be what the blocks say.
+    /// Drops the form: it may differ from the blocks.
     pub fn discard(mut self) {
         *self.0 = None;
     }
 }
 
-/// What block 0 says.
+/// Contents of block 0.
 pub(super) struct Form {
     epoch: u64,
     pub kind: Kind,
-    /// Block 0, kept when nobody changes it.
+    /// Block 0, cached if the object is read-only.
     pub first: Option<Block>,
 }
 
@@ -90,26 +91,26 @@ pub(super) enum Kind {
     Fat(Header),
 }
 
-/// A micro ZAP.
+/// State of a micro ZAP.
 pub(super) struct MicroForm {
     pub salt: u64,
     pub norm_flags: NormFlags,
     pub index: OnceLock<MicroIndex>,
 }
 
-/// Where the entries of a micro ZAP are, and which places are free.
+/// Positions of the entries of a micro ZAP, and its free slots.
 pub(super) struct MicroIndex {
     /// In the order of walks.
     pub places: Vec<MicroPlace>,
-    /// A bit for each place in use.
+    /// A bit for each slot in use.
     used: Vec<u64>,
-    /// Places of the block.
+    /// Number of slots in the block.
     pub slots: usize,
-    /// Where to look for a free place first.
+    /// Slot where the search for a free one starts.
     next: usize,
 }
 
-/// Where an entry of a micro ZAP stands in the order of walks.
+/// Position of an entry of a micro ZAP in the order of walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MicroPlace {
     pub hash: u64,
@@ -132,7 +133,7 @@ impl Form {
         Ok(Self { epoch, kind, first: keep_first.then_some(first) })
     }
 
-    /// Block 0.
+    /// Returns block 0.
     pub fn first(&self, source: &dyn BlockSource) -> Result<Block> {
         match &self.first {
             Some(first) => Ok(first.clone()),
@@ -167,7 +168,7 @@ impl MicroForm {
         hash::of_name(self.salt, ZapFlags::empty(), &normalise(name, self.norm_flags))
     }
 
-    /// The index, made when first asked for.
+    /// The index, built on first use.
     pub fn index(&self, micro: &Micro<'_>) -> &MicroIndex {
         self.index.get_or_init(|| {
             let place = |e: MicroEntry<'_>| MicroPlace { hash: self.hash(e.name), cd: e.cd, index: e.index as u32 };
@@ -184,20 +185,20 @@ impl MicroForm {
 }
 
 impl MicroIndex {
-    /// The entries of one hash, in the order of their cd.
+    /// The entries with this hash, ordered by cd.
     pub fn of_hash(&self, hash: u64) -> &[MicroPlace] {
         let start = self.places.partition_point(|p| p.hash < hash);
         let len = self.places[start..].iter().take_while(|p| p.hash == hash).count();
         &self.places[start..start + len]
     }
 
-    /// The block has room for `slots` entries now.
+    /// Extends the index to `slots` slots.
     pub fn grow(&mut self, slots: usize) {
         self.slots = slots;
         self.used.resize(slots.div_ceil(64), 0);
     }
 
-    /// A place that no entry has.
+    /// A free slot; `None` if all are in use.
     pub fn free_slot(&self) -> Option<usize> {
         if self.places.len() >= self.slots {
             return None;

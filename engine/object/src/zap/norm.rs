@@ -1,13 +1,13 @@
-//! Names made equal: upper case and Unicode normalisation, as OpenZFS's `u8_textprep_str` does it.
+//! Normalises names: upper case and Unicode normalisation, as OpenZFS's `u8_textprep_str` does.
 //!
-//! It goes by Unicode 5.0. Bytes that are not UTF-8 stay as they are. Case folds letter by letter (so `ß` stays, and `ﬀ`),
-//! before decomposition.
+//! It follows Unicode 5.0. Bytes that are not UTF-8 are kept as they are. Case folds letter by
+//! letter (so `ß` and `ﬀ` are kept), before decomposition.
 
 use super::NormFlags;
 use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
-/// `name` in the form that `flags` ask for.
+/// Returns `name` in the form that `flags` require.
 pub fn normalise(name: &[u8], flags: NormFlags) -> Cow<'_, [u8]> {
     let relevant = flags & (NormFlags::TO_UPPER | NormFlags::NFC | NormFlags::NFKC);
     if relevant.is_empty() {
@@ -19,7 +19,8 @@ pub fn normalise(name: &[u8], flags: NormFlags) -> Cow<'_, [u8]> {
     let mut out = Vec::with_capacity(name.len() + name.len() / 2);
     let (mut text_from, mut at) = (0, 0);
     while at < name.len() {
-        // As OpenZFS: the first byte alone tells how many belong together, and what is no letter then stays as it is.
+        // As in OpenZFS, the first byte alone determines how many belong together. Bytes that are
+        // then no letter are kept.
         let len = match name[at] {
             0xc2..=0xdf => 2,
             0xe0..=0xef => 3,
@@ -39,9 +40,9 @@ pub fn normalise(name: &[u8], flags: NormFlags) -> Cow<'_, [u8]> {
 }
 
 fn normalise_text(text: &[u8], flags: NormFlags, out: &mut Vec<u8>) {
-    // Letters were taken one by one above, so that this is never lossy.
+    // Invalid bytes were split off above, so this is never lossy.
     let text = String::from_utf8_lossy(text);
-    // Characters that Unicode 5.0 did not know stand for themselves and part what is around them.
+    // Characters that Unicode 5.0 did not know are kept, and separate what is around them.
     for piece in text.split_inclusive(is_inert) {
         let mut known = piece.chars();
         let inert = known.next_back().filter(|c| is_inert(*c));
@@ -67,7 +68,8 @@ fn normalise_known(text: &str, flags: NormFlags, out: &mut Vec<u8>) {
 /// The simple upper-case mapping: one letter to one letter.
 fn to_upper(c: char) -> char {
     match c {
-        // Greek with iota below: its full upper case is two letters, its simple one is the title case.
+        // Greek with iota subscript: its full upper case is two letters, its simple one is the
+        // title case.
         '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => {
             char::from_u32(c as u32 + 8).unwrap_or(c)
         }
@@ -87,8 +89,9 @@ fn is_inert(c: char) -> bool {
     INERT.get(at).is_some_and(|range| range.0 <= c as u32)
 }
 
-/// What Unicode has learnt since 5.0, as far as it would change a name: made by comparing each code point under Unicode
-/// [`UNICODE`] with OpenZFS. Ranges reach over neighbours that neither changes.
+/// Characters added or changed since Unicode 5.0 that would change a name: made by comparing each
+/// code point under Unicode [`UNICODE`] with OpenZFS. Ranges include neighbours that neither
+/// changes.
 const INERT: [(u32, u32); 77] = [
     (0x19b, 0x19b),
     (0x23f, 0x240),
@@ -169,7 +172,7 @@ const INERT: [(u32, u32); 77] = [
     (0x1fbf0, 0x1fbf9),
 ];
 
-/// The version that [`INERT`] was made for. A newer library needs the comparison again.
+/// The version that [`INERT`] was made for. A newer library requires the comparison again.
 #[cfg(test)]
 const UNICODE: (u8, u8, u8) = (18, 0, 0);
 
@@ -188,7 +191,7 @@ mod tests {
         let fold = |s: &[u8], flags| normalise(s, flags).into_owned();
         let upper = NormFlags::TO_UPPER;
         assert_eq!(fold("straße ﬀ ὀδυσσεύς".as_bytes(), upper), "STRAßE ﬀ ὈΔΥΣΣΕΎΣ".as_bytes());
-        // Georgian got capitals in Unicode 11; OpenZFS knows none.
+        // Georgian got capitals in Unicode 11, which OpenZFS does not know.
         assert_eq!(fold("გამარჯობა".as_bytes(), upper), "გამარჯობა".as_bytes());
         assert_eq!(fold("ᾳ".as_bytes(), upper), "ᾼ".as_bytes());
         assert_eq!(fold("é".as_bytes(), NormFlags::NFD), "e\u{301}".as_bytes());

@@ -49,7 +49,7 @@ enum Key<'a> {
     Words([u64; 2]),
 }
 
-/// Lays `entries` out as a fat ZAP with 16 KiB blocks: `table_shift` says how many leaves.
+/// Builds a fat ZAP of `entries` with 16 KiB blocks and 2^`table_shift` leaves.
 fn fat(entries: &[(Key<'_>, Vec<u8>)], table_shift: u32, external: bool, flags: ZapFlags, endian: Endian) -> InMemory {
     const SIZE: usize = 16384;
     let leaves = 1u64 << table_shift;

@@ -1,14 +1,16 @@
-//! Changing a ZAP: entries added, given another value, removed.
+//! Changes a ZAP: adds, updates and removes entries.
 //!
-//! Below: [`store`] is the object within a transaction. [`fat`] changes header, table and leaves; micro ZAPs are changed here.
-//! ZFS name: zap_add, zap_update, zap_remove, mzap_upgrade.
+//! Below: [`store`] is the object within a transaction. [`fat`] changes header, table and leaves;
+//! micro ZAPs are changed here. ZFS names: zap_add, zap_update, zap_remove, mzap_upgrade.
 //!
-//! A ZAP begins micro: one block, which grows by 512 bytes up to 128 KiB. It becomes fat when it is full, or when a name of 50
-//! bytes or a value other than one 64-bit number comes.
+//! A ZAP starts as a micro ZAP: one block, which grows by 512 bytes up to 128 KiB. It becomes fat
+//! when it is full, or when it gets a name of 50 bytes or a value other than a single 64-bit
+//! number.
 //!
 //! Invariants:
-//!   * one writer at a time, and no reader meanwhile: [`super::form::Shared`] is locked from the first look to the last byte
-//!   * a refused change (exists, too long ...) changed nothing
+//!   * one writer at a time, and no reader meanwhile: [`super::form::Shared`] is locked from the
+//!     first read to the last write
+//!   * a refused change (exists, too long, ...) changes nothing
 
 mod fat;
 pub(crate) mod store;
@@ -24,61 +26,58 @@ use ondisk::zap::{Header, Key, Micro, NormFlags, hash, micro};
 use std::sync::Arc;
 use store::{BlockStore, InObject, little};
 
-/// Blocks of a fat ZAP that was micro (`fzap_default_block_shift`).
+/// log2 of the block size of a fat ZAP that was a micro ZAP (`fzap_default_block_shift`).
 const FAT_SHIFT: u32 = 14;
-/// What a micro ZAP grows by: the smallest block.
+/// Growth step of a micro ZAP, in bytes: the smallest block.
 const STEP_BYTES: usize = 512;
-/// Bytes of a name with its NUL (`ZAP_MAXNAMELEN`), and in a directory (`ZAP_MAXNAMELEN_NEW`: only with the feature `longname`,
-/// which whoever gives the name has checked).
+/// Maximum size of a name with its NUL, in bytes (`ZAP_MAXNAMELEN`), and in a directory
+/// (`ZAP_MAXNAMELEN_NEW`: only with the feature `longname`, which the caller has checked).
 const NAME_BYTES_MAX: usize = 256;
 const LONG_NAME_BYTES_MAX: usize = 1024;
-/// Bytes of a value (`ZAP_MAXVALUELEN`).
+/// Maximum size of a value, in bytes (`ZAP_MAXVALUELEN`).
 const VALUE_BYTES_MAX: usize = 8192;
 
-/// What to do with an entry that is there.
+/// What to do if the entry exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Refuse.
+    /// Refuse with [`Refusal::Exists`].
     Insert,
-    /// Give it the new value.
+    /// Set the new value.
     Update,
 }
 
-/// An entry to be.
+/// An entry to add or update.
 #[derive(Clone, Copy)]
 struct Change<'a> {
     hash: u64,
-    /// Told when an entry moves, and keeps its number.
+    /// Collision number, given if an existing entry moves.
     cd: Option<u32>,
     key: Key<'a>,
     value: &'a ZapValue,
 }
 
-/// What to create.
+/// Description of a ZAP to create.
 #[derive(Debug, Clone)]
 pub struct ZapSpec {
-    /// Type of the object.
     pub object_type: ObjectType,
-    /// How names are made equal.
+    /// How names are normalised.
     pub norm_flags: NormFlags,
-    /// How keys are made. With any of them the ZAP is fat from the start.
+    /// How keys are hashed. If any flag is set, the ZAP is fat from the start.
     pub flags: ZapFlags,
-    /// log2 of its blocks when it is fat from the start; 0: 14.
+    /// log2 of the block size if it is fat from the start; 0 means 14.
     pub block_shift: u8,
-    /// log2 of its indirect blocks.
+    /// log2 of the size of its indirect blocks.
     pub indirect_shift: u8,
-    /// Its number; `None`: the next free one.
+    /// Object number; `None` for the next free one.
     pub id: Option<u64>,
-    /// Type of its bonus.
     pub bonus_type: ObjectType,
-    /// Its bonus.
     pub bonus: Vec<u8>,
-    /// 512-byte slots of its dnode.
+    /// Number of 512-byte slots of its dnode.
     pub slots: u8,
 }
 
 impl ZapSpec {
-    /// A ZAP of names, compared byte by byte.
+    /// A ZAP whose keys are names, compared byte by byte.
     pub fn new(object_type: ObjectType) -> Self {
         Self {
             object_type,
@@ -95,7 +94,7 @@ impl ZapSpec {
 }
 
 impl Zap {
-    /// Makes an object that is an empty ZAP.
+    /// Creates an object with an empty ZAP.
     pub fn create(objset: &Arc<ObjectSet>, tx: &Tx, spec: &ZapSpec) -> Result<Self> {
         let block_bytes = match (spec.flags.is_empty(), spec.block_shift) {
             (true, _) => STEP_BYTES as u32,
@@ -121,7 +120,7 @@ impl Zap {
         Self::open(object)
     }
 
-    /// The same, entered in `parent` as `name` (`zap_create_link`).
+    /// As [`Zap::create`], and adds its number to `parent` as `name` (`zap_create_link`).
     pub fn create_linked(
         objset: &Arc<ObjectSet>,
         tx: &Tx,
@@ -134,7 +133,8 @@ impl Zap {
         Ok(zap)
     }
 
-    /// Makes an object that has no contents an empty ZAP. Its type is the caller's to set (`dmu_object_zapify`).
+    /// Turns an object without contents into an empty ZAP. The caller sets its type
+    /// (`dmu_object_zapify`).
     pub fn create_in(object: Object, tx: &Tx, norm_flags: NormFlags) -> Result<Self> {
         let block_bytes = object.block_bytes() as usize;
         if block_bytes > micro::MAX_BYTES || object.max_block_id() > 0 {
@@ -146,47 +146,48 @@ impl Zap {
         Self::open(object)
     }
 
-    /// Adds an entry. One that exists is refused ([`Refusal::Exists`]).
+    /// Adds an entry. Fails with [`Refusal::Exists`] if it exists.
     pub fn insert(&self, tx: &Tx, name: impl AsRef<[u8]>, value: &ZapValue) -> Result<()> {
         self.put(&self.in_object(tx)?, Key::Name(name.as_ref()), value, Mode::Insert)
     }
 
-    /// Adds an entry of one number.
+    /// Adds an entry with a single number. Fails with [`Refusal::Exists`] if it exists.
     pub fn insert_u64(&self, tx: &Tx, name: impl AsRef<[u8]>, value: u64) -> Result<()> {
         self.insert(tx, name, &ZapValue::one(value))
     }
 
-    /// Adds an entry, or gives the one that exists another value.
+    /// Adds an entry, or sets the value of an existing one.
     pub fn update(&self, tx: &Tx, name: impl AsRef<[u8]>, value: &ZapValue) -> Result<()> {
         self.put(&self.in_object(tx)?, Key::Name(name.as_ref()), value, Mode::Update)
     }
 
-    /// Adds an entry of one number, or gives the one that exists another value.
+    /// As [`Zap::update`], with a single number.
     pub fn update_u64(&self, tx: &Tx, name: impl AsRef<[u8]>, value: u64) -> Result<()> {
         self.update(tx, name, &ZapValue::one(value))
     }
 
-    /// Removes the entry with exactly this name; [`Error::NotFound`] if there is none.
+    /// Removes the entry with exactly this name. Fails with [`Error::NotFound`] if there is none.
     pub fn remove(&self, tx: &Tx, name: impl AsRef<[u8]>) -> Result<()> {
         self.take_out(&self.in_object(tx)?, Key::Name(name.as_ref()))
     }
 
-    /// Adds `delta` to the number of an entry (0 when it is missing), and gives the new one. An entry of 0 is removed.
+    /// Adds `delta` to the number of an entry (0 if missing), and returns the sum. If that is 0,
+    /// the entry is removed.
     pub fn increment(&self, tx: &Tx, name: impl AsRef<[u8]>, delta: i64) -> Result<u64> {
         self.add_up(&self.in_object(tx)?, name.as_ref(), delta)
     }
 
-    /// Adds an entry by a key of numbers.
+    /// Adds an entry with a numeric key. Fails with [`Refusal::Exists`] if it exists.
     pub fn insert_key(&self, tx: &Tx, key: &[u64], value: &ZapValue) -> Result<()> {
         self.put(&self.in_object(tx)?, Key::Words(key), value, Mode::Insert)
     }
 
-    /// Adds an entry by a key of numbers, or gives the one that exists another value.
+    /// Adds an entry with a numeric key, or sets the value of an existing one.
     pub fn update_key(&self, tx: &Tx, key: &[u64], value: &ZapValue) -> Result<()> {
         self.put(&self.in_object(tx)?, Key::Words(key), value, Mode::Update)
     }
 
-    /// Removes the entry with this key of numbers.
+    /// Removes the entry with this numeric key. Fails with [`Error::NotFound`] if there is none.
     pub fn remove_key(&self, tx: &Tx, key: &[u64]) -> Result<()> {
         self.take_out(&self.in_object(tx)?, Key::Words(key))
     }
@@ -235,7 +236,7 @@ impl Zap {
         Ok(())
     }
 
-    /// Runs `change` as the only one who looks at this ZAP.
+    /// Runs `change` with exclusive access to this ZAP.
     fn alone<R>(&self, change: impl FnOnce(&mut Form) -> Result<R>) -> Result<R> {
         let mut form = self.shared.write(&*self.source, self.keep_first)?;
         let result = change(form.form());
@@ -295,7 +296,7 @@ fn put(form: &mut Form, store: &dyn BlockStore, change: &Change<'_>, mode: Mode)
                 return Ok(());
             }
         } else if mode == Mode::Insert && find_micro(kind, store, change.hash, change.key)?.is_some() {
-            // Without the need to become fat for it.
+            // Refuse without becoming fat first.
             return Err(Refusal::Exists.at(store.place()));
         }
         upgrade(form, store)?;
@@ -343,7 +344,7 @@ fn find_u64(form: &Form, store: &dyn BlockStore, hash: u64, name: &[u8]) -> Resu
     }
 }
 
-/// The entry of a micro ZAP with this very name, and its value. Makes the index.
+/// The entry of a micro ZAP with exactly this name, and its value. Builds the index.
 fn find_micro(kind: &MicroForm, store: &dyn BlockStore, hash: u64, key: Key<'_>) -> Result<Option<(MicroPlace, u64)>> {
     let Key::Name(name) = key else { return Ok(None) };
     let block = little(store, 0)?;
@@ -353,7 +354,7 @@ fn find_micro(kind: &MicroForm, store: &dyn BlockStore, hash: u64, key: Key<'_>)
     Ok(entries.filter(|(_, e)| e.name == name).map(|(p, e)| (p, e.value)).next())
 }
 
-/// False: it has to become fat first.
+/// Returns false if the ZAP must become fat first.
 fn put_micro(
     kind: &mut MicroForm,
     store: &dyn BlockStore,
@@ -398,7 +399,7 @@ fn upgrade(form: &mut Form, store: &dyn BlockStore) -> Result<()> {
     let Kind::Micro(kind) = &form.kind else { return Ok(()) };
     let block = little(store, 0)?;
     let view = Micro::parse(&block.data, block.endian).map_err(|e| Error::from(e).at(&store.place()))?;
-    // Made whole in memory first, so that an entry that does not fit loses nothing.
+    // Built in memory first, so that nothing is lost if an entry does not fit.
     let built = store::Memory::new(1 << FAT_SHIFT, store.place());
     let mut header = Header::new(FAT_SHIFT, kind.salt, kind.norm_flags, ZapFlags::empty());
     fat::create(&built, &header)?;
@@ -423,7 +424,8 @@ fn new_micro(salt: u64, norm_flags: NormFlags, block_bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Start of the hash of a new ZAP: another for each, never 0. From what is known, so that a simulated run repeats itself.
+/// Salt of a new ZAP: different for each one, never 0. Derived from known values, so that a
+/// simulated run is reproducible.
 fn new_salt(object: &Object, tx: &Tx) -> u64 {
     let mut salt = object.id() ^ object.objset_id().rotate_left(24) ^ tx.txg().rotate_left(40);
     for _ in 0..2 {

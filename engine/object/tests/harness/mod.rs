@@ -1,4 +1,5 @@
-//! A pool of one device in memory, without a pool: space is only ever counted up, and each block freed must be one in use.
+//! A store on one device in memory, without a pool: space is never reused, and each freed block
+//! must be in use.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, Refusal, Result, Store, Want, WritePolicy};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 const DISK_BYTES: usize = 96 << 20;
 
-/// Space in units of 512 bytes: what is in use, and what must not be given out yet.
+/// Space in use, in units of 512 bytes.
 #[derive(Default)]
 pub struct Space {
     pub used: BTreeMap<u64, u64>,
@@ -55,7 +56,7 @@ pub struct Context {
     pub txg: u64,
     pub repeats: bool,
     pub store: Arc<Store>,
-    /// Bytes born less bytes killed.
+    /// Bytes born minus bytes killed.
     pub used: AtomicI64,
 }
 

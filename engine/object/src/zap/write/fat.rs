@@ -1,15 +1,18 @@
-//! Changing a fat ZAP: header, pointer table, leaves.
+//! Changes a fat ZAP: header, pointer table, leaves.
 //!
 //! ```text
 //!   insert -> leaf has room?  yes: put it there, count it in the header
-//!                             no:  leaf shares its table entry with no other?  grow the table first (twice as many entries)
-//!                                  split the leaf in two, point the upper half of its entries at the new one, look again
+//!                             no:  only one table entry points to the leaf?
+//!                                    grow the table first (twice as many entries)
+//!                                  split the leaf, point the upper half of its table entries
+//!                                    to the new leaf, try again
 //! ```
-//! A table that OpenZFS has begun to copy to a larger one is copied to the end before the first of its entries changes.
+//! If OpenZFS has started to copy the table to a larger one, the copy is completed before the first
+//! entry of the table changes.
 //!
 //! Invariants:
-//!   * what is needed is read and checked before the first block changes
-//!   * the header on disk says what the one in memory says, after each function here
+//!   * everything needed is read and checked before the first block changes
+//!   * after each function here, the header on disk equals the one in memory
 
 use super::store::{BlockStore, little};
 use super::{Change, Mode};
@@ -20,13 +23,13 @@ use ondisk::zap::{Header, Key, Leaf, LeafEntry, LeafMut, Value};
 
 const LE: Endian = Endian::Little;
 
-/// The header and where its ZAP is.
+/// The header of a fat ZAP, and its blocks.
 pub(super) struct Fat<'a> {
     pub header: &'a mut Header,
     pub store: &'a dyn BlockStore,
-    /// Keys are numbers.
+    /// Whether keys are numbers.
     pub words: bool,
-    /// Chains are kept in the order of cd.
+    /// Whether chains are ordered by cd.
     pub sorted: bool,
 }
 
@@ -45,7 +48,7 @@ pub(super) fn create(store: &dyn BlockStore, header: &Header) -> Result<()> {
 }
 
 impl Fat<'_> {
-    /// Adds an entry, or gives it another value.
+    /// Adds an entry, or updates an existing one.
     pub fn put(&mut self, change: &Change<'_>, mode: Mode) -> Result<()> {
         let (hash, key, value) = (change.hash, change.key, change.value);
         let room = edit::chunks_in(self.store.block_bytes());
@@ -82,7 +85,8 @@ impl Fat<'_> {
         }
     }
 
-    /// Whether entries of this one hash fill the leaf: no split, and no table however large, would part them.
+    /// Whether entries with this one hash fill the leaf: neither a split nor a larger table would
+    /// separate them.
     fn is_crowded(&self, number: u64, change: &Change<'_>) -> Result<bool> {
         let block = self.leaf_block(number, change.hash)?;
         let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
@@ -99,7 +103,7 @@ impl Fat<'_> {
         Ok(chunks > edit::chunks_in(self.store.block_bytes()))
     }
 
-    /// Removes an entry; false: there is none.
+    /// Removes an entry. Returns false if there is none.
     pub fn remove(&mut self, hash: u64, key: Key<'_>) -> Result<bool> {
         let number = self.leaf_number(hash)?;
         let block = self.leaf_block(number, hash)?;
@@ -168,7 +172,7 @@ impl Fat<'_> {
         self.store.put_at(0, 0, &self.header.to_bytes())
     }
 
-    /// The table's entry `index`.
+    /// Entry `index` of the table.
     fn table_entry(&self, index: u64) -> Result<u64> {
         let slot = self.header.table_slot(index);
         let block = self.store.block(slot.block)?;
@@ -184,7 +188,7 @@ impl Fat<'_> {
         }
     }
 
-    /// The leaf in block `number`, which must be one that covers `hash`.
+    /// The leaf in block `number`. Fails if it does not cover `hash`.
     fn leaf_block(&self, number: u64, hash: u64) -> Result<Block> {
         let block = little(self.store, number)?;
         let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
@@ -196,12 +200,12 @@ impl Fat<'_> {
         Ok(block)
     }
 
-    /// Points `count` entries of the table from `first` on at leaf `number`.
+    /// Points `count` entries of the table, starting at `first`, to leaf `number`.
     fn point(&self, first: u64, count: u64, number: u64) -> Result<()> {
         let mut index = first;
         while index < first + count {
             let slot = self.header.table_slot(index);
-            // The header's second half ends where its block ends, too.
+            // The second half of the header also ends at the end of its block.
             let in_block = (self.store.block_bytes() / 8 - slot.word) as u64;
             let n = in_block.min(first + count - index);
             little(self.store, slot.block)?;
@@ -216,12 +220,12 @@ impl Fat<'_> {
         Ok(())
     }
 
-    /// Takes blocks behind all others.
+    /// Allocates blocks after all others. Returns the first one.
     fn allocate(&mut self, count: u64) -> Result<u64> {
         let start = self.header.free_block;
         let used = self.header.table_start.saturating_add(self.header.table_blocks);
         let reach = (u64::MAX >> self.header.block_shift).min(i64::MAX as u64);
-        // A header that lies would have us write over leaves.
+        // With a wrong header, leaves would be overwritten.
         let fits = start >= used.max(2) && start.checked_add(count).is_some_and(|end| end < reach);
         if !fits || self.store.block(start)?.is_some() {
             return Err(self.bad(format!("zap_freeblk is {start}, which is not behind what is in use")));
@@ -230,7 +234,8 @@ impl Fat<'_> {
         Ok(start)
     }
 
-    /// Splits the leaf in block `number`; the table grows first if no second entry of it points there.
+    /// Splits the leaf in block `number`. If only one table entry points to it, grows the table
+    /// instead.
     fn split(&mut self, number: u64, hash: u64) -> Result<()> {
         if self.header.next_table_start != 0 {
             return self.grow();
@@ -258,11 +263,11 @@ impl Fat<'_> {
         self.write_header()
     }
 
-    /// Makes the table twice as large, in blocks of its own.
+    /// Doubles the table, into blocks of its own.
     fn grow(&mut self) -> Result<()> {
         let header = &*self.header;
         if header.table_shift >= header.flags.hash_bits() - 2 {
-            // So many keys of one hash that no leaf holds them.
+            // Too many keys share the same hash bits: no leaf holds them.
             return Err(Refusal::NoSpace.at(self.store.place()));
         }
         let (block_bytes, words_shift) = (self.store.block_bytes(), header.block_shift - 3);
@@ -301,7 +306,7 @@ impl Fat<'_> {
         self.write_header()
     }
 
-    /// Joins the empty leaf of `hash` with its neighbour, if that is empty too, and so on upwards.
+    /// Merges the empty leaf of `hash` with its sibling, if that is empty too, and so on upwards.
     fn shrink(&mut self, hash: u64) -> Result<()> {
         if self.header.next_table_start != 0 {
             return Ok(());
@@ -342,7 +347,7 @@ impl Fat<'_> {
     }
 }
 
-/// A value that every entry of a micro ZAP can have.
+/// The value as a single 64-bit number, if it is one: only these fit into a micro ZAP.
 pub(super) fn is_micro_value(value: &Value) -> Option<u64> {
     match (value.int_bytes, &value.ints[..]) {
         (8, [n]) => Some(*n),

@@ -1,4 +1,4 @@
-//! Where a ZAP that is being changed has its blocks: an object in a transaction, or memory.
+//! Block store of a ZAP that is being changed: an object in a transaction, or memory.
 
 use super::super::BlockSource;
 use crate::{Block, Error, Object, Place, Result, Tx};
@@ -8,21 +8,20 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks of equal size that can be changed. What is written is little-endian.
+/// Blocks of equal size that can be changed. Everything written is little-endian.
 pub(crate) trait BlockStore: BlockSource {
-    /// Size of a block.
+    /// Block size in bytes.
     fn block_bytes(&self) -> usize;
-    /// What the object is.
     fn object_type(&self) -> ObjectType;
-    /// Gives the only block another size; it keeps what fits, and grows by zeros.
+    /// Changes the size of the only block. Contents that fit are kept; growth is filled with zeros.
     fn set_block_bytes(&self, bytes: usize) -> Result<()>;
     /// Writes a whole block.
     fn put(&self, blkid: u64, bytes: &[u8]) -> Result<()>;
-    /// Writes some bytes of a block that is there.
+    /// Writes some bytes of an existing block.
     fn put_at(&self, blkid: u64, offset: usize, bytes: &[u8]) -> Result<()>;
-    /// Changes a block that is there. On an error of `change` it has changed nothing.
+    /// Changes an existing block. If `change` fails, the block is unchanged.
     fn change(&self, blkid: u64, change: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
-    /// Makes blocks holes.
+    /// Turns `count` blocks into holes.
     fn free(&self, blkid: u64, count: u64) -> Result<()>;
 }
 
@@ -80,7 +79,8 @@ impl BlockStore for InObject<'_> {
     }
 }
 
-/// Block `blkid`, made little-endian for good if it was not: its neighbours in one block must have one order.
+/// Returns block `blkid`. If it is big-endian, it is converted and written back first: a block has
+/// one byte order.
 pub(super) fn little(store: &dyn BlockStore, blkid: u64) -> Result<Block> {
     let missing = || Error::corrupt(store.place(), format!("zap: block {blkid} is a hole"));
     let block = store.block(blkid)?.ok_or_else(missing)?;
@@ -105,7 +105,7 @@ impl Memory {
         Self { blocks: Mutex::default(), block_bytes: block_bytes.into(), place }
     }
 
-    /// Writes all blocks to another store of equal block size.
+    /// Writes all blocks to another store with the same block size.
     pub(crate) fn write_to(&self, store: &dyn BlockStore) -> Result<()> {
         self.blocks.lock().iter().try_for_each(|(blkid, bytes)| store.put(*blkid, bytes))
     }

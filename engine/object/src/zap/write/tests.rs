@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 const SALT: u64 = 0x1234_5678_9abc_def1;
 
-/// A ZAP in memory, as live as one in an object.
+/// A ZAP in memory that can be written like one in an object.
 struct Live {
     store: Arc<Memory>,
     zap: Zap,
@@ -45,7 +45,8 @@ impl Live {
         self.zap.take_out(&*self.store, Key::Name(name.as_bytes()))
     }
 
-    /// Everything that OpenZFS takes for granted, from the bytes alone; then the entries as a reader that comes anew sees them.
+    /// Checks everything that OpenZFS relies on, from the bytes alone. Returns the entries as a new
+    /// reader sees them.
     fn check(&self) -> Vec<ZapEntry> {
         let again = open(self.store.clone()).unwrap().zap;
         let entries = again.entries().unwrap();
@@ -84,7 +85,7 @@ impl Live {
             assert_eq!(entries.len(), usize::from(leaf.entries));
             assert!(entries.iter().all(|e| leaf.covers(e.hash)));
             found += entries.len();
-            // All chunks can be given back: none is lost or in two chains.
+            // All chunks can be freed: none is lost or in two chains.
             let mut bytes = block.data.to_vec();
             let mut leaf = LeafMut::open(&mut bytes).unwrap();
             for entry in entries {
@@ -115,7 +116,8 @@ fn same(entries: Vec<ZapEntry>, model: &BTreeMap<String, ZapValue>) {
     assert!(found == *model);
 }
 
-/// Random steps on `zap` and on a map. `names`: how many there are; `wide`: values that a micro ZAP cannot hold, too.
+/// Random steps on `zap` and on a map. `names`: number of names; `wide`: includes values that a
+/// micro ZAP cannot hold.
 fn play(zap: &Live, seed: u64, steps: u32, names: u64, wide: bool) {
     let (mut random, mut model) = (Random(seed), BTreeMap::new());
     for step in 0..steps {
@@ -308,7 +310,8 @@ fn a_table_that_openzfs_began_to_copy_is_copied_to_the_end() {
         zap.insert(&format!("n{names}"), &ZapValue::one(names)).unwrap();
         names += 1;
     }
-    // As `zap_table_grow` leaves it after the first of four blocks: two of eight new ones are written.
+    // The state that `zap_table_grow` leaves after the first of four blocks: two of eight new ones
+    // are written.
     let mut header = zap.zap.header().unwrap().unwrap();
     header.next_table_start = header.free_block;
     header.next_table_copied = 1;
@@ -329,7 +332,7 @@ fn a_table_that_openzfs_began_to_copy_is_copied_to_the_end() {
     assert_eq!(zap.check().len() as u64, names);
 }
 
-/// Blocks of which some were written by a big-endian host, and none is written so.
+/// A store in which a big-endian host wrote some blocks; writes are little-endian.
 struct Mixed {
     store: Memory,
     big: parking_lot::Mutex<HashSet<u64>>,

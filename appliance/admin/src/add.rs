@@ -1,4 +1,4 @@
-//! `zpool add`: devices join a pool that is open.
+//! `zpool add`: adds devices to an open pool.
 //!
 //! Invariants:
 //!   * everything that can be checked is checked before the first byte is written
@@ -12,8 +12,8 @@ use pool::devices;
 
 const SAME_DEVICE: &str = "one or more vdevs refer to the same device";
 
-/// Lets the devices of `layout` join. `ashift`: log2 of the unit of allocation, if not what each device wants; `same_ashift`: all
-/// must have that of the pool.
+/// Adds the vdevs of `layout`. `ashift`: log2 of the allocation unit; by default each device's own.
+/// `same_ashift`: all must have the pool's ashift.
 pub fn add(pool: &WritablePool, layout: &Layout, ashift: Option<u8>, same_ashift: bool) -> Result<()> {
     let known = pool.writer().pool()?;
     let is_listed = |guid: u64| known.spares().iter().chain(known.caches()).any(|c| c.guid == guid);
@@ -26,8 +26,8 @@ pub fn add(pool: &WritablePool, layout: &Layout, ashift: Option<u8>, same_ashift
     Ok(pool.writer().add(new, same_ashift)?)
 }
 
-/// How the devices of a pool survive failures, if all do alike: what new ones are compared with. Logs do not count, nor does what
-/// is left of devices that were removed.
+/// Redundancy of the pool's vdevs, if all have the same: new vdevs are compared with it. Logs do
+/// not count, and neither do the remains of removed vdevs.
 pub fn replication(status: &PoolStatus) -> Option<Replication> {
     let mut all = status
         .root
@@ -46,7 +46,7 @@ fn of_top(top: &VdevStatus) -> Option<Replication> {
         "mirror" => "mirror",
         "raidz" => "raidz",
         "draid" => "draid",
-        // One leaf that is being replaced, or for which a spare stands in.
+        // A leaf that is being replaced, or that a spare replaces.
         _ => return of_top(top.children.first()?),
     };
     Some(Replication { kind, children: top.children.len().max(1) as u64, parity: top.parity })

@@ -1,11 +1,13 @@
-//! What `zpool status` and `zpool import` say of a pool that is not as it should be, and what to do about it.
+//! Texts of `zpool status` and `zpool import` about a pool with a problem: its state, and what to
+//! do.
 //!
-//! What OpenZFS means by each state, in our words; which page explains it (`see:`, [`Reason::message_id`]) is OpenZFS's number, so that it is
-//! found. What `zpool import` says in a line are OpenZFS's words, which scripts compare.
+//! The states are those of OpenZFS, described in our own words. The message id (`see:`,
+//! [`Reason::message_id`]) is OpenZFS's, so that its documentation is found. The lines of `zpool
+//! import` are OpenZFS's to the letter, because scripts compare them.
 
 use crate::health::Reason;
 
-/// State and advice for an imported pool; each ends a line, and follows a tab on its further lines.
+/// State and action for an imported pool. Each ends with a newline; further lines start with a tab.
 pub fn imported(reason: Reason) -> Option<(String, String)> {
     let online = "Reconnect the missing devices, then run 'zpool online'.\n";
     let restore = "Destroy and re-create the pool, and restore it from a backup.\n";
@@ -90,7 +92,8 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "Devices refuse writes.  Reads continue as far as devices can be read; writes\n\twait.\n",
             "Make sure the devices are connected and not full, then run 'zpool clear'.\n",
         ),
-        // OpenZFS has no such state: it trusts devices that failed to keep what they had taken.
+        // OpenZFS has no such state: after a failed flush, it trusts devices to keep earlier
+        // writes.
         Reason::SuspendedForGood => (
             "One or more devices failed to keep data that was written to them.  Reads\n\tcontinue, writes are refused.\n",
             "Make sure the affected devices are connected, then run 'zpool export'\n\tand 'zpool import'.\n",
@@ -113,7 +116,7 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
     Some((status.to_owned(), action.to_owned()))
 }
 
-/// State of a pool that could be imported; `indent` stands before its further lines.
+/// State of an importable pool. Further lines start with `indent`.
 pub fn found(reason: Reason, indent: &str) -> Option<String> {
     Some(match reason {
         Reason::MissingDevR | Reason::MissingDevNr | Reason::BadGuidSum => {
@@ -135,7 +138,7 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
         Reason::BadLog => "An intent log record cannot be read.\n".into(),
         Reason::Resilvering => "One or more devices were being resilvered.\n".into(),
         Reason::Errata(number) => format!("Errata #{number} detected.\n"),
-        // Whoever finds a pool that is not imported has not tried to write to it.
+        // A pool that is not imported has no failed writes.
         Reason::Suspended | Reason::SuspendedForGood => return None,
         Reason::Ok | Reason::FailingDev | Reason::RemovedDev | Reason::RebuildScrub => return None,
     })

@@ -1,4 +1,4 @@
-//! `zpool attach`, `zpool replace`, `zpool detach`: devices that join others, take their place, and leave.
+//! `zpool attach`, `zpool replace`, `zpool detach`: attach, replace and detach devices.
 //!
 //! Invariants:
 //!   * everything that can be checked is checked before the first byte is written
@@ -14,8 +14,9 @@ pub use pool::writer::Joins;
 
 const WORDS: Devices = Devices { same: "device is busy", too_small: "device is too small" };
 
-/// Lets `new` join the device `to`. `ashift`: log2 of the smallest piece that can be written to it, if not what it says; `spare`: the
-/// identity of the pool's hot spare that it is; `sequentially`: it is filled in the order of addresses, and a scrub follows.
+/// Attaches `new` to the device `to`, or replaces it, as `how` requires. `ashift`: log2 of the
+/// smallest write, in bytes; by default the device's own. `spare`: guid of the pool's hot spare, if
+/// `new` is one. `sequentially`: rebuild in the order of addresses, followed by a scrub.
 pub fn attach(
     pool: &WritablePool,
     to: u64,
@@ -32,7 +33,7 @@ pub fn attach(
         return Ok(pool.writer().attach(to, new, how)?);
     }
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
-    // A spare that was added while the pool is open is locked already, by this very process.
+    // A spare that was added while the pool is open is already locked by this process.
     let known = listed.and_then(|listed| listed.leaf()?.device());
     let device = match known.filter(|device| device.is_writable()) {
         Some(device) => device,
@@ -42,7 +43,7 @@ pub fn attach(
     Ok(pool.writer().attach(to, new, how)?)
 }
 
-/// Lets a device leave.
+/// Detaches the device with this guid from its mirror, `replacing` or `spare` vdev.
 pub fn detach(pool: &WritablePool, guid: u64) -> Result<()> {
     Ok(pool.writer().detach(guid)?)
 }

@@ -1,9 +1,11 @@
-//! Devices that are replaced by themselves: where one was, there is another one now, and the pool's property `autoreplace` says that it is
-//! to take its place. As OpenZFS's event daemon does it for disks (zfs_mod).
+//! Automatic replacement: if a new device is found at the path of a failed one, and the pool
+//! property `autoreplace` is on, the new device replaces it. OpenZFS's event daemon does the same
+//! for disks (zfs_mod).
 //!
 //! Invariants:
-//!   * what has a label of any pool, or contents that some other system would know, is left alone: whose it is, a person has to say
-//!   * a device that somebody took offline is not replaced
+//!   * a device with a label of any pool, or with contents that another system would recognise, is
+//!     not used: an administrator has to decide
+//!   * a device that an administrator took offline is not replaced
 
 use crate::attach::{Joins, attach};
 use crate::layout::Leaf;
@@ -13,7 +15,7 @@ use anyhow::Result;
 use pool::devices::{self, PathKind};
 use std::path::{Path, PathBuf};
 
-/// Puts new devices in the place of those that are gone; the paths.
+/// Replaces failed devices with new ones at the same paths. Returns the paths.
 pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
     let writer = pool.writer();
     let tree = writer.store().tree();
@@ -38,7 +40,8 @@ pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
     Ok(done)
 }
 
-/// A leaf whose device is gone, or is another one. One below `replacing` is on its way out already.
+/// Whether a leaf's device is gone, or is another one. A leaf below `replacing` is being replaced
+/// already.
 fn is_lost(vdev: &VdevStatus) -> bool {
     let is_gone = match vdev.state {
         VdevState::CantOpen => matches!(vdev.aux, VdevAux::OpenFailed | VdevAux::BadLabel | VdevAux::CorruptData),
@@ -49,7 +52,7 @@ fn is_lost(vdev: &VdevStatus) -> bool {
     vdev.is_leaf() && is_gone && matches!(vdev.kind.as_str(), "disk" | "file")
 }
 
-/// Whether a device is there that nobody has used.
+/// Whether there is a device at `path` that was never used.
 fn is_blank(path: &Path) -> bool {
     let is_device = matches!(devices::kind(path), Ok(PathKind::Disk | PathKind::File));
     is_device && devices::labelled(path).is_none() && devices::foreign_contents(path).is_none()

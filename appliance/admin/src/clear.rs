@@ -4,8 +4,8 @@ use crate::states;
 use crate::write::WritablePool;
 use anyhow::Result;
 
-/// Forgets the errors of the device with this identity, or of all, and has a suspended pool try again what it could not write. An
-/// error says that it still cannot. Returns once a txg is on disk.
+/// Clears the errors of the device with this guid, or of all devices, and lets a suspended pool
+/// retry its failed writes. Returns once a txg is on disk. Fails if writes still fail.
 ///
 /// Without a device, the intent logs of which records could not be replayed are discarded, too, and what cannot be read of others:
 /// whoever clears the pool does without what they hold, as OpenZFS has it for logs that cannot be read.

@@ -1,4 +1,4 @@
-//! Sets of features: which a new pool gets, and the files that the property `compatibility` names.
+//! Feature sets: the default for new pools, and the files that the property `compatibility` names.
 //!
 //! Facts: zpool_load_compat in lib/libzfs/libzfs_pool.c.
 
@@ -7,9 +7,9 @@ use pool::writer;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Where files are looked for, in this order.
+/// Folders with the files, in search order.
 const PLACES: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
-/// Longest file.
+/// Maximum file size, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 10;
 
 /// Whether OpenZFS 2.3 or Weir knows a feature of that name.
@@ -17,7 +17,8 @@ pub fn is_feature(name: &str) -> bool {
     FEATURES_2_3.contains(&name) || writer::check_features([name]).is_ok()
 }
 
-/// The features that a value of `compatibility` allows; `None`: all.
+/// The features that a value of `compatibility` allows; `None` for all. Fails with a description of
+/// the files that cannot be used.
 pub fn load(value: &str) -> Result<Option<BTreeSet<String>>, String> {
     match value {
         "" | "off" => return Ok(None),
@@ -56,8 +57,8 @@ pub fn load(value: &str) -> Result<Option<BTreeSet<String>>, String> {
     }
 }
 
-/// The features of a new pool, or those that an upgrade enables: all of OpenZFS 2.3 that we can write, if `compatibility`
-/// allows them.
+/// The features of a new pool, or those that an upgrade enables: all features of OpenZFS 2.3 that
+/// Weir can write and `compatibility` allows.
 pub fn features(compatibility: &str) -> Result<Vec<String>, String> {
     let allowed = load(compatibility)?;
     let is_allowed = |name: &&str| allowed.as_ref().is_none_or(|a| a.contains(*name));

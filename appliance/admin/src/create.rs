@@ -1,4 +1,4 @@
-//! `zpool create`: a pool on devices, with its root file system.
+//! `zpool create`: creates a pool with its root file system.
 //!
 //! Invariants:
 //!   * everything that can be checked is checked before the first byte is written
@@ -19,33 +19,31 @@ use zeroize::Zeroizing;
 
 const SAME_DEVICE: &str =
     "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm device";
-/// Longest name of a pool.
+/// Maximum length of a pool name, in bytes.
 const NAME_BYTES_MAX: usize = 256 - 2 - 2 * "$ORIGIN".len();
 
-/// A pool to be made.
+/// A pool to create.
 #[derive(Default)]
 pub struct CreateRequest {
-    /// Its name.
     pub name: String,
-    /// Another name, to use it under until it is exported.
+    /// Temporary name, used until the pool is exported.
     pub temporary_name: Option<String>,
-    /// Its devices, checked.
+    /// The devices, validated.
     pub layout: Layout,
-    /// log2 of the unit of allocation; `None`: what each device wants.
+    /// log2 of the allocation unit; `None` for each device's own.
     pub ashift: Option<u8>,
     /// Names of the features to enable.
     pub features: Vec<String>,
-    /// Properties of the pool.
     pub settings: Vec<PoolSetting>,
     /// Properties of the root file system.
     pub properties: Vec<(String, String)>,
-    /// Its key.
+    /// Key of the root file system, if it is encrypted.
     pub key: Option<Zeroizing<Vec<u8>>>,
-    /// The command, for the history.
+    /// The command, for the pool history.
     pub command: String,
 }
 
-/// Refuses what can be no name of a pool, in OpenZFS's words.
+/// Validates a pool name. The error is OpenZFS's wording.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
     if name.len() >= NAME_BYTES_MAX {
@@ -63,7 +61,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks properties of the root file system of a pool with these features.
+/// Validates properties of the root file system of a pool with these features.
 pub fn check_properties(properties: &[(String, String)], features: &[String]) -> Result<(), String> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
     dataset::write::check_new("", false, properties, &is_enabled).map_err(|e| match e {
@@ -73,7 +71,7 @@ pub fn check_properties(properties: &[(String, String)], features: &[String]) ->
     })
 }
 
-/// The unit of allocation of a top-level device: the largest that one of its leaves wants.
+/// ashift of a top-level vdev: the largest of its leaves.
 fn ashift(top: &Top) -> u8 {
     top.leaves.iter().map(|leaf| devices::ashift(&leaf.path)).max().unwrap_or(9)
 }
@@ -87,15 +85,14 @@ fn class(purpose: Purpose) -> Class {
     }
 }
 
-/// What is said of devices that cannot be taken.
+/// Messages for devices that cannot be used.
 pub(crate) struct Devices {
-    /// Somebody has it already, maybe we ourselves.
+    /// The device is in use, perhaps by this process.
     pub same: &'static str,
-    /// It is too small.
     pub too_small: &'static str,
 }
 
-/// Opens a device and locks it.
+/// Opens a device for writing and locks it. Fails if it is in use or too small.
 pub(crate) fn open_device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device>> {
     let device = devices::open_for_writing(&leaf.path).map_err(|error| match error {
         Error::Refused { why: Refusal::Busy, .. } => {
@@ -110,7 +107,8 @@ pub(crate) fn open_device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device
     Ok(device)
 }
 
-/// Opens all devices of a layout and locks them. `ashift`: log2 of the unit of allocation, if not what each device wants.
+/// Opens and locks all devices of a layout. `ashift`: log2 of the allocation unit; by default each
+/// device's own.
 pub(crate) fn open_devices(layout: &Layout, ashift: Option<u8>, words: &Devices) -> Result<NewDevices> {
     let auxiliary = |leaves: &[Leaf]| leaves.iter().map(|l| auxiliary(l, ashift, words)).collect::<Result<Vec<_>>>();
     Ok(NewDevices {
@@ -154,7 +152,8 @@ fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
     })
 }
 
-/// Makes a pool.
+/// Creates a pool, after opening and locking its devices. Fails with [`Wrong`] if a device cannot
+/// be used.
 pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     if request.layout.has_duplicate() {
         bail!(Wrong(SAME_DEVICE.into()));
@@ -204,7 +203,7 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     Ok(write::of_writer(writer, keys))
 }
 
-/// Where the pool's devices are, each by its path.
+/// Paths of all devices of a layout.
 pub fn places(layout: &Layout) -> Vec<PathBuf> {
     layout.leaves().map(|leaf| leaf.path.clone()).collect()
 }

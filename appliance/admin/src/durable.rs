@@ -1,21 +1,21 @@
-//! Files of the state folder, replaced as a whole.
+//! Atomic replacement of files in the state folder.
 //!
 //! Invariants:
-//!   * whatever happens, a reader finds the old contents or the new ones
-//!   * once [`replace`] has returned, a power cut does not bring the old ones back
-//!   * on an error the old ones stay, and nothing is left behind
+//!   * a reader finds either the old contents or the new ones
+//!   * once [`replace`] has returned, a power cut does not bring the old contents back
+//!   * after an error the old contents are still there, and no temporary file is left behind
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// For the owner alone: what holds secrets, names of files or of users.
+/// Mode of files with secrets, file names or user names: for the owner only.
 pub const PRIVATE: u32 = 0o600;
-/// For whoever may enter the folder.
+/// Mode of other files: readable by everyone who can enter the folder.
 pub const PUBLIC: u32 = 0o644;
 
-/// Puts `contents` in the place of what is at `path`; its folder is made if it is missing.
+/// Replaces the file at `path` with `contents`; creates its folder if missing.
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -54,8 +54,8 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes a folder for its owner alone. If it is there, it and what is in it is taken from everyone else: an earlier version may have
-/// made them for all.
+/// Creates a folder for its owner only. If it exists, removes access for others from it and its
+/// contents, since an earlier version may have created them for everyone.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let restrict = |path: &Path, mode: u32| -> io::Result<()> {
@@ -90,7 +90,7 @@ mod tests {
         let path = folder.path().join("deep/er/file.json");
         replace(&path, b"one", PRIVATE).expect("written");
         assert_eq!(mode(&path), 0o600);
-        // A process that was killed left this.
+        // Left behind by a killed process.
         fs::write(beside(&path), "half").expect("written");
         replace(&path, b"two", PUBLIC).expect("written");
         assert_eq!((fs::read(&path).expect("read"), mode(&path) & 0o400), (b"two".to_vec(), 0o400));

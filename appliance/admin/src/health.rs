@@ -1,64 +1,62 @@
-//! What is wrong with a pool, in one word: the most pressing of all that its status tells.
+//! Health of a pool: the most important problem in its status.
 //!
-//! The order of the questions is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
+//! The order of the checks is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
 
 use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
 
-/// The most pressing thing that is wrong.
+/// The most important problem of a pool. ZFS name: zpool_status_t.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Nothing.
+    /// No problem.
     Ok,
-    /// It is being resilvered.
+    /// A resilver is running.
     Resilvering,
-    /// What was rebuilt without looking at blocks was not scrubbed since.
+    /// A sequential rebuild has not been scrubbed since.
     RebuildScrub,
-    /// Another system had it last, and did not export it.
+    /// Another system used the pool last, and did not export it.
     HostidMismatch,
-    /// It was written by a newer version.
+    /// The pool was written by a newer version.
     VersionNewer,
-    /// It has features that we do not know.
+    /// The pool uses features that Weir does not know.
     UnsupFeatRead,
-    /// Not all its devices are known.
+    /// Some devices are unknown.
     BadGuidSum,
-    /// Its devices take no writes; they are tried again when somebody says so.
+    /// Writes fail; they are retried after `zpool clear`.
     Suspended,
-    /// The same, and the devices may have lost what they were told to keep.
+    /// Writes fail, and the devices may have lost data that they had accepted.
     SuspendedForGood,
     /// The intent log cannot be read.
     BadLog,
-    /// Devices are faulted, and no copies are left.
+    /// Devices are faulted, and no redundancy is left.
     FaultedDevNr,
-    /// Devices are away, and no copies are left.
+    /// Devices are missing, and no redundancy is left.
     MissingDevNr,
-    /// Labels are damaged, and no copies are left.
+    /// Labels are damaged, and no redundancy is left.
     CorruptLabelNr,
-    /// Its own objects are damaged.
+    /// The pool's own metadata is damaged.
     CorruptPool,
     /// Files are damaged.
     CorruptData,
-    /// Devices are faulted; copies are left.
+    /// Devices are faulted; redundancy is left.
     FaultedDevR,
-    /// Devices are away; copies are left.
+    /// Devices are missing; redundancy is left.
     MissingDevR,
-    /// Labels are damaged; copies are left.
+    /// Labels are damaged; redundancy is left.
     CorruptLabelR,
     /// Devices had errors.
     FailingDev,
-    /// Devices are offline.
     OfflineDev,
-    /// Devices were removed.
     RemovedDev,
-    /// It carries a known flaw.
+    /// The pool has a known erratum.
     Errata(u64),
-    /// It is of a version before feature flags.
+    /// The pool has a version before feature flags.
     VersionOlder,
-    /// Features are off that could be on.
+    /// Some supported features are disabled.
     FeatDisabled,
 }
 
 impl Reason {
-    /// The page that explains it.
+    /// OpenZFS's message id.
     pub fn message_id(self) -> Option<&'static str> {
         Some(match self {
             Self::MissingDevR => "ZFS-8000-2Q",
@@ -78,13 +76,13 @@ impl Reason {
         })
     }
 
-    /// Whether `zpool status -x` passes over it.
+    /// Whether `zpool status -x` ignores it.
     pub fn is_healthy(self) -> bool {
         matches!(self, Self::Ok | Self::VersionOlder | Self::FeatDisabled)
     }
 }
 
-/// The word for a device's state.
+/// State of a device, as `zpool status` prints it.
 pub fn state_name(state: VdevState, aux: VdevAux) -> &'static str {
     match (state, aux) {
         (VdevState::Closed | VdevState::Offline, _) => "OFFLINE",
@@ -99,12 +97,12 @@ pub fn state_name(state: VdevState, aux: VdevAux) -> &'static str {
     }
 }
 
-/// The word for a pool's state.
+/// State of a pool, as `zpool status` prints it.
 pub fn pool_state(status: &PoolStatus) -> &'static str {
     if status.suspended.is_some() { "SUSPENDED" } else { state_name(status.root.state, status.root.aux) }
 }
 
-/// Whether something was rebuilt, and no scrub ended, or is under way, since then.
+/// Whether a rebuild finished, and no scrub has finished or is running since.
 fn lacks_scrub(status: &PoolStatus) -> bool {
     let ended = status.rebuilds().filter(|(_, r)| r.progress() == Progress::Finished).map(|(_, r)| r.now.end_time);
     let Some(rebuilt) = ended.max() else { return false };
@@ -115,7 +113,7 @@ fn lacks_scrub(status: &PoolStatus) -> bool {
     })
 }
 
-/// The most pressing thing that is wrong with a pool that is imported, or that could be.
+/// The most important problem of a pool that is imported, or (`importing`) could be.
 pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
     let (state, aux) = (status.root.state, status.root.aux);
     let cannot_open = state == VdevState::CantOpen;
@@ -157,7 +155,8 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
     }
 }
 
-/// Whether a leaf or a cache device has the problem. What is below a `replacing` device is about to be mended.
+/// Whether a leaf or a cache device has the problem. Devices below `replacing` do not count,
+/// because they are being replaced.
 fn has_problem(status: &PoolStatus, problem: &dyn Fn(&VdevStatus) -> bool) -> bool {
     fn below(vdev: &VdevStatus, problem: &dyn Fn(&VdevStatus) -> bool) -> bool {
         match vdev.kind.as_str() {

@@ -1,6 +1,7 @@
-//! `zpool import`: which pools could be imported, and opening one.
+//! `zpool import`: finds importable pools, and opens one.
 //!
-//! A candidate is opened for reading to see how it is. When that fails, its status is what its labels tell of its devices.
+//! A candidate is opened read-only to determine its status. If that fails, the status comes from
+//! its labels.
 //!
 //! Invariants:
 //!   * nothing is written
@@ -17,9 +18,8 @@ pub use pool::PoolState as LabelState;
 
 /// A pool that was found.
 pub struct Candidate {
-    /// Its devices and labels.
+    /// Devices and labels.
     pub found: FoundPool,
-    /// How it is.
     pub status: PoolStatus,
     /// State in the labels.
     pub label_state: PoolState,
@@ -27,33 +27,33 @@ pub struct Candidate {
     pub problem: Option<Error>,
 }
 
-/// How to open a pool.
+/// Options for opening a pool.
 #[derive(Debug, Clone, Default)]
 pub struct OpenRequest {
-    /// Identity.
+    /// Guid of the pool.
     pub guid: u64,
-    /// Where its devices are looked for.
+    /// Folders and devices to search.
     pub places: Vec<PathBuf>,
-    /// The newest txg that is shown.
+    /// Latest txg to show; `None` for the newest.
     pub txg: Option<u64>,
     /// Whether older uberblocks may be tried.
     pub rewind: bool,
-    /// It is opened as its checkpoint has it; for writing: wound back to there.
+    /// Open the state of the checkpoint; for writing, rewind the pool to it.
     pub checkpoint: bool,
-    /// Name under which it is imported, if not its own.
+    /// Name to import the pool under; `None` keeps its own.
     pub name: Option<String>,
-    /// That name is not to be written to the pool.
+    /// Whether `name` is not written to the pool.
     pub temporary_name: bool,
-    /// Devices that are not to be used, by identity.
+    /// Guids of devices that must not be used.
     pub offline: Vec<u64>,
 }
 
-/// Every pool in these places.
+/// Finds all pools in these places.
 pub fn search(places: &[PathBuf]) -> Vec<FoundPool> {
     pool::search(places).pools
 }
 
-/// The pool with this identity, among the devices that are there.
+/// Finds the pool of the request. Fails with [`Error::Missing`] if there is none.
 pub fn find(request: &OpenRequest) -> Result<FoundPool> {
     let found = search(&request.places).into_iter().find(|p| p.guid == request.guid);
     let place = || request.name.clone().unwrap_or_else(|| request.guid.to_string());
@@ -63,17 +63,17 @@ pub fn find(request: &OpenRequest) -> Result<FoundPool> {
     })?)
 }
 
-/// Opens the pool with this identity, for reading.
+/// Opens the pool of the request, read-only.
 pub fn open(request: &OpenRequest) -> Result<Arc<Pool>> {
     open_found(&find(request)?, request)
 }
 
-/// Opens a pool that was found.
+/// Opens a found pool, read-only.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>> {
     Ok(Pool::open(found, &options(request))?)
 }
 
-/// How the pool of a request is opened.
+/// Options for opening the pool of a request.
 pub(crate) fn options(request: &OpenRequest) -> OpenOptions {
     OpenOptions {
         txg: request.txg,
@@ -86,7 +86,7 @@ pub(crate) fn options(request: &OpenRequest) -> OpenOptions {
     }
 }
 
-/// Looks how a found pool is.
+/// Determines the status of a found pool.
 pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
     let label_state = found.state();
     let opened = Pool::open(&found, &options(request)).and_then(|pool| {
@@ -101,7 +101,8 @@ pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
     Candidate { found, status, label_state, problem }
 }
 
-/// Before an import a leaf that is away is shown by its path, unless it was away already when the labels were written.
+/// Before an import, a missing leaf is shown by its path, unless it was already missing when the
+/// labels were written.
 fn as_labelled(vdev: &mut VdevStatus, config: &VdevConfig) {
     vdev.not_present &= config.number("not_present") != 0;
     for child in &mut vdev.children {
@@ -111,24 +112,24 @@ fn as_labelled(vdev: &mut VdevStatus, config: &VdevConfig) {
     }
 }
 
-/// The host that the labels name: its id and name.
+/// Hostid and hostname in the labels.
 pub fn last_host(found: &FoundPool) -> (u64, String) {
     let config = found.config();
     (config.get_u64("hostid").unwrap_or(0), config.get_str("hostname").unwrap_or("<unknown>").to_owned())
 }
 
-/// This system's host id, as OpenZFS finds it: from /etc/hostid, else 0.
+/// This system's hostid, as OpenZFS determines it: from /etc/hostid, or 0.
 pub fn own_hostid() -> u64 {
     let bytes = std::fs::read("/etc/hostid").unwrap_or_default();
     bytes.first_chunk::<4>().map_or(0, |b| u64::from(u32::from_le_bytes(*b)))
 }
 
-/// Whether a pool was in use elsewhere and never exported.
+/// Whether the pool was in use by another system and never exported.
 pub fn needs_force(found: &FoundPool) -> bool {
     found.state() != PoolState::Exported && found.state() != PoolState::Destroyed && last_host(found).0 != own_hostid()
 }
 
-/// The status that labels alone tell.
+/// The pool status according to the labels alone.
 fn status_from_labels(found: &FoundPool, error: &Error) -> PoolStatus {
     let config = found.config();
     let present: HashMap<u64, String> =

@@ -1,8 +1,9 @@
-//! Keys that are loaded, kept from one command to the next.
+//! Stores loaded keys between commands.
 //!
-//! No process of ours need stay while a key is loaded, so a loaded key is kept in a file that only its owner can read: in the
-//! state folder's `keys` if that folder was chosen, else in `$XDG_RUNTIME_DIR/weir` or `/run/weir`, which a restart empties,
-//! as it empties a kernel's memory. Unloading removes it.
+//! A key stays loaded although no Weir process needs to run, so it is stored in a file that only
+//! its owner can read. The file is in `keys` in the state folder, if that was set explicitly, or
+//! otherwise in `$XDG_RUNTIME_DIR/weir` or `/run/weir`. A restart clears those, as it clears a
+//! kernel's memory. Unloading a key removes it.
 
 use crate::durable;
 use crate::state::{Imported, State};
@@ -12,12 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 
-/// A loaded key as it is kept.
+/// A stored key.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 struct Kept {
-    /// The encryption root.
     dataset: String,
-    /// Passphrase, hexadecimal digits or raw bytes.
+    /// Passphrase, hex digits or raw bytes.
     material: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
     durable::replace(&path, &serde_json::to_vec(keys)?, durable::PRIVATE).with_context(|| path.display().to_string())
 }
 
-/// Keeps the key of a dataset that was just made or got a new one: it counts as loaded.
+/// Stores the key of a dataset that was just created, or that got a new key: it counts as loaded.
 pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]) -> Result<()> {
     let mut keys = kept(state, record);
     keys.retain(|k| k.dataset != dataset);
@@ -56,7 +56,7 @@ pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]
     keep(state, record, &keys)
 }
 
-/// Keeps no key of a dataset any more; whether one was kept.
+/// Removes the stored key of a dataset. Returns whether there was one.
 pub fn drop_one(state: &State, record: &Imported, dataset: &str) -> Result<bool> {
     let mut keys = kept(state, record);
     let before = keys.len();
@@ -68,7 +68,7 @@ pub fn drop_one(state: &State, record: &Imported, dataset: &str) -> Result<bool>
     Ok(true)
 }
 
-/// Keeps no keys of what was destroyed.
+/// Removes the stored keys of a destroyed dataset and its descendants.
 pub fn forget_below(state: &State, record: &Imported, dataset: &str) {
     let mut keys = kept(state, record);
     let before = keys.len();
@@ -80,7 +80,7 @@ pub fn forget_below(state: &State, record: &Imported, dataset: &str) {
     }
 }
 
-/// Keeps keys under the new names of their datasets.
+/// Renames datasets in the stored keys.
 pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
     let mut keys = kept(state, record);
     let mut changed = false;
@@ -93,7 +93,7 @@ pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
     }
 }
 
-/// Keeps the key of `from` as that of `to`, which is the encryption root in its place.
+/// Moves the stored key of `from` to `to`, which replaces it as encryption root.
 pub fn hand_on(state: &State, record: &Imported, from: &str, to: &str) {
     let mut keys = kept(state, record);
     let Some(key) = keys.iter_mut().find(|k| k.dataset == from) else { return };
@@ -107,12 +107,12 @@ fn is_at_or_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Forgets all keys of a pool: it was exported.
+/// Removes all stored keys of a pool, which was exported.
 pub fn forget(state: &State, record: &Imported) {
     let _ = fs::remove_file(path(state, record));
 }
 
-/// Loads the keys that are kept for a pool.
+/// Loads the stored keys of a pool.
 pub fn restore(state: &State, record: &Imported, datasets: &std::sync::Arc<Datasets>, keys: &KeyStore) {
     for key in kept(state, record) {
         let loaded = datasets.dataset(&key.dataset).and_then(|d| keys.load(&d, &key.material));

@@ -1,4 +1,4 @@
-//! Loading the key of an encrypted dataset: from where the user says, or where the dataset says.
+//! Loads the key of an encrypted dataset, from the location that the user or the dataset specifies.
 
 use anyhow::{Context, Result, bail};
 use dataset::tree::Entry;
@@ -6,39 +6,38 @@ use dataset::{Dataset, KeyLocation, KeyStore, View, property};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest file that is taken for a key: a passphrase has at most 512 bytes.
+/// Maximum size of a key file, in bytes: a passphrase has at most 512.
 const KEY_FILE_MAX: u64 = 4096;
-/// How often a person may try.
+/// Number of times that a user may try.
 const ATTEMPTS: usize = 3;
 
-/// Numbers of the property `keyformat`.
+/// Numeric values of the property `keyformat`.
 const FORMAT_RAW: u64 = 1;
 const FORMAT_HEX: u64 = 2;
 
-/// Asks a person, who sees the text.
+/// Prompts a user with the text, and returns the input.
 pub type Ask<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
 
-/// A file with a raw or hexadecimal key, or with a passphrase in its first line.
+/// A file with a raw or hex key, or with a passphrase in its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFile {
-    /// The encryption root that it is for; `None`: for whichever it opens.
+    /// The encryption root; `None` to try it for any.
     pub dataset: Option<String>,
-    /// The file.
     pub path: PathBuf,
 }
 
-/// Where keys come from, when not from where the datasets say.
+/// Sources of keys that override the datasets' own.
 #[derive(Default, Clone)]
 pub struct KeySource<'a> {
-    /// Files, tried before anything else.
+    /// Files to try first.
     pub files: Vec<KeyFile>,
-    /// Instead of the property `keylocation`.
+    /// Replaces the property `keylocation`.
     pub location: Option<String>,
-    /// Asks a person; nobody is there when `None`.
+    /// Prompts the user; `None` if there is no user.
     pub ask: Option<&'a Ask<'a>>,
 }
 
-/// Loads the key of the encryption root of `dataset`.
+/// Loads the key of the encryption root of `dataset`. Does nothing if the dataset is not encrypted.
 pub fn load(keys: &KeyStore, dataset: &Dataset, source: &KeySource<'_>) -> Result<()> {
     let Some(key) = dataset.key_object()? else { return Ok(()) };
     let root = dataset.encryption_root()?.context("it has no encryption root")?;

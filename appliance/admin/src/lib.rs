@@ -1,6 +1,7 @@
-//! What people do with pools, one function each, for the command line and whatever else asks.
+//! Administration of pools and datasets, one function per operation, for the command line and other
+//! front ends.
 //!
-//! **Invariant: nothing here prints or asks; what has to be asked comes as a function.**
+//! **Invariant: nothing here prints or prompts. Prompts are passed in as functions.**
 
 pub mod add;
 pub mod advice;

@@ -1,4 +1,4 @@
-//! The key of a dataset that is to become an encryption root: from the file that `keylocation` names, or from a person.
+//! The key for a new encryption root: from the file named by `keylocation`, or from a user.
 //!
 //! Facts: get_key_material in lib/libzfs/libzfs_crypto.c.
 
@@ -7,17 +7,17 @@ use dataset::KeyLocation;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Longest file that is taken for a key.
+/// Maximum size of a key file, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// A key as it is kept in memory.
+/// Key material in memory.
 pub type Material = Zeroizing<Vec<u8>>;
 
-/// Asks a person for a key of that format, twice if it is a new one, or reads it from where the input comes from.
+/// Prompts a user for a key of that format, twice if it is new, or reads it from piped input.
 pub type AskNew<'a> = dyn Fn(&str) -> Result<Material> + 'a;
 
-/// The key that properties of a new dataset ask for; `None`: it has none of its own. `present` is the format of the key that
-/// it has now, where that stays.
+/// Returns the key required by the properties of a new dataset; `None` if it has no key of its own.
+/// `present` is the format of its current key, if that does not change.
 pub fn ask(
     properties: &[(String, String)],
     dataset: &str,
@@ -45,7 +45,7 @@ pub fn ask(
     Ok(Some(key))
 }
 
-/// The key in a file.
+/// Reads the key from a file.
 pub fn from_file(path: &Path, format: &str) -> Result<Material> {
     let shown = || format!("Failed to open key material file: {}", path.display());
     if std::fs::metadata(path).with_context(shown)?.len() > FILE_BYTES_MAX {

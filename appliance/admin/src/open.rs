@@ -1,4 +1,4 @@
-//! Opening a pool by name, and datasets in it.
+//! Opens a pool by name, and datasets in it.
 
 use crate::keys::{self, KeyFile, KeySource};
 use crate::provider::DatasetProvider;
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where disks are on a Linux machine, when nobody says it.
+/// Folders searched for disks on a Linux machine by default.
 const DEFAULT_PLACES: [&str; 1] = ["/dev"];
 
-/// A pool, its datasets, and the keys that were given for them.
+/// A pool opened read-only, its datasets, and their loaded keys.
 pub struct OpenPool {
-    /// The datasets; the pool is theirs.
+    /// The datasets, which hold the pool.
     pub datasets: Arc<Datasets>,
-    /// Keys that are loaded.
     pub keys: Arc<KeyStore>,
 }
 
-/// The pool that `name` (or its guid) stands for, among the disks found in `places`; in none: among this machine's.
+/// Finds the pool with the name or guid `name` among the disks in `places`; if that is empty, among
+/// this machine's disks.
 pub fn find(name: &str, places: &[PathBuf]) -> Result<FoundPool> {
     let defaults = DEFAULT_PLACES.map(PathBuf::from);
     let search = pool::search(if places.is_empty() { &defaults } else { places });
@@ -54,7 +54,7 @@ fn choose(name: &str, search: Search, everywhere: bool) -> Result<FoundPool> {
     if !others.is_empty() {
         why += &format!("; found {}", others.join(", "));
     }
-    // Where the whole machine was searched, there are many places that are nobody's business.
+    // A search of the whole machine skips many places that do not matter.
     for place in if everywhere { &[] } else { skipped.as_slice() } {
         why += &format!("; {}: {}", place.path.display(), place.why);
     }
@@ -77,14 +77,13 @@ pub fn open_pool(name: &str, places: &[PathBuf], options: &OpenOptions) -> Resul
 }
 
 impl OpenPool {
-    /// The pool.
     pub fn pool(&self) -> &Arc<Pool> {
         self.datasets.pool()
     }
 
-    /// The dataset `name`; if it is encrypted, with its key loaded from `source`.
+    /// The dataset `name`. If it is encrypted, loads its key from `source`.
     pub fn dataset(&self, name: &str, source: &KeySource<'_>) -> Result<Dataset> {
-        // A pool may be named by its number, its datasets may not.
+        // A pool may be given by its guid, its datasets may not.
         let rest = name.find(['/', '@', '#']).map_or("", |at| &name[at..]);
         let dataset = self.datasets.dataset(&format!("{}{rest}", self.pool().name()))?;
         if !self.keys.is_available(&dataset)? {
@@ -93,8 +92,8 @@ impl OpenPool {
         Ok(dataset)
     }
 
-    /// Loads the keys of all encrypted datasets that `source` has, or that are where the datasets say. The encryption roots that stay
-    /// locked, each with why.
+    /// Loads the keys of all encrypted datasets, from `source` or from the datasets' own locations.
+    /// Returns the encryption roots that stay locked, each with the reason.
     pub fn load_keys(&self, source: &KeySource<'_>) -> Result<Vec<(String, anyhow::Error)>> {
         let mut locked = BTreeMap::new();
         for entry in self.datasets.list(&[], &ListOptions::heads())?.entries {
@@ -110,19 +109,19 @@ impl OpenPool {
         Ok(locked.into_iter().collect())
     }
 
-    /// The files of a file system or snapshot; of a volume, the one file that it is.
+    /// The files of a file system or snapshot; a volume is a single file.
     pub fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
         Ok(crate::provider::files(dataset, &self.keys)?)
     }
 
-    /// What a person should know who looks at a dataset of a pool that was not closed: changes that only its intent log
-    /// has. They were promised to be kept, and are not shown.
+    /// A warning about a dataset of a pool that was not exported, if its intent log has changes
+    /// that are not shown. These are durable, but not replayed in a read-only pool.
     pub fn unreplayed(&self, dataset: &Dataset) -> Option<String> {
         crate::provider::unreplayed(dataset, &self.keys)
     }
 
-    /// A dataset with all that can be shown beneath it. Datasets beneath with keys of their own are opened with `key_files`,
-    /// or the files that their property `keylocation` names.
+    /// A dataset with everything to show below it. Datasets below with keys of their own are opened
+    /// with `key_files`, or with the files that their property `keylocation` names.
     pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {
         Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into(), None))
     }

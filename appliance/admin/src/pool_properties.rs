@@ -1,39 +1,41 @@
-//! Properties of pools as people write them, checked and made what is kept.
+//! Parses and validates pool properties.
 //!
-//! The catalogue (`pool::property`) says which there are; here is what it does not say: ranges, forms, and when a property may
-//! be set. Facts: zpool_valid_proplist in lib/libzfs/libzfs_pool.c; messages are its own.
+//! The catalogue (`pool::property`) lists them. This file adds the ranges, formats, and when a
+//! property may be set. Facts: zpool_valid_proplist in lib/libzfs/libzfs_pool.c, including the
+//! messages.
 
 use crate::compatibility;
 use pool::property::{Kind, SetValue, find};
 
-/// Longest comment.
+/// Maximum length of a comment, in bytes.
 const COMMENT_MAX: usize = 32;
-/// Longest name of a user property, with its NUL.
+/// Maximum length of a user property's name, with its NUL.
 const NAME_MAX: usize = 256;
-/// Longest value, with its NUL.
+/// Maximum length of a value, with its NUL.
 const VALUE_MAX: usize = 8192;
 
-/// A property with a good value.
+/// A property with a valid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolSetting {
-    /// Kept in the pool.
+    /// Stored in the pool.
     Stored(String, SetValue),
-    /// `feature@name`: whether it is to be enabled.
+    /// `feature@name`: whether to enable it.
     Feature(String, bool),
-    /// Holds while the pool is imported here, and is not kept in it: altroot, cachefile, readonly.
+    /// In effect while the pool is imported here, and not stored in it: altroot, cachefile,
+    /// readonly.
     Import(String, String),
 }
 
 /// When a property is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// The pool is being made.
+    /// At pool creation.
     Create,
-    /// It is imported.
+    /// On an imported pool.
     Set,
 }
 
-/// Whether there can be a pool property of this name.
+/// Whether a pool property of this name can exist.
 pub fn is_known(name: &str) -> bool {
     find(name).is_some() || name.starts_with("feature@") || is_user_property(name)
 }
@@ -42,7 +44,7 @@ fn is_user_property(name: &str) -> bool {
     dataset::property::is_user_property(name)
 }
 
-/// Checks a value. The error is what stands behind `cannot set property for 'tank': `.
+/// Parses a value. The error follows after `cannot set property for 'tank': `.
 pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String> {
     if let Some(feature) = name.strip_prefix("feature@") {
         if !compatibility::is_feature(feature) {

@@ -1,8 +1,9 @@
-//! A dataset as `files::namespace` wants it: its files, what is beneath it and where, its snapshots and volumes.
+//! Exposes a dataset through `files::namespace`: its files, child datasets, snapshots and volumes.
 //!
-//! Where a child shows: at its mount point if that is inside its parent's, as the kernel's mounts would lie; else (it was
-//! somewhere else on the machine that the pool came from) by its name. A child that has no mount point (`none`, `legacy`)
-//! or is never mounted (`canmount=off`) is not shown, those beneath it are; it can be mounted by itself.
+//! A child appears at its mount point if that is inside its parent's, as with kernel mounts.
+//! Otherwise (it was elsewhere on the machine that the pool came from) it appears under its name. A
+//! child without a mount point (`none`, `legacy`) or with `canmount=off` is not shown, but its
+//! children are. It can be mounted on its own.
 
 use crate::keys::{self, KeyFile, KeySource};
 use crate::volumes::{self, OpenVolume, Uses};
@@ -18,22 +19,22 @@ use files::{Error, FileSystem, Refusal, Result, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Stands for `/` in the name of a volume that lies deeper, in `.zfs/volume`.
+/// Replaces `/` in the name of a nested volume, in `.zfs/volume`.
 const SLASH: &str = "+";
 
-/// File systems and volumes that are open for writing, each once.
+/// File systems and volumes that are open for writing, one instance each.
 pub(crate) struct LiveFiles {
     live: Arc<LiveDatasets>,
     open: Mutex<HashMap<u64, Files>>,
-    /// What somebody serves.
+    /// Datasets that are being served.
     uses: Arc<Uses>,
 }
 
-/// The files of a file system of a pool that is open for writing.
+/// The files of a dataset of a pool that is open for writing.
 #[derive(Clone)]
 enum Files {
     Written(Arc<FileSystem>),
-    /// It has something that we cannot write.
+    /// A file system with features that Weir cannot write.
     Read(Arc<dyn Vfs>),
     Volume(Arc<Volume>),
 }
@@ -51,18 +52,18 @@ impl LiveFiles {
         &self.uses
     }
 
-    /// A volume or a snapshot of one, in use from now on.
+    /// Opens a volume or a snapshot of one. It is in use until the result is dropped.
     pub fn volume(&self, dataset: &Dataset) -> Result<OpenVolume> {
         let mut open = self.lock();
         let volume = match dataset.is_snapshot() {
             true => Arc::new(volumes::read_only(dataset, self.live.keys())?),
             false => self.live_volume(&mut open, dataset)?,
         };
-        // Within the lock: who closes it sees that it is in use.
+        // Inside of the lock, so that a thread that closes it sees that it is in use.
         Ok(OpenVolume::new(volume, Some(self.uses.begin(dataset.id()))))
     }
 
-    /// The volume that is open for writing; one that we cannot write is opened for reading.
+    /// The volume, opened for writing or, if Weir cannot write it, for reading.
     fn live_volume(&self, open: &mut HashMap<u64, Files>, dataset: &Dataset) -> Result<Arc<Volume>> {
         if let Some(Files::Volume(volume)) = open.get(&dataset.id()) {
             return Ok(volume.clone());
@@ -90,7 +91,7 @@ impl LiveFiles {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The files of a file system; its log is replayed before they are seen.
+    /// The files of a file system; its intent log is replayed first.
     fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
         let mut open = self.lock();
         let found = match open.get(&dataset.id()) {
@@ -114,7 +115,8 @@ impl LiveFiles {
         })
     }
 
-    /// The same, to be changed by more than what servers do.
+    /// As [`LiveFiles::files`], with access beyond the operations of servers. Fails if the file
+    /// system cannot be written.
     pub fn written(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
         let mut open = self.lock();
         if let Some(Files::Written(files)) = open.get(&dataset.id()) {
@@ -125,8 +127,8 @@ impl LiveFiles {
         Ok(files)
     }
 
-    /// Brings the dataset with this number to disk, and lets go of it. Who still has its files cannot change them any more. A
-    /// volume that is served is busy.
+    /// Syncs and closes the dataset with this object number. Remaining handles on its files can no
+    /// longer change them. Fails with [`Refusal::Busy`] for a volume that is being served.
     pub fn close_one(&self, id: u64, name: &str) -> anyhow::Result<()> {
         let mut open = self.lock();
         if self.uses.has(id) {
@@ -150,7 +152,7 @@ impl LiveFiles {
         mounted
     }
 
-    /// Brings everything to disk and lets go of all file systems.
+    /// Syncs and closes all file systems.
     pub fn close(&self) -> anyhow::Result<()> {
         let open = std::mem::take(&mut *self.lock());
         let mut result = Ok(());
@@ -163,13 +165,13 @@ impl LiveFiles {
     }
 }
 
-/// See the module.
+/// See the module's documentation.
 pub(crate) struct DatasetProvider {
     dataset: Dataset,
     keys: Arc<KeyStore>,
-    /// For datasets beneath that have keys of their own.
+    /// For datasets below that have keys of their own.
     key_files: Arc<[KeyFile]>,
-    /// File systems can be written.
+    /// Set if file systems can be written.
     live: Option<Arc<LiveFiles>>,
 }
 
@@ -178,18 +180,18 @@ impl DatasetProvider {
         Self { dataset, keys, key_files, live }
     }
 
-    /// The dataset as it is now: what was renamed, and what came or went beneath, shows.
+    /// The current state of the dataset, including renames and new children.
     fn now(&self) -> Dataset {
         let newest = self.live.as_ref().and_then(|l| l.live.synced().ok()?.dataset_by_id(self.dataset.id()).ok());
         newest.filter(|_| !self.dataset.is_snapshot()).unwrap_or_else(|| self.dataset.clone())
     }
 
-    /// The same, as everything that is asked of a provider sees it.
+    /// A provider for the current state, which every request uses.
     fn fresh(&self) -> Self {
         Self::new(self.now(), self.keys.clone(), self.key_files.clone(), self.live.clone())
     }
 
-    /// The datasets, where they can be changed.
+    /// The datasets, if they can be changed.
     fn live_datasets(&self, snapshot: &str) -> Result<&LiveDatasets> {
         let live = self.live.as_ref().filter(|_| !self.dataset.is_snapshot());
         live.map(|live| &*live.live).ok_or_else(|| Refusal::ReadOnly.at(format!("{}@{snapshot}", self.dataset.name())))
@@ -199,14 +201,15 @@ impl DatasetProvider {
         format!("{}@{name}", self.now().name())
     }
 
-    /// File systems and volumes beneath, in order; those of a file system that is not shown itself stand for it.
+    /// File systems and volumes below, in order. A file system that is not shown is replaced by
+    /// those below it.
     fn beneath(&self, dir: &Arc<Dir>, found: &mut Vec<(Dataset, DatasetKind)>) -> Result<()> {
         let tree = self.dataset.tree();
         for child in tree.children(dir)? {
             if is_hidden(child.component()) {
                 continue;
             }
-            // A child that is damaged does not keep the others away.
+            // A damaged child does not hide the others.
             let head = match tree.head(&child).and_then(|head| Ok((head.kind()?, head))) {
                 Ok((kind, head)) => (head, kind),
                 Err(error) => {
@@ -241,14 +244,14 @@ impl DatasetProvider {
     }
 }
 
-/// Whether the kernel's module would mount it somewhere, if told to.
+/// Whether OpenZFS would mount it somewhere.
 fn is_shown(dataset: &Dataset) -> bool {
     text(dataset, "inconsistent").as_deref() != Some("1")
         && text(dataset, "canmount").as_deref() != Some("off")
         && !matches!(text(dataset, "mountpoint").as_deref(), Some("none" | "legacy"))
 }
 
-/// Of what was asked of one snapshot, there is one failure.
+/// An operation on a single snapshot has at most one failure.
 fn first(done: std::result::Result<(), Failures>) -> Result<()> {
     match done {
         Ok(()) => Ok(()),
@@ -267,7 +270,8 @@ fn number(dataset: &Dataset, name: &str) -> Option<u64> {
 
 /// See [`crate::OpenPool::unreplayed`].
 pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
-    // A log that cannot be read keeps nobody from the files; `verify` says what is wrong with it.
+    // A log that cannot be read does not block access to the files; `verify` reports what is wrong
+    // with it.
     let log = dataset::intent_log::read(dataset, Some(keys), &mut |_| {}).ok()?;
     (log.unreplayed_records > 0).then(|| {
         let (count, bytes) = (log.unreplayed_records, log.unreplayed_bytes);
@@ -277,7 +281,7 @@ pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
     })
 }
 
-/// The files of a dataset.
+/// The files of a dataset, read-only.
 pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> {
     let objset = dataset.objset(keys)?;
     let phys = dataset.phys();
@@ -301,16 +305,16 @@ pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> 
     Ok(files)
 }
 
-/// Refuses what is no volume, and no snapshot of one.
+/// Fails unless the dataset is a volume or a snapshot of one.
 pub(crate) fn files_of_volume(dataset: &Dataset) -> Result<()> {
-    // A snapshot's kind is "snapshot"; what it is of, its head says.
+    // A snapshot's kind is "snapshot"; its head has the kind of the dataset.
     match dataset.tree().head(dataset.dir())?.kind()? {
         DatasetKind::Volume => Ok(()),
         _ => Err(Error::invalid(dataset.name(), "is not a volume")),
     }
 }
 
-/// A volume as the one file that it is.
+/// A volume, presented as a single file.
 fn volume_file(volume: Arc<Volume>, dataset: &Dataset) -> VolumeFile {
     let phys = dataset.phys();
     let created = Time { seconds: i64::try_from(phys.creation_time).unwrap_or(0), nanoseconds: 0 };
@@ -375,7 +379,8 @@ impl Provider for DatasetProvider {
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
         let child = self.now().tree().dataset(key)?;
         if !self.keys.is_available(&child)? {
-            // Without a person to ask: if it fails, opening the files says that the key is not loaded.
+            // There is no user to prompt. If this fails, opening the files reports that the key is
+            // not loaded.
             let source = KeySource { files: self.key_files.to_vec(), ..KeySource::default() };
             if let Err(error) = keys::load(&self.keys, &child, &source) {
                 tracing::debug!(dataset = key, error = %format!("{error:#}"), "its key is not loaded");
@@ -415,7 +420,7 @@ impl Provider for DatasetProvider {
         let live = self.live_datasets(name)?;
         self.now().snapshot(name)?;
         first(write::destroy_snapshots(live, &[self.snapshot_called(name)], false)).map_err(|error| match error {
-            // Clones of it are there.
+            // The snapshot has clones.
             Error::Refused { why: Refusal::Exists, place } => Refusal::Busy.at(place),
             error => error,
         })
@@ -435,7 +440,7 @@ impl Provider for DatasetProvider {
             None => tree.dataset(volume.name())?,
         };
         match &self.live {
-            // Its blocks change: what is on disk is only good for who knows what is not yet.
+            // The volume may have dirty data, so what is on disk is not enough.
             Some(live) if !volume.is_snapshot() => {
                 let opened = live.live_volume(&mut live.lock(), &volume)?;
                 Ok(Arc::new(volume_file(opened, &volume)))
@@ -453,7 +458,7 @@ impl Provider for DatasetProvider {
             return Ok(None);
         }
         let this = self.fresh();
-        // What is damaged is not found, and does not keep what is behind it from being found.
+        // A damaged dataset is skipped, and does not hide those after it.
         for (name, _) in this.dataset.snapshot_names()?.iter().filter(|(name, _)| !is_hidden(name)) {
             if this.dataset.snapshot(name).is_ok_and(|s| is_it(&s)) {
                 return Ok(Some(Way::Snapshot(name.to_owned())));

@@ -3,7 +3,7 @@
 use crate::write::WritablePool;
 use anyhow::Result;
 
-/// Removes a log, spare or cache device, or begins to remove one that holds data.
+/// Removes a log, spare or cache device, or starts the removal of a data device.
 pub fn remove(pool: &WritablePool, guid: u64) -> Result<()> {
     Ok(pool.writer().remove(guid, &|| pool.live.empty_logs())?)
 }

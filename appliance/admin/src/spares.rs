@@ -1,7 +1,7 @@
-//! Hot spares that step in by themselves, as OpenZFS's event daemon has them do (zfs_retire).
+//! Activates hot spares automatically, as OpenZFS's event daemon does (zfs_retire).
 //!
 //! Invariants:
-//!   * a device gets one spare; one that somebody took offline gets none
+//!   * a device gets one spare; a device that an administrator took offline gets none
 
 use crate::attach::{Joins, attach};
 use crate::layout::Leaf;
@@ -10,7 +10,7 @@ use crate::write::WritablePool;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// Lets spares stand in for devices that are lost; each pair of paths, of the lost one and of the spare.
+/// Replaces failed devices with spares. Returns pairs of paths: failed device and spare.
 pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
     let mut done = Vec::new();
     if pool.writer().failure().is_some() || pool.writer().store().tree().spares.is_empty() {
@@ -19,8 +19,8 @@ pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
     let status = pool.writer().pool()?.status()?;
     let mut free: Vec<&VdevStatus> = status.spares.iter().filter(|s| s.state == VdevState::Healthy).collect();
     for lost in lost(&status) {
-        // The first that fits: one that is too small, or is another draid's, is left for others. Distributed ones are filled in the order
-        // of addresses.
+        // Takes the first spare that fits. One that is too small, or that belongs to another draid,
+        // is kept for others. Distributed spares are rebuilt in the order of addresses.
         let found = free.iter().position(|spare| {
             let path = PathBuf::from(spare.path.as_deref().unwrap_or_default());
             let leaf = Leaf { path, is_disk: spare.kind == "disk" };
@@ -40,7 +40,7 @@ pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
     Ok(done)
 }
 
-/// Leaves that are lost and for which nothing stands in.
+/// Failed leaves without a replacement.
 fn lost(status: &PoolStatus) -> Vec<&VdevStatus> {
     fn collect<'s>(vdev: &'s VdevStatus, found: &mut Vec<&'s VdevStatus>) {
         let is_lost = matches!(vdev.state, VdevState::Faulted | VdevState::CantOpen | VdevState::Removed);

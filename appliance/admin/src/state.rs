@@ -1,11 +1,13 @@
-//! What is imported: remembered in a folder, so that each command finds the pools that an earlier one imported.
+//! The list of imported pools, stored in a folder, so that each command finds the pools that an
+//! earlier one imported.
 //!
-//! The folder is `--state DIR`, `$WEIR_STATE`, `/var/lib/weir` for root, or the XDG state folder. In it, `pools.json` lists
-//! the imported pools. Nothing of the pools themselves is kept: a command opens them anew every time.
+//! The folder is `--state DIR`, `$WEIR_STATE`, `/var/lib/weir` for root, or the XDG state folder.
+//! Its file `pools.json` lists the imported pools. It has nothing of the pools themselves: each
+//! command opens them again.
 //!
 //! Invariants:
-//!   * `pools.json` is replaced as a whole, under a lock: readers see one state or the other
-//!   * a folder that does not exist yet means that nothing is imported; it is made by the first import
+//!   * `pools.json` is replaced atomically, under a lock: readers see the old list or the new one
+//!   * a folder that does not exist means that nothing is imported; the first import creates it
 
 use crate::durable;
 use anyhow::{Context as _, Result};
@@ -21,13 +23,14 @@ use std::sync::OnceLock;
 pub struct Imported {
     /// Name under which it is imported.
     pub name: String,
-    /// Identity.
+    /// Guid of the pool.
     pub guid: u64,
-    /// Identity of this import.
+    /// Guid of this import.
     pub load_guid: u64,
-    /// Places that were searched for its devices.
+    /// Folders and devices searched for its devices.
     pub places: Vec<PathBuf>,
-    /// Nothing may be written: `-o readonly=on` was given, or the pool has something that we cannot keep right.
+    /// Nothing may be written: `-o readonly=on` was given, or the pool has something that Weir
+    /// cannot write.
     pub readonly: bool,
     /// `-R` or `-o altroot=`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,40 +38,39 @@ pub struct Imported {
     /// `-o cachefile=`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cachefile: Option<String>,
-    /// `-T`: the txg that is shown.
+    /// `-T`: the latest txg to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub txg: Option<u64>,
-    /// `-F`: older uberblocks are tried.
+    /// `-F`: older uberblocks may be tried.
     pub rewind: bool,
-    /// `--rewind-to-checkpoint` of a pool that is imported read-only: it is shown as its checkpoint has it.
+    /// `--rewind-to-checkpoint` of a read-only import: shows the state of the checkpoint.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
-    /// The name is used here only, the pool keeps its own: `-t`.
+    /// `-t`: the name is used here only; the pool keeps its own.
     pub temporary_name: bool,
-    /// `-N` was given.
     pub no_mount: bool,
-    /// Devices that are offline until the next import, by identity.
+    /// Guids of devices that are offline until the next import.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offline: Vec<u64>,
 }
 
-/// The folder that remembers.
+/// The state folder.
 #[derive(Debug, Clone)]
 pub struct State {
     folder: PathBuf,
     chosen: bool,
 }
 
-/// The folder of `--state`, when it was given.
+/// The folder of `--state`, if given.
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes `folder` the one for the rest of this process.
+/// Sets the state folder of this process. Only the first call has an effect.
 pub fn choose(folder: PathBuf) {
     let _ = CHOSEN.set(folder);
 }
 
-/// The folder of `--state`, `$WEIR_STATE`; else /var/lib/weir for root, `$XDG_STATE_HOME/weir` or ~/.local/state/weir for
-/// others.
+/// The state folder: `--state`, `$WEIR_STATE`, /var/lib/weir for root, or otherwise
+/// `$XDG_STATE_HOME/weir` or ~/.local/state/weir.
 pub fn folder() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = CHOSEN.get().cloned().or_else(|| set("WEIR_STATE")) {
@@ -82,28 +84,27 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 impl State {
-    /// In this folder, which someone chose.
+    /// The state in an explicitly given folder.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, chosen: true }
     }
 
-    /// In the folder that [`folder`] tells.
+    /// The state in this process's [`folder`].
     pub fn of_process() -> Result<Self> {
         let chosen = CHOSEN.get().is_some() || std::env::var_os("WEIR_STATE").is_some_and(|v| !v.is_empty());
         Ok(Self { folder: folder()?, chosen })
     }
 
-    /// Whether someone chose the folder, instead of taking the usual one.
+    /// Whether the folder was given explicitly.
     pub fn is_chosen(&self) -> bool {
         self.chosen
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The imported pools, by name.
+    /// The imported pools, sorted by name.
     pub fn pools(&self) -> Result<Vec<Imported>> {
         let path = self.folder.join("pools.json");
         let mut pools: Vec<Imported> = match fs::read(&path) {
@@ -120,7 +121,7 @@ impl State {
         Ok(self.pools()?.into_iter().find(|p| p.name == name))
     }
 
-    /// Changes the list under the lock.
+    /// Changes the list, under the lock.
     pub fn change<T>(&self, change: impl FnOnce(&mut Vec<Imported>) -> T) -> Result<T> {
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         let lock_path = self.folder.join("lock");

@@ -1,4 +1,4 @@
-//! `zpool offline`, `zpool online`, `zpool reopen`: devices that go for a while, and come back.
+//! `zpool offline`, `zpool online`, `zpool reopen`: take devices offline, and bring them back.
 
 use crate::write::WritablePool;
 use anyhow::Result;
@@ -9,39 +9,38 @@ use std::sync::Arc;
 pub use pool::writer::Lasts;
 use pool::writer::ScanRefused;
 
-/// Opens the device at a path for writing, for this process alone.
+/// Opens the device at a path for writing, exclusively.
 pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {
     devices::open_for_writing(Path::new(path))
 }
 
-/// Takes a device offline.
 pub fn offline(pool: &WritablePool, guid: u64, lasts: Lasts) -> Result<()> {
     Ok(pool.writer().offline(guid, lasts)?)
 }
 
-/// Declares a device faulty.
+/// Marks a device as faulted.
 pub fn fault(pool: &WritablePool, guid: u64, lasts: Lasts) -> Result<()> {
     Ok(pool.writer().fault(guid, lasts)?)
 }
 
-/// Brings a device back; whether it is used now.
+/// Brings a device back online. Returns whether it is in use now.
 pub fn online(pool: &WritablePool, guid: u64) -> Result<bool> {
     Ok(pool.writer().online(guid, &open)?)
 }
 
-/// Uses what a device has grown by (`zpool online -e`).
+/// Expands a device to its current size (`zpool online -e`).
 pub fn expand(pool: &WritablePool, guid: u64) -> Result<()> {
     pool.writer().expand(guid)?;
     Ok(())
 }
 
-/// Looks again for devices that are away.
+/// Tries to open missing devices again.
 pub fn reopen(pool: &WritablePool) -> Result<()> {
     pool.writer().reopen(&open)?;
     Ok(())
 }
 
-/// Why a scan cannot be begun, paused or ended, in OpenZFS's words.
+/// Why a scan cannot be started, paused or stopped, in OpenZFS's words.
 pub fn scan_refusal(why: ScanRefused) -> &'static str {
     match why {
         ScanRefused::Scrubbing => "currently scrubbing; use 'zpool scrub -s' to cancel scrub",

@@ -1,4 +1,4 @@
-//! Properties of devices as people write them, checked and made what is kept. Facts: vdev_prop_init (module/zcommon/zpool_prop.c),
+//! Parses and validates vdev properties. Facts: vdev_prop_init (module/zcommon/zpool_prop.c),
 //! zpool_set_vdev_prop (lib/libzfs/libzfs_pool.c), vdev_prop_set (module/zfs/vdev.c).
 
 use crate::write::WritablePool;
@@ -7,23 +7,23 @@ use pool::Pool;
 use pool::property::SetValue;
 use std::collections::BTreeMap;
 
-/// Limits for faults: numbers, or the default.
+/// Thresholds for faults: a number, or the default.
 const LIMITS: [&str; 6] = ["checksum_n", "checksum_t", "io_n", "io_t", "slow_io_n", "slow_io_t"];
-/// Longest name of a user property, and longest value, with their NUL.
+/// Maximum lengths of a user property's name and of a value, with their NUL.
 const NAME_MAX: usize = 256;
 const VALUE_MAX: usize = 8192;
 
-/// A property of a device with a good value.
+/// A vdev property with a valid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevSetting {
-    /// Kept as it is.
+    /// Stored as given.
     Stored(String, SetValue),
-    /// Whether it takes new blocks.
+    /// Whether the vdev accepts new blocks.
     Allocating(bool),
 }
 
-/// Checks a value. `is_known` tells which names are properties that cannot be set. The error is what stands behind `cannot set
-/// property ... : `.
+/// Parses a value. `is_known` returns whether a name is a property that cannot be set. The error
+/// follows after `cannot set property ... : `.
 pub fn parse(name: &str, value: &str, is_known: impl Fn(&str) -> bool) -> Result<VdevSetting, String> {
     let stored = |value| Ok(VdevSetting::Stored(name.to_owned(), value));
     let word = |yes: &str| match value {
@@ -51,7 +51,7 @@ pub fn parse(name: &str, value: &str, is_known: impl Fn(&str) -> bool) -> Result
     }
 }
 
-/// Sets a property of the device with this identity.
+/// Sets a property of the vdev with this guid.
 pub fn set(pool: &WritablePool, device: u64, setting: VdevSetting) -> Result<()> {
     Ok(pool.writer().task(move |cx| match setting {
         VdevSetting::Stored(name, value) => cx.set_vdev_property(device, &name, &value),
@@ -59,10 +59,10 @@ pub fn set(pool: &WritablePool, device: u64, setting: VdevSetting) -> Result<()>
     })?)
 }
 
-/// What was set on a device, by name.
+/// The properties that are set on a vdev, by name.
 pub fn of(pool: &Pool, device: u64) -> Result<BTreeMap<String, SetValue>> {
     let is_property = |name: &str| {
-        // In the same place OpenZFS notes things of its own.
+        // OpenZFS stores internal entries in the same place.
         let is_internal = ["com.delphix:", "org.zfsonlinux:", "org.openzfs:", "com.klarasystems:"];
         let is_user = name.contains(':') && !is_internal.iter().any(|prefix| name.starts_with(prefix));
         is_user || matches!(name, "comment" | "failfast" | "allocating") || LIMITS.contains(&name)

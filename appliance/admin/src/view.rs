@@ -1,4 +1,4 @@
-//! A pool as commands show it: its status and its properties, gathered once.
+//! A pool as commands show it: its status and its properties, collected once.
 
 use anyhow::Result;
 use dataset::{Datasets, Entry, KeyStore, View, property};
@@ -13,40 +13,36 @@ use std::time::Duration;
 /// Status and properties of an imported pool.
 #[derive(Debug, Clone, Default)]
 pub struct PoolView {
-    /// Status.
     pub status: PoolStatus,
-    /// Properties.
     pub properties: PropertyContext,
-    /// Space of the pool's own file system with all below it; of pools that this process has open.
+    /// Space used by the root file system and everything below it, in bytes. Only for pools that
+    /// this process has open.
     pub used_bytes: u64,
-    /// What it can still take.
+    /// Space available to the root file system, in bytes.
     pub available_bytes: u64,
     /// The txg that is shown.
     pub txg: u64,
-    /// What a person should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// Its devices do not answer: how old this is.
+    /// Age of this view, if the pool's devices do not respond.
     pub age: Option<Duration>,
 }
 
-/// What an import adds to a pool.
+/// Facts about a pool that come from its import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportFacts {
     /// Name under which it is imported.
     pub name: String,
-    /// Identity of the import.
+    /// Guid of the import.
     pub load_guid: u64,
-    /// `-o readonly=on`.
     pub readonly: bool,
-    /// `-R`.
     pub altroot: Option<String>,
-    /// `-o cachefile=`.
     pub cachefile: Option<String>,
-    /// Why it cannot write. Of such a pool it is told what can be read.
+    /// Why writing is suspended. For such a pool, the view has what can be read.
     pub suspended: Option<Suspended>,
 }
 
-/// The same as [`view`], with the name of the dataset that is booted.
+/// As [`view`], with the name of the dataset in `bootfs`.
 pub fn of_imported(pool: &Arc<Pool>, import: &ImportFacts) -> Result<PoolView> {
     let mut view = view(pool, import)?;
     if let Some(SetValue::Number(id @ 1..)) = view.properties.set.get("bootfs") {
@@ -57,14 +53,14 @@ pub fn of_imported(pool: &Arc<Pool>, import: &ImportFacts) -> Result<PoolView> {
 }
 
 impl PoolView {
-    /// That devices do not answer, if they do not.
+    /// A message that devices do not respond, if they do not.
     pub fn silence(&self) -> Option<String> {
         let seconds = self.age?.as_secs();
         Some(format!("Devices do not respond. Space, properties and progress are {seconds} s old."))
     }
 }
 
-/// Gathers all that can be told of an open pool.
+/// Collects the status and properties of an open pool.
 pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     let mut properties = PropertyContext {
         name: import.name.clone(),
@@ -79,7 +75,7 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
         features: pool.features().clone(),
         ..PropertyContext::default()
     };
-    // Devices that are gone must not keep the rest from being shown.
+    // Missing devices must not prevent the rest from being shown.
     let patient = |error: pool::Error| match error {
         pool::Error::Io { .. } | pool::Error::Missing { .. } => Ok(()),
         _ if import.suspended.is_some() => Ok(()),
@@ -102,7 +98,7 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     let mut status = pool.status()?;
     status.name = import.name.clone();
     status.suspended = import.suspended.clone();
-    // A read-only import writes no configuration, so OpenZFS tells no txg of it.
+    // A read-only import writes no configuration, so OpenZFS reports no txg for it.
     if import.readonly {
         status.config_txg = 0;
     }
@@ -116,11 +112,11 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     Ok(PoolView { status, properties, ..PoolView::default() })
 }
 
-/// Bytes of a leaf that are labels and boot area.
+/// Size of the labels and the boot area of a leaf, in bytes.
 const LABELS_BYTES: u64 = (4 << 20) + (512 << 10);
 
-/// The least size of a replacement (`vs_rsize`): of what the top-level device can allocate, a leaf needs its share and
-/// labels around it.
+/// Sets the minimum size of a replacement (`vs_rsize`): a leaf needs its share of the top-level
+/// vdev's allocatable space, plus labels.
 fn set_replace_bytes(vdev: &mut VdevStatus, share: u64) {
     if vdev.is_leaf() {
         vdev.replace_bytes = if share == 0 { 0 } else { share.saturating_add(LABELS_BYTES) };
@@ -134,7 +130,7 @@ fn set_replace_bytes(vdev: &mut VdevStatus, share: u64) {
     vdev.children.iter_mut().for_each(|child| set_replace_bytes(child, below));
 }
 
-/// A cache device can use what is left of it beside labels and one header.
+/// Sets the space of a cache device: everything except labels and one header.
 pub fn set_cache_space(cache: &mut VdevStatus) {
     const LABEL: u64 = 256 << 10;
     cache.replace_bytes = cache.phys_bytes / LABEL * LABEL;
@@ -143,8 +139,9 @@ pub fn set_cache_space(cache: &mut VdevStatus) {
     cache.fragmentation_percent = Some(0);
 }
 
-/// Names the damaged files of the error log: `/mountpoint/path`, `dataset:<0x…>` when there is no path, `<0x…>:<0x…>` when
-/// there is no dataset any more, `<metadata>:<0x…>` for the pool's own objects. What OpenZFS names.
+/// Names the damaged files in the error log, as OpenZFS does: `/mountpoint/path`; `dataset:<0x…>`
+/// without a path; `<0x…>:<0x…>` if the dataset no longer exists; `<metadata>:<0x…>` for the pool's
+/// own objects.
 pub fn damaged_files(datasets: &Arc<Datasets>, keys: &KeyStore, altroot: Option<&str>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut objects: Vec<(u64, u64)> = datasets.pool().error_log()?.iter().map(|e| (e.dataset, e.object)).collect();

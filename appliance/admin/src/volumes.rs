@@ -1,13 +1,15 @@
-//! Volumes for those who serve them: each open for writing once, and known to be in use as long as somebody has it.
+//! Volumes for servers: each volume is open for writing once, and in use while a server has it.
 //!
 //! ```text
 //!   NBD ── OwnedPool::volume ──> OpenVolume (counts as a use) ──┐
-//!   .zfs/volume ── provider ────────────────────────────────────┴─ LiveFiles: one Volume for each head
+//!   .zfs/volume ── provider ────────────────────────────────────┴─ LiveFiles: one Volume per head
 //! ```
 //!
 //! Invariants:
-//!   * one that is in use is neither destroyed nor rolled back, and its pool is not exported: they are busy, as in OpenZFS
-//!   * the log that a crash left of a volume is replayed when its pool is opened, as OpenZFS does it when it makes the device
+//!   * a volume in use is neither destroyed nor rolled back, and its pool is not exported: they are
+//!     busy, as in OpenZFS
+//!   * an intent log that a crash left in a volume is replayed when its pool is opened, as OpenZFS
+//!     does when it creates the device
 
 use crate::house::OwnedPool;
 use crate::provider::{LiveFiles, files_of_volume};
@@ -19,29 +21,29 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Which datasets are in use, by object number, and how often.
+/// Datasets in use: number of users by object number.
 #[derive(Default)]
 pub(crate) struct Uses(Mutex<BTreeMap<u64, usize>>);
 
 impl Uses {
-    /// Another one uses it.
+    /// Adds a use of dataset `id`.
     pub fn begin(self: &Arc<Self>, id: u64) -> Use {
         *self.0.lock().entry(id).or_default() += 1;
         Use { of: self.clone(), id }
     }
 
-    /// Whether anybody does.
+    /// Whether the dataset is in use.
     pub fn has(&self, id: u64) -> bool {
         self.0.lock().contains_key(&id)
     }
 
-    /// Any that is in use.
+    /// Any dataset that is in use.
     pub fn any(&self) -> Option<u64> {
         self.0.lock().keys().next().copied()
     }
 }
 
-/// One use, until it is dropped.
+/// One use; ends when dropped.
 pub(crate) struct Use {
     of: Arc<Uses>,
     id: u64,
@@ -59,7 +61,7 @@ impl Drop for Use {
     }
 }
 
-/// A volume, or a snapshot of one, that is in use as long as this is there.
+/// A volume, or a snapshot of one, that is in use until this is dropped.
 pub struct OpenVolume {
     volume: Arc<Volume>,
     _use: Option<Use>,
@@ -70,7 +72,7 @@ impl OpenVolume {
         Self { volume, _use: used }
     }
 
-    /// The volume, for who answers for it while this is there.
+    /// The volume, for a server that holds this.
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume
     }
@@ -85,7 +87,7 @@ impl Deref for OpenVolume {
 }
 
 impl OwnedPool {
-    /// Volume or snapshot `name`, for a server: to be written, if that is possible.
+    /// Opens volume or snapshot `name` for a server, writable if possible.
     pub fn volume(&self, name: &str) -> Result<OpenVolume> {
         match self.writable() {
             Some(pool) => Ok(pool.volume(name)?),
@@ -100,15 +102,16 @@ impl OwnedPool {
     }
 }
 
-/// What is only read: a snapshot, or a volume of a pool that is not written.
+/// Opens a snapshot, or a volume of a pool that is read-only.
 pub(crate) fn read_only(dataset: &Dataset, keys: &KeyStore) -> files::Result<Volume> {
     files_of_volume(dataset)?;
     Volume::open(&dataset.objset(keys)?, dataset.name())
 }
 
 impl LiveFiles {
-    /// Replays what crashes left in the logs of volumes: whoever sends, copies or takes a snapshot of one is to find all that was
-    /// promised. Those whose key is not there wait until they are opened.
+    /// Replays the intent logs that crashes left in volumes, so that sends, copies and snapshots
+    /// include all durable changes. Volumes whose key is not loaded are replayed when they are
+    /// opened.
     pub fn replay_volumes(&self) {
         if let Err(error) = replay_volumes(self.live()) {
             tracing::warn!(%error, "cannot replay the intent logs of volumes");
@@ -119,7 +122,7 @@ impl LiveFiles {
 fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
     let tree = live.synced()?;
     for dataset in tree.list(&[], &ListOptions::heads())?.entries.iter().filter_map(|e| e.dataset()) {
-        // Those that are damaged keep nobody from the others.
+        // Damaged volumes do not block the others.
         let needs = |d: &Dataset| -> files::Result<bool> {
             Ok(d.kind()? == DatasetKind::Volume && intent_log::needs_replay(d)?)
         };
@@ -139,13 +142,13 @@ fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
 }
 
 impl crate::write::WritablePool {
-    /// Volume or snapshot `name`, for a server.
+    /// Opens volume or snapshot `name` for a server.
     pub fn volume(&self, name: &str) -> files::Result<OpenVolume> {
         let dataset = self.live.synced()?.dataset(name)?;
         self.files().volume(&dataset)
     }
 
-    /// Refuses what cannot be done to a dataset that is in use.
+    /// Fails with [`Refusal::Busy`] if the dataset is in use.
     pub fn check_unused(&self, name: &str) -> files::Result<()> {
         let id = self.live.synced()?.dataset(name)?.id();
         match self.files().uses().has(id) {
@@ -154,7 +157,7 @@ impl crate::write::WritablePool {
         }
     }
 
-    /// The name of a volume that is in use, if there is one.
+    /// The name of a volume that is in use, if any.
     pub fn used_volume(&self) -> Option<String> {
         let id = self.files().uses().any()?;
         let found = self.live.synced().and_then(|tree| tree.dataset_by_id(id));

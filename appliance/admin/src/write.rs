@@ -1,11 +1,12 @@
-//! Opening an imported pool for writing: one process at a time.
+//! Opens an imported pool for writing, in one process at a time.
 //!
 //! ```text
-//!   devices locked ─> pool read as it is then ─> logs claimed ─> datasets live ─> verbs ─> synced, closed
+//!   lock devices ─> read the current pool ─> claim logs ─> datasets live
+//!                ─> operations ─> sync, close
 //! ```
 //!
 //! Invariants:
-//!   * a pool that another process has is left alone, and whoever asks is told which process that is
+//!   * a pool that another process has open is not touched, and the error names that process
 
 use crate::import::{self, OpenRequest};
 use crate::keys::{self, KeyFile, KeySource};
@@ -22,14 +23,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A pool open for writing.
+/// A pool that is open for writing.
 pub struct WritablePool {
-    /// Its datasets; the txg engine is theirs.
+    /// The datasets, which hold the txg engine.
     pub live: Arc<LiveDatasets>,
-    /// Keys that are loaded.
     pub keys: Arc<KeyStore>,
     files: Arc<LiveFiles>,
-    /// How often [`WritablePool::close_dataset`] was called.
+    /// Number of calls of [`WritablePool::close_dataset`].
     closings: AtomicU64,
 }
 
@@ -43,15 +43,15 @@ impl WritablePool {
 /// Why a pool cannot be opened for writing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotWritable {
-    /// Another process has it.
+    /// Another process has the pool open.
     #[error("pool is in use by another process{}", .0.as_ref().map(|p| format!(" ({p})")).unwrap_or_default())]
     InUse(Option<String>),
-    /// It has something that we cannot keep right: what.
+    /// The pool has something that Weir cannot write: what it is.
     #[error("unsupported {0}")]
     Unsupported(String),
 }
 
-/// Whether the error says that another process has the pool.
+/// Whether an error means that another process has the pool open.
 pub fn is_in_use(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<NotWritable>(), Some(NotWritable::InUse(_)))
 }
@@ -60,30 +60,30 @@ fn write_options() -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), ..WriteOptions::default() }
 }
 
-/// What makes file systems.
+/// Creates file systems.
 pub fn maker() -> dataset::write::FileSystemMaker {
     files::zpl::MAKER
 }
 
-/// The same as for reading, but for a txg: only the newest one can be gone on from.
+/// As for reading, but without a txg: writing can only continue from the newest one.
 fn options(request: &OpenRequest) -> OpenOptions {
     OpenOptions { txg: None, ..import::options(request) }
 }
 
-/// Opens the pool with this identity.
+/// Opens the pool of the request for writing.
 pub fn open(request: &OpenRequest) -> Result<WritablePool> {
     let options = options(request);
     open_with(request, &options)
 }
 
-/// The same, opened as `options` say.
+/// As [`open`], with other options.
 pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<WritablePool> {
     let found = import::find(request)?;
     let writer = Writer::open(&found, options, &write_options()).map_err(|e| explain(e, &found))?;
     Ok(told(of_writer(writer, Arc::new(KeyStore::new()))))
 }
 
-/// Opens a pool that was found.
+/// Opens a found pool for writing.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
     let options = options(request);
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
@@ -96,14 +96,14 @@ pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePoo
     WritablePool { live, keys, files, closings: AtomicU64::new(0) }
 }
 
-/// Replays what logs of volumes hold, and tells that the pool is there.
+/// Replays the intent logs of volumes, and reports the import as an event.
 fn told(pool: WritablePool) -> WritablePool {
     pool.files.replay_volumes();
     pool.writer().store().reporter().sysevent(pool::zevent::class::POOL_IMPORT, |_| ());
     pool
 }
 
-/// Says of errors that have a common reason what that is.
+/// Replaces errors that have a common cause with an explanation.
 fn explain(error: Error, found: &FoundPool) -> anyhow::Error {
     match error {
         Error::Refused { place, why: Refusal::Busy } => {
@@ -115,7 +115,8 @@ fn explain(error: Error, found: &FoundPool) -> anyhow::Error {
     }
 }
 
-/// The process that has the file or device at `path` locked, as `weir, pid 123`, if the system tells.
+/// The process that has locked the file or device at `path`, such as `weir, pid 123`, if the system
+/// reports it.
 pub fn lock_owner(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     if meta.file_type().is_block_device() {
@@ -139,8 +140,9 @@ pub fn lock_owner(path: &Path) -> Option<String> {
     })
 }
 
-/// A process other than this one that has the block device open, as far as we may look. The kernel keeps such a device for one
-/// writer until the last process that has it open has closed it, and does not tell whose it is.
+/// A process other than this one that has the block device open, as far as permissions show. The
+/// kernel reserves such a device for one writer until the last process closes it, and does not
+/// report which process that is.
 fn device_owner(path: &Path) -> Option<String> {
     let path = std::fs::canonicalize(path).ok()?;
     let own = std::process::id().to_string();
@@ -161,24 +163,24 @@ impl WritablePool {
         &self.files
     }
 
-    /// The txg engine.
     pub fn writer(&self) -> &Arc<Writer> {
         self.live.writer()
     }
 
-    /// Notes a command in the pool's history.
+    /// Adds a command to the pool history, and waits for the txg.
     pub fn log_command(&self, command: &str) -> Result<()> {
         let command = command.to_owned();
         Ok(self.writer().task(move |cx| cx.history_command(&command))?)
     }
 
-    /// The same, with the next txg, for which nobody waits: OpenZFS does so as well. Whoever reads the history syncs first.
+    /// As [`WritablePool::log_command`], without waiting for the txg, as OpenZFS does. Readers of
+    /// the history sync first.
     pub fn note_command(&self, command: &str) -> Result<()> {
         let command = command.to_owned();
         Ok(self.writer().task_later(move |cx| cx.history_command(&command))?)
     }
 
-    /// The dataset `name`; if it is encrypted, with its key loaded from `source`.
+    /// The dataset `name`. If it is encrypted, loads its key from `source`.
     pub fn dataset(&self, name: &str, source: &KeySource<'_>) -> Result<Dataset> {
         let dataset = self.live.synced()?.dataset(name)?;
         if !self.keys.is_available(&dataset)? {
@@ -187,12 +189,14 @@ impl WritablePool {
         Ok(dataset)
     }
 
-    /// A dataset with all that can be shown beneath it, as [`crate::OpenPool::provider`]; file systems can be written.
+    /// A dataset with everything to show below it, as [`crate::OpenPool::provider`]; file systems
+    /// can be written.
     pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {
         Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into(), Some(self.files.clone())))
     }
 
-    /// Sets quotas of users, groups and projects on a file system: whose, of which id, whether of objects, and how much; 0: none.
+    /// Sets user, group and project quotas on a file system: principal, id, whether it limits
+    /// objects, and the limit (0 for none).
     pub fn set_quotas(&self, name: &str, quotas: &[(Principal, u64, bool, u64)]) -> Result<()> {
         let files = self.files.written(&self.live.synced()?.dataset(name)?)?;
         for (principal, id, objects, limit) in quotas {
@@ -201,12 +205,13 @@ impl WritablePool {
         Ok(self.writer().sync()?)
     }
 
-    /// Moves whenever files were let go of: trees that were made before may have some of those.
+    /// Changes whenever files are closed. File trees built before may contain some of them.
     pub fn closings(&self) -> u64 {
         self.closings.load(Ordering::SeqCst)
     }
 
-    /// Lets go of the files of a dataset, so that it can be destroyed or its key forgotten. Nobody must serve them any more.
+    /// Closes the files of a dataset, so that it can be destroyed or its key unloaded. No server
+    /// may use them any more.
     pub fn close_dataset(&self, name: &str) -> Result<()> {
         self.closings.fetch_add(1, Ordering::SeqCst);
         match self.live.synced()?.dataset(name) {
@@ -216,26 +221,27 @@ impl WritablePool {
         }
     }
 
-    /// All is tried: what of the pool cannot be written must not keep the rest open.
+    /// Closes everything, even after an error: a part that cannot be written must not keep the rest
+    /// open.
     fn close_files(&self) -> Result<()> {
         let files = self.files.close();
         let datasets = self.live.close_all().context("cannot close the datasets");
         files.and(datasets)
     }
 
-    /// Brings everything to disk and lets go of the pool, which stays imported.
+    /// Syncs and closes the pool, which stays imported.
     pub fn close(&self) -> Result<()> {
         let files = self.close_files();
         files.and(self.writer().close().context("cannot sync the pool"))
     }
 
-    /// The same, and marks the pool as exported.
+    /// As [`WritablePool::close`], and marks the pool as exported.
     pub fn export(&self) -> Result<()> {
         let files = self.close_files();
         files.and(self.writer().export().context("cannot export the pool"))
     }
 
-    /// The same, and marks it as destroyed.
+    /// As [`WritablePool::close`], and marks the pool as destroyed.
     pub fn destroy(&self) -> Result<()> {
         let files = self.close_files();
         files.and(self.writer().destroy().context("cannot destroy the pool"))

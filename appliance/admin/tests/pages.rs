@@ -1,6 +1,8 @@
-//! Lists in pages are the whole list, cut: whatever names look like, and whatever has changed since the last page.
+//! Pages of lists: together they are the whole list, whatever the names, and reflect changes since
+//! the last page.
 //!
-//! `WEIR_DATASETS=100000` makes as many as a large filer has, and prints what a page takes.
+//! `WEIR_DATASETS=100000` creates as many datasets as a large filer has, and prints the time per
+//! page.
 
 use admin::create::{CreateRequest, create};
 use admin::layout::Layout;
@@ -61,7 +63,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     let volumes = ListOptions { filesystems: false, ..heads };
     assert_eq!(paged(&pool, &names, "tank", &volumes, 2), Vec::<String>::new());
 
-    // Many side by side share write rounds.
+    // Many parallel creations share txgs.
     let (begun, next) = (Instant::now(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..100 {
@@ -79,7 +81,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     println!("{count} datasets in {:.1} s", begun.elapsed().as_secs_f64());
     let all = whole(&pool, "tank", &heads);
     assert_eq!(paged(&pool, &names, "tank", &heads, 1000), all);
-    // A page from the middle, when nothing has changed.
+    // A page from the middle, without changes.
     let datasets = pool.live.synced().expect("told");
     let after = all.iter().rev().nth(all.len() / 2).cloned();
     let page = || {
@@ -92,7 +94,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     let (first, second) = (page(), page());
     println!("a page of 100 of {}: {first:?}, then {second:?}", all.len());
 
-    // What is made or goes away shows in the next page.
+    // A created or destroyed dataset shows in the next page.
     make(&pool, "tank/many/d000000x");
     let part = Part { options: &heads, after: Some("tank/many/d000000"), search: "", limit: 1 };
     let page = names.page(&pool.live.synced().expect("told"), "tank", &part).expect("a page");
@@ -106,7 +108,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     assert_eq!((page.entries.len(), page.more), (10, false));
     assert_eq!(names.child_count(&datasets, &datasets.dir("tank/many").expect("there")).expect("told"), count as u64);
 
-    // Snapshots, the oldest first; what is taken, renamed and destroyed shows in the next page.
+    // Snapshots, oldest first; taken, renamed and destroyed ones show in the next page.
     let count = std::env::var("WEIR_SNAPSHOTS").ok().and_then(|n| n.parse().ok()).unwrap_or(70);
     let take = |name: String| dataset::write::snapshot(&pool.live, &[name], &[]).expect("taken");
     (0..count).for_each(|i| take(format!("tank/a@s{:06}", i * 7919 % count)));

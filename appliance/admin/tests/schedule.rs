@@ -1,4 +1,5 @@
-//! Snapshots by rule, by a clock that the test sets: what is taken, what is kept, and what is never touched.
+//! Scheduled snapshots, with a clock that the test sets: what is taken, what is kept, and what is
+//! never touched.
 
 use admin::create::{CreateRequest, create};
 use admin::layout::Layout;
@@ -43,7 +44,7 @@ impl Filer {
         run(&self.pool, now, &mut self.done).expect("run").into_iter().collect()
     }
 
-    /// As another process does, that knows nothing of what was done.
+    /// Runs as a new process, without knowledge of what was done.
     fn run_anew(&mut self, now: u64) -> BTreeMap<Label, Round> {
         self.done = Done::default();
         self.run(now)
@@ -75,7 +76,7 @@ fn each_period_has_one_and_the_newest_are_kept() {
     assert_eq!(filer.snapshots("tank/home"), kept);
     assert_eq!(filer.snapshots("tank/home/ann"), kept);
     assert_eq!(filer.snapshots("tank/other"), Vec::<String>::new());
-    // A smaller number is in force the next time; without a rule nothing is taken, and nothing destroyed.
+    // A smaller number applies on the next run; without a rule nothing is taken or destroyed.
     filer.set("tank/home", "weir:snapshot-hourly", "1");
     assert_eq!(filer.run(START + 5 * HOUR + MINUTE)[&Label::Hourly].destroyed.len(), 4);
     filer.set("tank/home", "weir:snapshot-hourly", "0");
@@ -95,15 +96,16 @@ fn what_was_missed_is_made_up_for_once_and_restarts_take_none_twice() {
     assert!(filer.run_anew(START + 8 * MINUTE).is_empty());
     let frequent = filer.run_anew(START + 16 * MINUTE);
     assert_eq!(frequent.keys().collect::<Vec<_>>(), [&Label::Frequent]);
-    // Three days without a process: one of each that was missed. The week is another one, the month is not.
+    // Three days without a process: one snapshot per missed label. The week has changed, the month
+    // has not.
     let after = filer.run_anew(START + 3 * DAY + 5 * MINUTE);
     assert_eq!(after.keys().copied().collect::<Vec<_>>(), Label::ALL[..4]);
     assert!(after.values().all(|round| round.taken.len() == 1 && round.destroyed.is_empty()), "{after:?}");
     assert!(filer.run_anew(START + 3 * DAY + 6 * MINUTE).is_empty());
-    // A clock that stood years ahead for a moment keeps none away afterwards.
+    // A clock that was temporarily years ahead does not prevent later snapshots.
     filer.run_anew(START + 3650 * DAY);
     assert_eq!(filer.run_anew(START + 4 * DAY)[&Label::Daily].taken.len(), 1);
-    // What somebody destroys is not taken again in its period.
+    // A snapshot that a user destroys is not taken again in its period.
     let newest = format!("tank@{}", Label::Daily.name_at(START + 4 * DAY));
     write::destroy_snapshots(&filer.pool.live, &[newest], false).expect("destroyed");
     assert!(filer.run(START + 4 * DAY + MINUTE).is_empty());
@@ -121,7 +123,7 @@ fn only_what_a_rule_took_is_destroyed_and_never_what_is_held_or_cloned() {
     take(&filer, "mine", &[]);
     take(&filer, "zfs-auto-snap_hourly-2026-11-22-1100", &[]);
     take(&filer, "zfs-auto-snap_hourly-2026-11-22-1200", &[(MARK.to_owned(), "daily".to_owned())]);
-    // The mark on a dataset is no snapshot's.
+    // The mark on a dataset does not apply to its snapshots.
     filer.set("tank/a", MARK, "hourly");
     for hour in 0..3 {
         filer.run(START + hour * HOUR);
@@ -172,7 +174,7 @@ fn rules_are_inherited_ended_and_refused() {
     assert_eq!(rounds[&Label::Hourly].taken, [name("tank/f", Label::Hourly)]);
     let wrong = run(&filer.pool, START, &mut filer.done).expect("run");
     assert_eq!((wrong.len(), wrong[0].1.failed[0].0.as_str()), (1, "tank/d"), "{wrong:?}");
-    // One that cannot be taken keeps the others from nothing.
+    // A snapshot that cannot be taken does not prevent the others.
     write::snapshot(&filer.pool.live, &[name("tank/a", Label::Daily).replace("22-2300", "23-2300")], &[])
         .expect("taken");
     let rounds = filer.run(START + DAY);

@@ -1,4 +1,4 @@
-//! Snapshots by way of `.zfs/snapshot`, of a real pool: they are what `zfs snapshot` would have taken.
+//! Snapshots through `.zfs/snapshot` of a real pool: they equal those of `zfs snapshot`.
 
 use admin::create::{CreateRequest, create};
 use admin::layout::Layout;
@@ -67,7 +67,7 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     ns.rmdir(&root, dir, b"first").expect("destroyed");
     assert_eq!(names(), ["tank/home@s2"]);
     assert_eq!(why(ns.attr(open)), Some(Refusal::Stale));
-    // By name it is gone, and a new one of that name is another one.
+    // The name is gone, and a new snapshot of that name is a different one.
     assert!(ns.lookup(dir, b"first").is_err());
     mkdir(b"first").expect("taken");
     assert_eq!(&ns.read(walk(&ns, ".zfs/snapshot/first/file"), 0, 10).expect("read")[..], b"after!");

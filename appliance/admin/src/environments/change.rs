@@ -1,7 +1,8 @@
-//! What is done with environments: snapshots of all parts, clones of all parts, one that starts.
+//! Changes boot environments: snapshots and clones all of their parts, and activates one.
 //!
-//! **Invariant: of all environments of a pool, at most the one that is activated has parts with `canmount=on`,** so that whoever mounts everything mounts each place once.
-//! Parts that a machine mounts by itself are noted while their environment is not the one ([`super::CANMOUNT`]).
+//! **Invariant: of all environments of a pool, at most the activated one has parts with
+//! `canmount=on`,** so that mounting everything mounts each place once. For other environments, the
+//! parts that would be mounted automatically are marked with [`super::CANMOUNT`].
 
 use super::{CANMOUNT, DESCRIPTION, Environment, POLICY, Part, UUID, find, set_here, text};
 use crate::write::WritablePool;
@@ -13,9 +14,9 @@ use dataset::{DatasetKind, Datasets, Error, Refusal, View};
 use pool::property::SetValue;
 use std::sync::Arc;
 
-/// Form of the names of snapshots that are taken to be cloned, in the machine's time: what beadm(8) and bectl(8) use.
+/// Format of the names of automatic snapshots, in local time: as beadm(8) and bectl(8) use.
 const SNAPSHOT_FORM: &str = "%Y-%m-%d-%H:%M:%S";
-/// Properties that a clone has from its origin, or that must not be had twice.
+/// Properties that a clone inherits from its origin, or that must not exist twice.
 const NOT_COPIED: &[&str] = &[
     "keylocation",
     "keyformat",
@@ -30,38 +31,37 @@ const NOT_COPIED: &[&str] = &[
     "sharesmb",
     "mlslabel",
 ];
-/// How often a promoted environment may turn out to be a clone still: a chain of clones is no longer than this.
+/// Maximum number of promotions of a part: no chain of clones is longer.
 const PROMOTIONS: usize = 1 << 10;
 
-/// An environment to be made.
+/// An environment to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewEnvironment<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Taken from this snapshot, one of all parts of `source`.
+    /// The snapshot to clone; all parts of `source` must have it.
     pub snapshot: &'a str,
-    /// Properties for its root.
+    /// Properties of its root.
     pub properties: &'a [(String, String)],
-    /// What it is for.
     pub description: Option<&'a str>,
-    /// Its identity, where the source has one.
+    /// Its UUID, if the source has one.
     pub uuid: &'a str,
 }
 
-/// The name of a snapshot that is taken now to be cloned. None of a pool's environments may have it: with promoting, snapshots go from one to another.
+/// The name of an automatic snapshot taken now. No environment of the pool may have it, because
+/// promotions move snapshots between them.
 pub fn snapshot_name(all: &[Environment]) -> String {
     let taken = |name: &str| all.iter().flat_map(|e| &e.parts).any(|p| p.snapshots.iter().any(|s| s.short() == name));
     numbered(taken)
 }
 
-/// The time now, with a number behind it if that name is taken.
+/// The current time, followed by a number if the name is taken.
 fn numbered(taken: impl Fn(&str) -> bool) -> String {
     let base = jiff::Zoned::now().strftime(SNAPSHOT_FORM).to_string();
     let numbered = (0u32..).map(|n| if n == 0 { base.clone() } else { format!("{base}-{n}") });
     numbered.into_iter().find(|name| !taken(name)).unwrap_or(base.clone())
 }
 
-/// Whether a snapshot was taken only to be cloned, to judge by its name.
+/// Whether a snapshot was taken automatically for a clone, according to its name.
 pub fn is_automatic(short: &str) -> bool {
     let form = b"dddd-dd-dd-dd:dd:dd";
     let head = short.as_bytes().get(..form.len());
@@ -71,7 +71,7 @@ pub fn is_automatic(short: &str) -> bool {
     head.is_some_and(fits) && (rest.is_empty() || rest.strip_prefix('-').is_some_and(is_number))
 }
 
-/// Takes a snapshot of all parts, in one moment.
+/// Takes a snapshot of all parts, atomically.
 pub fn snapshot(pool: &WritablePool, environment: &Environment, short: &str) -> Result<()> {
     let names: Vec<String> = environment.parts.iter().map(|part| format!("{}@{short}", part.name)).collect();
     write::snapshot(&pool.live, &names, &[]).map_err(|mut all| {
@@ -83,7 +83,8 @@ pub fn snapshot(pool: &WritablePool, environment: &Environment, short: &str) -> 
     })
 }
 
-/// Makes an environment from a snapshot of all parts of `source`, beside it; the full name of its root.
+/// Creates an environment next to `source` from a snapshot of all its parts. Returns the full name
+/// of its root.
 pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironment<'_>) -> Result<String> {
     check_name(new.name)?;
     let datasets = pool.live.synced()?;
@@ -111,7 +112,7 @@ pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironmen
         Ok(())
     });
     if let Err(error) = result {
-        // All of it or nothing.
+        // All or nothing.
         for name in made.iter().rev() {
             write::destroy(&pool.live, name).with_context(|| format!("after \"{error:#}\", cannot remove '{name}'"))?;
         }
@@ -120,7 +121,7 @@ pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironmen
     Ok(root)
 }
 
-/// Refuses names that environments cannot have.
+/// Fails for names that environments cannot have.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains(['/', '@', '#', '%']) || name.contains(char::is_whitespace) {
         bail!(
@@ -130,7 +131,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is set at a part and holds for its clone as well.
+/// The properties to set on the clone of a part.
 fn properties_of_clone(
     datasets: &Arc<Datasets>,
     part: &Part,
@@ -144,7 +145,7 @@ fn properties_of_clone(
     };
     let mut all: Vec<(String, String)> = Vec::new();
     let listed = property::all(&entry, &View::default())?;
-    // The mount point as it is set, not where it leads.
+    // The mount point as set, not as resolved.
     for found in listed.iter().filter(|p| matches!(p.source, Source::Local | Source::Received)) {
         if copies(property::find(&found.name), &found.name) && found.name != "canmount" {
             all.push((found.name.clone(), found.value.raw.clone()));
@@ -175,12 +176,13 @@ fn properties_of_clone(
     Ok(all)
 }
 
-/// Says what an environment is for.
+/// Sets the description of an environment.
 pub fn describe(pool: &WritablePool, root: &str, description: &str) -> Result<()> {
     Ok(write::set(&pool.live, root, &[(DESCRIPTION.into(), description.to_owned())])?)
 }
 
-/// Has the pool start `name`: it stands on its own from then on, its parts are mounted where the other ones' were.
+/// Makes the pool boot `name`: promotes it, and lets its parts be mounted automatically instead of
+/// those of other environments.
 pub fn activate(pool: &WritablePool, name: &str, container: Option<&str>) -> Result<()> {
     let all = find(&pool.live.synced()?, container)?;
     let target = all.iter().find(|e| e.name == name).with_context(|| format!("no such environment '{name}'"))?;
@@ -203,7 +205,8 @@ pub fn activate(pool: &WritablePool, name: &str, container: Option<&str>) -> Res
             write::inherit(&pool.live, &part.name, CANMOUNT, false)?;
         }
     }
-    // A root is mounted because it is started; one that mounts by itself would lie over the running one.
+    // A root is mounted by the boot process. With `canmount=on`, it would be mounted over the
+    // running root.
     let root = datasets.entry(target.root())?;
     if is_automount(&root)? {
         write::set(&pool.live, target.root(), &[("canmount".into(), "noauto".into())])?;
@@ -216,7 +219,7 @@ fn is_automount(entry: &Entry) -> Result<bool> {
     Ok(entry.kind()? == DatasetKind::FileSystem && text(entry, "canmount")?.is_some_and(|v| v.raw == "on"))
 }
 
-/// Has `name` own all that it stands on.
+/// Promotes `name` until it has no origin.
 fn promote(pool: &WritablePool, name: &str) -> Result<()> {
     for _ in 0..PROMOTIONS {
         if pool.live.synced()?.dataset(name)?.origin()?.is_none() {
@@ -232,8 +235,8 @@ fn promote(pool: &WritablePool, name: &str) -> Result<()> {
     bail!("cannot promote '{name}': its chain of clones is endless")
 }
 
-/// Has clones of an environment that are none of its parts own what they stand on, so that it can be destroyed. The one that was made from the latest snapshot takes all
-/// older ones with it.
+/// Promotes the clones of an environment that are not parts of it, so that it can be destroyed. The
+/// clone of the latest snapshot takes over all older snapshots.
 pub fn promote_dependents(pool: &WritablePool, environment: &Environment) -> Result<()> {
     for part in &environment.parts {
         for _ in 0..PROMOTIONS {
@@ -256,7 +259,8 @@ pub fn promote_dependents(pool: &WritablePool, environment: &Environment) -> Res
     Ok(())
 }
 
-/// A snapshot that would go with an environment although somebody took it: its clones take along those that are no newer than what they were made from.
+/// A snapshot with a user's name that would be destroyed with an environment. Snapshots that a
+/// clone's promotion takes over are not.
 pub fn named_snapshot(pool: &WritablePool, environment: &Environment) -> Result<Option<String>> {
     let datasets = pool.live.synced()?;
     for part in &environment.parts {
@@ -273,7 +277,8 @@ pub fn named_snapshot(pool: &WritablePool, environment: &Environment) -> Result<
     Ok(None)
 }
 
-/// Gives what was received as `root` from `source`, without mounting it, what its environment had: identity, notes, and properties that the caller wants.
+/// Sets up `root`, received from `source`, without mounting it: restores the UUID, markers, and the
+/// given properties.
 pub fn settle_received(
     pool: &WritablePool,
     source: &Environment,
@@ -302,8 +307,8 @@ pub fn settle_received(
     Ok(())
 }
 
-/// Destroys the snapshots that an environment was made from, which is gone: those that were taken for that alone and that nothing stands on; `all`: also those that somebody
-/// named.
+/// Destroys the origin snapshots of an environment that was destroyed: automatic ones without
+/// clones or holds and, with `all`, also those with a user's name. Returns their names.
 pub fn forget_origins(pool: &WritablePool, environment: &Environment, all: bool) -> Result<Vec<String>> {
     let datasets = pool.live.synced()?;
     let mut gone = Vec::new();

@@ -1,6 +1,7 @@
-//! The menus of boot loaders in the root file system of a pool, kept right as environments come and go.
+//! Boot loader menus in the root file system of a pool, updated as environments change.
 //!
-//! Only what is there is changed: a pool without `boot/menu.lst`, `boot/grub/menu.lst` and `boot/loader/entries` has another boot loader, which finds environments itself.
+//! Only existing menus are changed. A pool without `boot/menu.lst`, `boot/grub/menu.lst` and
+//! `boot/loader/entries` uses another boot loader, which finds environments itself.
 
 use super::menu::{self, Change, last};
 use super::{Environment, property};
@@ -10,21 +11,21 @@ use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SyncKind, Vfs};
 use files::{Error, FileSystem};
 use std::sync::Arc;
 
-/// Menus in the form of `menu.lst`: that of illumos' loader, and GRUB's before version 2.
+/// Menus in the format of `menu.lst`: illumos' loader, and GRUB before version 2.
 const LISTS: &[&str] = &["boot/menu.lst", "boot/grub/menu.lst"];
-/// Entries of the Boot Loader Specification.
+/// Folder with entries of the Boot Loader Specification.
 const ENTRIES: &str = "boot/loader/entries";
-/// Largest file that is taken for a menu, in bytes.
+/// Maximum size of a menu, in bytes.
 const MENU_BYTES: usize = 1 << 20;
-/// Most files of a folder that are looked at.
+/// Maximum number of files read in a folder.
 const FILES: usize = 1 << 16;
-/// What menus are kept as until they are whole.
+/// Suffix of a menu that is being written.
 const NEW: &str = ".new";
 
-/// What was written.
+/// Result of an update.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refreshed {
-    /// Paths in the root file system of the pool.
+    /// Paths of changed files in the root file system of the pool.
     pub changed: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The root file system of a pool; `None`: its key is not loaded.
+    /// Opens the root file system of a pool; `None` if its key is not loaded.
     pub fn open(pool: &WritablePool, name: &str) -> Result<Option<Self>> {
         let dataset = pool.live.synced()?.dataset(name)?;
         if !pool.keys.is_available(&dataset)? {
@@ -77,7 +78,7 @@ impl Folder {
         Ok(Some(names))
     }
 
-    /// The folder, made with those above it.
+    /// The folder; creates it and its parents if missing.
     fn folder(&self, path: &str) -> Result<NodeId> {
         let mut at = self.files.root();
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -92,7 +93,7 @@ impl Folder {
         Ok(at)
     }
 
-    /// Puts `text` in the place of a file, whole or not at all.
+    /// Replaces a file with `text`, atomically.
     pub fn replace(&self, path: &str, text: &str) -> Result<()> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let dir = self.folder(above)?;
@@ -118,7 +119,8 @@ impl Folder {
     }
 }
 
-/// Brings the menus that a pool has to what its environments are after `change`. The error of a pool whose root file system is locked says so.
+/// Updates the menus of a pool after `change`. Fails if the key of its root file system is not
+/// loaded.
 pub fn refresh_menus(pool: &WritablePool, pool_name: &str, change: &Change) -> Result<Refreshed> {
     let mut done = Refreshed::default();
     let Some(folder) = Folder::open(pool, pool_name)? else {
@@ -161,7 +163,7 @@ pub fn refresh_menus(pool: &WritablePool, pool_name: &str, change: &Change) -> R
     Ok(done)
 }
 
-/// The name of an entry's file for another environment.
+/// Name of the entry file for another environment.
 fn other_name(name: &str, from: &str, to: &str) -> String {
     match name.strip_prefix(last(from)) {
         Some(rest) => format!("{}{rest}", last(to)),
@@ -169,7 +171,8 @@ fn other_name(name: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// Writes the menus of a pool anew where there are none: `boot/menu.lst`, and an entry for each Linux kernel that an environment has.
+/// Creates the missing menus of a pool: `boot/menu.lst`, and an entry for each Linux kernel of an
+/// environment.
 pub fn write_menus(pool: &WritablePool, pool_name: &str, environments: &[Environment]) -> Result<Refreshed> {
     let mut done = Refreshed::default();
     let Some(folder) = Folder::open(pool, pool_name)? else {

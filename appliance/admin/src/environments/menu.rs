@@ -1,57 +1,54 @@
-//! What boot loaders read: `menu.lst`, and entries of the Boot Loader Specification. Text in, text out.
+//! Boot loader formats: `menu.lst`, and entries of the Boot Loader Specification. Pure text
+//! functions.
 //!
-//! An entry that is there is copied for a new environment, with the dataset's name put in place of the other one's, so that kernels and options stay what their owner wrote.
+//! For a new environment, an existing entry is copied with the dataset's name replaced, so that the
+//! kernels and options written by its owner are kept.
 
 use super::Environment;
 
-/// Line of a `menu.lst` that begins an entry.
+/// Keyword that starts an entry in a `menu.lst`.
 const TITLE: &str = "title";
-/// Line that says which dataset an entry starts.
+/// Keyword for the dataset that an entry boots.
 const BOOTFS: &str = "bootfs";
 
-/// What happened to the environments of a pool.
+/// A change to the environments of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// There is a new one, like another one.
+    /// A new environment was created as a copy.
     Made {
-        /// Root of the new one.
+        /// Root of the new environment.
         root: String,
-        /// Root of the other one.
+        /// Root of the environment that it copies.
         like: String,
-        /// What menus call it.
+        /// Title in menus.
         title: String,
     },
-    /// One has another name.
+    /// An environment was renamed.
     Renamed {
-        /// Root as it was.
+        /// Old root.
         from: String,
-        /// Root as it is.
+        /// New root.
         to: String,
     },
-    /// One is gone.
-    Gone {
-        /// Its root.
-        root: String,
-    },
-    /// One is started from now on.
-    Activated {
-        /// Its root.
-        root: String,
-    },
+    /// An environment was destroyed.
+    Gone { root: String },
+    /// An environment was activated.
+    Activated { root: String },
 }
 
-/// The last part of a dataset's name.
+/// The last component of a dataset's name.
 pub(super) fn last(root: &str) -> &str {
     root.rsplit('/').next().unwrap_or(root)
 }
 
-/// The value behind a keyword of a line.
+/// The value after a keyword of a line.
 fn value<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
     let rest = line.trim_start().strip_prefix(keyword)?;
     rest.starts_with([' ', '\t']).then(|| rest.trim())
 }
 
-/// A `menu.lst` taken apart: what stands before the first entry, and the entries, each with all lines up to the next one.
+/// A parsed `menu.lst`: the lines before the first entry, and the entries, each with all lines up
+/// to the next one.
 struct Menu {
     head: Vec<String>,
     entries: Vec<Vec<String>>,
@@ -82,7 +79,7 @@ impl Menu {
         self.head.iter().chain(self.entries.iter().flatten()).map(|line| format!("{line}\n")).collect()
     }
 
-    /// GRUB's number of the entry that it starts, if the menu has one.
+    /// Sets GRUB's number of the default entry, if the menu has one.
     fn set_default(&mut self, number: usize) {
         for line in self.head.iter_mut().filter(|line| value(line, "default").is_some()) {
             *line = format!("default {number}");
@@ -98,7 +95,7 @@ fn minimal(root: &str, title: &str) -> Vec<String> {
     vec![format!("{TITLE} {title}"), format!("{BOOTFS} {root}")]
 }
 
-/// The same entry for another dataset.
+/// Copies an entry for another dataset.
 fn like(entry: &[String], root: &str, title: &str) -> Vec<String> {
     let line = |line: &String| {
         if value(line, TITLE).is_some() {
@@ -112,7 +109,7 @@ fn like(entry: &[String], root: &str, title: &str) -> Vec<String> {
     entry.iter().map(line).collect()
 }
 
-/// A `menu.lst` after a change.
+/// Applies a change to a `menu.lst`.
 pub fn lst(text: &str, change: &Change) -> String {
     let mut menu = Menu::parse(text);
     match change {
@@ -151,12 +148,13 @@ pub fn lst(text: &str, change: &Change) -> String {
     menu.text()
 }
 
-/// A `menu.lst` for all environments of a pool.
+/// Generates a `menu.lst` for all environments of a pool.
 pub fn new_lst(environments: &[Environment]) -> String {
     environments.iter().flat_map(|e| minimal(e.root(), &e.name)).map(|line| format!("{line}\n")).collect()
 }
 
-/// An entry of the Boot Loader Specification that starts `root`: its options, or the path of its kernel, name it.
+/// Whether an entry of the Boot Loader Specification boots `root`, according to its options or the
+/// path of its kernel.
 pub fn names(entry: &str, root: &str) -> bool {
     let inside = path_in_pool(root);
     entry.lines().any(|line| match value(line, "options") {
@@ -170,12 +168,12 @@ fn path_in_pool(root: &str) -> String {
     format!("/{}@/", root.split_once('/').map_or("", |(_, inside)| inside))
 }
 
-/// The dataset that an option of Linux names as root.
+/// The root dataset in a kernel option.
 fn root_of(word: &str) -> Option<&str> {
     ["root=ZFS=", "root=zfs:", "zfs=", "root=zfs="].iter().find_map(|form| word.strip_prefix(form))
 }
 
-/// The same entry for another dataset.
+/// Copies an entry for another dataset.
 pub fn entry_like(entry: &str, from: &str, to: &str, title: Option<&str>) -> String {
     let (old, new) = (path_in_pool(from), path_in_pool(to));
     let word = |word: &str| match root_of(word) {
@@ -197,7 +195,7 @@ pub fn entry_like(entry: &str, from: &str, to: &str, title: Option<&str>) -> Str
     entry.lines().map(|l| line(l) + "\n").collect()
 }
 
-/// A new entry for a kernel of an environment.
+/// Generates an entry for a kernel of an environment.
 pub fn new_entry(title: &str, root: &str, version: &str, initrd: Option<&str>, options: &str) -> String {
     let path = path_in_pool(root);
     let initrd = initrd.map(|name| format!("initrd {path}boot/{name}\n")).unwrap_or_default();

@@ -1,13 +1,14 @@
-//! Boot environments: systems that a machine can start from, each a file system with what lies below it.
+//! Boot environments: systems that a machine can boot, each a file system with everything below it.
 //!
 //! ```text
 //!   rpool/ROOT             the container
 //!   rpool/ROOT/debian      an environment: `mountpoint=/`, `canmount=noauto`
-//!   rpool/ROOT/debian/var  a part of it: cloned, activated and destroyed with it
+//!   rpool/ROOT/debian/var  part of it: cloned, activated and destroyed with it
 //!   rpool/home             shared by all environments
 //! ```
-//! Which one starts is the pool's property `bootfs`. Conventions: beadm(8) of illumos (`ROOT`, `org.opensolaris.libbe:uuid`), bectl(8) of FreeBSD (the container is what
-//! `bootfs` is in), ZFSBootMenu (file systems with `mountpoint=/` anywhere, `org.zfsbootmenu:active`).
+//! The pool property `bootfs` selects the one to boot. Conventions: beadm(8) of illumos (`ROOT`,
+//! `org.opensolaris.libbe:uuid`), bectl(8) of FreeBSD (the container is the parent of `bootfs`),
+//! ZFSBootMenu (file systems with `mountpoint=/` anywhere, `org.zfsbootmenu:active`).
 
 mod change;
 mod files;
@@ -31,59 +32,59 @@ use std::sync::Arc;
 
 /// Container of environments, below the pool's root.
 pub const CONTAINER: &str = "ROOT";
-/// Identity of an environment, as beadm(8) keeps it.
+/// UUID of an environment, as in beadm(8).
 pub const UUID: &str = "org.opensolaris.libbe:uuid";
-/// Whether an environment is kept until somebody destroys it, as beadm(8) notes it.
+/// Whether an environment is kept until a user destroys it, as in beadm(8).
 pub const POLICY: &str = "org.opensolaris.libbe:policy";
-/// Whether ZFSBootMenu offers a file system: `on` also for one with a legacy mount point, `off` hides it.
+/// Whether ZFSBootMenu offers a file system: `on` includes one with a legacy mount point, `off`
+/// hides it.
 pub const OFFERED: &str = "org.zfsbootmenu:active";
-/// What a part's `canmount` becomes again when its environment is activated.
+/// The value of `canmount` to restore when an environment is activated.
 pub const CANMOUNT: &str = "weir:canmount";
-/// What an environment is for, in words.
+/// Description of an environment.
 pub const DESCRIPTION: &str = "weir:description";
 
-/// A boot environment.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// Its name: the last part of its root's.
+    /// Name: the last component of its root's name.
     pub name: String,
-    /// Its pool.
+    /// Name of its pool.
     pub pool: String,
-    /// Its file systems and volumes, the root first, each before what is below it.
+    /// File systems and volumes, the root first, each before those below it.
     pub parts: Vec<Part>,
-    /// The pool starts it.
+    /// Whether the pool boots it.
     pub on_boot: bool,
 }
 
 /// A file system or volume of an environment.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Its full name.
+    /// Full name.
     pub name: String,
-    /// It is a volume.
+    /// Whether it is a volume.
     pub is_volume: bool,
-    /// A machine that runs the environment mounts it by itself: `canmount=on`, or noted so.
+    /// Whether a machine that runs the environment mounts it automatically: `canmount=on`, or
+    /// marked so.
     pub automounts: bool,
-    /// Space in bytes, with that of its snapshots and of what is below it.
+    /// Space used, in bytes, including snapshots and descendants.
     pub used: u64,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Space in bytes that its own contents take.
+    /// Space referenced, in bytes.
     pub referenced: u64,
     /// The snapshot that it is a clone of.
     pub origin: Option<Snapshot>,
-    /// Its snapshots, oldest first.
+    /// Snapshots, oldest first.
     pub snapshots: Vec<Snapshot>,
 }
 
 /// A snapshot of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Full name.
     pub name: String,
-    /// Space in bytes that it alone holds.
+    /// Space used by the snapshot alone, in bytes.
     pub used: u64,
-    /// When it was taken, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
 }
 
@@ -94,7 +95,7 @@ impl Snapshot {
         Ok(Self { name: snapshot.name().to_owned(), used: number("used")?, created: number("creation")? })
     }
 
-    /// What stands behind the `@`.
+    /// The name after the `@`.
     pub fn short(&self) -> &str {
         self.name.split_once('@').map_or("", |(_, short)| short)
     }
@@ -106,47 +107,48 @@ impl Environment {
         self.parts.first().map_or("", |part| &part.name)
     }
 
-    /// The part with everything that counts for the whole.
+    /// The root part, whose values apply to the whole environment.
     pub fn head(&self) -> Option<&Part> {
         self.parts.first()
     }
 
-    /// Whether `dataset`, or that of a snapshot, is one of its parts.
+    /// Whether `dataset`, or the dataset of a snapshot, is one of its parts.
     pub fn has(&self, dataset: &str) -> bool {
         let head = dataset.split('@').next().unwrap_or(dataset);
         self.parts.iter().any(|part| part.name == head)
     }
 
-    /// Parts that have no snapshot called `short`. An environment's snapshot is one of all of its parts.
+    /// Parts without a snapshot called `short`. A snapshot of an environment is one of all its
+    /// parts.
     pub fn without(&self, short: &str) -> Vec<&str> {
         let lacks = |part: &&Part| part.snapshots.iter().all(|s| s.short() != short);
         self.parts.iter().filter(lacks).map(|part| part.name.as_str()).collect()
     }
 }
 
-/// A property of a dataset; `None`: it has none.
+/// A property of a dataset; `None` if it has none.
 fn text(entry: &Entry, name: &str) -> Result<Option<PropertyValue>> {
     Ok(property::get(entry, name, &View::default())?.map(|p| p.value))
 }
 
-/// A property of a dataset as scripts read it, and whether it is set there.
+/// A property of a dataset in its raw form, and whether it is set there.
 fn set_here(entry: &Entry, name: &str) -> Result<Option<(String, bool)>> {
     let found = property::get(entry, name, &View::default())?;
     Ok(found.map(|p| (p.value.raw, matches!(p.source, Source::Local | Source::Received))))
 }
 
-/// A property of a dataset as scripts read it.
+/// A property of a dataset in its raw form.
 pub fn property(datasets: &Arc<Datasets>, dataset: &str, name: &str) -> Result<Option<String>> {
     Ok(text(&datasets.entry(dataset)?, name)?.map(|v| v.raw))
 }
 
-/// The number of the dataset that the pool starts, if one is set.
+/// Object number of the dataset in `bootfs`, if set.
 fn boot_dataset(datasets: &Arc<Datasets>) -> Result<Option<u64>> {
     let all = datasets.pool().set_properties()?;
     Ok(all.into_iter().find(|(name, _)| name == "bootfs").and_then(|(_, value)| value.as_u64()).filter(|id| *id != 0))
 }
 
-/// The environments of a pool, by name. `container`: those that are children of this dataset, and no others.
+/// The environments of a pool, by name. With `container`, only the children of that dataset.
 pub fn find(datasets: &Arc<Datasets>, container: Option<&str>) -> Result<Vec<Environment>> {
     let pool = datasets.root().name().to_owned();
     let boot = boot_dataset(datasets)?;
@@ -225,8 +227,8 @@ fn part(entry: &Entry, dataset: &Dataset) -> Result<Part> {
     })
 }
 
-/// File systems of the pool that show up in an environment's tree without being part of one: what is left behind when an environment goes to another pool. With their
-/// mount points.
+/// File systems of the pool that are mounted in an environment's tree without being part of one,
+/// with their mount points. They stay behind if an environment moves to another pool.
 pub fn shared(datasets: &Arc<Datasets>, environments: &[Environment]) -> Result<Vec<(String, String)>> {
     let pool = datasets.root().name().to_owned();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Environments on a pool in image files, and what zdb would mount.
+//! Environments on a pool in image files, and what a machine would mount.
 
 use super::*;
 use crate::create::{CreateRequest, create};
@@ -14,7 +14,8 @@ struct Machine {
 const ROOT: &str = "rpool/ROOT/debian";
 
 impl Machine {
-    /// A pool as installers make it: a root with `/var` and a folder that is not mounted, and homes that all environments share.
+    /// A pool as installers create it: a root with `/var` and a file system that is not mounted,
+    /// and homes that all environments share.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let disk = folder.path().join("disk");
@@ -57,7 +58,7 @@ impl Machine {
         property(&self.pool.live.synced().expect("datasets"), dataset, name).expect(dataset).unwrap_or_default()
     }
 
-    /// What a machine mounts by itself, and the environment that it starts.
+    /// What a machine mounts automatically, and the environment that it boots.
     fn mounted(&self) -> Vec<String> {
         let datasets = self.pool.live.synced().expect("datasets");
         let mut places = Vec::new();
@@ -127,7 +128,7 @@ fn what_others_were_made_from_goes_over_to_them() {
     }
     forget_origins(&m.pool, &debian, false).expect("forgotten");
     assert_eq!(m.all().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    // The clone of `b` is the last that stands on it.
+    // The clone of `b` is the last that depends on it.
     let a = m.one("a");
     for part in a.parts.iter().rev() {
         write::destroy(&m.pool.live, &part.name).expect("destroyed");
@@ -183,14 +184,15 @@ fn menus_follow_where_there_are_menus() {
 #[test]
 fn environments_of_other_systems_are_found() {
     let m = Machine::new();
-    // ZFSBootMenu: anywhere, by mount point; a legacy one that says so; one that is hidden.
+    // ZFSBootMenu: anywhere, by mount point; a legacy mount point with the property on; one that is
+    // hidden.
     m.make("rpool/void", &[("mountpoint", "/"), ("canmount", "noauto")]);
     m.make("rpool/old", &[("mountpoint", "legacy"), (OFFERED, "on")]);
     m.make("rpool/hidden", &[("mountpoint", "/"), ("canmount", "noauto"), (OFFERED, "off")]);
     m.make("rpool/data", &[("mountpoint", "legacy")]);
     let names = |all: Vec<Environment>| all.into_iter().map(|e| e.name).collect::<Vec<_>>();
     assert_eq!(names(m.all()), ["debian", "old", "void"]);
-    // FreeBSD: the container is what `bootfs` is in; `-r beroot`.
+    // FreeBSD: the container is the parent of `bootfs`; `-r beroot`.
     m.make("rpool/BE", &[("mountpoint", "none")]);
     m.make("rpool/BE/default", &[("mountpoint", "none")]);
     let datasets = m.pool.live.synced().expect("datasets");

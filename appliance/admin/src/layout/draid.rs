@@ -1,15 +1,16 @@
-//! The word that begins a draid: `draid[PARITY][:DATAd][:CHILDRENc][:SPARESs]`, the parts behind the first in any order.
+//! The keyword of a draid: `draid[PARITY][:DATAd][:CHILDRENc][:SPARESs]`; the parts after the first
+//! are in any order.
 //!
 //! Facts: get_parity, draid_config_by_type in cmd/zpool/zpool_vdev.c; messages are OpenZFS's.
 
 use super::{Draid, Wrong, wrong};
 
-/// Data devices of a group where nobody says: a trade between capacity and speed, as OpenZFS makes it.
+/// Default number of data devices per group: OpenZFS's trade between capacity and speed.
 const DATA_DEFAULT: u64 = 8;
 const PARITY_MAX: u64 = 3;
 const SPARES_MAX: u64 = 100;
 
-/// The parity that the word asks for; `None`: it begins no draid.
+/// The parity of the keyword; `None` if it is not a draid.
 pub fn keyword(word: &str) -> Result<Option<u64>, Wrong> {
     let Some(rest) = word.strip_prefix("draid") else { return Ok(None) };
     let number = rest.split(':').next().unwrap_or_default();
@@ -26,7 +27,7 @@ pub fn keyword(word: &str) -> Result<Option<u64>, Wrong> {
     Ok(Some(parity))
 }
 
-/// Its shape with so many devices.
+/// The shape of the draid with that many devices.
 pub fn shape(word: &str, parity: u64, children: u64) -> Result<Draid, Wrong> {
     let (mut data, mut spares) = (None, 0);
     for part in word.split(':').skip(1) {

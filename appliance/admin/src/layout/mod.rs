@@ -1,7 +1,8 @@
-//! Which devices a pool is to be made of, in the words of `zpool create` and `zpool add`, and whether they may be taken.
+//! The vdev specification of `zpool create` and `zpool add`, and checks whether the devices may be
+//! used.
 //!
 //! ```text
-//!   words ──parse──> Layout ──check_replication──> ──check_unused──> opened and labelled by create, add
+//!   words ──parse──> Layout ──check_replication──> ──check_unused──> create, add open and label
 //! ```
 //! Facts: construct_spec, get_replication, check_file in cmd/zpool/zpool_vdev.c.
 //!
@@ -20,10 +21,10 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Devices of a raidz at most.
+/// Maximum number of devices in a raidz.
 const RAIDZ_DEVICES_MAX: usize = 255;
 
-/// Why devices are refused: what to print, without a last line end.
+/// Why devices are refused: the message, without a final newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
@@ -46,52 +47,51 @@ fn invalid<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
 /// A file or disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// Its path, absolute.
+    /// Absolute path.
     pub path: PathBuf,
     /// Whether it is a disk, not a file.
     pub is_disk: bool,
 }
 
 impl Leaf {
-    /// Its kind as configurations name it.
+    /// Type name in configurations.
     pub fn kind(&self) -> &'static str {
         if self.is_disk { "disk" } else { "file" }
     }
 
-    /// The path as text.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// How the leaves of a top-level device share their work.
+/// Redundancy of a top-level vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// It is one leaf.
+    /// A single leaf.
     Single,
-    /// All hold the same.
+    /// All leaves hold the same.
     Mirror,
-    /// Parity of so many devices.
+    /// RAID-Z with that many parity devices.
     Raidz(u64),
-    /// The same, with groups and spare space spread over all devices.
+    /// dRAID.
     Draid(Draid),
 }
 
-/// What the word says that begins a draid, and what follows from the number of devices.
+/// Parameters of a draid: from its keyword, and derived from the number of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draid {
-    /// Parity devices of a group.
+    /// Parity devices per group.
     pub parity: u64,
-    /// Data devices of a group.
+    /// Data devices per group.
     pub data: u64,
     /// Distributed spares.
     pub spares: u64,
 }
 
-/// What a top-level device is for.
+/// Allocation class of a top-level vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// Everything.
+    /// Normal data and metadata.
     Normal,
     /// The intent log.
     Log,
@@ -101,19 +101,18 @@ pub enum Purpose {
     Dedup,
 }
 
-/// A top-level device.
+/// A top-level vdev.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Top {
-    /// How its leaves work together.
+    /// Redundancy.
     pub group: Group,
-    /// What it is for.
+    /// Allocation class.
     pub purpose: Purpose,
-    /// Its leaves.
     pub leaves: Vec<Leaf>,
 }
 
 impl Top {
-    /// Its name where it has no number yet.
+    /// Its name before it has a number.
     pub fn name(&self) -> String {
         match self.group {
             Group::Single => self.leaves.first().map(Leaf::name).unwrap_or_default(),
@@ -129,15 +128,14 @@ impl Top {
 /// All devices of a pool, or those to be added to one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Top-level devices, in order.
+    /// Top-level vdevs, in order.
     pub tops: Vec<Top>,
-    /// Hot spares.
     pub spares: Vec<Leaf>,
-    /// Level-2 cache devices.
+    /// Cache devices (L2ARC).
     pub caches: Vec<Leaf>,
 }
 
-/// What a word begins.
+/// Meaning of a keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     Mirror,
@@ -164,7 +162,7 @@ fn keyword(word: &str) -> Result<Option<Word>, Wrong> {
 }
 
 impl Layout {
-    /// Reads the words behind the pool's name.
+    /// Parses the arguments after the pool's name.
     pub fn parse(words: &[String]) -> Result<Self, Wrong> {
         let mut layout = Self::default();
         let (mut purpose, mut seen_log, mut logs) = (Purpose::Normal, false, 0);
@@ -232,23 +230,23 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Every device.
+    /// All devices.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.tops.iter().flat_map(|t| &t.leaves).chain(&self.spares).chain(&self.caches)
     }
 
-    /// Whether blocks of files could be put anywhere.
+    /// Whether there is a normal vdev, which file blocks need.
     pub fn is_allocatable(&self) -> bool {
         self.tops.iter().any(|t| t.purpose == Purpose::Normal)
     }
 
-    /// Whether a device is there twice.
+    /// Whether a device occurs twice.
     pub fn has_duplicate(&self) -> bool {
         let mut seen = HashSet::new();
         self.leaves().any(|leaf| !seen.insert(std::fs::canonicalize(&leaf.path).unwrap_or_else(|_| leaf.path.clone())))
     }
 
-    /// As `zpool create -n` shows it.
+    /// The layout as `zpool create -n` prints it.
     pub fn tree(&self, pool: &str) -> String {
         let mut out = String::new();
         let sections = [(Purpose::Normal, pool), (Purpose::Dedup, "dedup"), (Purpose::Special, "special")];

@@ -1,23 +1,23 @@
-//! Whether the devices of a pool survive the same number of failures, which people usually want.
+//! Checks whether all vdevs of a pool have the same redundancy.
 
 use super::{Group, Layout, Leaf, Purpose, Wrong};
 
-/// Difference of sizes that does not matter.
+/// Size differences up to this are ignored, in bytes.
 const FUZZ_BYTES: u64 = 16 << 20;
 
-/// How many failures a top-level device survives, and in which way.
+/// Redundancy of a top-level vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replication {
-    /// `file`, `disk`, `mirror` or `raidz`.
+    /// `file`, `disk`, `mirror`, `raidz` or `draid`.
     pub kind: &'static str,
-    /// Leaves; of raidz this is compared, too.
+    /// Number of leaves.
     pub children: u64,
-    /// Of raidz.
+    /// Parity, for raidz and draid.
     pub parity: u64,
 }
 
 impl Replication {
-    /// Whether devices of both kinds may be in one pool.
+    /// Whether vdevs of both kinds may be in one pool.
     pub fn agree(a: Self, b: Self) -> bool {
         mismatch(a, b).is_none()
     }
@@ -32,7 +32,7 @@ impl Replication {
     }
 }
 
-/// The raidz and the mirror, if it is one of each.
+/// The raidz and the mirror, if the two are one of each.
 fn raidz_and_mirror(a: Replication, b: Replication) -> Option<(Replication, Replication)> {
     match (a.kind, b.kind) {
         ("raidz" | "draid", "mirror") => Some((a, b)),
@@ -104,8 +104,8 @@ fn against_pool(pool: Replication, new: Replication) -> Option<String> {
     None
 }
 
-/// Refuses a layout whose devices survive different numbers of failures, or others than `pool`'s; log devices do not count.
-/// The text lists what is wrong, a line each; [`Wrong`] has the heading.
+/// Fails if the vdevs of a layout have different redundancy, or another than `pool`'s. Log devices
+/// do not count. [`Wrong`] has a heading, and a line for each problem.
 pub fn check_replication(layout: &Layout, pool: Option<Replication>) -> Result<(), Wrong> {
     let mut lines = Vec::new();
     let mut last: Option<Replication> = None;
@@ -126,7 +126,7 @@ pub fn check_replication(layout: &Layout, pool: Option<Replication>) -> Result<(
     Err(super::unused::overridable(&lines))
 }
 
-/// What is uneven among the leaves of a group.
+/// The problem if the leaves of a group differ in type or size.
 fn uneven(kind: &str, leaves: &[Leaf]) -> Option<String> {
     if leaves.iter().any(|l| l.is_disk) && leaves.iter().any(|l| !l.is_disk) {
         return Some(format!("mismatched replication level: {kind} contains both files and devices"));

@@ -1,4 +1,4 @@
-//! Words become layouts; what is wrong is told as OpenZFS tells it.
+//! Arguments become layouts; errors have OpenZFS's wording.
 
 use super::*;
 

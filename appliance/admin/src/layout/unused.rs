@@ -1,25 +1,25 @@
-//! Whether a device holds something that somebody may want to keep.
+//! Checks whether devices hold data that someone may want to keep.
 
 use super::{Layout, Leaf, Wrong};
 use pool::PoolState;
 use pool::devices;
 
-/// Whose a device is, as its label says.
+/// Owner of a device, according to its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// A pool that is imported here.
     Active(String),
-    /// One that somebody did not export.
+    /// A pool that was not exported.
     PotentiallyActive(String),
-    /// One that was exported.
+    /// An exported pool.
     Exported(String),
-    /// A hot spare; of which pool, labels do not say.
+    /// A hot spare; labels do not name its pool.
     Spare,
-    /// A level-2 cache device.
+    /// A cache device (L2ARC).
     Cache,
 }
 
-/// A list of reasons that `-f` overrides.
+/// A list of errors that `-f` overrides.
 pub(super) fn overridable(lines: &[String]) -> Wrong {
     Wrong(format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n")))
 }
@@ -38,9 +38,10 @@ fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
     }
 }
 
-/// Refuses devices that are in use. `is_imported` tells whether the pool of the first identity is imported here, and has, as far
-/// as is known, the device of the second: one that was to join and did not is nobody's. What belongs to
-/// an imported pool is refused also with `force`; what else is found then counts as free.
+/// Fails for devices that are in use. `is_imported` takes a pool guid and a device guid, and
+/// returns whether that pool is imported here and, as far as known, has the device: a device whose
+/// addition failed belongs to no pool. Devices of an imported pool are refused even with `force`,
+/// which overrides all other owners.
 pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
     let mut lines = Vec::new();
     for leaf in layout.leaves() {

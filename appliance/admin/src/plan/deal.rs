@@ -1,20 +1,21 @@
-//! Dealing devices to groups so that each group has as few as possible from one shelf.
+//! Distributes devices over groups so that each group has as few as possible from one shelf.
 //!
 //! Invariants:
 //!   * a group has at most one device more from a shelf than it must
-//!   * each device is dealt once
+//!   * each device is used once
 
 use super::Candidate;
 use std::collections::BTreeMap;
 
-/// Who is in which group, by place among the candidates.
+/// Members of each group, by index among the candidates.
 pub struct Dealt {
     pub groups: Vec<Vec<usize>>,
     pub spares: Vec<usize>,
     pub unused: Vec<usize>,
 }
 
-/// As many groups of `width` as there are devices for beside `spares`. `None`: not even one.
+/// Makes as many groups of `width` as the devices without `spares` allow. Returns `None` if there
+/// is not even one.
 pub fn deal(devices: &[&Candidate], width: usize, spares: usize) -> Option<Dealt> {
     let count = devices.len().checked_sub(spares)? / width;
     if count == 0 {
@@ -24,11 +25,12 @@ pub fn deal(devices: &[&Candidate], width: usize, spares: usize) -> Option<Dealt
     for (at, device) in devices.iter().enumerate() {
         shelves.entry(&device.shelf).or_default().push(at);
     }
-    // Taken from the front.
+    // Reversed, since devices are popped from the end.
     let mut shelves: Vec<Vec<usize>> = shelves.into_values().map(|all| all.into_iter().rev().collect()).collect();
     let mut groups = vec![Vec::new(); count];
     for group in &mut groups {
-        // How many it has from each shelf: the next one comes from where it has the fewest, and of these from where most are left.
+        // Devices taken from each shelf: the next one comes from the shelf with the fewest, and
+        // among these from the one with the most left.
         let mut had = vec![0usize; shelves.len()];
         while group.len() < width {
             let next = (0..shelves.len()).filter(|s| !shelves[*s].is_empty());
@@ -39,7 +41,7 @@ pub fn deal(devices: &[&Candidate], width: usize, spares: usize) -> Option<Dealt
     }
     let mut rest: Vec<usize> = shelves.into_iter().flatten().collect();
     rest.sort_unstable();
-    // What fits into no group can stand in for any.
+    // Devices that fit into no group can be spares for any.
     let kept = if spares == 0 { 0 } else { rest.len() };
     let unused = rest.split_off(kept);
     Some(Dealt { groups, spares: rest, unused })

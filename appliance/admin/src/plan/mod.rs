@@ -1,14 +1,16 @@
-//! Advice on how to make a pool of given devices: which belong together, what that offers, and what may fail.
+//! Proposes pool layouts for given devices, with their capacity, speed and fault tolerance.
 //!
 //! ```text
-//!   devices, shelves ─> those of one size ─> each way to group them (deal) ─> space, rates, failures (Proposal) ─> one is advised
+//!   devices, shelves ─> those of one size ─> each way to group them (deal)
+//!                    ─> space, rates, failures (Proposal) ─> one is recommended
 //! ```
-//! Space is what the engine will count, parity and padding included ([`pool::usable::planned`]); rates are what devices do by
-//! themselves, multiplied: they say which layout is faster, and what cannot be exceeded.
+//! Capacity is computed as the engine counts it, parity and padding included
+//! ([`pool::usable::planned`]). Rates are those of the single devices, multiplied: they show which
+//! layout is faster, and are an upper bound.
 //!
 //! Invariants:
-//!   * nothing is written, and no device is taken twice
-//!   * devices of one group come from as many shelves as there are
+//!   * nothing is written, and no device is used twice
+//!   * the devices of a group come from as many shelves as possible
 
 mod deal;
 
@@ -16,96 +18,98 @@ use crate::layout::{Group, Layout, Leaf, Purpose, Top};
 use pool::usable::{Planned, planned};
 use std::collections::BTreeMap;
 
-/// A device that may be taken.
+/// An available device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// It.
     pub leaf: Leaf,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// log2 of its sectors.
+    /// log2 of the sector size, in bytes.
     pub ashift: u8,
-    /// Whether it has moving parts; `None`: it is not known, and taken for yes.
+    /// Whether it has moving parts; `None` if unknown, which counts as true.
     pub is_rotating: Option<bool>,
-    /// Shelf or controller on which it is; devices that nobody said it of are on one of their own.
+    /// Shelf or controller; all devices without one together count as one shelf.
     pub shelf: Option<String>,
 }
 
-/// What matters most.
+/// Optimization goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Goal {
-    /// That two failures, or a shelf's, lose nothing, and the rest after it.
+    /// Two failures, or the failure of a shelf, lose no data; everything else comes second.
     #[default]
     Balance,
-    /// Space.
+    /// Capacity.
     Space,
-    /// Small reads and writes in any order.
+    /// Small random reads and writes.
     Speed,
 }
 
-/// What is wanted.
+/// Requirements for the proposals.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Wish {
-    /// What matters most.
+    /// Optimization goal.
     pub goal: Goal,
-    /// Hot spares; `None`: as many as suit the number of devices.
+    /// Number of hot spares; `None` for a number that suits the devices.
     pub spares: Option<usize>,
-    /// What one device does: reads of 4 KiB in any order a second, and bytes a second one after the other; `None`: guessed.
+    /// Rates of one device: random 4 KiB reads per second, and sequential bytes per second. `None`
+    /// for a guess.
     pub rates: Option<(f64, f64)>,
 }
 
-/// What a layout can do, bounded by its devices.
+/// Rates of a layout, bounded by its devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Small reads in any order, a second.
+    /// Small random reads per second.
     pub random_reads: f64,
-    /// Small writes in any order, a second, without what gathering them in txgs saves.
+    /// Small random writes per second, without the gain from gathering them in txgs.
     pub random_writes: f64,
-    /// Bytes a second, read one after the other.
+    /// Sequential read rate, in bytes per second.
     pub stream_read: f64,
-    /// Bytes a second, written one after the other.
+    /// Sequential write rate, in bytes per second.
     pub stream_write: f64,
 }
 
-/// A way to make a pool.
+/// A proposed layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// `mirrors of 2`, `raidz2 of 6`.
+    /// Name, such as `mirrors of 2` or `raidz2 of 6`.
     pub name: String,
-    /// The devices.
     pub layout: Layout,
-    /// Devices that are left over, since they fit into no group.
+    /// Devices that fit into no group.
     pub unused: Vec<Leaf>,
-    /// What datasets may use.
+    /// Capacity for datasets, in bytes.
     pub usable_bytes: u64,
-    /// Of all bytes of the devices, the part in percent that blocks of 4 KiB, 16 KiB, 128 KiB and 1 MiB leave for data.
+    /// Percentage of all bytes of the devices that is left for data, with blocks of 4 KiB, 16 KiB,
+    /// 128 KiB and 1 MiB.
     pub data_percent: [f64; 4],
-    /// How fast it can be.
     pub rates: Rates,
-    /// So many devices may fail, whichever they are.
+    /// Number of arbitrary devices that may fail.
     pub survives_any: usize,
-    /// So many may, if they are the right ones.
+    /// Number of devices that may fail in the best case.
     pub survives_best: usize,
-    /// Shelves that may fail as a whole, of how many. 0 of 1 where nobody said on which shelves devices are.
+    /// Number of shelves that may fail as a whole, and number of shelves. 0 of 1 if shelves are
+    /// unknown.
     pub survives_shelves: (usize, usize),
-    /// Bytes that have to be read to replace a device that was full.
+    /// Bytes to read when a full device is replaced.
     pub rebuild_bytes: u64,
-    /// Whether it is what the wish is for.
+    /// Whether it is recommended for the goal.
     pub is_advised: bool,
 }
 
-/// Sizes of blocks for which the part of data is told.
+/// Block sizes of [`Proposal::data_percent`].
 pub const BLOCKS: [u64; 4] = [4 << 10, 16 << 10, 128 << 10, 1 << 20];
-/// Devices that differ by no more than this are of one size, as for `zpool create`.
+/// Devices whose sizes differ by at most this count as equal, as in `zpool create`.
 const FUZZ_BYTES: u64 = 16 << 20;
-/// What a disk does (7200 revolutions), and what flash on a SATA port does: guessed low.
+/// Rates of a disk (7200 rpm), and of flash on a SATA port. Guessed low.
 const DISK_RATES: (f64, f64) = (100.0, 150e6);
 const FLASH_RATES: (f64, f64) = (20_000.0, 500e6);
-/// One hot spare for so many devices, from so many devices on. Guessed: after what vendors of shelves of 24 do.
+/// Devices per hot spare, and number of devices from which on there is one. Guessed: after what
+/// vendors of shelves of 24 do.
 const DEVICES_PER_SPARE: usize = 24;
 const SPARE_FROM: usize = 8;
 
-/// Proposals, the advised one first; and devices that are of another size than most, which no proposal takes.
+/// Returns the proposals, the recommended one first, and the devices of another size than most,
+/// which no proposal uses.
 pub fn plan(candidates: &[Candidate], wish: &Wish) -> (Vec<Proposal>, Vec<Leaf>) {
     let (class, others) = of_one_size(candidates);
     let spares = wish.spares.unwrap_or(match class.len() {
@@ -139,7 +143,7 @@ pub fn plan(candidates: &[Candidate], wish: &Wish) -> (Vec<Proposal>, Vec<Leaf>)
     (found, others.into_iter().map(|c| c.leaf.clone()).collect())
 }
 
-/// Those of the size that most bytes have, and the others.
+/// The devices of the size that has the most bytes in total, and the others.
 fn of_one_size(candidates: &[Candidate]) -> (Vec<&Candidate>, Vec<&Candidate>) {
     let mut sorted: Vec<&Candidate> = candidates.iter().collect();
     sorted.sort_by_key(|c| c.size_bytes);
@@ -232,7 +236,7 @@ fn proposal(devices: &[&Candidate], group: Group, width: usize, spares: usize, w
     })
 }
 
-/// Shelves without which every group goes on, and how many there are.
+/// Number of shelves whose failure every group survives, and number of shelves.
 fn shelves(devices: &[&Candidate], groups: &[Vec<usize>], tolerates: usize) -> (usize, usize) {
     let mut all: BTreeMap<&Option<String>, bool> = BTreeMap::new();
     for device in devices {
@@ -243,12 +247,12 @@ fn shelves(devices: &[&Candidate], groups: &[Vec<usize>], tolerates: usize) -> (
 }
 
 impl Proposal {
-    /// Whether any one shelf may fail. Not where there is only one.
+    /// Whether any one shelf may fail. False if there is only one.
     pub fn survives_all_shelves(&self) -> bool {
         self.survives_shelves.1 > 1 && self.survives_shelves.0 == self.survives_shelves.1
     }
 
-    /// The command that makes it.
+    /// The command that creates the pool.
     pub fn command(&self, pool: &str) -> String {
         let mut words = vec!["zpool".to_owned(), "create".to_owned(), pool.to_owned()];
         for top in &self.layout.tops {
@@ -263,13 +267,14 @@ impl Proposal {
     }
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+@%,=".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// Reads which shelf each device is on: a line each, device and shelf, `#` begins a comment. Devices are named by path or its last part.
+/// Parses a shelf file: a device and its shelf per line; `#` starts a comment. Devices are given by
+/// path, or by its last component.
 pub fn read_shelves(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut found = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -340,7 +345,8 @@ mod tests {
     fn space_is_what_parity_and_padding_leave() {
         let (all, _) = plan(&disks(&[("a", 6)], 1 << 40), &Wish::default());
         let raidz2 = all.iter().find(|p| p.name == "raidz2 of 6").expect("six in one");
-        // 4 KiB: one sector of data and two of parity. 128 KiB: 32 + 16 = 48 sectors. 16 KiB: 4 + 2 = 6.
+        // 4 KiB: one sector of data and two of parity. 128 KiB: 32 + 16 = 48 sectors. 16 KiB: 4 + 2
+        // = 6.
         let [small, volume, record, _] = raidz2.data_percent;
         assert!((small - 33.3).abs() < 0.1 && (volume - 66.6).abs() < 0.1 && (record - 66.6).abs() < 0.1, "{raidz2:?}");
         assert_eq!((raidz2.survives_any, raidz2.survives_shelves), (2, (0, 1)));

@@ -1,8 +1,9 @@
-//! How often: five labels, their periods in UTC, and the names of what is taken in them.
+//! The five schedule labels, their periods in UTC, and the names of their snapshots.
 //!
-//! Names are those of zfs-auto-snapshot, `zfs-auto-snap_hourly-2026-11-22-2300`: in UTC, so that they come in order and none comes twice when
-//! clocks are set back; without a colon, which Windows cannot have in a name; and Samba's `shadow_copy2` takes them as they are. The other
-//! usual ones, sanoid's `autosnap_2026-11-22_23:00:00_hourly`, are in local time.
+//! Names are those of zfs-auto-snapshot, such as `zfs-auto-snap_hourly-2026-11-22-2300`: in UTC, so
+//! that they sort by time and stay unique when clocks are set back; without a colon, which Windows
+//! does not allow in names; and compatible with Samba's `shadow_copy2`. The other common scheme,
+//! sanoid's `autosnap_2026-11-22_23:00:00_hourly`, uses local time.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -13,26 +14,26 @@ const PREFIX: &str = "zfs-auto-snap_";
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-/// How often.
+/// How often a snapshot is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// Each quarter of an hour.
+    /// Every 15 minutes.
     Frequent,
-    /// Each hour.
+    /// Every hour.
     Hourly,
-    /// Each day.
+    /// Every day.
     Daily,
-    /// Each week, which begins on Monday.
+    /// Every week, starting on Monday.
     Weekly,
-    /// Each month.
+    /// Every month.
     Monthly,
 }
 
 impl Label {
-    /// All, the most frequent first.
+    /// All labels, the most frequent first.
     pub const ALL: [Self; 5] = [Self::Frequent, Self::Hourly, Self::Daily, Self::Weekly, Self::Monthly];
 
-    /// As it stands in names.
+    /// The label's name, as used in snapshot names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Frequent => "frequent",
@@ -43,12 +44,12 @@ impl Label {
         }
     }
 
-    /// The label that is called that.
+    /// The label with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|label| label.name() == name)
     }
 
-    /// The property that has the rule.
+    /// The property that holds the rule.
     pub fn property(self) -> &'static str {
         match self {
             Self::Frequent => "weir:snapshot-frequent",
@@ -59,15 +60,15 @@ impl Label {
         }
     }
 
-    /// The property by which zfs-auto-snapshot is kept away.
+    /// The property that also disables zfs-auto-snapshot for this label.
     pub fn refusal(self) -> String {
         format!("com.sun:auto-snapshot:{}", self.name())
     }
 
-    /// The period that `now` is in, in seconds since 1970.
+    /// The period that contains `now`, in seconds since 1970.
     pub fn period(self, now: u64) -> Range<u64> {
         let fixed = |length: u64, offset: u64| {
-            // Periods begin `offset` before a multiple of their length.
+            // Periods start `offset` before a multiple of their length.
             let start = (now + offset) / length * length;
             start.saturating_sub(offset)..start - offset.min(start) + length
         };
@@ -75,7 +76,7 @@ impl Label {
             Self::Frequent => fixed(15 * MINUTE, 0),
             Self::Hourly => fixed(60 * MINUTE, 0),
             Self::Daily => fixed(DAY, 0),
-            // 1970 began on a Thursday, three days after a Monday.
+            // 1970 started on a Thursday, three days after a Monday.
             Self::Weekly => fixed(7 * DAY, 3 * DAY),
             Self::Monthly => {
                 let first = civil(now).date().first_of_month();
@@ -85,15 +86,16 @@ impl Label {
         }
     }
 
-    /// What a snapshot taken at `now` is called.
+    /// Name of a snapshot taken at `now`.
     pub fn name_at(self, now: u64) -> String {
         format!("{PREFIX}{}-{}", self.name(), civil(now).strftime("%Y-%m-%d-%H%M"))
     }
 
-    /// When the snapshot of that name was taken, to the minute; `None`: the name is none of this label's.
+    /// Time of the snapshot with that name, to the minute; `None` if the name is not one of this
+    /// label.
     pub fn time_of(self, name: &str) -> Option<u64> {
         let when = name.strip_prefix(PREFIX)?.strip_prefix(self.name())?.strip_prefix('-')?;
-        // Nothing but this: 2026-11-22-2300.
+        // Exactly the format 2026-11-22-2300.
         let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
         let shape = when.len() == 15 && when.is_ascii() && digits(&when.replace('-', ""));
         let parsed = shape.then(|| DateTime::strptime("%Y-%m-%d-%H%M", when).ok())??;
@@ -136,7 +138,7 @@ mod tests {
         let leap = at("2028-02-29 12:00");
         assert_eq!(Label::Monthly.period(leap), at("2028-02-01 00:00")..at("2028-03-01 00:00"));
         for label in Label::ALL {
-            // The first and the last second that there can be.
+            // The first and the last possible second.
             assert!(label.period(0).contains(&0), "{label:?}");
             let _ = (label.period(u64::MAX / 2), label.name_at(u64::MAX));
         }

@@ -1,18 +1,24 @@
-//! Snapshots by rule: user properties of datasets say how often one is taken and how many are kept.
+//! Scheduled snapshots: user properties of datasets define how often they are taken and how many
+//! are kept.
 //!
 //! ```text
-//!   weir:snapshot-hourly=24        on tank/home          every hour one of tank/home and of all below it; of each the newest 24 are kept
-//!   weir:snapshot-daily=31,only    on tank               of tank alone, not of what is below
+//!   weir:snapshot-hourly=24        on tank/home          hourly, of tank/home and everything
+//!                                                        below; the newest 24 of each are kept
+//!   weir:snapshot-daily=31,only    on tank               of tank only, without descendants
 //!   weir:snapshot-hourly=0         on tank/home/scratch  none here, whatever is set above
 //! ```
-//! Rules are properties so that they go where the pool goes, are inherited, renamed and destroyed with their datasets, and can be set by
-//! whatever sets properties. What a stream brought does not count: a copy that takes snapshots of its own cannot be sent to any more.
-//! `com.sun:auto-snapshot=false`, and the same for a label, keep it away as they keep zfs-auto-snapshot away.
+//! Rules are properties, so they move with the pool, are inherited, renamed and destroyed with
+//! their datasets, and can be set by any tool that sets properties. Received values do not count: a
+//! copy that takes its own snapshots could no longer receive increments.
+//! `com.sun:auto-snapshot=false`, also per label, disables rules as it disables zfs-auto-snapshot.
 //!
 //! Invariants:
-//!   * nothing is known but what the pool says and the time: whoever opens the pool goes on
-//!   * a label has one snapshot in each of its periods; however many were missed, one is made up for
-//!   * only what this took is destroyed: the snapshot says so itself, in a property of its own. Never what is held or cloned
+//!   * the only inputs are the pool and the time, so any process that opens the pool continues the
+//!     schedule
+//!   * a label has one snapshot in each of its periods; if several were missed, only one is made up
+//!     for
+//!   * only snapshots taken by a rule are destroyed, as recorded in a property of the snapshot;
+//!     never those that are held or cloned
 
 mod label;
 mod rules;
@@ -26,21 +32,21 @@ use dataset::write::{self, Failures};
 use dataset::{Dataset, Entry, Error, View};
 use std::collections::HashMap;
 
-/// The property by which a snapshot says which rule took it.
+/// The property of a snapshot that records the rule that took it.
 pub const MARK: &str = "weir:schedule";
 
-/// Periods that were done in this process: what somebody destroys soon after it was taken is not taken again.
+/// Periods done in this process, so that a snapshot that a user destroys is not taken again.
 #[derive(Debug, Default)]
 pub struct Done(HashMap<(u64, Label), u64>);
 
-/// What was done for one label.
+/// Result for one label.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Round {
-    /// Snapshots taken.
+    /// Names of the snapshots taken.
     pub taken: Vec<String>,
-    /// Snapshots destroyed, as there were enough newer ones.
+    /// Names of the snapshots destroyed because there were enough newer ones.
     pub destroyed: Vec<String>,
-    /// What could not be, and why. An empty name stands for all.
+    /// Failures: name and reason. An empty name means all.
     pub failed: Vec<(String, String)>,
 }
 
@@ -54,20 +60,19 @@ impl Round {
 /// A snapshot that a rule took.
 #[derive(Debug, Clone)]
 pub struct Own {
-    /// It.
     pub snapshot: Dataset,
-    /// When, as its name tells: seconds since 1970.
+    /// Time according to its name: seconds since 1970.
     pub taken: u64,
 }
 
-/// The snapshots of `head` that the rule for `label` took, the oldest first.
+/// The snapshots of `head` that the rule for `label` took, oldest first.
 pub fn own(head: &Dataset, label: Label) -> Result<Vec<Own>, Error> {
     let mut found = Vec::new();
     for (name, _) in head.snapshot_names()?.iter() {
         let Some(taken) = label.time_of(name) else { continue };
         let snapshot = head.snapshot(name)?;
         let mark = property::get(&Entry::Dataset(snapshot.clone()), MARK, &View::default())?;
-        // What a stream brought was taken by somebody else.
+        // A received snapshot was taken elsewhere.
         if mark.is_some_and(|mark| mark.source == Source::Local && mark.value.raw == label.name()) {
             found.push(Own { snapshot, taken });
         }
@@ -76,7 +81,8 @@ pub fn own(head: &Dataset, label: Label) -> Result<Vec<Own>, Error> {
     Ok(found)
 }
 
-/// Names of the snapshots that are due at `now`. Periods whose snapshot is there already are done.
+/// Names of the snapshots that are due at `now`. A period with an existing snapshot is marked as
+/// done.
 fn due(all: &[Ruled], label: Label, now: u64, done: &mut Done) -> Result<Vec<(u64, String)>, Error> {
     let mut names = Vec::new();
     let period = label.period(now);
@@ -85,7 +91,7 @@ fn due(all: &[Ruled], label: Label, now: u64, done: &mut Done) -> Result<Vec<(u6
         if ruled.keep(label) == 0 || done.0.get(&key) == Some(&period.start) {
             continue;
         }
-        // One from the future, when the clock stood wrong, keeps none away.
+        // A snapshot from the future, taken with a wrong clock, does not prevent new ones.
         if own(&ruled.head, label)?.iter().any(|own| period.contains(&own.taken)) {
             done.0.insert(key, period.start);
             continue;
@@ -95,7 +101,7 @@ fn due(all: &[Ruled], label: Label, now: u64, done: &mut Done) -> Result<Vec<(u6
     Ok(names)
 }
 
-/// Names of the snapshots of which there are enough newer ones.
+/// Names of the snapshots with enough newer ones.
 fn outdated(all: &[Ruled], label: Label) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for ruled in all {
@@ -114,7 +120,8 @@ fn outdated(all: &[Ruled], label: Label) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Does to all of `names` at once what can be; those that cannot are told, and left out.
+/// Runs an operation on all of `names` at once. Names that fail are recorded in `failed` and left
+/// out of the next try.
 fn each(
     mut names: Vec<String>,
     failed: &mut Vec<(String, String)>,
@@ -128,15 +135,16 @@ fn each(
             failed.push((name, error.to_string()));
         }
         if names.len() == before {
-            // It was none of them: nothing can be.
+            // No single name is at fault, so none can succeed.
             names.clear();
         }
     }
     names
 }
 
-/// Takes what is due at `now` (seconds since 1970) in the pool, and destroys what has been kept long enough. All snapshots of one label
-/// are taken at one moment. What cannot be done keeps nothing else from being done.
+/// Takes the snapshots due at `now` (seconds since 1970) in the pool, and destroys those beyond
+/// their rule's number. All snapshots of one label are taken atomically. A failure does not affect
+/// the others.
 pub fn run(pool: &WritablePool, now: u64, done: &mut Done) -> Result<Vec<(Label, Round)>, Error> {
     let mut rounds: Vec<(Label, Round)> = Vec::new();
     let (all, wrong) = rules(&pool.live.synced()?)?;
@@ -169,7 +177,7 @@ pub fn run(pool: &WritablePool, now: u64, done: &mut Done) -> Result<Vec<(Label,
     Ok(rounds)
 }
 
-/// When the rules of `datasets` are to be looked at next after `now`: at the next beginning of any label's period.
+/// Time of the next run after `now`: the start of the next period of any label.
 pub fn next(now: u64) -> u64 {
     Label::ALL.iter().map(|label| label.period(now).end).min().unwrap_or(now)
 }

@@ -1,4 +1,4 @@
-//! Which rules hold for which datasets.
+//! Determines the schedule rules of each dataset.
 
 use super::label::Label;
 use dataset::property::{self, Source};
@@ -6,20 +6,20 @@ use dataset::{Dataset, Datasets, Entry, Error, ListOptions, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Snapshots that may be kept of one label at most. Guessed: more is a slip of the finger.
+/// Maximum number of snapshots kept per label. Guessed: more is a typing error.
 const KEEP_MAX: u32 = 100_000;
 
-/// What keeps all rules away from a dataset, as it does zfs-auto-snapshot.
+/// The property that disables all rules of a dataset, as it disables zfs-auto-snapshot.
 const REFUSAL: &str = "com.sun:auto-snapshot";
 
-/// A rule that holds for a dataset.
+/// A rule that applies to a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// How many snapshots are kept; 0: none is taken.
+    /// Number of snapshots to keep; 0 to take none.
     pub keep: u32,
-    /// It holds for the dataset where it is set alone.
+    /// Applies only to the dataset where it is set.
     pub only: bool,
-    /// Where it is set.
+    /// Dataset where it is set.
     pub from: String,
 }
 
@@ -32,26 +32,24 @@ pub struct Ruled {
     refused: [bool; 5],
 }
 
-/// A value that is no rule.
+/// An invalid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where it is set.
+    /// Dataset where it is set.
     pub dataset: String,
-    /// For which label.
     pub label: Label,
-    /// It.
     pub value: String,
 }
 
 impl Wrong {
-    /// What it should be.
+    /// Description of a valid value.
     pub fn expected(&self) -> &'static str {
         "expected the number of snapshots to keep, 0 to 100000, optionally followed by ',only' to exclude descendants"
     }
 }
 
 impl Ruled {
-    /// How many snapshots of `label` are kept; 0: none is taken.
+    /// Number of snapshots of `label` to keep; 0 if none are taken.
     pub fn keep(&self, label: Label) -> u32 {
         match self.rule(label) {
             Some(rule) if !self.is_refused(label) => rule.keep,
@@ -59,12 +57,12 @@ impl Ruled {
         }
     }
 
-    /// The rule for `label`, in force or not.
+    /// The rule for `label`, even if disabled.
     pub fn rule(&self, label: Label) -> Option<&Rule> {
         self.rules[label as usize].as_ref()
     }
 
-    /// Whether `com.sun:auto-snapshot=false` keeps the rule away.
+    /// Whether `com.sun:auto-snapshot=false` disables the rule.
     pub fn is_refused(&self, label: Label) -> bool {
         self.refused[label as usize]
     }
@@ -86,7 +84,7 @@ fn parse(value: &str) -> Option<(u32, bool)> {
 
 type Values = [Option<(String, Arc<str>)>; 5];
 
-/// What is set for `head` by people here, where nothing is what `above` has.
+/// The rule values for `head`: those set locally, and otherwise those of `above`.
 fn values(head: &Dataset, above: Option<&Values>) -> Result<Values, Error> {
     let mut all: Values = above.cloned().unwrap_or_default();
     let entry = Entry::Dataset(head.clone());
@@ -105,7 +103,7 @@ fn is_false(head: &Dataset, property: &str) -> Result<bool, Error> {
     Ok(found.is_some_and(|found| found.value.raw.eq_ignore_ascii_case("false")))
 }
 
-/// Whether a stream was begun to be received into it, and not ended.
+/// Whether a receive into the dataset was interrupted.
 fn is_inconsistent(head: &Dataset) -> Result<bool, Error> {
     let found = property::get(&Entry::Dataset(head.clone()), "inconsistent", &View::default())?;
     Ok(found.is_some_and(|found| found.value.raw != "0"))
@@ -134,7 +132,7 @@ fn ruled(head: &Dataset, values: &Values, wrong: &mut Vec<Wrong>) -> Result<Opti
     Ok(Some(ruled))
 }
 
-/// The datasets that have rules, each after the one that it is in, and values that are none.
+/// Returns the datasets that have rules, each after its parent, and the invalid rules.
 pub fn rules(datasets: &Arc<Datasets>) -> Result<(Vec<Ruled>, Vec<Wrong>), Error> {
     let listing = datasets.list(&[], &ListOptions::heads())?;
     for error in &listing.errors {
@@ -150,7 +148,7 @@ pub fn rules(datasets: &Arc<Datasets>) -> Result<(Vec<Ruled>, Vec<Wrong>), Error
         if values.iter().any(Option::is_some) {
             above.insert(head.name().to_owned(), values);
         }
-        // What is half received has no state that anybody could want.
+        // A partially received dataset has no consistent state to keep.
         if let Some(found) = found
             && !is_inconsistent(head)?
         {
@@ -160,7 +158,7 @@ pub fn rules(datasets: &Arc<Datasets>) -> Result<(Vec<Ruled>, Vec<Wrong>), Error
     Ok((all, wrong))
 }
 
-/// The rules of one dataset; `None`: it has none.
+/// The rules of one dataset; `None` if it has none.
 pub fn rules_of(datasets: &Arc<Datasets>, name: &str) -> Result<Option<Ruled>, Error> {
     let mut above = None;
     let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);

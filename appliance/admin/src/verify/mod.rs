@@ -1,10 +1,11 @@
-//! Verifying a pool, and saying what was found in words that a person can act on.
+//! Verifies a pool, and reports the result in terms that an administrator can act on.
 //!
-//! Below: `pool::scan` finds what is wrong, by numbers. Here numbers become names: of devices, datasets and files.
+//! Below: `pool::scan` finds problems by number. Here numbers become names: of devices, datasets
+//! and files.
 //!
 //! Invariants:
-//!   * the verdict is `Lost` only when some block cannot be read in any way
-//!   * nothing is written, and what cannot be named is told by its number
+//!   * the verdict is `Lost` only if some block cannot be read in any way
+//!   * nothing is written, and objects without a name are reported by number
 
 mod names;
 
@@ -18,10 +19,10 @@ use dataset::tree::{Entry, ListOptions};
 use pool::scan::{self, DeviceFaults, OnProgress, Options, Report};
 use std::time::{Duration, Instant};
 
-/// How bad it is.
+/// Overall result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Everything is readable and as it should be.
+    /// Everything is readable and right.
     Clean,
     /// All data is readable, but something is wrong: copies, parity, devices, space or accounting.
     Damaged,
@@ -30,7 +31,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// For programs.
+    /// The name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -40,66 +41,62 @@ impl Verdict {
     }
 }
 
-/// A device and what is wrong on it.
+/// A device and its faults.
 #[derive(Debug, Clone)]
 pub struct Device {
-    /// Path, or what the pool calls it when it is not there.
+    /// Path or, if the device is missing, the pool's name for it.
     pub name: String,
-    /// Identity.
     pub guid: u64,
-    /// The top-level device that it belongs to.
+    /// Name of its top-level vdev.
     pub top: String,
     /// Why it cannot be used, if so.
     pub absent: Option<String>,
-    /// What is wrong.
+    /// Faults found.
     pub faults: DeviceFaults,
 }
 
-/// A dataset whose accounting does not fit its blocks.
+/// A dataset whose accounting does not match its blocks.
 #[derive(Debug, Clone)]
 pub struct WrongAccounting {
-    /// Its name.
     pub dataset: String,
-    /// What it says it references.
+    /// Space that it claims to reference, in bytes.
     pub says_bytes: u64,
-    /// What its blocks add up to.
+    /// Space that its blocks add up to, in bytes.
     pub found_bytes: u64,
 }
 
 /// An intent log with records that are not in the dataset yet.
 #[derive(Debug, Clone)]
 pub struct UnreplayedLog {
-    /// The dataset.
     pub dataset: String,
-    /// What is in it.
+    /// Contents of the log.
     pub log: LogSummary,
 }
 
-/// What verifying found.
+/// Result of verifying a pool.
 pub struct Verification {
-    /// The pool's name.
     pub pool: String,
-    /// Txg that was looked at.
+    /// The txg that was verified.
     pub txg: u64,
-    /// When that was, seconds since 1970.
+    /// Time of the txg, in seconds since 1970.
     pub txg_time: u64,
-    /// How bad it is.
+    /// Overall result.
     pub verdict: Verdict,
-    /// Numbers and lists, by number.
+    /// Counts and lists, by number.
     pub report: Report,
     /// All devices that hold blocks.
     pub devices: Vec<Device>,
-    /// Top-level devices, by number.
+    /// Names of the top-level vdevs, by number.
     pub tops: Vec<String>,
-    /// Files and other objects that are damaged.
+    /// Damaged files and other objects.
     pub files: Vec<DamagedFile>,
-    /// Datasets whose accounting does not fit.
+    /// Datasets whose accounting does not match.
     pub accounting: Vec<WrongAccounting>,
-    /// Intent logs that wait to be replayed.
+    /// Intent logs that wait for replay.
     pub logs: Vec<UnreplayedLog>,
-    /// What kept logs from being looked at.
+    /// Errors that prevented reading intent logs.
     pub log_errors: Vec<String>,
-    /// How long it took.
+    /// Duration.
     pub elapsed: Duration,
 }
 
@@ -169,7 +166,7 @@ fn why_absent(aux: &str) -> &'static str {
     }
 }
 
-/// The intent logs of all heads that hold something that the pool, as shown, lacks.
+/// The intent logs of all heads with records that the opened pool lacks, and errors.
 pub fn unreplayed(pool: &OpenPool) -> (Vec<UnreplayedLog>, Vec<String>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     let listing = match pool.datasets.list(&[], &ListOptions::heads()) {

@@ -1,4 +1,4 @@
-//! From the number of a damaged block to what a person calls it.
+//! Translates the number of a damaged block into a name.
 
 use crate::OpenPool;
 use dataset::{Dataset, DatasetKind};
@@ -7,11 +7,12 @@ use pool::Bookmark;
 use pool::scan::Damage;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Dnodes in one block of them.
+/// Number of dnodes in a block of dnodes.
 const DNODES_PER_BLOCK: u64 = 32;
-/// Level of what belongs to an intent log.
+/// Level of intent log blocks.
 const LOG_LEVEL: i64 = -2;
-/// Ranges listed for one object; the rest is one range from there to the end of the last.
+/// Maximum number of ranges listed per object; the rest becomes one range up to the end of the
+/// last.
 const RANGES_MAX: usize = 1000;
 /// Numbers from here on are the accounting objects of an object set.
 const ACCOUNTING_FROM: u64 = u64::MAX - 2;
@@ -19,11 +20,11 @@ const ACCOUNTING_FROM: u64 = u64::MAX - 2;
 /// What is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Contents of a file, from byte to byte (not included).
+    /// Contents of a file, as byte ranges with exclusive ends.
     File {
         /// Path in the dataset; empty for a volume.
         path: Vec<u8>,
-        /// What cannot be read.
+        /// Unreadable ranges.
         ranges: Vec<(u64, u64)>,
     },
     /// A directory: some of its names cannot be read.
@@ -31,39 +32,39 @@ pub enum Place {
         /// Path in the dataset.
         path: Vec<u8>,
     },
-    /// Attributes of a file that are kept apart from it (extended attributes, access lists).
+    /// Attributes stored apart from the file (extended attributes, ACLs).
     Attributes {
         /// Path in the dataset.
         path: Vec<u8>,
     },
-    /// An object that is no file with a path: its number and what is known of it.
+    /// An object that is not a file with a path.
     Object {
-        /// What it is.
+        /// Description of the object.
         what: String,
-        /// What cannot be read.
+        /// Unreadable ranges.
         ranges: Vec<(u64, u64)>,
     },
-    /// The objects of these numbers (the last not included) cannot be looked at: files and directories may be hidden.
+    /// The objects in this range of numbers cannot be read: files and directories may be hidden.
     Objects {
-        /// First.
+        /// First number.
         first: u64,
-        /// Behind the last.
+        /// End, exclusive.
         end: u64,
     },
     /// Nothing of the dataset can be read.
     Everything,
 }
 
-/// Something damaged.
+/// A damaged file or object.
 #[derive(Debug, Clone)]
 pub struct DamagedFile {
-    /// The dataset or snapshot, by name; the pool's own objects are `MOS`.
+    /// Name of the dataset or snapshot; `MOS` for the pool's own objects.
     pub dataset: String,
-    /// Number of the object; 0 for the list of objects itself.
+    /// Object number; 0 for the meta dnode.
     pub object: u64,
-    /// What it is.
+    /// What is damaged.
     pub place: Place,
-    /// Blocks of it.
+    /// Number of damaged blocks.
     pub blocks: u64,
     /// Why the first of them cannot be read.
     pub error: String,
@@ -83,7 +84,7 @@ fn open(pool: &OpenPool, id: u64) -> Option<Dataset> {
     pool.datasets.dataset_by_id(id).ok()
 }
 
-/// Names what is damaged: one entry for each object.
+/// Names the damaged files and objects: one entry for each object.
 pub fn damaged(pool: &OpenPool, damage: &[Damage]) -> Vec<DamagedFile> {
     let mut by_objset: BTreeMap<u64, BTreeMap<u64, Vec<&Damage>>> = BTreeMap::new();
     for d in damage {
@@ -122,7 +123,7 @@ pub fn damaged(pool: &OpenPool, damage: &[Damage]) -> Vec<DamagedFile> {
     found
 }
 
-/// What the damaged blocks of one object are.
+/// Classifies the damaged blocks of one object.
 fn places<'d>(
     object: u64,
     blocks: &[&'d Damage],
@@ -152,7 +153,7 @@ fn places<'d>(
         };
         found.push((place, spill));
     }
-    // A dnode that makes no sense has no range: the object itself is gone.
+    // An invalid dnode has no range: the object itself is lost.
     let (gone, data): (Vec<&Damage>, Vec<&Damage>) =
         data.into_iter().partition(|d| d.span_bytes == 0 && d.at.level == 0 && d.at.blkid == 0);
     if !gone.is_empty() {
@@ -188,15 +189,15 @@ fn what(object: u64, files: Option<(&dyn Vfs, bool)>) -> &'static str {
     }
 }
 
-/// Objects whose dnodes stood in a block of the list of objects.
+/// Objects whose dnodes were in a block of the meta dnode.
 fn objects(at: &Bookmark) -> Place {
-    // A block of pointers at level 1 leads to 1024 blocks of dnodes, and so on.
+    // An indirect block at level 1 leads to 1024 blocks of dnodes, and so on.
     let per_block = DNODES_PER_BLOCK.saturating_mul(1u64.checked_shl(at.level.clamp(0, 5) as u32 * 10).unwrap_or(1));
     let first = at.blkid.saturating_mul(per_block);
     Place::Objects { first, end: first.saturating_add(per_block) }
 }
 
-/// The byte ranges of the blocks, joined, and cut at the file's size.
+/// The byte ranges of the blocks, joined, and truncated at the file's size.
 fn ranges(blocks: &[&Damage], size: u64) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = blocks
         .iter()
@@ -218,7 +219,8 @@ fn ranges(blocks: &[&Damage], size: u64) -> Vec<(u64, u64)> {
     joined
 }
 
-/// Paths of the wanted objects, by one walk through the whole tree; of several names one is enough.
+/// Paths of the wanted objects, from one walk through the whole tree. If an object has several
+/// names, one is returned.
 fn find_paths(vfs: &dyn Vfs, mut wanted: HashSet<u64>) -> HashMap<u64, (Vec<u8>, Attr)> {
     let mut found = HashMap::new();
     let mut seen = HashSet::from([vfs.root()]);
@@ -232,7 +234,8 @@ fn find_paths(vfs: &dyn Vfs, mut wanted: HashSet<u64>) -> HashMap<u64, (Vec<u8>,
         if wanted.is_empty() {
             break;
         }
-        // What cannot be listed hides what is below; the damage that hides it is told by itself.
+        // A directory that cannot be listed hides what is below it; its damage is reported
+        // separately.
         let _ = vfs.read_dir(dir, 0, &mut |entry| {
             if entry.name == b"." || entry.name == b".." {
                 return true;
@@ -269,7 +272,7 @@ mod tests {
     fn neighbouring_blocks_are_one_range_that_ends_with_the_file() {
         let blocks = [damage(7, 0, 3, 100), damage(7, 0, 0, 100), damage(7, 0, 2, 100), damage(7, 0, 9, 100)];
         let blocks: Vec<&Damage> = blocks.iter().collect();
-        // What lies behind the end of the file belongs to its last block.
+        // Bytes after the end of the file belong to its last block.
         assert_eq!(ranges(&blocks, 350), [(0, 100), (200, 350)]);
     }
 

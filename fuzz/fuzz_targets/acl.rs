@@ -1,4 +1,4 @@
-//! ACLs of all forms: any bytes; a POSIX list that parses is written back as it was.
+//! ACLs of all forms: any bytes; a POSIX ACL that parses is written back unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Block pointers of all shapes: any bytes give answers, and write back.
+//! Block pointers of all kinds: any bytes give answers, and are written back unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Block pointer objects: header in all sizes, entries, subobjects.
+//! Block pointer objects: headers of all sizes, entries, subobjects.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

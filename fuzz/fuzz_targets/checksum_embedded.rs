@@ -1,4 +1,4 @@
-//! Checksums inside blocks: any bytes give an answer, and what we seal verifies.
+//! Embedded checksums: any bytes give an answer, and what we seal verifies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Directories, datasets, deadlists, bookmarks.
+//! DSL directories, datasets, deadlists, bookmarks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

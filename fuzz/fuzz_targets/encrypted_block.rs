@@ -1,4 +1,4 @@
-//! Blocks of encrypted datasets: a block pointer (128 bytes) and the bytes that it points at.
+//! Blocks of encrypted datasets: a block pointer (128 bytes) and the bytes that it points to.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use ondisk::{BlkPtr, Endian, blkptr};
 use transform::crypt::{Suite, WrapContext, wrap_keys};
 
-/// Keys of GCM, so that a refused block stays as it was.
+/// GCM keys, so that a refused block is not modified.
 static KEYS: LazyLock<Arc<DatasetKeys>> = LazyLock::new(|| {
     let context = WrapContext { suite: Suite::Aes256Gcm, guid: 1, version: 1, iv: [0; 12] };
     let (mac, wrapped_master_key, wrapped_hmac_key) = wrap_keys(&[1; 32], &context, &[2; 32], &[3; 64]);

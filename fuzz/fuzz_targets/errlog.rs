@@ -1,4 +1,4 @@
-//! Names in error logs: what is accepted prints to a name that says the same.
+//! Names in error logs: an accepted name prints to an equivalent one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

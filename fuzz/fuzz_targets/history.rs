@@ -1,4 +1,4 @@
-//! Pool history: ring and records.
+//! Pool history: ring buffer and records.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Mappings and births of removed devices.
+//! Indirect mappings and births of removed vdevs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

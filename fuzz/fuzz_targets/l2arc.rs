@@ -1,4 +1,4 @@
-//! Headers and log blocks of cache devices.
+//! Headers and log blocks of cache devices (L2ARC).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

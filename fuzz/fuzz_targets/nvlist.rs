@@ -1,4 +1,4 @@
-//! Packed lists: what is accepted packs and parses again to as many pairs.
+//! Packed nvlists: an accepted list packs and parses again to the same number of pairs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

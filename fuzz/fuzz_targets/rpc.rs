@@ -1,5 +1,5 @@
-//! What comes over a connection of NFS: records out of any stream of bytes, and answers to any record. The server must neither panic
-//! nor take memory that was not sent.
+//! Input of an NFS connection: records from any byte stream, and replies to any record. The server
+//! must neither panic nor allocate memory for bytes that were not sent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! States of scrub, removal, rebuild and checkpoint, which the MOS keeps as words.
+//! State of scrub, removal, rebuild and checkpoint, stored as words in the MOS.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Records of send streams: what is accepted writes and parses again to the same.
+//! Records of send streams: an accepted record is written and parses again to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

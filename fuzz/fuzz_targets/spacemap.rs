@@ -1,4 +1,4 @@
-//! Space maps: entries that are accepted write back to the same words.
+//! Space maps: accepted entries are written back to the same words.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Uberblocks: what is accepted writes and parses again to the same.
+//! Uberblocks: an accepted one is written and parses again to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -6,7 +6,7 @@ use ondisk::Endian;
 use ondisk::zap::leaf::edit::split;
 use ondisk::zap::{BlockKind, Header, Key, Leaf, LeafMut, Micro, Value, swap};
 
-/// Changes of a leaf that may be damaged: refused, or made.
+/// Changes a leaf that may be damaged: each change is made or refused.
 fn change(block: &[u8], leaf: &Leaf<'_>) {
     let mut bytes = block.to_vec();
     let entries = leaf.entries().unwrap_or_default();
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
         for entry in leaf.entries().unwrap_or_default() {
             let name = leaf.name(&entry);
             if let Ok(name) = &name {
-                // What is read is found again, unless a NUL within cut it short.
+                // A name that was read is found again, unless a NUL inside truncated it.
                 let is = leaf.name_is(&entry, name);
                 assert!(usize::from(entry.name_ints) != name.len() + 1 || is.expect("it was just read"));
             }

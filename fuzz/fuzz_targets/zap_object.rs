@@ -1,4 +1,5 @@
-//! A whole ZAP of any 512-byte blocks: lookups and walks end, and what a walk shows a lookup finds.
+//! A whole ZAP of any 512-byte blocks: lookups and walks end, and a lookup finds what a walk
+//! yields.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

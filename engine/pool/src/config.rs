@@ -1,38 +1,41 @@
-//! The pool's configuration: which devices it is made of, as labels and the MOS tell.
+//! The pool's configuration: the tree of its devices, as stored in the labels and the MOS.
 //!
 //! Below: `ondisk::nvlist`. Above: `import`. Source: include/sys/fs/zfs.h (ZPOOL_CONFIG_*).
 //!
 //! Invariants:
-//!   * a configuration from disk may say anything: numbers of children and depth are bounded here, once
+//!   * a configuration from disk is untrusted: the number of children and the depth are bounded
+//!     here, once
 
 use crate::{Error, Result};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
-/// Devices in one group, or top-level devices, at most. dRAID allows 255 children; the format has 24 bits.
+/// Limit for the children of one device. dRAID allows 255 children; the format has 24 bits for
+/// top-level devices.
 const CHILDREN_MAX: usize = 1 << 16;
-/// Levels of the tree: root, top, spare or replacing (which may nest), leaf.
+/// Limit for the depth of the tree: root, top-level device, spare or replacing (which may nest),
+/// leaf.
 const DEPTH_MAX: usize = 8;
 
 /// A device as the configuration describes it.
 #[derive(Debug, Clone, Default)]
 pub struct VdevConfig {
-    /// `disk`, `file`, `mirror`, `raidz` …
+    /// `ZPOOL_CONFIG_TYPE`: `disk`, `file`, `mirror`, `raidz` …
     pub kind: String,
-    /// Position among siblings.
+    /// Position among its siblings; for a top-level device the vdev number in DVAs.
     pub id: u64,
-    /// Identity.
+    /// Stable identity; 0 if the configuration has none.
     pub guid: u64,
-    /// Path of a leaf.
+    /// Path of a leaf, as it was when the configuration was written.
     pub path: Option<String>,
-    /// Everything else that the configuration says of it, children left out.
+    /// The device's nvlist without its children.
     pub all: Nvlist,
-    /// Children.
     pub children: Vec<VdevConfig>,
 }
 
 impl VdevConfig {
-    /// Reads a `vdev_tree`.
+    /// Parses a `vdev_tree`. Fails with `Corrupt` if a device has no type, or if the tree is too
+    /// deep or too wide.
     pub fn parse(list: &Nvlist) -> Result<Self> {
         Self::parse_at(list, 0)
     }
@@ -59,22 +62,22 @@ impl VdevConfig {
         })
     }
 
-    /// A number that the configuration gives, or 0.
+    /// Value of a number in the configuration; 0 if it is missing.
     pub fn number(&self, name: &str) -> u64 {
         self.all.get_u64(name).unwrap_or(0)
     }
 
-    /// Where a leaf is plugged in, if it is known.
+    /// Physical location of a leaf (`phys_path`), if it is known.
     pub fn phys_path(&self) -> Option<&str> {
         self.all.get_str(config::PHYS_PATH)
     }
 
-    /// Whether it is a leaf kind.
+    /// Whether this is a leaf: a disk, a file or a distributed spare.
     pub fn is_leaf(&self) -> bool {
         matches!(self.kind.as_str(), "disk" | "file" | "dspare")
     }
 
-    /// Name as `zpool status` shows it: `mirror-0`, `raidz2-1`, or the path.
+    /// Name as `zpool status` prints it: `mirror-0`, `raidz2-1`, or the path.
     pub fn display_name(&self) -> String {
         match self.kind.as_str() {
             "disk" | "file" => self.path.clone().unwrap_or_else(|| self.guid.to_string()),
@@ -99,7 +102,7 @@ impl VdevConfig {
         }
     }
 
-    /// The device with this guid, at or below.
+    /// The device with this guid: this one or a descendant.
     pub fn find(&self, guid: u64) -> Option<&VdevConfig> {
         if self.guid == guid {
             return Some(self);
@@ -107,7 +110,7 @@ impl VdevConfig {
         self.children.iter().find_map(|c| c.find(guid))
     }
 
-    /// All leaves at and below.
+    /// All leaves of this subtree.
     pub fn leaves(&self) -> Vec<&VdevConfig> {
         if self.children.is_empty() {
             return vec![self];

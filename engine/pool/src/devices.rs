@@ -1,4 +1,5 @@
-//! Devices that are to become part of a pool: opened for writing, their sectors, and what stands on them already.
+//! Devices that are to become part of a pool: how they are opened for writing, their sector sizes,
+//! and what they contain already.
 //!
 //! Below: `host::device`, `block::label`. Above: administration.
 //!
@@ -16,23 +17,21 @@ use std::sync::Arc;
 pub use host::device::{Device, MemoryDevice};
 pub use ondisk::label::MIN_DEVICE_BYTES;
 
-/// Sectors of files, and of disks that do not say.
+/// log2 of the sector size of files, and of disks that report none.
 const ASHIFT_MIN: u8 = 9;
-/// Largest sectors that are taken over from a disk without being asked for. As OpenZFS.
+/// Largest sector size, as log2, that is taken over from a disk by default. As OpenZFS.
 const ASHIFT_AUTO_MAX: u8 = 14;
 
-/// Kinds of things that a device path may lead to.
+/// Kind of file at a device path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathKind {
-    /// A block device.
     Disk,
-    /// A regular file.
     File,
-    /// Neither.
+    /// Anything else, such as a directory or a character device.
     Other,
 }
 
-/// What stands at `path`.
+/// Kind of the file at `path`.
 pub fn kind(path: &Path) -> std::io::Result<PathKind> {
     let kind = std::fs::metadata(path)?.file_type();
     Ok(match (kind.is_block_device(), kind.is_file()) {
@@ -42,7 +41,8 @@ pub fn kind(path: &Path) -> std::io::Result<PathKind> {
     })
 }
 
-/// Opens a device for writing, for us alone.
+/// Opens a device for writing, exclusively. A device that is in use is refused with
+/// [`Refusal::Busy`].
 pub fn open_for_writing(path: &Path) -> Result<Arc<dyn Device>> {
     let name = || path.display().to_string();
     match FileDevice::open_for_writing(path) {
@@ -56,30 +56,31 @@ fn is_busy(e: &std::io::Error) -> bool {
     matches!(e.kind(), std::io::ErrorKind::ResourceBusy | std::io::ErrorKind::WouldBlock)
 }
 
-/// log2 of the unit in which a device should be written: a disk's physical sectors; 9 for files.
+/// log2 of the preferred write unit of a device: a disk's physical sectors; 9 for files.
 pub fn ashift(path: &Path) -> u8 {
     let bytes = of_queue(path, "physical_block_size");
     let shift = bytes.filter(|b| b.is_power_of_two()).map_or(ASHIFT_MIN, |b| b.trailing_zeros() as u8);
     shift.clamp(ASHIFT_MIN, ASHIFT_AUTO_MAX)
 }
 
-/// log2 of the smallest piece that can be written to a device: a disk's logical sectors; 9 for files.
+/// log2 of the smallest write unit of a device: a disk's logical sectors; 9 for files.
 pub fn sector_shift(path: &Path) -> u8 {
     let bytes = of_queue(path, "logical_block_size").filter(|b| b.is_power_of_two());
     bytes.map_or(ASHIFT_MIN, |b| b.trailing_zeros() as u8)
 }
 
-/// Whether a disk has moving parts; `None`: it does not say, or is none.
+/// Whether a disk has moving parts; `None` if the disk does not report it, or for a file.
 pub fn is_rotating(path: &Path) -> Option<bool> {
     of_queue(path, "rotational").map(|n| n != 0)
 }
 
-/// A number that Linux tells of a block device.
+/// A number from the queue attributes that Linux exposes for a block device.
 fn of_queue(path: &Path, name: &str) -> Option<u64> {
     host::device::queue::number_of(&std::fs::metadata(path).ok()?, name)
 }
 
-/// The pool, spare or cache device whose label stands on the device at `path`.
+/// The label of the device at `path`, which may belong to a pool, a spare or a cache device. `None`
+/// if there is none.
 pub fn labelled(path: &Path) -> Option<FoundDevice> {
     let device: Arc<dyn Device> = Arc::new(FileDevice::open(path).ok()?);
     let labels = block::label::read(device.as_ref(), false);
@@ -88,13 +89,15 @@ pub fn labelled(path: &Path) -> Option<FoundDevice> {
     Some(FoundDevice { device, labels, guid, config: newest })
 }
 
-/// Removes the labels of the device at `path`; with `force` also what does not look like one. Says how many were removed.
+/// Removes the labels of the device at `path`; with `force` also areas that do not look like a
+/// label. Returns the number of labels removed.
 pub fn clear(path: &Path, force: bool) -> Result<usize> {
     let device = open_for_writing(path)?;
     block::label::wipe(device.as_ref(), force).map_err(|e| Error::io(path.display().to_string(), e))
 }
 
-/// Things that other systems write at the beginning of a disk: offset, bytes, name.
+/// Signatures that other systems write at the beginning of a disk: offset in bytes, signature,
+/// name.
 const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (1080, &[0x53, 0xef], "ext2"),
     (0, b"XFSB", "xfs"),
@@ -112,7 +115,8 @@ const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (512, b"EFI PART", "gpt"),
 ];
 
-/// What another system keeps on the device at `path`, if it is one that is known.
+/// Name of the file system or volume manager whose signature is on the device at `path`, if it is a
+/// known one.
 pub fn foreign_contents(path: &Path) -> Option<&'static str> {
     let device = FileDevice::open(path).ok()?;
     let mut head = vec![0; 128 << 10];

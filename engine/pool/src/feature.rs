@@ -1,7 +1,8 @@
-//! Feature flags of a pool: which are on, and whether we can read what they changed.
+//! Feature flags of a pool: which are enabled and active, and whether Weir can read them.
 //!
-//! Two ZAPs map guid -> reference count: features that a reader must know (`features_for_read`) and those that only a
-//! writer must (`features_for_write`). Count 0 is enabled, above it active. Format: module/zfs/zfeature.c.
+//! Two ZAPs map guid -> reference count: features that a reader must support (`features_for_read`)
+//! and features that only a writer must support (`features_for_write`). Count 0 means enabled,
+//! above 0 active. Format: module/zfs/zfeature.c.
 
 use crate::{Error, Result};
 use object::ObjectSet;
@@ -11,14 +12,13 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, directory};
 use std::collections::BTreeMap;
 
-/// The features of a pool.
 #[derive(Debug, Clone, Default)]
 pub struct Features {
-    /// guid -> reference count, of features that matter for reading.
+    /// Reference count by guid, of features that matter for reading.
     pub for_read: BTreeMap<String, u64>,
-    /// guid -> reference count, of features that matter for writing only.
+    /// Reference count by guid, of features that matter only for writing.
     pub for_write: BTreeMap<String, u64>,
-    /// guid -> what the writer says it is, for features that we may not know.
+    /// Description by guid, from the writer, for features that are unknown here.
     pub descriptions: BTreeMap<String, String>,
 }
 
@@ -59,12 +59,13 @@ impl Features {
         self.for_read.get(guid).or_else(|| self.for_write.get(guid)).copied()
     }
 
-    /// Whether a feature is in use.
+    /// Whether a feature is active: its reference count is above 0.
     pub fn is_active(&self, guid: &str) -> bool {
         self.count(guid).is_some_and(|n| n > 0)
     }
 
-    /// Refuses a pool with active features that we cannot read, naming each.
+    /// Refuses a pool with active features that cannot be read, with an error that names each of
+    /// them.
     pub fn check_readable(&self, pool: &str) -> Result<()> {
         let unknown: Vec<String> = self
             .for_read
@@ -79,7 +80,7 @@ impl Features {
     }
 }
 
-/// Refuses a label that names features needed to read the MOS which we do not know.
+/// Refuses a label that names unsupported features that are needed to read the MOS.
 pub fn check_label(label: &Nvlist) -> Result<()> {
     let Some(list) = label.get_nvlist(config::FEATURES_FOR_READ) else { return Ok(()) };
     let unknown: Vec<String> =

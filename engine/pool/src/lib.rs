@@ -1,7 +1,7 @@
-//! A pool: its devices, its own objects, its features and its space.
+//! A pool: its devices, the MOS, its features and its space.
 //!
-//! **Invariant: a pool is shown as one synced txg left it. What the labels, the uberblock and the MOS say must fit
-//! together, or opening fails with the place where they do not.**
+//! **Invariant: an open pool shows the state of one synced txg. Labels, uberblock and MOS must be
+//! consistent, or opening fails with an error that names the place.**
 
 pub mod clones;
 pub mod config;

@@ -21,12 +21,12 @@ pub struct Pool {
     state: PoolState,
     label: Nvlist,
     opened: Opened,
-    /// How far the scan is, of a pool that this process writes.
+    /// Progress of the scan, if this process writes the pool.
     pub(crate) scan_figures: Option<Arc<ScanFigures>>,
 }
 
 impl Pool {
-    /// Opens the pool that a search found.
+    /// Opens a pool that a search found, for reading.
     pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Arc<Self>> {
         let opened = open::open(found, options)?;
         Ok(Arc::new(Self {
@@ -45,37 +45,35 @@ impl Pool {
         Arc::new(Self { name, guid, state, label, opened, scan_figures: Some(figures) })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its identity.
     pub fn guid(&self) -> u64 {
         self.guid
     }
 
-    /// State that the labels tell: exported, or in use when it was last written.
+    /// State in the newest label: exported, or in use when it was last written.
     pub fn state(&self) -> PoolState {
         self.state
     }
 
-    /// The uberblock that the pool can be wound back to (`zpool checkpoint`).
+    /// Uberblock of the checkpoint to which the pool can be rewound (`zpool checkpoint`).
     pub fn checkpoint(&self) -> Result<Option<Uberblock>> {
         open::checkpoint(self.directory())
     }
 
-    /// The newest label's configuration.
+    /// Configuration in the newest label.
     pub fn label(&self) -> &Nvlist {
         &self.label
     }
 
-    /// The configuration in the MOS.
+    /// Configuration in the MOS.
     pub fn config(&self) -> &Nvlist {
         &self.opened.config
     }
 
-    /// The devices as configured: the root of the tree.
+    /// Root of the device tree, as configured.
     pub fn root_vdev(&self) -> &VdevConfig {
         &self.opened.root
     }
@@ -100,12 +98,12 @@ impl Pool {
         self.opened.config.get_u64(config::VERSION).unwrap_or(self.opened.uberblock.version)
     }
 
-    /// Devices and blocks.
+    /// The devices and their blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.opened.store
     }
 
-    /// The pool's own objects.
+    /// The pool's own object set.
     pub fn mos(&self) -> &Arc<ObjectSet> {
         &self.opened.mos
     }
@@ -115,25 +113,24 @@ impl Pool {
         &self.opened.directory
     }
 
-    /// The features.
     pub fn features(&self) -> &Features {
         &self.opened.features
     }
 
-    /// What a person should know of how the pool was opened.
+    /// Problems with opening the pool that the user should know.
     pub fn warnings(&self) -> &[String] {
         &self.opened.warnings
     }
 
-    /// Object number of the root dataset's directory.
+    /// Object number of the root dataset's DSL directory.
     pub fn root_dir(&self) -> Result<u64> {
         self.directory()
             .lookup_u64(directory::ROOT_DATASET)?
             .ok_or_else(|| Error::corrupt(self.name.clone(), "the object directory has no root_dataset"))
     }
 
-    /// By number of the top-level device: bytes shown to users for 512 allocated ones. `used` and its like count so, in order
-    /// that parity does not show.
+    /// Deflate ratios by number of the top-level device: bytes that users see for 512 allocated
+    /// bytes. `used` and similar properties are in these units, so that they do not include parity.
     pub fn deflate_ratios(&self) -> Vec<u64> {
         let deflates = self.deflates();
         let ratio = |v: &Arc<block::vdev::Vdev>| match self.root_vdev().children.iter().find(|top| top.id == v.id) {

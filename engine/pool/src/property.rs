@@ -1,11 +1,11 @@
-//! The pool's properties: name, kind, default, column and values, in the order in which `zpool get all` shows them.
+//! The pool's properties: name, kind, default, column and values, in the order of `zpool get all`.
 //!
-//! A property is defined once, in [`CATALOGUE`]; lists, help and checks come from there. Values come from
-//! [`PropertyContext`], plain data that an open pool supplies. Facts from module/zcommon/zpool_prop.c and what
-//! OpenZFS 2.3 prints.
+//! A property is defined once, in [`CATALOGUE`]; lists, help and checks are derived from it. Values
+//! come from [`PropertyContext`], plain data that an open pool supplies. Facts:
+//! module/zcommon/zpool_prop.c and the output of OpenZFS 2.3.
 //!
 //! Invariants:
-//!   * the catalogue's order is OpenZFS's, which only ever grows at the end
+//!   * the order of the catalogue is that of OpenZFS, which only appends
 
 use crate::feature::Features;
 use crate::stats::PoolStats;
@@ -15,52 +15,49 @@ use std::collections::BTreeMap;
 mod catalogue;
 pub use catalogue::{CATALOGUE, FEATURES_2_3};
 
-/// How a value is shown.
+/// How a value is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A number of bytes, shortened.
     Bytes,
-    /// A number, in full: an identity.
+    /// A guid, in full.
     Id,
     /// A number, in full.
     Number,
-    /// A percentage.
     Percent,
-    /// Hundredths, shown as `1.00x`.
+    /// Hundredths, printed as `1.00x`.
     Ratio,
-    /// One of some words.
+    /// One of these words.
     Word(&'static [&'static str]),
-    /// Text.
     Text,
 }
 
 /// The definition of a property.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PropertyDef {
-    /// Name.
     pub name: &'static str,
     /// Heading of its column in `zpool list`.
     pub column: &'static str,
-    /// What values are.
+    /// Kind of its values.
     pub kind: Kind,
-    /// Nobody sets it.
+    /// Users cannot set it.
     pub readonly: bool,
-    /// Values that are accepted, in a line.
+    /// Accepted values, in one line.
     pub values: &'static str,
-    /// What it means, in one sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// `zpool get all` shows it.
+    /// `zpool get all` lists it.
     pub listed: bool,
 }
 
 impl PropertyDef {
-    /// Whether columns of it are aligned to the right: numbers are.
+    /// Whether its column is aligned to the right, as numbers are.
     pub fn right_align(&self) -> bool {
         matches!(self.kind, Kind::Bytes | Kind::Id | Kind::Number | Kind::Percent | Kind::Ratio)
             || self.name == "health"
     }
 
-    /// Least width of its column.
+    /// Minimum width of its column.
     pub fn width(&self) -> usize {
         match self.kind {
             _ if self.name == "health" => 8,
@@ -89,55 +86,50 @@ pub fn full_name(name: &str) -> &str {
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// It is what it is.
+    /// The property cannot be set: `-`.
     None,
-    /// Nothing is set.
+    /// The property is not set.
     Default,
     /// Set on this pool.
     Local,
 }
 
-/// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// There is none: `-`.
+    /// No value: `-`.
     Absent,
-    /// A number, shown as the definition's kind says.
+    /// A number, printed as the definition's kind requires.
     Number(u64),
     /// A word or text.
     Text(String),
 }
 
-/// A property of a pool.
+/// A property of a pool, with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
-    /// Name.
     pub name: String,
-    /// Definition; `None` for features and user properties.
+    /// `None` for features and user properties.
     pub def: Option<&'static PropertyDef>,
-    /// Value.
     pub value: Value,
-    /// Source.
     pub source: Source,
 }
 
-/// A property as the pool's `pool_props` object holds it.
+/// A property as stored in the pool's `pool_props` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetValue {
-    /// A number, or the number of a word.
+    /// A number, or the index of a word.
     Number(u64),
-    /// Text.
     Text(String),
 }
 
-/// All that properties are made of.
+/// The data from which property values are derived.
 #[derive(Debug, Clone, Default)]
 pub struct PropertyContext {
     /// Name of the pool.
     pub name: String,
-    /// Identity.
+    /// Guid of the pool.
     pub guid: u64,
-    /// Identity of this import.
+    /// Guid of this import.
     pub load_guid: u64,
     /// On-disk version.
     pub version: u64,
@@ -145,26 +137,24 @@ pub struct PropertyContext {
     pub health: String,
     /// The pool is imported read-only.
     pub readonly: bool,
-    /// Put before all mount points, if given at import.
+    /// Prefix of all mount points, if given at import.
     pub altroot: Option<String>,
     /// Set at import: `none` or a path.
     pub cachefile: Option<String>,
-    /// Text attached to the pool, from its configuration.
+    /// Comment of the pool, from its configuration.
     pub comment: Option<String>,
     /// `compatibility`, from its configuration.
     pub compatibility: Option<String>,
     /// Name of the dataset that `bootfs` refers to.
     pub bootfs: Option<String>,
-    /// Space and ratios.
     pub stats: PoolStats,
-    /// What is set in the `pool_props` object; a name with a colon is a user's property.
+    /// Contents of the `pool_props` object; a name with a colon is a user property.
     pub set: BTreeMap<String, SetValue>,
-    /// Features.
     pub features: Features,
 }
 
 impl PropertyContext {
-    /// The properties that `zpool get all` shows: the catalogue's, users', features.
+    /// The properties that `zpool get all` lists: native ones, user properties, features.
     pub fn all(&self) -> Vec<Property> {
         let native = CATALOGUE.iter().filter(|d| d.listed).filter_map(|d| self.get(d.name));
         let users = self.set.keys().filter(|k| k.contains(':')).filter_map(|k| self.get(k));
@@ -187,7 +177,7 @@ impl PropertyContext {
         read.chain(write).collect()
     }
 
-    /// A property by name: native, `feature@`, `unsupported@`, or a user's.
+    /// A property by name: native, `feature@`, `unsupported@`, or a user property.
     pub fn get(&self, name: &str) -> Option<Property> {
         if let Some(feature) = name.strip_prefix("feature@") {
             return self.feature(feature);
@@ -265,7 +255,7 @@ impl PropertyContext {
         }
     }
 
-    /// Properties that only the `pool_props` object tells of.
+    /// Value of a property that is stored only in the `pool_props` object.
     fn settable(&self, def: &'static PropertyDef) -> (Value, Source) {
         let default = match def.name {
             "delegation" => 1,
@@ -289,14 +279,14 @@ impl PropertyContext {
         (value, source)
     }
 
-    /// Whether a feature is off that OpenZFS 2.3 enables on new pools, and Weir too.
+    /// Whether a feature is disabled that both OpenZFS 2.3 and Weir enable on new pools.
     pub fn features_disabled(&self) -> bool {
         let off = |name: &&str| by_name(name).is_none_or(|f| self.features.count(f.guid).is_none());
         self.version >= 5000 && FEATURES_2_3.iter().filter(|name| crate::writer::can_write(name)).any(off)
     }
 }
 
-/// Features in the lists: those of OpenZFS 2.3, and newer ones that the pool has.
+/// Features to list: those of OpenZFS 2.3, and newer ones that the pool has.
 fn listed_features(features: &Features) -> impl Iterator<Item = &'static Feature> {
     let newer = FEATURES.iter().filter(|f| !FEATURES_2_3.contains(&f.name) && features.count(f.guid).is_some());
     FEATURES_2_3.iter().filter_map(|name| by_name(name)).chain(newer)

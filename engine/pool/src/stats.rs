@@ -1,33 +1,34 @@
-//! A pool's numbers: what `zpool list` and the read-only properties show.
+//! A pool's statistics, as shown by `zpool list` and the read-only properties.
 //!
-//! Plain data, filled from an open pool by whoever computes it, shown by [`crate::property`]. All sizes are bytes.
+//! Plain data, filled from an open pool and printed by [`crate::property`]. All sizes are bytes.
 
 /// Space and ratios of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Allocatable bytes of all normal and special devices, parity included.
+    /// Allocatable bytes of all normal and special devices, including parity.
     pub size_bytes: u64,
-    /// Bytes allocated, parity included.
+    /// Allocated bytes, including parity.
     pub allocated_bytes: u64,
-    /// Bytes free, parity included.
+    /// Free bytes, including parity.
     pub free_bytes: u64,
-    /// Bytes that devices have grown by and that are not used yet.
+    /// Bytes by which devices have grown that the pool does not use yet.
     pub expandsize_bytes: u64,
-    /// How torn the free space is, 0 to 100; `None` when a space map has no histogram.
+    /// Fragmentation of the free space, 0 to 100; `None` if a space map has no histogram.
     pub fragmentation_percent: Option<u64>,
-    /// Bytes that only the checkpoint still holds; 0 without one.
+    /// Bytes that only the checkpoint still holds; 0 without a checkpoint.
     pub checkpoint_bytes: u64,
     /// Bytes of destroyed datasets that are still to be freed.
     pub freeing_bytes: u64,
-    /// Bytes that freeing could not find.
+    /// Bytes that could not be freed because of damage.
     pub leaked_bytes: u64,
-    /// Referenced to allocated bytes of deduplicated blocks, in hundredths: 100 without any.
+    /// Ratio of referenced to allocated bytes of deduplicated blocks, in hundredths: 100 without
+    /// any.
     pub dedup_ratio: u64,
     /// Bytes that the dedup tables take on disk.
     pub dedup_table_bytes: u64,
-    /// Bytes that cloned blocks occupy once.
+    /// Bytes that cloned blocks take.
     pub clone_used_bytes: u64,
-    /// Bytes that cloning saved.
+    /// Bytes saved by cloning.
     pub clone_saved_bytes: u64,
     /// (used + saved) / used of cloned blocks, in hundredths: 100 without any.
     pub clone_ratio: u64,
@@ -57,7 +58,7 @@ impl Default for PoolStats {
 }
 
 impl PoolStats {
-    /// Allocated part of the size, in percent.
+    /// Allocated share of the size, in percent.
     pub fn capacity_percent(&self) -> u64 {
         let percent = u128::from(self.allocated_bytes) * 100 / u128::from(self.size_bytes.max(1));
         u64::try_from(percent).unwrap_or(u64::MAX)

@@ -1,34 +1,33 @@
-//! The state of a pool and of each of its devices: what `zpool status` shows.
+//! The state of a pool and of each of its devices, as shown by `zpool status`.
 //!
-//! Plain data, filled from an open pool or from the labels that a search found; `admin` judges it and `cli` prints it.
-//! Numbers and names of states are OpenZFS's (`vdev_state_t`, `vdev_aux_t`, `vdev_stat_t` in include/sys/fs/zfs.h).
+//! Plain data, filled from an open pool or from the labels that a search found. `admin` evaluates
+//! it and `cli` prints it. Numbers and names of states are those of OpenZFS (`vdev_state_t`,
+//! `vdev_aux_t`, `vdev_stat_t` in include/sys/fs/zfs.h).
 
 use ondisk::removal::Rebuild;
 
-/// State of a device, worst first.
+/// State of a device (`vdev_state_t`), worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum VdevState {
-    /// Not known.
     Unknown,
-    /// Not opened.
     Closed,
     /// An administrator took it offline.
     Offline,
-    /// It went away while in use.
+    /// It disappeared while in use.
     Removed,
-    /// Opening it failed.
+    /// It could not be opened.
     CantOpen,
-    /// It was declared faulty.
+    /// It was declared faulted.
     Faulted,
-    /// It works, with parts missing.
+    /// It works, but parts are missing.
     Degraded,
-    /// Good.
+    /// It works without restriction.
     #[default]
     Healthy,
 }
 
 impl VdevState {
-    /// As JSON documents name it.
+    /// The state's name in JSON output.
     pub fn json_name(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -43,29 +42,29 @@ impl VdevState {
     }
 }
 
-/// Why a device is in its state.
+/// Reason for a device's state (`vdev_aux_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VdevAux {
-    /// There is nothing to say.
+    /// No reason is given.
     #[default]
     None,
     /// It could not be opened.
     OpenFailed,
     /// Its labels or contents are damaged.
     CorruptData,
-    /// Too many of its children are away.
+    /// Too many of its children are unavailable.
     NoReplicas,
-    /// The guids do not add up: a device is not known.
+    /// The sum of the guids is wrong: a device is unknown.
     BadGuidSum,
-    /// It is smaller than it was.
+    /// It is smaller than before.
     TooSmall,
-    /// Its label is another device's.
+    /// It has the label of another device.
     BadLabel,
-    /// Written by a newer version.
+    /// It was written by a newer version.
     VersionNewer,
-    /// Written by a version that is too old.
+    /// It was written by a version that is too old.
     VersionOlder,
-    /// The pool has features that are not known.
+    /// The pool has unsupported features.
     UnsupFeat,
     /// A hot spare in use.
     Spared,
@@ -75,24 +74,24 @@ pub enum VdevAux {
     IoFailure,
     /// The intent log cannot be read.
     BadLog,
-    /// Someone declared it faulty.
+    /// An administrator faulted it.
     External,
     /// It was split off into another pool.
     SplitPool,
-    /// Its sector size is not possible.
+    /// Its sector size is invalid.
     BadAshift,
-    /// Someone declared it faulty for good.
+    /// An administrator faulted it permanently.
     ExternalPersist,
-    /// Another host has it.
+    /// Another host uses it.
     Active,
     /// All its children are offline.
     ChildrenOffline,
-    /// Its sectors are larger than we can handle.
+    /// Its sectors are larger than supported.
     AshiftTooBig,
 }
 
 impl VdevAux {
-    /// As JSON documents name it.
+    /// The reason's name in JSON output.
     pub fn json_name(self) -> &'static str {
         match self {
             Self::None => "NONE",
@@ -120,7 +119,7 @@ impl VdevAux {
     }
 }
 
-/// What a top-level device is for; everything below it has its class.
+/// Allocation class or role of a top-level device; all devices below have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VdevClass {
     /// Data.
@@ -139,7 +138,7 @@ pub enum VdevClass {
 }
 
 impl VdevClass {
-    /// As JSON documents name it.
+    /// The class's name in JSON output.
     pub fn json_name(self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -152,36 +151,36 @@ impl VdevClass {
     }
 }
 
-/// Initialising or trimming of a leaf.
+/// Initialize or trim of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VdevWork {
     /// 0 none, 1 active, 2 cancelled, 3 suspended, 4 complete.
     pub state: u64,
-    /// Bytes done.
     pub done_bytes: u64,
-    /// Bytes to do.
+    /// Free bytes to initialize or trim.
     pub total_bytes: u64,
-    /// When it was begun, suspended or finished; seconds since 1970.
+    /// Time of the last start, suspension or completion; seconds since 1970.
     pub action_time: u64,
-    /// Errors met.
     pub errors: u64,
 }
 
 /// A sequential rebuild of a top-level device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebuildStatus {
-    /// As the pool keeps it; its figures as they are now, where the process that does it tells.
+    /// The state stored in the pool, with current figures if the process that runs the rebuild
+    /// reports them.
     pub now: Rebuild,
-    /// Since the pool was opened, where the process that does it tells: milliseconds.
+    /// Run time since the pool was opened, if the process that runs the rebuild reports it;
+    /// milliseconds.
     pub pass_time_ms: u64,
-    /// Bytes looked at in that time.
+    /// Bytes scanned in that time.
     pub pass_scanned_bytes: u64,
     /// Bytes read in that time.
     pub pass_issued_bytes: u64,
 }
 
 impl RebuildStatus {
-    /// How it stands.
+    /// State of the rebuild.
     pub fn progress(&self) -> Progress {
         match self.now.state {
             Rebuild::ACTIVE => Progress::Active,
@@ -192,102 +191,100 @@ impl RebuildStatus {
     }
 }
 
-/// A device and everything below it. The default is a good leaf without name or size.
+/// A device and all devices below it. The default is a healthy leaf without name or size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VdevStatus {
-    /// `mirror-0`, `raidz1-0`, `draid2:4d:8c:1s-0`, `spare-3`; of a leaf its path; of the root the pool's name.
+    /// `mirror-0`, `raidz1-0`, `draid2:4d:8c:1s-0`, `spare-3`; a leaf's path; the pool's name for
+    /// the root.
     pub name: String,
-    /// `root`, `mirror`, `raidz`, `draid`, `replacing`, `spare`, `disk`, `file`, `dspare`, `indirect`, `hole`, `missing`.
+    /// `root`, `mirror`, `raidz`, `draid`, `replacing`, `spare`, `disk`, `file`, `dspare`,
+    /// `indirect`, `hole`, `missing`.
     pub kind: String,
-    /// What it is for.
+    /// Allocation class or role.
     pub class: VdevClass,
-    /// Identity.
     pub guid: u64,
-    /// Place among its siblings.
+    /// Position among its siblings.
     pub id: u64,
-    /// State.
     pub state: VdevState,
-    /// Why.
+    /// Reason for the state.
     pub aux: VdevAux,
-    /// Where a leaf was opened; of one that is not there, where it was.
+    /// Path at which a leaf was opened; the last known path if it is missing.
     pub path: Option<String>,
-    /// The configuration's hints where the leaf is: device id and physical path.
+    /// Device id of a leaf, from the configuration.
     pub devid: Option<String>,
-    /// Physical path.
+    /// Physical path of a leaf, from the configuration.
     pub phys_path: Option<String>,
-    /// The whole disk was given to ZFS (`-P` off: the partition's number is left out of the name).
+    /// The whole disk was given to ZFS: without `-P` the name omits the partition number.
     pub whole_disk: bool,
-    /// A leaf that could not be found when the pool was opened: shown by its guid, `was PATH`.
+    /// The leaf was not found when the pool was opened: it is shown by its guid, with `was PATH`.
     pub not_present: bool,
     /// Read errors since the pool was opened.
     pub read_errors: u64,
-    /// Write errors.
+    /// Write errors since the pool was opened.
     pub write_errors: u64,
-    /// Checksum errors.
+    /// Checksum errors since the pool was opened.
     pub checksum_errors: u64,
     /// Operations that took very long.
     pub slow_ios: u64,
-    /// Bytes that were written again because they were wrong.
+    /// Bytes that were rewritten because they were wrong.
     pub self_healed_bytes: u64,
-    /// Reads made, and bytes read.
+    /// Number of reads.
     pub read_ops: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes made, and bytes written.
+    /// Number of writes.
     pub write_ops: u64,
-    /// See `write_ops`.
+    /// Bytes written.
     pub write_bytes: u64,
-    /// Bytes allocated: top-level and root devices only (`vs_alloc`).
+    /// Allocated bytes, of top-level devices and the root (`vs_alloc`).
     pub alloc_bytes: u64,
-    /// Bytes allocatable, parity included: top-level and root devices only (`vs_space`).
+    /// Allocatable bytes including parity, of top-level devices and the root (`vs_space`).
     pub space_bytes: u64,
-    /// Bytes allocatable for data (`vs_dspace`).
+    /// Allocatable bytes for data (`vs_dspace`).
     pub dspace_bytes: u64,
-    /// Least size that a replacement must have (`vs_rsize`).
+    /// Minimum size of a replacement (`vs_rsize`).
     pub replace_bytes: u64,
-    /// Size that could be had in addition (`vs_esize`).
+    /// Size by which the device could be expanded (`vs_esize`).
     pub expand_bytes: u64,
-    /// Size of the whole leaf (`vs_pspace`).
+    /// Physical size of the leaf (`vs_pspace`).
     pub phys_bytes: u64,
-    /// Size as configured (`asize`).
+    /// Size in the configuration (`asize`).
     pub asize_bytes: u64,
-    /// Fragmentation in percent; `None` when it is not known.
+    /// Fragmentation in percent; `None` if unknown.
     pub fragmentation_percent: Option<u64>,
     /// Bytes that only the checkpoint holds.
     pub checkpoint_bytes: u64,
-    /// Sector size as a power of two.
+    /// log2 of the sector size in bytes.
     pub ashift: u64,
-    /// Parity columns, of raidz and draid.
+    /// Number of parity columns, of raidz and draid.
     pub parity: u64,
     /// The device is being removed.
     pub removing: bool,
-    /// Nothing new is allocated here.
+    /// No new blocks are allocated on it.
     pub no_alloc: bool,
-    /// A raidz that is being widened.
+    /// A raidz that is being expanded.
     pub expanding: bool,
-    /// The scan has rewritten so many bytes here.
+    /// Bytes that the scan has rewritten on it.
     pub scan_processed_bytes: u64,
-    /// The last sequential rebuild, of a top-level device (`vdev_rebuild_stat_t`).
+    /// The last sequential rebuild of a top-level device (`vdev_rebuild_stat_t`).
     pub rebuild: Option<RebuildStatus>,
     /// It waits for a resilver.
     pub resilver_deferred: bool,
-    /// Initialising.
     pub initialize: VdevWork,
-    /// Trimming.
     pub trim: VdevWork,
-    /// The device cannot trim.
+    /// The device does not support trim.
     pub trim_unsupported: bool,
-    /// The parts, holes and removed devices included.
+    /// The children, including holes and removed devices.
     pub children: Vec<VdevStatus>,
 }
 
 impl VdevStatus {
-    /// Whether it has no parts.
+    /// Whether it has no children.
     pub fn is_leaf(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// The device with this guid, at or below.
+    /// The device with this guid: this one or a descendant.
     pub(crate) fn find_mut(&mut self, guid: u64) -> Option<&mut VdevStatus> {
         if self.guid == guid {
             return Some(self);
@@ -295,7 +292,7 @@ impl VdevStatus {
         self.children.iter_mut().find_map(|c| c.find_mut(guid))
     }
 
-    /// This device and all below, depth first.
+    /// This device and all below it, depth first.
     pub fn walk(&self) -> Vec<&VdevStatus> {
         let mut all = vec![self];
         for child in &self.children {
@@ -305,120 +302,104 @@ impl VdevStatus {
     }
 }
 
-/// What a scan is for.
+/// Kind of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ScanKind {
-    /// There was none.
     #[default]
     None,
-    /// Scrub.
     Scrub,
-    /// Resilver.
     Resilver,
-    /// Scrub of what is known to be damaged.
+    /// Scrub of the blocks in the error log.
     ErrorScrub,
 }
 
-/// How far a scan, a removal or an expansion is.
+/// State of a scan, a removal or an expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Progress {
     /// There was none.
     #[default]
     None,
-    /// It goes on.
+    /// In progress.
     Active,
-    /// It is done.
+    /// Completed.
     Finished,
-    /// It was given up.
+    /// Cancelled before it completed.
     Cancelled,
 }
 
-/// The last scan, as the MOS tells (`dsl_scan_phys_t`). Times are seconds since 1970, sizes bytes.
+/// The last scan (`dsl_scan_phys_t`). Times are seconds since 1970, sizes bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanStatus {
-    /// What for.
     pub kind: ScanKind,
-    /// How far.
     pub state: Progress,
-    /// When it began.
     pub start_time: u64,
-    /// When it ended.
     pub end_time: u64,
-    /// Bytes to look at.
+    /// Bytes to examine.
     pub to_examine_bytes: u64,
-    /// Bytes looked at.
+    /// Bytes examined so far.
     pub examined_bytes: u64,
-    /// Bytes left out.
+    /// Bytes skipped.
     pub skipped_bytes: u64,
     /// Bytes repaired or resilvered.
     pub processed_bytes: u64,
     /// Errors that could not be repaired.
     pub errors: u64,
-    /// When the current pass began.
+    /// Start of the current pass.
     pub pass_start: u64,
-    /// When it was paused; 0 if it is not.
+    /// Time when it was paused; 0 if it is not.
     pub pause_time: u64,
-    /// Seconds of this pass in which it was paused.
+    /// Seconds of this pass during which it was paused.
     pub spent_paused: u64,
-    /// Bytes looked at in this pass.
+    /// Bytes examined in this pass.
     pub pass_examined_bytes: u64,
     /// Bytes read in this pass.
     pub pass_issued_bytes: u64,
-    /// Bytes read in all, where the process that does it tells.
+    /// Bytes read in total, if the process that runs the scan reports them.
     pub issued_now_bytes: Option<u64>,
 }
 
 impl ScanStatus {
-    /// Bytes read: what OpenZFS keeps of it over an import.
+    /// Bytes read: the current number, or else what OpenZFS derives from the stored state after an
+    /// import.
     pub fn issued_bytes(&self) -> u64 {
         self.issued_now_bytes.unwrap_or(self.examined_bytes.saturating_sub(self.skipped_bytes))
     }
 }
 
-/// The last removal of a top-level device.
+/// The last removal of a top-level device. Times are seconds since 1970, sizes bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemovalStatus {
-    /// How far.
     pub state: Progress,
-    /// Number of the device.
+    /// Number of the removed device.
     pub vdev: u64,
-    /// When it began.
     pub start_time: u64,
-    /// When it ended.
     pub end_time: u64,
-    /// Bytes to copy.
     pub to_copy_bytes: u64,
-    /// Bytes copied.
     pub copied_bytes: u64,
-    /// Memory that the tables of all removed devices take in OpenZFS.
+    /// Memory that the mappings of all removed devices take in OpenZFS.
     pub mapping_bytes: u64,
 }
 
-/// The checkpoint.
+/// The pool's checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointStatus {
     /// It is being discarded.
     pub discarding: bool,
-    /// When it was made.
+    /// Time of its creation; seconds since 1970.
     pub start_time: u64,
     /// Bytes that only it holds.
     pub space_bytes: u64,
 }
 
-/// The last expansion of a raidz device.
+/// The last expansion of a raidz device. Times are seconds since 1970, sizes bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExpandStatus {
-    /// How far.
     pub state: Progress,
-    /// Number of the device.
+    /// Number of the raidz device.
     pub vdev: u64,
-    /// When it began.
     pub start_time: u64,
-    /// When it ended.
     pub end_time: u64,
-    /// Bytes to move.
     pub to_reflow_bytes: u64,
-    /// Bytes moved.
     pub reflowed_bytes: u64,
     /// It waits for a resilver.
     pub waiting_for_resilver: bool,
@@ -427,22 +408,22 @@ pub struct ExpandStatus {
 /// Size of the dedup tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DedupStatus {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Bytes on disk.
+    /// Size on disk.
     pub disk_bytes: u64,
-    /// Bytes in memory when loaded.
+    /// Size in memory when loaded.
     pub core_bytes: u64,
-    /// How many blocks are referenced how often, a row for each power of two that has any.
+    /// Blocks by number of references: one row for each power of two that has any.
     pub histogram: Vec<DedupRow>,
 }
 
 /// A row of the dedup histogram: blocks referenced `2^bucket` to `2^(bucket+1) - 1` times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DedupRow {
-    /// Power of two.
+    /// Exponent of the power of two.
     pub bucket: u32,
-    /// Blocks, and their logical, physical and device sizes.
+    /// Number of blocks.
     pub blocks: u64,
     /// Logical bytes.
     pub lsize: u64,
@@ -450,65 +431,61 @@ pub struct DedupRow {
     pub psize: u64,
     /// Bytes on the devices.
     pub dsize: u64,
-    /// The same multiplied by the references.
+    /// Number of references.
     pub ref_blocks: u64,
-    /// Logical bytes referenced.
+    /// Logical bytes, counted once per reference.
     pub ref_lsize: u64,
-    /// Compressed bytes referenced.
+    /// Bytes after compression, counted once per reference.
     pub ref_psize: u64,
-    /// Device bytes referenced.
+    /// Bytes on the devices, counted once per reference.
     pub ref_dsize: u64,
 }
 
-/// A pool that cannot write.
+/// Suspension of a pool: it cannot write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspended {
-    /// What a device said.
+    /// The error of the device.
     pub why: String,
-    /// Devices may have lost what they were told to keep: the pool has to be opened again before it can be written.
+    /// Devices may have lost writes that they had confirmed: the pool must be reopened before it
+    /// can be written.
     pub until_reopened: bool,
 }
 
 /// The state of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// Why it cannot write, if the process that has it found that out.
+    /// Set if the process that has the pool imported found that it cannot write.
     pub suspended: Option<Suspended>,
-    /// Its name.
     pub name: String,
-    /// Identity.
     pub guid: u64,
     /// On-disk version: 1 to 28, or 5000.
     pub version: u64,
     /// Txg of the configuration.
     pub config_txg: u64,
-    /// The devices; logs, special and dedup devices stand among the root's children, marked by their class.
+    /// The device tree. Log, special and dedup devices are children of the root, marked by their
+    /// class.
     pub root: VdevStatus,
     /// Level-2 cache devices.
     pub caches: Vec<VdevStatus>,
     /// Hot spares.
     pub spares: Vec<VdevStatus>,
-    /// The last scan.
     pub scan: Option<ScanStatus>,
-    /// The last removal.
     pub removal: Option<RemovalStatus>,
-    /// The checkpoint.
     pub checkpoint: Option<CheckpointStatus>,
-    /// The last expansion.
     pub expand: Option<ExpandStatus>,
-    /// The dedup tables.
     pub dedup: DedupStatus,
-    /// Damaged blocks in the error log.
+    /// Number of damaged blocks in the error log.
     pub error_count: u64,
-    /// The damaged files, as `zpool status -v` names them.
+    /// The damaged files, as `zpool status -v` prints them.
     pub errors: Vec<String>,
-    /// Features of OpenZFS 2.3 that are off, though the pool could have them (by the rules of `compatibility`).
+    /// Whether features of OpenZFS 2.3 are disabled that the pool could have (by the rules of
+    /// `compatibility`).
     pub features_disabled: bool,
     /// Value of the property `compatibility`.
     pub compatibility: Option<String>,
-    /// `ZPOOL_CONFIG_ERRATA`: a known flaw that the pool carries.
+    /// `ZPOOL_CONFIG_ERRATA`: a known defect in the pool's on-disk data.
     pub errata: u64,
-    /// Text attached to the pool.
+    /// Value of the property `comment`.
     pub comment: Option<String>,
 }
 

@@ -1,15 +1,16 @@
-//! How much space a pool gives its datasets.
+//! The space that a pool offers its datasets.
 //!
 //! ```text
-//!   normal devices, whole metaslabs, parity taken out      raw_bytes
-//! + what deduplication and cloning save                    saved_bytes
-//! - what only the checkpoint still holds, deferred frees   held_bytes
-//! - slop: 1/32 kept back so that a full pool can be freed  slop_bytes
+//!   normal devices, whole metaslabs, without parity        raw_bytes
+//! + savings by dedup and cloning                           saved_bytes
+//! - space held only by the checkpoint, deferred frees      held_bytes
+//! - slop: 1/32 reserved so that a full pool can be freed   slop_bytes
 //! = for_datasets()
 //! ```
-//! "Parity taken out" is the format's deflation: bytes on a device count in the ratio in which a block of 128 KiB is
-//! larger on it, whatever the size of the block at hand. Facts: `spa_update_dspace`, `spa_get_slop_space`
-//! (module/zfs/spa_misc.c), `dsl_pool_adjustedsize` (dsl_pool.c), `vdev_set_deflate_ratio` (vdev.c).
+//! "Without parity" is the format's deflation: bytes on a device are scaled by the ratio in which a
+//! block of 128 KiB is larger on it, whatever the size of the actual block. Facts:
+//! `spa_update_dspace`, `spa_get_slop_space` (module/zfs/spa_misc.c), `dsl_pool_adjustedsize`
+//! (dsl_pool.c), `vdev_set_deflate_ratio` (vdev.c).
 
 use crate::config::VdevConfig;
 use crate::{Error, Place, Pool, Result};
@@ -20,31 +21,32 @@ use ondisk::BlkPtr;
 use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::pool_dir::{config, directory};
 
-/// Least slop, unless that is half the pool.
+/// Minimum slop, unless that is more than half of the pool.
 const SLOP_MIN_BYTES: u64 = 128 << 20;
-/// Most slop.
+/// Maximum slop.
 const SLOP_MAX_BYTES: u64 = 128 << 30;
-/// A device with more metaslabs than this keeps one of them for the intent log.
+/// A device with more metaslabs than this reserves one of them for the intent log.
 pub(crate) const EMBEDDED_LOG_METASLABS_MIN: u64 = 64;
 
-/// Metaslabs of a device at most (OpenZFS makes 2^17 at most); more would be damage, and are not walked.
+/// Limit for the metaslabs of a device (OpenZFS creates at most 2^17); more would be damage, and
+/// are not walked.
 pub(crate) const METASLABS_MAX: u64 = 1 << 20;
 
-/// The parts of the sum above, in bytes.
+/// The terms of the sum above, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsableSpace {
-    /// What the normal devices hold.
+    /// Capacity of the normal devices.
     pub raw_bytes: u64,
-    /// What deduplication and cloning save.
+    /// Savings by dedup and cloning.
     pub saved_bytes: u64,
-    /// What the checkpoint and deferred frees hold.
+    /// Space held by the checkpoint and deferred frees.
     pub held_bytes: u64,
-    /// What is kept back.
+    /// Slop space.
     pub slop_bytes: u64,
 }
 
 impl UsableSpace {
-    /// What the datasets may use together.
+    /// Space for all datasets together.
     pub fn for_datasets(&self) -> u64 {
         let all = self.raw_bytes.saturating_add(self.saved_bytes);
         all.saturating_sub(self.held_bytes).saturating_sub(self.slop_bytes)
@@ -58,7 +60,7 @@ fn bytes_for_128k(top: &VdevConfig) -> u64 {
     let parity = top.number(config::NPARITY).min(3);
     let on_device = match top.kind.as_str() {
         "raidz" => {
-            // An expanded device keeps the ratio of the width it was made with.
+            // An expanded device keeps the ratio of its original width.
             let added = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map_or(0, <[u64]>::len)
                 + usize::from(top.all.contains(config::RAIDZ_EXPANDING));
             let width = top.children.len().saturating_sub(added) as u64;
@@ -75,19 +77,20 @@ fn bytes_for_128k(top: &VdevConfig) -> u64 {
     on_device << ashift
 }
 
-/// Ratio in 512ths by which bytes on a top-level device count.
+/// Deflate ratio of a top-level device, in 512ths.
 pub(crate) fn deflate_ratio(top: &VdevConfig) -> u64 {
     (1 << 17) / (bytes_for_128k(top) >> 9).max(1)
 }
 
-/// What is kept back of normal devices of `raw` bytes, which set `embedded_log` apart besides.
+/// Slop of normal devices of `raw` bytes, which reserve `embedded_log` bytes besides.
 pub(crate) fn slop_bytes(raw: u64, embedded_log: u64) -> u64 {
     let mut slop = (raw >> 5).min(SLOP_MAX_BYTES);
     slop -= embedded_log.min(slop >> 1);
     slop.max(SLOP_MIN_BYTES.min(raw >> 1))
 }
 
-/// Bytes of the first `count` metaslabs of `1 << shift` bytes each. On dRAID they are cut to whole stripes.
+/// Bytes of the first `count` metaslabs of `1 << shift` bytes each. On dRAID they are cut to whole
+/// stripes.
 fn metaslab_bytes(top: &VdevConfig, shift: u64, count: u64) -> u64 {
     let whole = count << shift;
     let data = top.number(config::DRAID_NDATA).clamp(1, 1 << 16);
@@ -100,7 +103,7 @@ fn metaslab_bytes(top: &VdevConfig, shift: u64, count: u64) -> u64 {
 }
 
 impl Pool {
-    /// Whether bytes are counted deflated: pools from version 3 on.
+    /// Whether bytes are counted deflated: pools since version 3.
     pub(crate) fn deflates(&self) -> bool {
         matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(n)) if n != 0)
     }
@@ -121,7 +124,7 @@ impl Pool {
         bp.dvas().map(one).fold(0, u64::saturating_add)
     }
 
-    /// Space for datasets, in its parts.
+    /// Space for datasets, term by term.
     pub fn usable_space(&self) -> Result<UsableSpace> {
         let deflate = self.deflates();
         let (mut raw, mut embedded_log) = (0u64, 0u64);
@@ -147,7 +150,7 @@ impl Pool {
         Ok(UsableSpace { raw_bytes: raw, saved_bytes, held_bytes, slop_bytes })
     }
 
-    /// Whether a top-level device is set apart for special or deduplicated blocks.
+    /// Whether a top-level device is reserved for special or deduplicated blocks, or the log.
     fn has_class(&self, top: &VdevConfig) -> Result<bool> {
         if let Some(bias) = top.all.get_str(config::ALLOCATION_BIAS) {
             return Ok(matches!(bias, "special" | "dedup" | "log"));
@@ -160,7 +163,8 @@ impl Pool {
         Ok(zap.lookup(ondisk::pool_dir::vdev_top::ALLOCATION_BIAS).at(self.name())?.is_some())
     }
 
-    /// Bytes that would be needed more if each reference of a deduplicated block were a block.
+    /// Bytes that the pool would need in addition if every reference to a deduplicated block were a
+    /// copy.
     fn saved_by_dedup(&self) -> Result<u64> {
         let mut saved = 0u64;
         for row in self.dedup_histogram().at(self.name())? {
@@ -169,9 +173,9 @@ impl Pool {
         Ok(saved)
     }
 
-    /// Bytes that would be needed more if each clone of a block were a block.
+    /// Bytes that the pool would need in addition if every clone of a block were a copy.
     fn saved_by_cloning(&self) -> Result<u64> {
-        /// Offset of bvp_savedspace in the bonus of a device's block reference table.
+        /// Offset of bvp_savedspace in the bonus buffer of a device's block reference table.
         const SAVED_AT: usize = 48;
         let mut saved = 0u64;
         for (_, id) in crate::clones::tables(self)? {
@@ -202,16 +206,16 @@ impl Pool {
     }
 }
 
-/// A top-level device that might be made.
+/// A top-level device of a pool that is being planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     /// Parity of a raidz; 0: a mirror, or a single device.
     pub parity: u64,
-    /// Its leaves.
+    /// Number of leaves.
     pub leaves: u64,
     /// Size of the smallest leaf.
     pub leaf_bytes: u64,
-    /// log2 of the unit of allocation.
+    /// log2 of the allocation unit in bytes.
     pub ashift: u8,
 }
 
@@ -232,7 +236,7 @@ impl Planned {
         VdevConfig { kind: kind.into(), all, children, ..VdevConfig::default() }
     }
 
-    /// Bytes on all leaves together that a block of `bytes` takes: copies, parity and what is lost between blocks.
+    /// Bytes that a block of `bytes` takes on all leaves together: copies, parity and padding.
     pub fn bytes_on_leaves(&self, bytes: u64) -> Result<u64> {
         match self.parity {
             0 => Ok(bytes.next_multiple_of(1 << self.ashift).saturating_mul(self.leaves)),
@@ -244,7 +248,7 @@ impl Planned {
     }
 }
 
-/// What a new pool of these devices offers its datasets.
+/// Space that a new pool of these devices offers its datasets.
 pub fn planned(devices: &[Planned]) -> UsableSpace {
     let configs: Vec<VdevConfig> = devices.iter().map(Planned::config).collect();
     let (mut raw, mut embedded_log) = (0u64, 0u64);
@@ -252,7 +256,7 @@ pub fn planned(devices: &[Planned]) -> UsableSpace {
     UsableSpace { raw_bytes: raw, slop_bytes: slop_bytes(raw, embedded_log), ..UsableSpace::default() }
 }
 
-/// Adds what a normal device offers, and what of it is set apart for the intent log.
+/// Adds the capacity of a normal device, and the part of it that is reserved for the intent log.
 fn add_top(top: &VdevConfig, deflate: bool, raw: &mut u64, embedded_log: &mut u64) {
     let shift = top.number(config::METASLAB_SHIFT);
     let deflated = |bytes: u64| if deflate { (bytes >> 9).saturating_mul(deflate_ratio(top)) } else { bytes };

@@ -1,4 +1,5 @@
-//! The allocator of pools that OpenZFS wrote: what it thinks is free is what the space maps leave free, logs included.
+//! The allocator on pools that OpenZFS wrote: its free space is what the space maps leave free,
+//! including logs.
 //!
 //! Needs the images of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE).
 
@@ -73,7 +74,8 @@ fn all_that_is_free_can_be_had_and_nothing_else() {
                 }
             }
         }
-        // What is left are pieces too small for the smallest block, which parity makes larger than a sector.
+        // The rest consists of pieces too small for the smallest block, which parity makes larger
+        // than a sector.
         let left: u64 = allocator.stats().classes.iter().map(|c| c.free_bytes()).sum();
         let all: u64 = space.devices.iter().map(|d| d.size_bytes).sum();
         assert!(left < all / 50, "{}: {left} bytes of {all} are not to be had", pool.name());

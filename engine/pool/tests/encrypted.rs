@@ -1,4 +1,5 @@
-//! Every block of encrypted datasets written by OpenZFS opens with the right key, and none with another.
+//! Every block of encrypted datasets written by OpenZFS can be decrypted with the right key, and
+//! none with another.
 //!
 //! Needs the image of the scenario `encrypted` (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE).
 
@@ -17,7 +18,7 @@ const RAW_KEY: [u8; 32] = [
     0xb5, 0x0c, 0x52, 0x45, 0xec, 0xce, 0x9f, 0x59, 0x6c, 0x31, 0xee, 0xff, 0x6a,
 ];
 
-/// A dataset of an encrypted directory: its number, dataset and key object.
+/// A dataset in an encrypted directory: its number, dataset and key object.
 struct Encrypted {
     id: u64,
     dataset: DslDataset,
@@ -33,7 +34,7 @@ fn open() -> Option<Arc<Pool>> {
     Some(Pool::open(&found.pools[0], &OpenOptions { cache_bytes: 64 << 20, ..OpenOptions::default() }).unwrap())
 }
 
-/// The heads and snapshots of all encrypted directories.
+/// The heads and snapshots in all encrypted directories.
 fn encrypted(mos: &Arc<ObjectSet>) -> Vec<Encrypted> {
     let (mut dirs, mut datasets, mut id) = (Vec::new(), Vec::new(), 0);
     while let Some(next) = mos.next_object(id).unwrap() {
@@ -67,7 +68,8 @@ fn keys(key_object: &KeyObject) -> Arc<DatasetKeys> {
     DatasetKeys::unwrap(&key_object.wrapped, &key_object.wrapping_key(material).unwrap()).unwrap()
 }
 
-/// Reads all of an object: data, spill, and the indirect blocks on the way.
+/// Reads all blocks of an object: data, spill, and the indirect blocks above them. Returns the
+/// bytes read.
 fn read(object: &Object) -> u64 {
     let mut bytes = object.spill().unwrap().map_or(0, |b| b.data.len() as u64);
     for blkid in 0..=object.max_block_id() {
@@ -104,7 +106,8 @@ fn another_key_is_called_incorrect_and_no_key_hides_what_is_secret() {
         let error = DatasetKeys::unwrap(&key_object.wrapped, &[7; 32]).unwrap_err();
         assert!(is_incorrect_key(&error), "{error}");
         let set = ObjectSet::open(pool.store().clone(), &dataset.bp, id, None).unwrap();
-        // The master node is authenticated only; dnodes are readable, what they hold of files is not.
+        // The master node is only authenticated. Dnodes are readable, but their file-related
+        // contents are not.
         assert!(set.object(1).unwrap().block(0).unwrap().is_some());
         let (mut secret, mut object_id) = (0, 1);
         while let Some(next) = set.next_object(object_id).unwrap() {

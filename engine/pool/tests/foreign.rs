@@ -1,9 +1,12 @@
-//! Pools that OpenZFS made, written by us: its log space maps are taken over, blocks come and go in many txgs; exported, they are
-//! written by OpenZFS (`zhack`), then by us, who leave logs, by OpenZFS, and by us once more; and `zdb` finds no leak, no block
-//! that is not allocated, and every feature counted right.
+//! Weir writes pools that OpenZFS created.
 //!
-//! Needs the images of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE); `zhack` and `zdb` are asked where they are
-//! installed.
+//! It takes over their log space maps and allocates and frees blocks in many txgs. The exported
+//! pool is then written by OpenZFS (`zhack`), by Weir, which leaves logs, by OpenZFS, and by Weir
+//! again. In the end `zdb` finds no leak, no unallocated block in use, and no wrong reference count
+//! of a feature.
+//!
+//! Needs the images of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE). `zhack` and
+//! `zdb` are used if they are installed.
 
 use object::NewObject;
 use ondisk::ObjectType;
@@ -25,7 +28,7 @@ fn options() -> OpenOptions {
     OpenOptions { cache_bytes: 32 << 20, ..OpenOptions::default() }
 }
 
-/// Copies the devices of a scenario, holes kept.
+/// Copies the devices of a scenario, preserving holes.
 fn copy(from: &Path, to: &Path) -> Vec<PathBuf> {
     let mut devices = Vec::new();
     let mut all: Vec<_> = std::fs::read_dir(from).unwrap().map(|d| d.unwrap().path()).filter(|p| p.is_file()).collect();
@@ -39,7 +42,7 @@ fn copy(from: &Path, to: &Path) -> Vec<PathBuf> {
     devices
 }
 
-/// Makes objects, changes them, frees them again: in many txgs.
+/// Creates, changes and frees objects in many txgs.
 fn churn(writer: &Writer, rounds: u64) {
     let mut objects: Vec<u64> = Vec::new();
     let mut seed = rounds;
@@ -81,7 +84,8 @@ fn churn(writer: &Writer, rounds: u64) {
 fn zdb(folder: &Path, pool: &str, scenario: &str) {
     let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
     let mut command = Command::new(judge);
-    // Of this image, as the kernel module left it, zdb 2.3.2 counts one use of project_quota too few, and never ends with -d or -i.
+    // For this image, as the kernel module left it, zdb 2.3.2 counts one reference too few for
+    // project_quota, and never ends with -d or -i.
     if scenario == "properties" {
         command.env("ZDB_BLOCKS_ONLY", "yes");
     }
@@ -94,8 +98,8 @@ fn zdb(folder: &Path, pool: &str, scenario: &str) {
     }
 }
 
-/// OpenZFS's own code imports the pool for writing, syncs txgs and exports it, in user space: with a `/dev` of its own in which
-/// `zfs` is an empty file.
+/// OpenZFS's own code imports the pool for writing, syncs txgs and exports it, in user space, with
+/// a `/dev` of its own in which `zfs` is an empty file.
 fn zhack(folder: &Path, pool: &str) -> bool {
     const SCRIPT: &str = "d=$3; mount -t tmpfs tmpfs $d || exit 99
         for n in null zero random urandom; do touch $d/$n; mount --bind /dev/$n $d/$n; done
@@ -118,7 +122,7 @@ fn zhack(folder: &Path, pool: &str) -> bool {
     }
 }
 
-/// How many devices of a scenario may be away.
+/// Number of devices of a scenario that may be missing.
 fn spare_devices(scenario: &str) -> usize {
     match scenario {
         "raidz-expanded" | "raidz1-3-a9" => 1,
@@ -128,7 +132,8 @@ fn spare_devices(scenario: &str) -> usize {
     }
 }
 
-/// What the maps say adds up with the logs; how many there are.
+/// Checks that the totals of space maps and logs agree with their entries. Returns the number of
+/// logs.
 fn check(devices: &[PathBuf]) -> usize {
     let found = search(devices);
     let pool = Pool::open(&found.pools[0], &options()).unwrap();
@@ -146,7 +151,8 @@ fn pools_of_openzfs_stay_whole_when_we_write_them() {
     let Some(folder) = fixtures() else { return };
     for scenario in std::fs::read_dir(folder).unwrap().map(|s| s.unwrap().path()) {
         let name = scenario.file_name().unwrap().to_string_lossy().into_owned();
-        // Its intent logs are claimed and replayed by those who know datasets.
+        // Its intent logs are claimed and replayed by code that knows datasets, which is not part
+        // of this test.
         if !scenario.is_dir() || name == "unclean-log" {
             continue;
         }
@@ -158,7 +164,7 @@ fn pools_of_openzfs_stay_whole_when_we_write_them() {
             let found = search(&devices);
             let writer = match Writer::open(&found.pools[0], &options(), &WriteOptions::default()) {
                 Ok(writer) => writer,
-                // Said to be unsupported the first time; the second time there is no excuse.
+                // Unsupported pools are refused in the first session; later there is no excuse.
                 Err(e @ pool::Error::Unsupported { .. }) if session == 1 => {
                     println!("{name}: {e}");
                     break;
@@ -167,7 +173,8 @@ fn pools_of_openzfs_stay_whole_when_we_write_them() {
             };
             churn(&writer, 4);
             let has_logs = writer.feature_active("log_spacemap");
-            // First all is flushed, then the pool is left as a process leaves it that has died: with logs.
+            // The first session flushes everything. Later ones leave the pool with logs, like a
+            // process that died.
             let unflushed = writer.allocator().log_stats();
             if session > 1 { writer.close() } else { writer.export() }.unwrap();
             drop(writer);
@@ -179,11 +186,11 @@ fn pools_of_openzfs_stay_whole_when_we_write_them() {
             if session > 1 {
                 zdb(here.path(), pool.name(), &name);
             }
-            // Features cannot be enabled on a pool of a version that has none.
+            // Features cannot be enabled on a pool of a version without feature flags.
             let by_openzfs = session < 3 && name != "version28" && zhack(here.path(), pool.name());
             println!("{name}: session {session}{}", if by_openzfs { ", then OpenZFS" } else { "" });
         }
-        // And from our parity alone.
+        // Finally the data is read only from the parity that Weir wrote.
         let away = spare_devices(&name);
         for device in &devices[..away] {
             std::fs::remove_file(device).unwrap();

@@ -1,4 +1,5 @@
-//! What a device missed is on disk before anyone could believe it: it failed for a while, was away, or failed to flush.
+//! Data that a device missed is recorded on disk before any reader could trust the device: it
+//! failed for a while, was unavailable, or failed to flush.
 
 use host::device::{Device, MemoryDevice};
 use object::NewObject;
@@ -68,7 +69,7 @@ fn create(kind: &'static str, parity: u64, disks: &[Arc<Disk>], features: Vec<St
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 
-/// Writes a new object in a txg of its own: its number and the txg.
+/// Writes a new object in a txg of its own. Returns its number and the txg.
 fn put(writer: &Writer) -> (u64, u64) {
     let id = writer.task(|cx| {
         let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 4096))?;
@@ -140,7 +141,7 @@ fn a_device_that_was_away_is_known_to_be_stale_when_it_comes_back() {
     assert!(ranges[0].is_empty());
     assert!(ranges[1].iter().any(|(f, l)| *f <= first && last <= *l), "{ranges:?} covers {first} to {last}");
     assert_eq!(pool.mos().object(id).unwrap().read_vec(0, 20_000).unwrap(), [7; 20_000]);
-    // From now on it gets everything again, and what it missed stays missed.
+    // From now on it gets all writes again, and its missed txgs stay recorded.
     drop(pool);
     let writer = reopen(&disks);
     let (id, txg) = put(&writer);

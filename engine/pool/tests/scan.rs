@@ -1,5 +1,6 @@
-//! Scrub, resilver and healing on devices in memory that are damaged, away or stale: what is on them afterwards must be right without
-//! any of the others that the layout can miss.
+//! Scrub, resilver and self-healing on devices in memory that are damaged, unavailable or stale.
+//! Afterwards their contents must be complete even without any of the others that the layout can
+//! miss.
 
 use host::device::{Device, MemoryDevice};
 use object::{NewObject, TakenBlock};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 72 << 20;
-/// Behind labels and boot area, where blocks are.
+/// The area of blocks, behind the labels and the boot area.
 const DATA: std::ops::Range<usize> = 4 << 20..DISK_BYTES - (1 << 20);
 
 fn disks(count: usize) -> Vec<Arc<MemoryDevice>> {
@@ -48,7 +49,7 @@ fn contents(seed: u64, len: usize) -> Vec<u8> {
     std::iter::repeat_with(step).take(len).collect()
 }
 
-/// Writes objects of several sizes, in a txg of their own.
+/// Writes objects of several block sizes in a txg of their own.
 fn fill(writer: &Writer, seed: u64, bytes: usize) -> Vec<u64> {
     let made = writer.task(move |cx| {
         let mut made = Vec::new();
@@ -82,7 +83,7 @@ fn wait(writer: &Writer) {
     }
 }
 
-/// Everything reads without the devices of that number.
+/// Asserts that everything can be read without these devices.
 fn assert_whole_without(disks: &[Arc<MemoryDevice>], away: &[usize]) {
     let here: Vec<_> = disks.iter().enumerate().filter(|(n, _)| !away.contains(n)).map(|(_, d)| d.clone()).collect();
     let pool = Pool::open(&found(&here), &OpenOptions::default()).unwrap();
@@ -99,7 +100,7 @@ fn scrub(writer: &Writer) -> pool::status::ScanStatus {
     writer.pool().unwrap().status().unwrap().scan.unwrap()
 }
 
-/// Which devices may be away at once.
+/// All sets of `size` devices out of `count`.
 fn combinations(count: usize, size: usize) -> Vec<Vec<usize>> {
     (0..1usize << count)
         .filter(|set| set.count_ones() as usize == size)
@@ -107,7 +108,7 @@ fn combinations(count: usize, size: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// What a broken compressor leaves: each copy is what was written, and nothing can be made of it.
+/// The result of a broken compressor: each copy is intact, but cannot be decompressed.
 #[test]
 fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
     let disks = disks(3);
@@ -135,7 +136,7 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
         report.damage.iter().map(|d| (d.at.objset, d.at.object, d.at.level, d.at.blkid, d.span_bytes)).collect();
     assert_eq!(at, [0, 2, 5].map(|blkid| (0, object, 0, blkid, 128 << 10)));
     assert!(!report.is_clean() && report.is_consistent(), "{report:#?}");
-    // A scrub compares checksums, as OpenZFS's does, and has nothing to repair.
+    // A scrub compares checksums, as in OpenZFS, and has nothing to repair.
     let scan = scrub(&writer);
     assert_eq!((scan.errors, scan.processed_bytes), (0, 0), "{scan:?}");
 }
@@ -177,7 +178,7 @@ fn what_a_read_finds_wrong_is_written_over() {
         let objects = fill(&writer, 3, 500_000);
         writer.close().unwrap();
         drop(writer);
-        // A small cache: what is read comes from devices.
+        // A small cache, so that reads come from devices.
         let open = OpenOptions { cache_bytes: 1 << 20, ..OpenOptions::default() };
         let writer = Writer::open(&found(&disks), &open, &options()).unwrap();
         disks[1].write_at(DATA.start as u64, &contents(5, DATA.len())).unwrap();
@@ -189,7 +190,7 @@ fn what_a_read_finds_wrong_is_written_over() {
             }
             writer.wait_for_healing();
         };
-        // More blocks may be bad than wait at once: readers tell again.
+        // More blocks may be bad than the queue holds: readers report them again.
         for _ in 0..20 {
             read();
         }
@@ -198,7 +199,7 @@ fn what_a_read_finds_wrong_is_written_over() {
         assert!(before > 3 && blocks > 3 && bytes > 100_000, "{kind}: {before} errors, {blocks} blocks, {bytes} bytes");
         read();
         assert_eq!(errors(), before, "{kind}: something is still wrong");
-        // Telling the status reads more, which may be healed too.
+        // Reading the status reads more blocks, which may be repaired too.
         let status = writer.pool().unwrap().status().unwrap();
         assert!(status.root.children[0].children[1].self_healed_bytes >= bytes);
         writer.close().unwrap();
@@ -247,7 +248,7 @@ fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
     let disks = disks(2);
     let writer = create("mirror", 0, &disks);
     fill(&writer, 1, 2_000_000);
-    // Nothing runs yet: what is asked for is only kept.
+    // Background work is not running yet: requests are only recorded.
     writer.start_scrub().unwrap().unwrap();
     assert_eq!(writer.start_scrub().unwrap(), Err(ScanRefused::Scrubbing));
     writer.pause_scrub().unwrap().unwrap();

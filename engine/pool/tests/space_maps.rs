@@ -1,6 +1,8 @@
-//! Space maps that live among the blocks they account for: txgs of a bare object set, on real devices in memory, with the
-//! allocator writing its maps into that very set. After each txg the maps are read back through a second, read-only opening
-//! and held against every block that was born and not killed.
+//! Space maps that are stored among the blocks they account for.
+//!
+//! The test runs txgs of a bare object set, on devices in memory, with the allocator writing its
+//! maps to that very set. After each txg the maps are read through a second, read-only object set
+//! and compared with all blocks that were born and not killed.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev, raidz};
 use block::{Compress, Result, Store, WritePolicy};
@@ -18,7 +20,7 @@ use std::sync::Arc;
 
 const DISK_BYTES: usize = 132 << 20;
 
-/// Every address in use: device and offset, bytes.
+/// Every address in use: device and offset in bytes -> size in bytes.
 type Live = Mutex<BTreeMap<(u32, u64), u64>>;
 
 struct Context<'a> {
@@ -129,7 +131,7 @@ fn devices(logs: bool) -> (Arc<Store>, Arc<Allocator>, Vec<NewDevice>) {
 /// Ranges of whole sectors: device, offset, bytes.
 type Found = Vec<(u32, u64, u64)>;
 
-/// What the maps listed in `arrays` say is allocated, and how long each is.
+/// The allocated ranges in the maps listed in `arrays`, and the length of each map.
 fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> (Found, BTreeMap<u64, u64>) {
     let (mut found, mut lengths, mut all) = (Found::new(), BTreeMap::new(), Vec::new());
     for (device, array) in devices.iter().zip(arrays) {
@@ -154,7 +156,7 @@ fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> (Found, BT
         }
         all.push(sectors);
     }
-    // What is in logs only.
+    // Add the changes that are only in logs.
     let unflushed: Vec<Vec<u64>> = devices.iter().map(|d| unflushed(set, d)).collect();
     for (txg, id) in logs(set) {
         let mut bytes = 0;
@@ -182,7 +184,7 @@ fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> (Found, BT
     (found, lengths)
 }
 
-/// From which txg on logs count for the metaslabs of a device.
+/// The txg from which on logs apply, for each metaslab of a device.
 fn unflushed(set: &ObjectSet, device: &NewDevice) -> Vec<u64> {
     let count = device.asize_bytes >> device.metaslab_shift;
     let Ok(zap) = set.object(device.top_zap) else { return vec![0; count as usize] };
@@ -192,7 +194,7 @@ fn unflushed(set: &ObjectSet, device: &NewDevice) -> Vec<u64> {
     }
 }
 
-/// Txg and object.
+/// Txg -> object number.
 fn logs(set: &ObjectSet) -> BTreeMap<u64, u64> {
     let Ok(root) = set.object(DIRECTORY_OBJECT) else { return BTreeMap::new() };
     let Some(id) = Zap::open(root).unwrap().lookup_u64(directory::LOG_SPACEMAP_ZAP).unwrap() else {
@@ -250,7 +252,7 @@ fn every_txg_agrees(with_logs: bool) {
                 (0..random(300_000) + 1).map(|_| random(if txg % 2 == 0 { 256 } else { 3 }) as u8).collect();
             file.write_at(&tx, random(1 << 20), &data).unwrap();
         }
-        // Many small blocks all over the place make maps long.
+        // Many small scattered blocks make the maps long.
         let scattered = match scattered_id {
             Some(id) => set.object(id).unwrap(),
             None => set.create_object(&tx, &NewObject::new(ObjectType::OTN_UINT64_METADATA, 4 << 10)).unwrap(),
@@ -298,7 +300,8 @@ fn every_txg_agrees(with_logs: bool) {
         let total: u64 = expected.iter().map(|(_, _, len)| len).sum();
         assert_eq!(allocator.totals().classes[0].allocated_bytes, total);
         assert_eq!(allocator.take_anomalies(), [""; 0]);
-        // Maps are read through the set that is being written as well, in the middle of its sync.
+        // In some txgs, maps are read through the set that is being written, in the middle of its
+        // sync.
         allocator.synced(txg, if txg % 3 == 0 { set.clone() } else { read_only.clone() });
         last = Some(read_only);
         if txg % 2 == 0 {
@@ -306,10 +309,10 @@ fn every_txg_agrees(with_logs: bool) {
         }
     }
     drop(last);
-    // Old ones go: on a pool of 500 MB the logs are to have no more than half a MiB.
+    // Old logs are destroyed: on a pool of 500 MB the logs may have half a MiB.
     assert!(if with_logs { (5..40).contains(&most_logs) } else { most_logs == 0 }, "{most_logs} logs");
     assert!(most_passes < 10, "{most_passes} passes");
-    // Maps that are written rarely do not become that long in so few txgs.
+    // Maps that are written rarely do not become long in so few txgs.
     assert!(with_logs || shorter > 0, "no map was written anew");
     println!("{most_passes} passes at most, {shorter} times a map was written anew");
 }

@@ -1,4 +1,5 @@
-//! Pools without datasets: made, written for many txgs, opened again, with every block of the MOS and every space map checked.
+//! Pools without datasets: created, written for many txgs and reopened, with a check of every block
+//! of the MOS and every space map.
 
 use host::device::{Device, MemoryDevice};
 use object::NewObject;
@@ -32,7 +33,7 @@ fn options() -> WriteOptions {
     WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
 }
 
-/// A pool of these, with every feature that pools have by themselves.
+/// A pool of these devices, with all default features.
 fn create(tops: Vec<NewVdev>) -> Arc<Writer> {
     let new = CreatePool {
         name: "tank".into(),
@@ -44,11 +45,11 @@ fn create(tops: Vec<NewVdev>) -> Arc<Writer> {
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 
-/// Says how many log space maps there are.
+/// Checks a pool. Returns the number of its log space maps.
 fn check(devices: &[Arc<dyn Device>]) -> usize {
     let found = search_devices(devices.iter().cloned()).pools.remove(0);
     let pool = pool::Pool::open(&found, &OpenOptions::default()).unwrap();
-    // Without datasets all that is in use is the MOS.
+    // Without datasets, only the MOS is in use.
     let mut reachable = std::collections::BTreeMap::new();
     let mut add = |bp: &ondisk::BlkPtr| {
         for dva in bp.dvas() {
@@ -82,8 +83,8 @@ fn check(devices: &[Arc<dyn Device>]) -> usize {
     check_logs(&pool)
 }
 
-/// Whether OpenZFS would take the log space maps: each metaslab names one that is there, and none is there for nothing. How many
-/// there are.
+/// Checks that OpenZFS would accept the log space maps: each metaslab refers to an existing log,
+/// and the oldest log is needed. Returns the number of logs.
 fn check_logs(pool: &pool::Pool) -> usize {
     let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP).unwrap() else { return 0 };
     let entries = Zap::open(pool.mos().object(id).unwrap()).unwrap().entries().unwrap();
@@ -217,7 +218,7 @@ fn devices_of_every_kind_join_an_open_pool_and_take_blocks_from_the_next_txg_on(
     }
     let used = pool::space::Space::load(&writer.pool().unwrap()).unwrap();
     let used: Vec<bool> = (0..7).map(|id| used.device(id).unwrap().allocated_bytes() > 0).collect();
-    // Nobody wrote an intent log or a dedup table.
+    // No intent log and no dedup table was written.
     assert_eq!(used, [true, true, true, true, false, true, false]);
     assert_eq!(writer.pool().unwrap().features().count("org.zfsonlinux:allocation_classes"), Some(2));
     for id in ids {
@@ -266,7 +267,7 @@ fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
     let queue = writer.store().reporter().queue();
     let memory = |name: &str| -> Arc<dyn Device> { Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES])) };
     let auxiliary = |name: &str| NewAuxiliary { kind: "file", path: name.to_owned(), device: memory(name), ashift: 9 };
-    // What was told since the last look: classes, and of which device.
+    // Events since the last call: class, and path of the device.
     let mut seen = queue.last();
     let mut news = || {
         let events = queue.after(seen).events;
@@ -319,7 +320,7 @@ fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
     check(&all);
 }
 
-/// A device that fails writes while it is told to.
+/// A device that fails writes while a flag is set.
 struct Faulty(MemoryDevice, std::sync::atomic::AtomicBool);
 
 impl Device for Faulty {
@@ -372,7 +373,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
     let pool = writer.pool().unwrap();
     assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
-    // Clearing without mending changes nothing.
+    // Clearing without a repair changes nothing.
     writer.resume();
     while writer.failure().is_none() {
         std::thread::yield_now();
@@ -382,7 +383,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     writer.sync().unwrap();
     assert!(writer.failure().is_none());
     let after = add_object(&writer).unwrap();
-    // What the task that was told of the error had begun is done, too.
+    // The task that got the error is done too.
     assert!(after > before + 1);
     writer.export().unwrap();
     check(&devices);
@@ -408,10 +409,10 @@ fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
     check(&devices);
 }
 
-/// A device whose reads wait, where the thread called `reader` makes them and it is said so.
+/// A device whose reads block while a flag is set, if the thread called `reader` issues them.
 struct Slow {
     device: MemoryDevice,
-    /// Whether they wait; how many do.
+    /// Whether reads block, and how many are blocked.
     state: std::sync::Mutex<(bool, usize)>,
     changed: std::sync::Condvar,
 }
@@ -456,8 +457,9 @@ impl Device for Slow {
     }
 }
 
-/// While a raidz is widened, reads of it wait for the end of a txg. Reading the pool as the last txg left it held the pool's identity
-/// meanwhile, which that end needs for the labels: neither went on, and `zpool status` never answered.
+/// Regression: while a raidz is expanded, reads of it wait for the end of a txg. Opening the state
+/// of the last txg held the lock of the pool's identity meanwhile, which the end of the txg needs
+/// for the labels: both waited forever, and `zpool status` never answered.
 #[test]
 fn a_txg_ends_while_the_state_before_it_is_still_being_read() {
     let slow = Arc::new(Slow {

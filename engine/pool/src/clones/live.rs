@@ -1,13 +1,15 @@
-//! The tables of cloned blocks of a pool that is open for writing.
+//! The tables of cloned blocks (BRT) of a pool that is open for writing.
 //!
-//! Below: `object`. Above: `block::Store::free` asks whether a block's last use goes ([`References`]), and the syncing txg counts new
-//! uses ([`Clones::add`]) and writes what changed ([`Clones::sync`]). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply,
-//! brt_entry_decref, brt_sync).
+//! Below: `object`. Above: `block::Store::free` asks whether it frees the last use of a block
+//! ([`References`]); the syncing txg counts new uses ([`Clones::add`]) and writes the changes
+//! ([`Clones::sync`]). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply, brt_entry_decref,
+//! brt_sync).
 //!
 //! Invariants:
-//!   * all new uses of a txg are counted before the first block of it is freed
-//!   * a block is in the table while it is used more than once: an entry of 0 is taken out in the txg that made it so
-//!   * counts, sums and entries on disk are of one txg
+//!   * all new uses of a txg are counted before the first block of that txg is freed
+//!   * a block has an entry while it is used more than once; an entry that reaches 0 is removed in
+//!     the same txg
+//!   * counts, sums and entries on disk belong to the same txg
 
 use crate::writer::SyncTx;
 use crate::{Error, Place, Pool, Result};
@@ -22,45 +24,48 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The feature: counts tables.
+/// The feature; its reference count is the number of tables.
 const FEATURE: &str = "block_cloning";
-/// Blocks of a table's entries and of its counts, as OpenZFS makes them (`brt_zap_default_bs`, `BRT_BLOCKSIZE`).
+/// log2 of the block size of a table's entries, and the block size of its counts, as in OpenZFS
+/// (`brt_zap_default_bs`, `BRT_BLOCKSIZE`).
 const ENTRIES_SHIFT: u8 = 12;
 const COUNTS_BLOCK_BYTES: u32 = 32 << 10;
 
-/// How often a block is used beyond the first time.
+/// Number of uses of a block beyond the first.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     now: u64,
     on_disk: u64,
 }
 
-/// The table of one top-level device.
+/// The BRT of one top-level device.
 struct Table {
-    /// Its object, and its entries'; `None`: made when it is first synced.
+    /// The table's object and the ZAP of its entries; `None` until the first sync creates them.
     places: Option<(u64, Zap)>,
-    /// Sums; `counts` and the object numbers are set when it is written.
+    /// Sums. `counts` and the object numbers are filled in when the header is written.
     header: Header,
-    /// Blocks with entries, for each range of the device.
+    /// Number of blocks with entries, for each range of the device.
     counts: Vec<u16>,
-    /// By offset, what the txg looked at.
+    /// Entries that the current txg has looked up, by offset in bytes.
     touched: BTreeMap<u64, Entry>,
     is_dirty: bool,
 }
 
-/// All of a pool.
+/// All BRTs of a pool.
 pub(crate) struct Clones {
     tables: Mutex<HashMap<u32, Table>>,
-    /// Whether there is any table: most pools have none, and then frees need not look.
+    /// Whether any table exists. Most pools have none, and frees then skip the lookup.
     any: AtomicBool,
-    /// Bytes that would be needed more if each use of a block were a block, as of the last txg that was written.
+    /// Bytes that the pool would need in addition if every use of a block were a copy, as of the
+    /// last synced txg.
     saved_bytes: AtomicU64,
-    /// What a block takes, with parity taken off.
+    /// Space that a block takes, in bytes, without parity.
     space_bytes: Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>,
 }
 
 impl Clones {
-    /// The tables of a pool, which `mos` is going to change. `space_bytes`: `bp_get_dsize`.
+    /// Loads the tables of a pool that is being opened for writing. `space_bytes` is OpenZFS's
+    /// `bp_get_dsize`.
     pub fn load(
         pool: &Pool,
         mos: &Arc<ObjectSet>,
@@ -77,7 +82,7 @@ impl Clones {
         Ok(Arc::new(Self { tables: Mutex::new(tables), any, saved_bytes, space_bytes: Box::new(space_bytes) }))
     }
 
-    /// Of a pool that is being made.
+    /// The empty set of tables, for a pool that is being created.
     pub fn none() -> Arc<Self> {
         Arc::new(Self {
             tables: Mutex::default(),
@@ -87,12 +92,12 @@ impl Clones {
         })
     }
 
-    /// Bytes that would be needed more if each use of a block were a block.
+    /// Bytes that the pool would need in addition if every use of a block were a copy.
     pub fn saved_bytes(&self) -> u64 {
         self.saved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts one more use of a data block. Before anything is freed in the txg.
+    /// Counts one more use of a data block. Call this before any block is freed in the txg.
     pub fn add(&self, bp: &BlkPtr) -> Result<()> {
         let Some(dva) = bp.dvas().next() else { return Ok(()) };
         let mut tables = self.tables.lock();
@@ -100,7 +105,7 @@ impl Clones {
         tables.entry(dva.vdev).or_insert_with(Table::new).add(dva.offset_bytes, (self.space_bytes)(bp))
     }
 
-    /// Writes what the txg changed into the MOS.
+    /// Writes the changes of the txg into the MOS.
     pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         let mut tables = self.tables.lock();
         let mut gone = Vec::new();
@@ -176,7 +181,8 @@ impl Table {
         usize::try_from(offset / self.header.range_bytes).unwrap_or(usize::MAX)
     }
 
-    /// The block's entry: as the txg has it, else from disk, unless the count of its range says that there is none.
+    /// The block's entry: from the current txg, else from disk. The disk is not read if the count
+    /// of the block's range is 0.
     fn entry(&mut self, offset: u64) -> Result<Option<&mut Entry>> {
         if !self.touched.contains_key(&offset) {
             if self.counts.get(self.range(offset)).is_none_or(|count| *count == 0) {
@@ -243,7 +249,8 @@ impl Table {
         Ok(false)
     }
 
-    /// Makes its objects.
+    /// Creates the objects of a table: the counts and the entries. Returns the object number of the
+    /// counts, and the entries.
     fn create(cx: &SyncTx<'_>, name: &str) -> Result<(u64, Zap)> {
         let spec = ZapSpec {
             flags: ZapFlags::HASH64 | ZapFlags::UINT64_KEY,
@@ -264,7 +271,8 @@ impl Table {
         if self.places.is_none() {
             self.places = Some(Self::create(cx, name)?);
         }
-        // As long as the device, so that others who read it need not look twice.
+        // The counts cover the whole device, so that other implementations find the size they
+        // expect.
         let ranges = cx.device_bytes(vdev).div_ceil(self.header.range_bytes) as usize;
         if ranges > self.counts.len() {
             self.counts.resize(ranges, 0);
@@ -289,7 +297,7 @@ impl Table {
         object.set_bonus(cx.tx(), self.header.to_bytes(Endian::Little).to_vec())
     }
 
-    /// Nothing is cloned any more: its objects go.
+    /// Destroys the table's objects when no block of the device is cloned any more.
     fn destroy(&mut self, cx: &SyncTx<'_>, name: &str) -> Result<()> {
         self.touched.clear();
         let Some((id, entries)) = self.places.take() else { return Ok(()) };

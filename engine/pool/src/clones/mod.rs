@@ -1,7 +1,9 @@
-//! Blocks that several files share: the block reference table (BRT), as it is on disk and ([`Clones`]) while it changes.
+//! Blocks shared by several files: the block reference table (BRT), on disk, and in memory while it
+//! changes ([`Clones`]).
 //!
-//! Format: include/sys/brt_impl.h: for each top-level device an object `com.fudosecurity:brt:vdev:N` in the object
-//! directory, whose bonus names a ZAP of offset -> number of extra references.
+//! Format: include/sys/brt_impl.h. Each top-level device has an object
+//! `com.fudosecurity:brt:vdev:N` in the object directory. Its bonus buffer names a ZAP of offset ->
+//! number of extra references.
 
 mod live;
 
@@ -14,7 +16,7 @@ use object::zap::Zap;
 use ondisk::{brt, pool_dir};
 use std::collections::HashMap;
 
-/// The top-level devices with clones, and the object of each one's table.
+/// The top-level devices with cloned blocks, each with the object number of its table.
 pub(crate) fn tables(pool: &Pool) -> Result<Vec<(&VdevConfig, u64)>> {
     let mut found = Vec::new();
     for top in &pool.root_vdev().children {
@@ -25,7 +27,7 @@ pub(crate) fn tables(pool: &Pool) -> Result<Vec<(&VdevConfig, u64)>> {
     Ok(found)
 }
 
-/// (device, offset) -> references beyond the first.
+/// Number of references beyond the first, by (top-level device, offset in bytes).
 pub fn references(pool: &Pool) -> Result<HashMap<(u64, u64), u64>> {
     let mut found = HashMap::new();
     for (top, id) in tables(pool)? {

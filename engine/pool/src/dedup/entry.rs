@@ -1,66 +1,69 @@
-//! What a table knows of one block's contents.
+//! An entry of a dedup table in memory: the contents of one block and how often it is referenced.
 
 use ondisk::BlkPtr;
 use ondisk::ddt::{Key, Phys, Stat};
 
-/// Number of the class of blocks with more than one use, and of those with one (`ondisk::ddt::CLASSES`).
+/// Index of the class of blocks with more than one reference, and of the class of blocks with one
+/// (`ondisk::ddt::CLASSES`).
 pub const DUPLICATE: usize = 1;
 pub const UNIQUE: usize = 2;
-/// Of a traditional entry, the place that nothing is written to any more (`DDT_PHYS_DITTO`).
+/// Index of the place of a traditional entry that is no longer written (`DDT_PHYS_DITTO`).
 pub const DITTO: usize = 0;
 
-/// An entry in memory, or somebody reading it.
+/// An entry in memory, or a marker that a thread is reading it from disk.
 pub enum Slot {
     Busy,
     Ready(Box<Entry>),
 }
 
-/// What is known of contents.
+/// The state of one entry, in memory and on disk.
 #[derive(Debug, Clone, Default)]
 pub struct Entry {
-    /// Class of the table on disk that has it.
+    /// Class of the table on disk that contains the entry; `None` if no table does.
     pub class: Option<usize>,
-    /// As its class's histogram counts it; `None`: it does not, as with entries of a log.
+    /// The values that the histogram of its class counts; `None` if the histogram does not count
+    /// the entry, for example because it comes from a log.
     pub counted: Option<[Phys; 4]>,
-    /// As it is now. A flat entry has the first place alone.
+    /// The current values. A flat entry uses only the first place.
     pub now: [Phys; 4],
-    /// It has to be written.
+    /// The entry must be written.
     pub is_changed: bool,
-    /// Somebody writes a block for it.
+    /// A thread is writing the block of this entry.
     pub is_being_written: bool,
 }
 
 impl Entry {
-    /// As a table on disk has it.
+    /// An entry as a table on disk stores it.
     pub fn stored(class: usize, places: [Phys; 4]) -> Self {
         Self { class: Some(class), counted: Some(places), now: places, ..Self::default() }
     }
 
-    /// As a log has it, for contents that the table of `class` has too.
+    /// An entry as a log stores it. `class` is the class of the table that contains the key too.
     pub fn logged(class: Option<usize>, phys: Phys) -> Self {
         let now = [phys, Phys::default(), Phys::default(), Phys::default()];
         Self { class, now, is_changed: true, ..Self::default() }
     }
 
-    /// Whether neither a table nor anybody else knows of it.
+    /// Whether no table contains the entry and no thread has changed it or is writing its block.
     pub fn is_new(&self) -> bool {
         self.class.is_none() && !self.is_changed && !self.is_being_written
     }
 
-    /// Which of its places a pointer means: addresses and birth tell, so that a block of before, whose entry was taken out of
-    /// the table since, is not taken for the new one.
+    /// Index of the place that a block pointer refers to. The address and the birth txg must match,
+    /// so that an older block, whose entry was removed from the table, is not taken for the new
+    /// one.
     pub fn place_of(&self, bp: &BlkPtr) -> Option<usize> {
         let is_it = |phys: &Phys| phys.is_used() && phys.dva(0) == bp.dva(0) && phys.birth == bp.physical_birth();
         self.now.iter().position(is_it)
     }
 
-    /// All uses.
+    /// Sum of the references of all places.
     pub fn uses(places: &[Phys; 4]) -> u64 {
         places.iter().map(|phys| phys.references).fold(0, u64::saturating_add)
     }
 }
 
-/// A row of a histogram for an entry, and which one it is; `None`: without uses there is none.
+/// The histogram row of an entry, and its index; `None` for an entry without references.
 pub fn row(key: &Key, places: &[Phys; 4], space_bytes: impl Fn(&Phys) -> u64) -> Option<(usize, Stat)> {
     let mut stat = Stat::default();
     for phys in places.iter().filter(|phys| phys.is_used()) {
@@ -78,7 +81,8 @@ pub fn row(key: &Key, places: &[Phys; 4], space_bytes: impl Fn(&Phys) -> u64) ->
     Some((index, stat))
 }
 
-/// Adds `stat` to a row, or takes it away. What OpenZFS counted wrong stays wrong: nothing is refused for it.
+/// Adds `stat` to a row, or subtracts it. Sums saturate: wrong counts of another implementation are
+/// kept and cause no error.
 pub fn count(row: &mut Stat, stat: &Stat, is_more: bool) {
     let change = |n: &mut u64, by: u64| *n = if is_more { n.saturating_add(by) } else { n.saturating_sub(by) };
     change(&mut row.blocks, stat.blocks);

@@ -1,4 +1,5 @@
-//! Packed values of tables, and the logs that stand before the tables of fast_dedup, as they are on disk.
+//! Packed values of dedup tables, and the logs in front of the tables of fast_dedup, as they are on
+//! disk.
 
 use crate::{Error, Place, Result};
 use object::zap::Zap;
@@ -7,13 +8,15 @@ use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A log of changes that is read at most; OpenZFS flushes them long before.
+/// Limit for the size of a log that is read. OpenZFS flushes its logs long before they are so
+/// large.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
-/// What a log says, by key: the class of the table that has the entry, 3 for none, and the entry.
+/// Contents of the logs, by key: the class of the table that contains the entry (3 for none), and
+/// the entry.
 pub(crate) type Logged = BTreeMap<Key, (u8, Phys)>;
 
-/// The four places of a packed value; a flat one has the first alone.
+/// The four places of a packed value. A flat value fills only the first.
 pub(crate) fn places(packed: &PackedValue<'_>, is_flat: bool) -> Result<[Phys; 4]> {
     let size = if is_flat { Phys::FLAT_BYTES } else { Phys::TRADITIONAL_BYTES };
     let bytes = match packed.compression {
@@ -26,7 +29,7 @@ pub(crate) fn places(packed: &PackedValue<'_>, is_flat: bool) -> Result<[Phys; 4
     })
 }
 
-/// The logs that a table's directory names, and what they say together.
+/// The logs in a table's directory (object number and header of each), and their merged contents.
 pub(crate) fn read(mos: &Arc<ObjectSet>, dir: &Zap) -> Result<(Vec<(u64, LogHeader)>, Logged)> {
     let mut logs = Vec::new();
     for entry in dir.entries()?.iter().filter(|entry| entry.name.starts_with(b"DDT-log-")) {
@@ -34,7 +37,8 @@ pub(crate) fn read(mos: &Arc<ObjectSet>, dir: &Zap) -> Result<(Vec<(u64, LogHead
         let object = mos.object(id)?;
         logs.push((LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?, object));
     }
-    // What is being flushed is older than what is being gathered.
+    // The log that is being flushed is older than the one that is being filled, and so is read
+    // first.
     logs.sort_by_key(|(header, _)| !header.is_flushing);
     let mut logged = Logged::new();
     for (header, object) in &logs {
@@ -56,7 +60,7 @@ fn read_one(header: &LogHeader, object: &Object, logged: &mut Logged) -> Result<
                 if header.is_flushing && header.checkpoint.is_some_and(|done| entry.key <= done) {
                     continue;
                 }
-                // Logs exist only beside flat tables.
+                // Logs exist only for flat tables.
                 let phys = Phys::parse_flat(entry.phys, block.endian).at_with(|| object.place())?;
                 logged.insert(entry.key, (entry.class, phys));
             }

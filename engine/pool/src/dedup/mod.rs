@@ -1,21 +1,25 @@
-//! Deduplicated blocks: the tables of a pool that is open for writing, as they change.
+//! Deduplicated blocks: the dedup tables of a pool that is open for writing, as they change.
 //!
-//! Below: `object`. Above: `block::Store`, which asks before it writes ([`Duplicates::find`]) and frees ([`Duplicates::release`]), and the
-//! syncing txg, which writes what changed. Format: `ondisk::ddt`. ZFS name: DDT. Facts: module/zfs/ddt.c (ddt_lookup,
+//! Below: `object`. Above: `block::Store`, which looks a block up before it writes
+//! ([`Duplicates::find`]) and frees ([`Duplicates::release`]), and the syncing txg, which writes
+//! the changes. Format: `ondisk::ddt`. ZFS name: DDT. Facts: module/zfs/ddt.c (ddt_lookup,
 //! ddt_sync_flush_entry, ddt_configure), zio.c (zio_ddt_write, zio_ddt_free).
 //!
 //! ```text
-//!   threads that write ── find ──> entry in memory <── from the tables on disk, once a txg
-//!   threads that free ─ release ──────┘ │
-//!                                       └─ end of the txg ──> tables, histograms; blocks without uses are freed
+//!   writing threads ─ find ──────> entry in memory <── from the tables on disk, once a txg
+//!   freeing threads ─ release ────────┘ │
+//!                                       └─ end of the txg ──> tables, histograms; unused blocks are freed
 //! ```
-//! With fast_dedup OpenZFS gathers changes in a log before they go into the tables. Such logs are read, and emptied into the tables
-//! by the first txg; here every txg goes into the tables, as without the feature.
+//! With fast_dedup, OpenZFS collects changes in a log before it applies them to the tables. Weir
+//! reads such logs and applies them to the tables in the first txg. Afterwards every txg updates
+//! the tables directly, as without the feature.
 //!
 //! Invariants:
-//!   * contents are written once, however many threads come with them at a time: who comes later waits
-//!   * a block that lost its last use keeps its place until the txg ends, and may be used again until then
-//!   * entries, histograms and space maps on disk are of one txg
+//!   * equal contents are written once, however many threads write them at the same time: later
+//!     threads wait
+//!   * a block that lost its last reference keeps its place until the txg ends, and may be
+//!     referenced again until then
+//!   * entries, histograms and space maps on disk belong to the same txg
 
 mod entry;
 pub(crate) mod logs;
@@ -34,31 +38,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use table::Table;
 
-/// What a pointer's block takes, with parity taken off (`bp_get_dsize`).
+/// Function that returns the space a pointer's block takes, without parity (`bp_get_dsize`).
 pub(crate) type SpaceOf = Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>;
 
-/// No limit of the tables' size (`dedup_table_quota`).
+/// Value of `dedup_table_quota` that means no limit.
 const NO_QUOTA: u64 = 0;
 
 type Tables = BTreeMap<u8, Table>;
 
-/// The tables of a pool, one for each checksum.
+/// The dedup tables of a pool, one for each checksum algorithm.
 pub(crate) struct Dedup {
     tables: Mutex<Tables>,
-    /// An entry was read, or written.
+    /// Signalled when an entry was read or its block was written.
     changed: Condvar,
     space_bytes: SpaceOf,
-    /// What kind a new table is: the pool has fast_dedup.
+    /// Whether new tables are of the fast_dedup kind: the pool has that feature.
     is_fast: AtomicBool,
-    /// Most bytes that tables may take on disk, and those that they took at the end of the last txg.
+    /// Limit for the bytes that the tables take on disk, and the bytes they took at the end of the
+    /// last txg.
     quota_bytes: AtomicU64,
     table_bytes: AtomicU64,
-    /// Bytes that would be needed more if each use of a block were a block, as of the last txg that was written.
+    /// Bytes that the pool would need in addition if every reference to a block were a copy, as of
+    /// the last synced txg.
     saved_bytes: AtomicU64,
 }
 
 impl Dedup {
-    /// The tables of a pool, which `mos` is going to change.
+    /// Loads the tables of a pool that is being opened for writing. `space_bytes` is OpenZFS's
+    /// `bp_get_dsize`.
     pub fn load(
         pool: &Pool,
         mos: &Arc<ObjectSet>,
@@ -77,7 +84,7 @@ impl Dedup {
         }))
     }
 
-    /// Of a pool that is being made.
+    /// The empty set of tables, for a pool that is being created.
     pub fn none() -> Arc<Self> {
         Arc::new(Self::over(Tables::new(), Box::new(|_| 0)))
     }
@@ -94,12 +101,12 @@ impl Dedup {
         }
     }
 
-    /// Bytes that would be needed more if each use of a block were a block.
+    /// Bytes that the pool would need in addition if every reference to a block were a copy.
     pub fn saved_bytes(&self) -> u64 {
         self.saved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts a use more of a block that was cloned. False: no table has it.
+    /// Adds a reference to a block that was cloned. Returns false if no table contains the block.
     pub fn add(&self, bp: &BlkPtr) -> Result<bool> {
         self.with_uses(bp, |uses| {
             *uses += 1;
@@ -107,12 +114,12 @@ impl Dedup {
         })
     }
 
-    /// Whether entries of a log wait for the next txg.
+    /// Whether entries of a log must be applied in the next txg.
     pub fn is_dirty(&self) -> bool {
         self.tables.lock().values().any(Table::is_dirty)
     }
 
-    /// Writes what the txg changed into the MOS, and frees what has no uses any more.
+    /// Writes the changes of the txg into the MOS and frees the blocks without references.
     pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         let mut tables = self.tables.lock();
         let is_fast = cx.feature_enabled("fast_dedup");
@@ -138,7 +145,8 @@ impl Dedup {
         Ok(())
     }
 
-    /// Sets the most bytes that tables may take; 0 and [`u64::MAX`] (`auto`): as many as there are.
+    /// Sets the limit for the size of the tables in bytes. 0 and [`u64::MAX`] (`auto`) mean no
+    /// limit.
     pub fn set_quota(&self, bytes: u64) {
         self.quota_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -148,7 +156,8 @@ impl Dedup {
         quota != NO_QUOTA && quota != u64::MAX && self.table_bytes.load(Ordering::Relaxed) > quota
     }
 
-    /// The entry of `key`, read from disk if it has to be, once nobody writes it.
+    /// The entry of `key`, once no thread writes its block. It is read from disk if it is not in
+    /// memory.
     fn entry<'a>(&'a self, mut tables: MutexGuard<'a, Tables>, kind: Checksum, key: &Key) -> Result<EntryOf<'a>> {
         loop {
             let is_fast = self.is_fast.load(Ordering::Relaxed);
@@ -176,7 +185,8 @@ impl Dedup {
         }
     }
 
-    /// Changes how often the block at `bp` is used. False: no table has it, as when it was taken out of it.
+    /// Changes the number of references of the block at `bp`. Returns false if no table contains
+    /// the block, for example because it was removed from the table.
     fn with_uses(&self, bp: &BlkPtr, change: impl FnOnce(&mut u64) -> Result<()>) -> Result<bool> {
         let kind = bp.checksum_kind()?;
         let mut found = self.entry(self.tables.lock(), kind, &Key::of(bp))?;
@@ -194,7 +204,7 @@ impl Dedup {
         }
     }
 
-    /// Ends what [`Found::Write`] began.
+    /// Finishes what [`Found::Write`] began.
     fn written(&self, bp: &BlkPtr, end: impl FnOnce(&mut Table, &mut Entry)) {
         let mut tables = self.tables.lock();
         let Ok(kind) = bp.checksum_kind() else { return };
@@ -216,7 +226,7 @@ fn vanished() -> Error {
     Error::invalid("a dedup table", "is gone while it is looked at")
 }
 
-/// An entry, with the lock that it is under.
+/// An entry together with the lock that protects it.
 struct EntryOf<'a> {
     tables: MutexGuard<'a, Tables>,
     kind: Checksum,
@@ -236,7 +246,7 @@ impl EntryOf<'_> {
         }
     }
 
-    /// An entry that no table has, and nobody needs.
+    /// Drops an entry that no table contains and no thread uses.
     fn drop_if_new(mut self) {
         let key = self.key;
         if self.get().is_ok_and(|entry| entry.is_new())

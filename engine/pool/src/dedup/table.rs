@@ -1,4 +1,5 @@
-//! The table of one checksum: up to three objects, one for each class of blocks, and with fast_dedup a directory of its own.
+//! The dedup table of one checksum algorithm: up to three objects, one for each class of blocks,
+//! and with fast_dedup a directory of its own.
 
 use super::entry::{DITTO, DUPLICATE, Entry, Slot, UNIQUE, count, row};
 use super::{SpaceOf, Tables, logs};
@@ -12,13 +13,13 @@ use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The feature: counts tables with a directory.
+/// The feature; its reference count is the number of tables with a directory.
 const FAST: &str = "fast_dedup";
-/// log2 of the blocks of a table (`ddt_zap_default_bs`, `ddt_zap_default_ibs`).
+/// log2 of the block size of a table (`ddt_zap_default_bs`, `ddt_zap_default_ibs`).
 const BLOCK_SHIFT: u8 = 15;
-/// Rows of a histogram.
+/// Number of rows of a histogram.
 const ROWS: usize = 64;
-/// Checksums that tell contents apart (`DDT_CHECKSUM_VALID`).
+/// Checksums that are strong enough for dedup (`DDT_CHECKSUM_VALID`).
 const KINDS: [Checksum; 5] = [Checksum::Sha256, Checksum::Sha512, Checksum::Skein, Checksum::EdonR, Checksum::Blake3];
 
 /// The object of one class.
@@ -27,27 +28,27 @@ struct Class {
     histogram: Vec<Stat>,
 }
 
-/// The table of one checksum.
+/// The dedup table of one checksum algorithm.
 pub(super) struct Table {
     kind: Checksum,
-    /// Entries have one place; else four.
+    /// Flat entries have one place, traditional entries four.
     is_flat: bool,
-    /// It has a directory: its number, or 0 before it is made.
+    /// Object number of the table's directory (fast_dedup), or 0 until it is created.
     fast: Option<u64>,
     classes: [Option<Class>; 3],
-    /// Logs of OpenZFS, to be emptied.
+    /// Logs that OpenZFS wrote, with their object numbers; the next txg empties them.
     logs: Vec<(u64, LogHeader)>,
-    /// What the txg looked at, and what the logs say.
+    /// Entries that the current txg has looked up, and the contents of the logs.
     pub entries: BTreeMap<Key, Slot>,
 }
 
-/// The objects that have entries, to be asked without holding anything.
+/// The objects that contain the entries, for lookups without the lock.
 pub(super) struct OnDisk {
     is_flat: bool,
     zaps: [Option<Zap>; 3],
 }
 
-/// All tables of a pool.
+/// Loads all dedup tables of a pool.
 pub(super) fn load(mos: &Arc<ObjectSet>) -> Result<Tables> {
     let mut tables = Tables::new();
     let root = Zap::open(mos.object(DIRECTORY_OBJECT)?)?;
@@ -71,13 +72,13 @@ fn name(kind: Checksum, class: usize) -> String {
 }
 
 impl Table {
-    /// A table that is not on disk yet.
+    /// A table that does not exist on disk yet.
     pub fn new(kind: Checksum, is_fast: bool) -> Self {
         let fast = is_fast.then_some(0);
         Self { kind, is_flat: is_fast, fast, classes: [const { None }; 3], logs: Vec::new(), entries: BTreeMap::new() }
     }
 
-    /// Opens the objects of all classes that `parent` names; false: none.
+    /// Opens the objects of all classes that `parent` names. Returns false if there are none.
     fn load_classes(&mut self, mos: &Arc<ObjectSet>, parent: &Zap, statistics: &Zap) -> Result<bool> {
         for (class, slot) in self.classes.iter_mut().enumerate() {
             let name = name(self.kind, class);
@@ -115,45 +116,46 @@ impl Table {
         Ok(table)
     }
 
-    /// Which place of an entry a block with so many copies has.
+    /// Index of the place in an entry for a block with this number of copies.
     pub fn place(&self, copies: u8) -> usize {
         if self.is_flat { 0 } else { usize::from(copies) }
     }
 
-    /// Where its entries are.
+    /// The table's objects, for lookups without the lock.
     pub fn on_disk(&self) -> OnDisk {
         OnDisk { is_flat: self.is_flat, zaps: self.classes.each_ref().map(|class| Some(class.as_ref()?.zap.clone())) }
     }
 
-    /// Whether there is something to write.
+    /// Whether the next txg must write the table.
     pub fn is_dirty(&self) -> bool {
         let is_changed = |slot: &Slot| matches!(slot, Slot::Ready(entry) if entry.is_changed);
         self.logs.iter().any(|(_, header)| header.length_bytes > 0) || self.entries.values().any(is_changed)
     }
 
-    /// Whether it is on disk, or about to be.
+    /// Whether the table exists on disk or has entries that are to be written.
     pub fn exists(&self) -> bool {
         self.fast.is_some_and(|id| id != 0) || self.classes.iter().any(Option::is_some) || !self.entries.is_empty()
     }
 
-    /// Forgets what is on disk: the next txg reads it again.
+    /// Drops the entries in memory, so that the next txg reads them again. Entries whose block is
+    /// being written are kept.
     pub fn forget(&mut self) {
         self.entries.retain(|_, slot| !matches!(slot, Slot::Ready(entry) if !entry.is_being_written));
     }
 
-    /// Bytes that its objects take.
+    /// Space that the table's objects take on disk, in bytes.
     pub fn disk_bytes(&self, mos: &Arc<ObjectSet>) -> Result<u64> {
         let classes = self.classes.iter().flatten().map(|class| class.zap.id());
         classes.map(|id| Ok(mos.object(id)?.dnode_now().used_bytes)).sum()
     }
 
-    /// Bytes that would be needed more if each use of its blocks were a block.
+    /// Bytes that the pool would need in addition if every reference to a block were a copy.
     pub fn saved_bytes(&self) -> u64 {
         let rows = self.classes.iter().flatten().flat_map(|class| &class.histogram);
         rows.fold(0, |sum, row| sum.wrapping_add(row.referenced_dsize_bytes.wrapping_sub(row.dsize_bytes)))
     }
 
-    /// Writes what changed. A table without entries loses its objects.
+    /// Writes the changed entries. Destroys the objects of a table that has no entries left.
     pub fn sync(&mut self, cx: &SyncTx<'_>, space_bytes: &SpaceOf) -> Result<()> {
         let statistics = self.statistics(cx)?;
         if self.fast == Some(0) {
@@ -203,7 +205,7 @@ impl Table {
         Ok(key.pointer(self.kind, phys)?)
     }
 
-    /// Adds what `places` count for to a class's histogram, or takes it away.
+    /// Adds `places` to the histogram of a class, or subtracts them.
     fn count(&mut self, class: usize, key: &Key, places: &[Phys; 4], space: &SpaceOf, is_more: bool) {
         let row = row(key, places, |phys| self.pointer(key, phys).map_or(0, |bp| space(&bp)));
         if let (Some((index, stat)), Some(class)) = (row, &mut self.classes[class]) {
@@ -220,7 +222,7 @@ impl Table {
         space_bytes: &SpaceOf,
     ) -> Result<()> {
         for (index, phys) in entry.now.iter_mut().enumerate().filter(|(_, phys)| phys.is_used()) {
-            // What the old `dedupditto` wrote is no longer kept.
+            // Blocks that the old `dedupditto` property wrote are not kept.
             if phys.references == 0 || (!self.is_flat && index == DITTO) {
                 cx.free(&self.pointer(key, phys)?)?;
                 *phys = Phys::default();
@@ -252,7 +254,7 @@ impl Table {
 
     fn make_class(&self, cx: &SyncTx<'_>, statistics: &Zap, class: usize) -> Result<Class> {
         let mut flags = ZapFlags::HASH64 | ZapFlags::UINT64_KEY;
-        // All but Edon-R are good hashes of keys themselves.
+        // The checksums are used as hashes of the keys. Only those of Edon-R are not good enough.
         flags.set(ZapFlags::PRE_HASHED_KEY, self.kind != Checksum::EdonR);
         let spec = ZapSpec {
             flags,
@@ -267,7 +269,7 @@ impl Table {
         Ok(Class { zap, histogram: rows })
     }
 
-    /// What the logs said is in the tables now.
+    /// Empties the logs, after their entries were written to the tables.
     fn empty_logs(&mut self, cx: &SyncTx<'_>) -> Result<()> {
         for (id, header) in self.logs.iter_mut().filter(|(_, header)| header.length_bytes > 0) {
             let object: Object = cx.mos().object(*id)?;
@@ -278,7 +280,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes away all objects of a table without entries.
+    /// Destroys all objects of a table without entries.
     fn destroy(&mut self, cx: &SyncTx<'_>, statistics: &Zap) -> Result<()> {
         let parent = self.parent(cx)?;
         for (index, class) in self.classes.iter_mut().enumerate() {
@@ -325,7 +327,7 @@ fn pack(is_flat: bool, places: &[Phys; 4], now_seconds: u64) -> ZapValue {
 }
 
 impl OnDisk {
-    /// The entry, or a new one.
+    /// Reads the entry of `key`; returns a new one if no table contains it.
     pub fn find(&self, key: &Key) -> Result<Entry> {
         for (class, zap) in self.zaps.iter().enumerate() {
             let Some(zap) = zap else { continue };

@@ -1,4 +1,4 @@
-//! Damage that the pool itself has on record: its error logs.
+//! The error logs: damage that the pool itself has recorded.
 //!
 //! Format: `ondisk::errlog`. ZFS name: spa_errlog.
 
@@ -8,24 +8,25 @@ use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};
 use ondisk::pool_dir::directory;
 use std::collections::BTreeSet;
 
-/// A damaged block on record. With head_errlog the dataset is the head, and snapshots that share the block are not listed.
+/// A damaged block in the error log. With head_errlog the dataset is the head; snapshots that share
+/// the block are not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LoggedError {
-    /// The dataset's object; 0 for the MOS.
+    /// Object number of the dataset; 0 for the MOS.
     pub dataset: u64,
-    /// Object.
+    /// Object number in the dataset.
     pub object: u64,
-    /// Level of the block.
+    /// Level of the block; 0 is data.
     pub level: i64,
-    /// Number of the block.
+    /// Number of the block within its level.
     pub block: u64,
 }
 
-/// Errors read at most.
+/// Limit for the errors that are read.
 const ERRORS_MAX: usize = 1 << 20;
 
 impl Pool {
-    /// All errors on record, of the last scrub and since.
+    /// All recorded errors, of the last scrub and since.
     pub fn error_log(&self) -> Result<Vec<LoggedError>> {
         let by_head = self.features().is_active("com.delphix:head_errlog");
         let mut found = BTreeSet::new();

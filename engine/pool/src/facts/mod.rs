@@ -1,6 +1,6 @@
-//! What can be told of an open pool: numbers, states, properties, history, known errors.
+//! What an open pool reports: statistics, device states, properties, history, known errors.
 //!
-//! Below: the MOS. Above: `admin`, which shows them.
+//! Below: the MOS. Above: `admin`, which prints it.
 
 mod errors;
 mod history;

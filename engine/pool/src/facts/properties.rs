@@ -1,11 +1,11 @@
-//! Properties that someone set on the pool.
+//! Properties that were set on the pool.
 
 use crate::{Pool, Result};
 use object::zap::{Zap, ZapValue};
 use ondisk::pool_dir::directory;
 
 impl Pool {
-    /// Name -> value of every property that was set (`pool_props`); user properties included.
+    /// Name and value of every property that was set (`pool_props`), including user properties.
     pub fn set_properties(&self) -> Result<Vec<(String, ZapValue)>> {
         match self.directory().lookup_u64(directory::PROPS)? {
             None | Some(0) => Ok(Vec::new()),
@@ -16,7 +16,7 @@ impl Pool {
         }
     }
 
-    /// Whether somebody set a property to `on`.
+    /// Whether a property was set to `on`.
     pub fn is_on(&self, name: &str) -> Result<bool> {
         Ok(self.set_properties()?.iter().any(|(n, value)| n == name && value.as_u64() == Some(1)))
     }

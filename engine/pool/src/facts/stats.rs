@@ -1,4 +1,4 @@
-//! The pool's numbers.
+//! The pool's statistics.
 
 use crate::space::{DeviceSpace, Space};
 use crate::stats::PoolStats;
@@ -8,17 +8,17 @@ use ondisk::dsl_dir::DslDir;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::{bpobj, brt, ddt, spacemap};
 
-/// How much a free run of 512 << index bytes counts as fragmented, in percent (zfs_frag_table).
+/// Fragmentation of a free segment of 512 << index bytes, in percent (zfs_frag_table).
 const FRAGMENTATION: [u64; 21] = [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
 
 impl Pool {
-    /// Space and ratios, from the heads of all space maps.
+    /// Space and ratios, from the headers of all space maps.
     pub fn stats(&self) -> Result<PoolStats> {
         let space = Space::totals(self)?;
         self.stats_of(&space)
     }
 
-    /// Space and ratios, from space maps that are loaded already.
+    /// Space and ratios, from space maps that are already loaded.
     pub fn stats_of(&self, space: &Space) -> Result<PoolStats> {
         let mut stats = PoolStats::default();
         let tree = self.store().tree();
@@ -49,7 +49,7 @@ impl Pool {
         Ok(stats)
     }
 
-    /// Bytes of destroyed datasets that are not freed yet.
+    /// Bytes of destroyed datasets that are not freed yet (`freeing`).
     pub fn freeing_bytes(&self) -> Result<u64> {
         let root = self.mos().object(self.root_dir()?)?;
         let root = DslDir::parse(root.bonus(), root.endian())?;
@@ -68,7 +68,7 @@ impl Pool {
         }
     }
 
-    /// Bytes that only the checkpoint still holds on a device.
+    /// Bytes on a device that only the checkpoint still holds.
     pub(crate) fn checkpoint_bytes(&self, top: &crate::config::VdevConfig) -> Result<u64> {
         let zap = top.number(config::VDEV_TOP_ZAP);
         if zap == 0 {
@@ -83,7 +83,8 @@ impl Pool {
         }
     }
 
-    /// Mean over the normal devices, by their size (metaslab_class_fragmentation).
+    /// Fragmentation of the normal class in percent: the mean of its devices, weighted by size
+    /// (metaslab_class_fragmentation). `None` if one device has no value.
     fn fragmentation(&self, space: &Space) -> Result<Option<u64>> {
         let (mut weighted, mut total) = (0u128, 0u128);
         for device in &space.devices {
@@ -97,7 +98,7 @@ impl Pool {
         Ok(weighted.checked_div(total).map(|p| p as u64))
     }
 
-    /// The histogram of all dedup tables together: blocks by how often they are referenced.
+    /// The sum of the histograms of all dedup tables: blocks by number of references.
     pub(crate) fn dedup_histogram(&self) -> Result<Vec<ddt::Stat>> {
         let mut rows = vec![ddt::Stat::default(); 64];
         let Some(id) = self.directory().lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else {
@@ -139,7 +140,8 @@ fn ratio(a: u64, b: u64) -> u64 {
 }
 
 impl DeviceSpace {
-    /// Bytes allocated: counted, or as the space maps' heads say where only those were read.
+    /// Allocated bytes: counted from the space maps, or taken from their headers if only those were
+    /// read.
     pub fn allocated_bytes(&self) -> u64 {
         match self.allocated.units() {
             0 => self.header_bytes.max(0).cast_unsigned(),
@@ -148,7 +150,8 @@ impl DeviceSpace {
     }
 }
 
-/// Fragmentation of a metaslab, from its free runs by size; 0 for one that was never used.
+/// Fragmentation of a metaslab in percent, from the histogram of its free segments; 0 for a
+/// metaslab that was never used.
 pub(crate) fn metaslab_fragmentation(histogram: &[u64; spacemap::HISTOGRAM_BUCKETS], shift: u8) -> u64 {
     let (mut weighted, mut total) = (0u128, 0u128);
     for (i, runs) in histogram.iter().enumerate() {

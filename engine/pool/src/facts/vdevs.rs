@@ -11,7 +11,7 @@ use ondisk::pool_dir::{allocation_bias, config, vdev_top};
 use std::sync::Arc;
 
 impl Pool {
-    /// What the top-level device `id` is for.
+    /// Allocation class of the top-level device `id`.
     pub fn class(&self, id: u64) -> VdevClass {
         let Some(top) = self.root_vdev().children.iter().find(|t| t.id == id) else { return VdevClass::Normal };
         if top.number(config::IS_LOG) != 0 {
@@ -24,7 +24,7 @@ impl Pool {
             }
             Ok(Zap::open(self.mos().object(zap)?)?.lookup(vdev_top::ALLOCATION_BIAS)?.and_then(|v| v.as_string()))
         };
-        // Unreadable: then it is shown as a normal device; that something is damaged is told elsewhere.
+        // An unreadable class is shown as normal: the damage itself is reported elsewhere.
         match bias().ok().flatten().as_deref() {
             Some(allocation_bias::SPECIAL) => VdevClass::Special,
             Some(allocation_bias::DEDUP) => VdevClass::Dedup,
@@ -33,9 +33,9 @@ impl Pool {
         }
     }
 
-    /// The whole status.
+    /// The complete status of the pool.
     pub fn status(&self) -> Result<PoolStatus> {
-        // A pool whose space maps cannot be read has a status all the same.
+        // A pool whose space maps cannot be read still has a status.
         let space = Space::totals(self).unwrap_or_default();
         let tree = self.store().tree();
         let mut tops = Vec::new();
@@ -104,7 +104,7 @@ impl Pool {
             expand,
             dedup: readable(self.name(), self.dedup_status()),
             error_count: errors.len() as u64,
-            // Paths need the datasets; whoever has them fills this in.
+            // Paths need the datasets; the caller that has them fills this in.
             errors: Vec::new(),
             features_disabled: self.version() >= 5000 && self.lacks_features(),
             compatibility: self.text_property("compatibility"),
@@ -113,7 +113,8 @@ impl Pool {
         })
     }
 
-    /// Brings the states and errors of devices in an earlier status to this moment. Memory has them: nothing is read.
+    /// Updates the device states and error counts of an earlier status. They are in memory: nothing
+    /// is read from disk.
     pub fn refresh(&self, status: &mut PoolStatus) {
         let tree = self.store().tree();
         for c in &self.root_vdev().children {
@@ -125,7 +126,7 @@ impl Pool {
         (status.root.state, status.root.aux) = root_state(&status.root.children);
     }
 
-    /// Trimming and initializing of all leaves below a top-level device.
+    /// Trim and initialize progress of all leaves below a top-level device.
     fn tell_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
         let disks = if matches!(c.kind.as_str(), "raidz" | "draid") { c.children.len().max(1) as u64 } else { 1 };
         let (free, each) = (top.space_bytes.saturating_sub(top.alloc_bytes) / disks, (top.space_bytes / disks).max(1));
@@ -158,7 +159,8 @@ impl Pool {
     }
 }
 
-/// What can be read: devices that are gone must not keep the rest from being told.
+/// The value, or the default if it cannot be read: missing devices must not hide the rest of the
+/// status.
 fn readable<T: Default>(pool: &str, part: Result<T>) -> T {
     part.unwrap_or_else(|error| {
         tracing::warn!(pool, %error, "part of the status cannot be read");
@@ -166,14 +168,14 @@ fn readable<T: Default>(pool: &str, part: Result<T>) -> T {
     })
 }
 
-/// What a top-level device could hold more, in whole metaslabs.
+/// Bytes by which a top-level device could grow, in whole metaslabs.
 pub(super) fn expand_bytes(c: &VdevConfig, v: Option<&Vdev>) -> u64 {
     let shift = c.number(config::METASLAB_SHIFT).min(63);
     let could = v.and_then(Vdev::capacity_bytes).unwrap_or(0);
     could.saturating_sub(c.number(config::ASIZE)) >> shift << shift
 }
 
-/// What memory has of a device.
+/// Copies the state that is in memory from `now` to `shown`, for the whole subtree.
 fn take_states(shown: &mut VdevStatus, now: &VdevStatus) {
     (shown.state, shown.aux, shown.not_present) = (now.state, now.aux, now.not_present);
     (shown.read_errors, shown.write_errors, shown.checksum_errors) =
@@ -193,7 +195,8 @@ fn set_class(status: &mut VdevStatus, class: VdevClass) {
     status.children.iter_mut().for_each(|c| set_class(c, class));
 }
 
-/// A spare that stands in for a device is in the tree too: there it has its state, in the list it only counts as taken.
+/// Marks spares that are in use. The state of such a spare is shown where it replaces a device in
+/// the tree; the list of spares only shows it as in use.
 fn mark_spares_in_use(spares: &mut [VdevStatus], root: &VdevStatus) {
     let active = root.walk();
     for spare in spares {
@@ -222,7 +225,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
         expanding: c.all.contains(config::RAIDZ_EXPANDING),
         ..VdevStatus::default()
     };
-    // By identity: the configuration is the last synced one, and the devices may have changed since.
+    // By guid: the configuration is the last synced one, and the devices may have changed since.
     let found = |child: &VdevConfig| v.and_then(|v| v.children.iter().find(|v| v.guid == child.guid));
     s.children = c.children.iter().map(|child| device(child, found(child))).collect();
     match v.map(|v| &v.kind) {
@@ -268,7 +271,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
     s
 }
 
-/// `vdev_state_t` of a device that is configured so.
+/// `vdev_state_t` of a configured device.
 pub(crate) fn device_state(c: &VdevConfig, v: Option<&Vdev>) -> u64 {
     device(c, v).state as u64
 }
@@ -302,7 +305,8 @@ fn group_state(children: &[VdevStatus], tolerates: usize) -> (VdevState, VdevAux
     }
 }
 
-/// A pool without one of its top-level devices cannot be used, unless it is a log.
+/// State of the root: a pool without one of its top-level devices is unusable, unless that device
+/// is a log.
 fn root_state(tops: &[VdevStatus]) -> (VdevState, VdevAux) {
     let needed = |t: &&VdevStatus| t.class != VdevClass::Log;
     if tops.iter().filter(needed).any(|t| t.state < VdevState::Degraded) {

@@ -1,4 +1,4 @@
-//! Scans, removals, expansions and the checkpoint, as the MOS tells of them.
+//! Scans, removals, expansions and the checkpoint, as recorded in the MOS.
 
 use crate::config::VdevConfig;
 use crate::status::{
@@ -22,7 +22,8 @@ fn progress(state: ScanState) -> Progress {
 }
 
 impl Pool {
-    /// The last sequential rebuild of a top-level device. A state that is damaged is none (`vdev_rebuild_load`).
+    /// The last sequential rebuild of a top-level device. Damaged state counts as none
+    /// (`vdev_rebuild_load`).
     pub(crate) fn rebuild_of(&self, top: &VdevConfig) -> Option<Rebuild> {
         let zap = Some(top.number(config::VDEV_TOP_ZAP)).filter(|zap| *zap != 0)?;
         let zap = self.mos().object(zap).and_then(Zap::open).ok()?;
@@ -32,7 +33,8 @@ impl Pool {
     pub(super) fn rebuild_status(&self, top: &VdevConfig) -> Option<RebuildStatus> {
         let kept = self.rebuild_of(top).filter(|rebuild| rebuild.state != 0)?;
         let live = self.scan_figures.as_ref().filter(|_| kept.state == Rebuild::ACTIVE);
-        // What is newer than what the pool keeps, and how it was when the pool was opened.
+        // In memory: the latest progress, newer than that on disk, and the progress when the pool
+        // was opened.
         let (now, before) = live.and_then(|f| f.rebuilds.lock().get(&top.id).copied()).unwrap_or((kept, kept));
         Some(RebuildStatus {
             now: Rebuild {
@@ -80,7 +82,8 @@ impl Pool {
         Ok(Some(status))
     }
 
-    /// The scrub of the error log, if it was the last scan: a scrub forgets it. Sizes are numbers of blocks.
+    /// The scrub of the error log, if it was the last scan: a normal scrub clears it. Sizes are
+    /// numbers of blocks.
     fn error_scrub_status(&self) -> Result<Option<ScanStatus>> {
         let Some(value) = self.directory().lookup(directory::ERRORSCRUB)? else { return Ok(None) };
         let scrub = ErrorScrub::from_words(&value.ints)?;
@@ -111,13 +114,14 @@ impl Pool {
         for top in &self.root_vdev().children {
             if let Some(block::vdev::Kind::Indirect(m)) = self.store().tree().tops.get(top.id as usize).map(|v| &v.kind)
             {
-                // An entry takes 24 bytes on disk and in memory.
+                // An entry takes 24 bytes, on disk and in memory.
                 mapping_bytes += m.read().as_ref().map_or(0, |m| m.entries().len() as u64 * 24);
             }
         }
         Ok(Some(RemovalStatus {
             state: progress(r.state),
-            // The device is told by the chain once it is done.
+            // Once the removal has finished, the device is the head of the chain of indirect
+            // devices.
             vdev: r.vdev.or(r.previous_indirect_vdev).unwrap_or(0),
             start_time: r.start_time,
             end_time: r.end_time,
@@ -127,7 +131,8 @@ impl Pool {
         }))
     }
 
-    /// Bytes of the mapping that there would be if a top-level device were removed; `None`: it is none that can be.
+    /// Size in bytes that the mapping would have if this top-level device were removed; `None` if
+    /// the device cannot be removed.
     pub fn mapping_bytes_if_removed(&self, guid: u64) -> Result<Option<u64>> {
         let plain = |kind: &str| matches!(kind, "disk" | "file" | "mirror");
         let top = self.root_vdev().children.iter().find(|top| top.guid == guid && plain(&top.kind));
@@ -152,7 +157,8 @@ impl Pool {
             space_bytes += self.checkpoint_bytes(top)?;
         }
         match self.directory().lookup(directory::ZPOOL_CHECKPOINT)? {
-            // An uberblock as words: the time it was made is that of the checkpoint.
+            // The value is an uberblock, stored as words. Its timestamp is the time of the
+            // checkpoint.
             Some(value) => {
                 let start_time = Uberblock::from_words(&value.ints).map_or(0, |u| u.timestamp);
                 Ok(Some(CheckpointStatus { discarding: false, start_time, space_bytes }))
@@ -225,7 +231,8 @@ impl Pool {
         Ok(status)
     }
 
-    /// Objects that hold dedup tables: the MOS directory names them, or since fast dedup a folder for each checksum does.
+    /// Object numbers of the dedup tables. The MOS directory names them; with fast_dedup it names a
+    /// directory for each checksum, which names them.
     fn dedup_objects(&self) -> Result<Vec<u64>> {
         let mut found = Vec::new();
         for entry in self.directory().entries()? {

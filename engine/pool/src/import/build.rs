@@ -1,10 +1,10 @@
-//! From a configuration and the devices that were found to a device tree.
+//! Builds a device tree from a configuration and the devices that were found.
 //!
 //! Below: `block::vdev`. Above: `open`.
 //!
 //! Invariants:
-//!   * a leaf gets the device whose label has its guid, whatever its path is now
-//!   * what is offline, faulted or removed by the configuration is not read
+//!   * a leaf gets the device whose label has its guid, whatever its current path
+//!   * a device that the configuration marks as offline, faulted or removed is not read
 
 use crate::config::VdevConfig;
 use crate::{Error, Result};
@@ -16,25 +16,26 @@ use ondisk::pool_dir::config;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the path of a device ends with that is replaced by another one of the same path (`spa_vdev_attach`).
+/// Suffix of the path of a device that is being replaced by another one of the same path
+/// (`spa_vdev_attach`).
 pub const REPLACED_BY_NAMESAKE: &str = "/old";
 
 /// Devices by the guid in their labels.
 pub type Devices = HashMap<u64, Arc<dyn Device>>;
 
-/// What the tree needs to know beside the configuration.
+/// What building a tree needs besides the configuration.
 pub struct Context<'a> {
-    /// The devices found.
+    /// Devices that were found, by guid.
     pub devices: &'a Devices,
-    /// Leaves that are in use already, by identity: a tree that is made anew goes on with them.
+    /// Leaves of the current tree, by guid: a rebuilt tree keeps using them.
     pub known: &'a HashMap<u64, Leaf>,
-    /// Guids of the top-level devices, by number: dRAID spares name their device so.
+    /// Guid -> number of the top-level devices: a distributed spare names its dRAID by guid.
     pub top_ids: HashMap<u64, u64>,
-    /// How far the expansion of a raidz has come, as the uberblock in use says.
+    /// Progress of a raidz expansion, from the current uberblock.
     pub moving: Option<Arc<Moving>>,
 }
 
-/// The device that `c` describes.
+/// The device that `c` describes, with its children.
 pub fn vdev(c: &VdevConfig, cx: &Context<'_>) -> Result<Vdev> {
     vdev_under(c, cx, None, 0)
 }
@@ -68,7 +69,8 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
         "indirect" => Kind::Indirect(Default::default()),
         "hole" => Kind::Hole,
         "missing" => Kind::Missing,
-        // Cache and log devices of old pools are `disk` and `file` with a mark; anything else is newer than we are.
+        // Cache and log devices of old pools are `disk` and `file` with a mark; any other type is
+        // newer than this code.
         other => return Err(Error::unsupported(c.display_name(), format!("device type {other}"))),
     };
     let name = match &kind {
@@ -78,8 +80,8 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
     Ok(Vdev { guid: c.guid, id: c.id, kind, ashift, children, name })
 }
 
-/// What a distributed spare missed. Until its log is loaded nothing is believed of one that is being filled: wrong bytes would count as
-/// errors of the devices below.
+/// The leaf of a distributed spare. Until its DTL is loaded, all data of a spare that is being
+/// filled counts as missing: otherwise wrong bytes would count as errors of the devices below.
 fn distributed(c: &VdevConfig, cx: &Context<'_>) -> Leaf {
     if let Some(known) = cx.known.get(&c.guid) {
         return known.clone();
@@ -94,7 +96,8 @@ fn distributed(c: &VdevConfig, cx: &Context<'_>) -> Leaf {
 fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     let path = c.path.clone().unwrap_or_else(|| format!("device {}", c.guid));
     if let Some(known) = cx.known.get(&c.guid) {
-        // What is used is named as it was opened, unless its path was given to the device that replaces it.
+        // A leaf in use keeps the path under which it was opened, unless that path was given to the
+        // device that replaces it.
         let is_odd = [&path, &known.path].iter().any(|p| p.ends_with(REPLACED_BY_NAMESAKE));
         let path = if is_odd { path } else { known.path.clone() };
         return known.known_as(c.guid, path);
@@ -104,7 +107,8 @@ fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     }
     match cx.devices.get(&c.guid) {
         None => Leaf::absent(c.guid, path, Aux::NotFound),
-        // A device must hold what its top-level device says; a truncated image would fail at the first read otherwise.
+        // A device must be as large as its top-level device claims. Otherwise a truncated image
+        // would fail at the first read.
         Some(d) if usable_bytes(d.size_bytes()) < needed_bytes(top) => {
             Leaf::absent(c.guid, d.name().to_owned(), Aux::TooSmall)
         }
@@ -112,7 +116,7 @@ fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     }
 }
 
-/// Why the configuration keeps a leaf from being used. A fault that nobody asked to stay is over with the next import: the
+/// Why the configuration excludes a leaf. A fault that was not forced ends at the next import: the
 /// diagnosis was made elsewhere (`vdev_alloc`).
 pub fn marked(c: &VdevConfig) -> Option<Aux> {
     let lasts = c.all.get_str(config::AUX_STATE) == Some(config::AUX_EXTERNAL);
@@ -124,16 +128,18 @@ pub fn marked(c: &VdevConfig) -> Option<Aux> {
     marks.into_iter().find(|(key, counts, _)| *counts && c.number(key) != 0).map(|(_, _, aux)| aux)
 }
 
-/// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels. This also bounds what is
-/// kept in memory for a device by what is there of it: its size is otherwise what its label says.
+/// Minimum size of a leaf in bytes: for mirrors and single devices the allocatable size and the
+/// labels. This also limits the memory used for a device by its real size: its other size is only
+/// what its label claims.
 pub fn needed_bytes(top: &VdevConfig) -> u64 {
     let share = match top.kind.as_str() {
-        // Of a draid, spare space counts on each child besides.
+        // A dRAID child needs this much besides its part of the spare space.
         "raidz" | "draid" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
         "mirror" | "disk" | "file" => top.number(config::ASIZE),
         _ => 0,
     };
-    // Half of it: labels 2 and 3 and small shrinking are no reason to refuse what may be readable.
+    // Half of it: missing labels 2 and 3 or slight shrinking is no reason to refuse a device that
+    // may be readable.
     (share / 2).saturating_add(START_BYTES)
 }
 
@@ -151,7 +157,8 @@ mod tests {
         one(kind, (0..children).map(|_| one("file", Vec::new())).collect())
     }
 
-    /// A label could claim any size for a draid: `weir verify` then took memory for it.
+    /// Regression: a label could claim any size for a draid, and `weir verify` allocated memory for
+    /// it.
     #[test]
     fn every_layout_that_holds_blocks_asks_its_devices_for_what_its_label_claims() {
         for (kind, children) in [("file", 0), ("disk", 0), ("mirror", 2), ("raidz", 5), ("draid", 9)] {

@@ -1,10 +1,10 @@
-//! Opening a pool from what a search found, as its last synced txg (or an earlier one) shows it.
+//! Opens a pool from the result of a search, in the state of its last synced txg or an earlier one.
 //!
 //! ```text
-//!   labels -> best uberblock -> devices as the labels tell -> MOS -> configuration in the MOS
-//!          -> devices as the configuration tells -> MOS again -> removed devices -> features, salt, stale ranges
+//!   labels -> best uberblock -> devices from the labels -> MOS -> configuration in the MOS
+//!          -> devices from the configuration -> MOS again -> removed devices -> features, salt, DTLs
 //! ```
-//! Nothing is replayed and nothing written: what the intent log still holds stays there.
+//! Nothing is replayed and nothing is written: the intent logs keep their contents.
 //!
 //! Below: `search`, `build`. Above: [`crate::Pool`].
 
@@ -27,19 +27,21 @@ use std::sync::Arc;
 /// How to open a pool.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Most bytes of block contents that the cache may hold.
+    /// Limit for the bytes of block contents in the cache.
     pub cache_bytes: u64,
-    /// The newest txg that may be shown; `None`: the last one synced.
+    /// Newest txg to open; `None`: the last one synced.
     pub txg: Option<u64>,
-    /// Try older uberblocks when the newest one's pool cannot be read.
+    /// Try older uberblocks if the pool cannot be read from the newest one.
     pub rewind: bool,
-    /// The name to show the pool under; `None`: its own.
+    /// Name for the pool in this process; `None`: the name in its configuration.
     pub name: Option<String>,
-    /// That name is not to be written to the pool.
+    /// `name` is temporary: it is not written to the pool.
     pub temporary_name: bool,
-    /// Open the pool as its checkpoint has it; for writing: wind it back to there for good.
+    /// Open the pool in the state of its checkpoint. When opened for writing, the pool is rewound
+    /// to it for good.
     pub checkpoint: bool,
-    /// Devices that are not to be used, by identity: somebody took them offline until the next import.
+    /// Guids of devices that must not be used, because they were taken offline until the next
+    /// import.
     pub offline: Vec<u64>,
 }
 
@@ -57,41 +59,41 @@ impl Default for OpenOptions {
     }
 }
 
-/// Uberblocks tried when rewinding: more than a ring holds on 512-byte sectors is not there.
+/// Number of uberblocks tried when rewinding: a ring with 512-byte sectors holds no more.
 const REWIND_MAX: usize = 128;
-/// Bytes of a packed configuration at most.
+/// Limit for the bytes of a packed configuration.
 const CONFIG_MAX: u64 = 16 << 20;
-/// The last version before feature flags, and the one with them.
+/// The last version before feature flags, and the version with them.
 const VERSIONS: (u64, u64) = (28, 5000);
 
-/// There is none (`EZFS_NO_CHECKPOINT`).
+/// Error text: the pool has no checkpoint (`EZFS_NO_CHECKPOINT`).
 pub(crate) const NO_CHECKPOINT: &str = "checkpoint does not exist";
 
-/// What opening finds out, before it becomes a [`crate::Pool`].
+/// Result of opening, from which a [`crate::Pool`] is made.
 pub struct Opened {
     /// The devices and their blocks.
     pub store: Arc<Store>,
-    /// The pool's own objects.
+    /// The pool's own object set.
     pub mos: Arc<ObjectSet>,
     /// The uberblock in use.
     pub uberblock: Uberblock,
     /// The configuration in the MOS.
     pub config: Nvlist,
-    /// The devices, as configured: the root.
+    /// The root of the device tree, as configured.
     pub root: VdevConfig,
-    /// Spares, as configured.
+    /// Hot spares, as configured.
     pub spares: Vec<VdevConfig>,
     /// Cache devices, as configured.
     pub caches: Vec<VdevConfig>,
     /// Features with their reference counts.
     pub features: feature::Features,
-    /// The object directory.
+    /// The object directory of the MOS.
     pub directory: Zap,
-    /// What a person should know: devices missing, uberblocks passed over.
+    /// Problems that the user should know, such as missing devices and skipped uberblocks.
     pub warnings: Vec<String>,
 }
 
-/// All good uberblocks of the pool's devices, best first, each txg once.
+/// All valid uberblocks of the pool's devices, best first, without duplicates.
 pub fn uberblocks(found: &FoundPool) -> Vec<Uberblock> {
     let mut all: Vec<Uberblock> =
         found.devices.iter().flat_map(|d| d.labels.uberblocks.iter().map(|u| u.uberblock.clone())).collect();
@@ -100,7 +102,7 @@ pub fn uberblocks(found: &FoundPool) -> Vec<Uberblock> {
     all
 }
 
-/// Opens the pool.
+/// Opens the pool. Fails with `Unsupported` for unknown versions and features.
 pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
     let name = found.name().to_owned();
     let version = found.config().get_u64(config::VERSION).unwrap_or(0);
@@ -151,7 +153,7 @@ pub(crate) fn checkpoint(directory: &Zap) -> Result<Option<Uberblock>> {
     words.map(|value| Ok(Uberblock::from_words(&value.ints)?)).transpose()
 }
 
-/// The checkpoint's uberblock as it becomes the pool's newest.
+/// The checkpoint's uberblock with a new txg, so that it becomes the pool's newest.
 fn wound_back(opened: &Opened) -> Result<Uberblock> {
     let name = || opened.store.name();
     let checkpoint = checkpoint(&opened.directory)?.ok_or_else(|| Error::invalid(name(), NO_CHECKPOINT))?;
@@ -164,12 +166,12 @@ fn wound_back(opened: &Opened) -> Result<Uberblock> {
 }
 
 fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {
-    // Names of datasets begin with it.
+    // Dataset names begin with this name.
     let name = options.name.clone().unwrap_or_else(|| found.name().to_owned());
     let devices = devices_by_guid(found);
     let warnings = Vec::new();
 
-    // First through the labels: each tells only of its own top-level device.
+    // First with the labels: each of them describes only its own top-level device.
     let tops = tops_from_labels(found, uberblock.txg.0)?;
     let (store, mos) =
         assemble(&name, &tops, &devices, uberblock, options).map_err(|e| add_missing(e, &tops, &devices))?;
@@ -182,8 +184,8 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     )
     .at(&name)?;
 
-    // Then with everything that the pool's own configuration knows: holes, removed devices, spares, cache. Lists of the last two may be
-    // on a removed device.
+    // Then with the complete configuration in the MOS: holes, removed devices, spares, cache
+    // devices. The lists of spares and cache devices may be stored on a removed device.
     drop((directory, mos, store));
     let (store, mos) = assemble(&name, &root.children, &devices, uberblock, options)?;
     super::removed::load_mappings(&store, &mos, &root).at(&name)?;
@@ -212,7 +214,7 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     Ok(Opened { warnings, ..opened })
 }
 
-/// The pool as `uberblock` shows it, on devices that are open already.
+/// Opens the pool at `uberblock`, on devices that are already open.
 pub(crate) fn at(store: &Arc<Store>, uberblock: &Uberblock, warnings: Vec<String>) -> Result<Opened> {
     let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
     finish(store, mos, uberblock, warnings)
@@ -242,8 +244,8 @@ fn finish(store: &Arc<Store>, mos: Arc<ObjectSet>, uberblock: &Uberblock, warnin
 fn devices_by_guid(found: &FoundPool) -> Devices {
     let mut newest: HashMap<u64, (u64, Arc<dyn host::device::Device>)> = HashMap::new();
     for d in found.devices.iter().chain(&found.auxiliary) {
-        // A device may get another identity (the last side of a mirror has the mirror's), and the power fail before all of its
-        // labels say so.
+        // A device may get another guid (the last side of a mirror takes the mirror's), and power
+        // may fail before all of its labels have it.
         let others = d.labels.configs().filter(|c| c.get_u64(config::POOL_GUID) == Some(found.guid));
         let others = others.filter_map(|c| Some((c.get_u64(config::GUID)?, c.get_u64(config::POOL_TXG)?)));
         for (guid, txg) in others.filter(|(_, txg)| *txg > 0).chain([(d.guid, d.txg())]) {
@@ -255,7 +257,8 @@ fn devices_by_guid(found: &FoundPool) -> Devices {
     newest.into_iter().map(|(guid, (_, device))| (guid, device)).collect()
 }
 
-/// The top-level devices as the labels describe them; what no label describes is `missing` or a hole.
+/// The top-level devices as the labels describe them. A device that no label describes is `missing`
+/// or a hole.
 fn tops_from_labels(found: &FoundPool, txg: u64) -> Result<Vec<VdevConfig>> {
     let mut best: BTreeMap<u64, (u64, &Nvlist)> = BTreeMap::new();
     let (mut count, mut holes) = (0, Vec::new());
@@ -264,7 +267,8 @@ fn tops_from_labels(found: &FoundPool, txg: u64) -> Result<Vec<VdevConfig>> {
         let label_txg = c.get_u64(config::POOL_TXG).unwrap_or(0);
         let Some(tree) = c.get_nvlist(config::VDEV_TREE) else { continue };
         let id = tree.get_u64(config::ID).unwrap_or(0);
-        // A label newer than the uberblock describes devices as they were not yet; the nearest one before is right.
+        // A label newer than the uberblock describes the devices as they became later. The newest
+        // label that is not newer than the uberblock is the right one.
         let rank =
             if label_txg <= txg { label_txg.saturating_add(1 << 62) } else { (1 << 61) - label_txg.min(1 << 61) };
         if best.get(&id).is_none_or(|(r, _)| rank > *r) {
@@ -291,7 +295,7 @@ fn tops_from_labels(found: &FoundPool, txg: u64) -> Result<Vec<VdevConfig>> {
         .collect()
 }
 
-/// What devices of a pool are made from.
+/// Context from which the devices of a pool are built.
 fn context<'a>(
     tops: &[VdevConfig],
     devices: &'a Devices,
@@ -307,7 +311,7 @@ fn build_all(list: &[VdevConfig], cx: &Context<'_>) -> Result<Vec<Arc<Vdev>>> {
     list.iter().map(|c| build::vdev(c, cx).map(Arc::new)).collect()
 }
 
-/// Leaves that are to stay unused.
+/// Closes the leaves that must stay offline.
 fn close_offline<'a>(options: &OpenOptions, leaves: impl Iterator<Item = &'a Leaf>) {
     leaves.filter(|leaf| options.offline.contains(&leaf.guid)).for_each(|leaf| leaf.close(Aux::Offline));
 }
@@ -338,7 +342,8 @@ fn assemble(
     Ok((store, mos))
 }
 
-/// When the MOS cannot be read because devices are away, the error names them all, not only the first that was met.
+/// If the MOS cannot be read because devices are missing, makes the error name all of them, not
+/// only the first one found.
 fn add_missing(e: Error, tops: &[VdevConfig], devices: &Devices) -> Error {
     let missing: Vec<String> = tops
         .iter()
@@ -360,7 +365,7 @@ fn add_missing(e: Error, tops: &[VdevConfig], devices: &Devices) -> Error {
     }
 }
 
-/// A packed list in the MOS: its length is in the bonus.
+/// Reads a packed nvlist from the MOS. Its length in bytes is in the bonus buffer.
 pub fn packed_list(mos: &ObjectSet, id: u64) -> Result<Nvlist> {
     let object: Object = mos.object(id)?;
     let size = match object.bonus() {

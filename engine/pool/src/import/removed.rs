@@ -1,4 +1,4 @@
-//! Loading the tables of removed devices: where their blocks went.
+//! Loads the mappings of removed devices: the new locations of their blocks.
 //!
 //! Below: `block::vdev::indirect`. Format: include/sys/vdev_indirect_mapping.h.
 
@@ -12,16 +12,16 @@ use ondisk::Dva;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 
-/// Bytes of an entry: source offset, then an address.
+/// Bytes of an entry: source offset, then a DVA.
 const ENTRY_BYTES: u64 = 24;
-/// Entries at most: OpenZFS condenses long before.
+/// Limit for the entries of a mapping. OpenZFS condenses mappings long before.
 const ENTRIES_MAX: u64 = 1 << 28;
 
-/// Loads the mapping of every removed device. The mapping of one may itself be stored on another: whatever can be read
-/// is loaded first, and the rest tried again.
+/// Loads the mapping of every removed device. A mapping may itself be stored on another removed
+/// device: the readable ones are loaded first, then the others are tried again.
 pub fn load_mappings(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig) -> Result<()> {
     let mut waiting: Vec<&VdevConfig> = root.children.iter().filter(|c| c.kind == "indirect").collect();
-    // The device removed last can be read without the others.
+    // The device that was removed last can be read without the others.
     waiting.sort_by_key(|c| std::cmp::Reverse(c.id));
     let tree = store.tree();
     while !waiting.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn load(mos: &ObjectSet, c: &VdevConfig) -> Result<Mapping> {
     let place = || c.display_name();
     let id = c.number(config::INDIRECT_OBJECT);
     if id == 0 {
-        // Removed when it held nothing.
+        // The device was empty when it was removed.
         return Ok(Mapping::default());
     }
     let object = mos.object(id).at_with(place)?;

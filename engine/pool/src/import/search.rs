@@ -1,10 +1,10 @@
-//! Finding pools: every device in the given places whose labels say that it belongs to one.
+//! Finds pools: every device in the given places whose label says that it belongs to one.
 //!
 //! Below: `block::label`, `host::device`. Above: `open`, `zpool import`. ZFS name: zutil_import.
 //!
 //! Invariants:
-//!   * nothing is written, and a device that is not ours costs a few reads at most
-//!   * a device is listed once, even when several paths lead to it
+//!   * nothing is written, and a device that belongs to no pool costs only a few reads
+//!   * a device is listed once, even if several paths lead to it
 
 use block::label::{self, Labels};
 use host::device::{Device, devices_in, open_with_partitions};
@@ -14,25 +14,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// State of a pool as its labels say (`pool_state_t`).
+/// State of a pool in its labels (`pool_state_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolState {
-    /// In use by some host, or not cleanly closed.
+    /// In use by some host, or not cleanly exported.
     Active,
-    /// Exported.
     Exported,
-    /// Destroyed.
     Destroyed,
-    /// A hot spare.
     Spare,
     /// A level-2 cache device.
     Level2Cache,
-    /// A value that we do not know.
+    /// An unknown value.
     Other(u64),
 }
 
 impl PoolState {
-    /// The number in a label.
+    /// Converts the number in a label.
     pub fn from_number(n: u64) -> Self {
         match n {
             0 => Self::Active,
@@ -45,14 +42,13 @@ impl PoolState {
     }
 }
 
-/// A device with the labels of a pool on it.
+/// A device with the label of a pool.
 #[derive(Clone)]
 pub struct FoundDevice {
     /// The device, opened read-only.
     pub device: Arc<dyn Device>,
-    /// Its labels.
     pub labels: Labels,
-    /// Identity of the device.
+    /// Guid of the device.
     pub guid: u64,
     /// The newest readable configuration.
     pub config: Nvlist,
@@ -68,11 +64,12 @@ impl FoundDevice {
 /// A pool of which at least one device was found.
 #[derive(Clone)]
 pub struct FoundPool {
-    /// Identity of the pool.
+    /// Guid of the pool.
     pub guid: u64,
-    /// Its devices, in no order that matters.
+    /// Devices of the pool that were found, in no particular order.
     pub devices: Vec<FoundDevice>,
-    /// Spares and cache devices seen during the search, of whatever pool: their labels do not name one.
+    /// All spares and cache devices found by the search. Their labels do not name a pool, so they
+    /// may belong to another one.
     pub auxiliary: Vec<FoundDevice>,
 }
 
@@ -82,38 +79,37 @@ impl FoundPool {
         &self.devices.iter().max_by_key(|d| d.txg()).expect("a found pool has a device").config
     }
 
-    /// The pool's name.
+    /// Name of the pool in the newest configuration.
     pub fn name(&self) -> &str {
         self.config().get_str(config::POOL_NAME).unwrap_or("")
     }
 
-    /// State as the newest label says.
+    /// State of the pool in the newest configuration.
     pub fn state(&self) -> PoolState {
         PoolState::from_number(self.config().get_u64(config::POOL_STATE).unwrap_or(u64::MAX))
     }
 }
 
-/// A place that could not be searched.
+/// A path that was skipped.
 #[derive(Debug, Clone)]
 pub struct Skipped {
-    /// The path.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Default)]
 pub struct Search {
     /// The pools, by guid.
     pub pools: Vec<FoundPool>,
-    /// Places that do not exist or may not be looked at.
+    /// Paths that do not exist or cannot be accessed.
     pub skipped: Vec<Skipped>,
-    /// Devices with something like a label of which no configuration is readable: path and what is wrong.
+    /// Devices with label-like contents of which no configuration is readable, with the error.
     pub damaged: Vec<Skipped>,
 }
 
-/// Searches files, block devices and folders of such, and the partitions on them.
+/// Searches files, block devices, directories of these, and the partitions on them.
 pub fn search(places: &[PathBuf]) -> Search {
     let mut found = Search::default();
     let mut pools: BTreeMap<u64, Vec<FoundDevice>> = BTreeMap::new();
@@ -140,7 +136,7 @@ pub fn search(places: &[PathBuf]) -> Search {
     found
 }
 
-/// What a search that met exactly these devices would find: for devices that are no files, such as simulated ones.
+/// Searches exactly these devices, which need not be files: they may be simulated.
 pub fn search_devices(devices: impl IntoIterator<Item = Arc<dyn Device>>) -> Search {
     let mut found = Search::default();
     let (mut pools, mut auxiliary) = (BTreeMap::new(), Vec::new());
@@ -162,7 +158,8 @@ fn look_at(
     let devices = match open_with_partitions(path) {
         Ok(devices) => devices,
         Err(e) => {
-            // In a folder there are many things that may not be opened; a path that was named is another matter.
+            // A directory contains many files that cannot be opened; only an explicitly named path
+            // is reported.
             if named {
                 found.skipped.push(Skipped { path: path.to_owned(), why: e.to_string() });
             }
@@ -174,8 +171,8 @@ fn look_at(
     }
 }
 
-/// The newest configuration in the labels of a device. A label of txg 0 says to which pool a device was to belong when the power
-/// failed: the pool does not know of it.
+/// The newest configuration in the labels of a device. A label of txg 0 names the pool that the
+/// device was about to join when power failed: that pool does not know the device.
 pub(crate) fn newest(labels: &Labels) -> Option<Nvlist> {
     let txg = |c: &Nvlist| c.get_u64(config::POOL_TXG).unwrap_or(0);
     let is_auxiliary = |c: &Nvlist| {
@@ -185,7 +182,7 @@ pub(crate) fn newest(labels: &Labels) -> Option<Nvlist> {
     labels.configs().filter(|c| txg(c) > 0 || is_auxiliary(c)).max_by_key(|c| txg(c)).cloned()
 }
 
-/// Puts a device where its labels say that it belongs.
+/// Adds a device to the list where its labels say that it belongs.
 fn classify(
     device: Arc<dyn Device>,
     pools: &mut BTreeMap<u64, Vec<FoundDevice>>,

@@ -1,7 +1,7 @@
-//! Which txgs a device missed while it was away: its dirty time log.
+//! The dirty time log of each device: the txgs that it missed while it was unavailable.
 //!
-//! ZFS name: DTL. The log is a space map whose offsets are txgs; a device that came back holds old bytes for blocks born
-//! in them, which is no damage.
+//! ZFS name: DTL. The log is a space map whose offsets are txgs. A device that came back holds old
+//! bytes for blocks born in these txgs, which is no damage.
 
 use crate::config::VdevConfig;
 use block::Store;
@@ -9,10 +9,11 @@ use object::{ObjectSet, Result};
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 
-/// Ranges kept for a device: more is one range from the first to the last.
+/// Limit for the ranges of a device. If there are more, one range from the first to the last is
+/// used.
 const RANGES_MAX: usize = 4096;
 
-/// Loads the logs of all leaves. One that cannot be read costs only false alarms, so it is a warning.
+/// Loads the DTLs of all leaves. An unreadable DTL causes only false alarms, so it gives a warning.
 pub fn load(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig, warnings: &mut Vec<String>) {
     let tree = store.tree();
     for c in root.leaves() {

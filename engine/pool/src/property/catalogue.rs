@@ -1,9 +1,9 @@
-//! Every pool property that OpenZFS 2.3 knows, in the order of `zpool_prop_t` (include/sys/fs/zfs.h).
+//! All pool properties of OpenZFS 2.3, in the order of `zpool_prop_t` (include/sys/fs/zfs.h).
 
 use super::Kind::{Bytes, Id, Number, Percent, Ratio, Text, Word};
 use super::PropertyDef;
 
-/// All properties in OpenZFS's order.
+/// All properties, in OpenZFS's order.
 pub static CATALOGUE: &[PropertyDef] = &[
     PropertyDef {
         name: "name",
@@ -367,7 +367,8 @@ pub static CATALOGUE: &[PropertyDef] = &[
     },
 ];
 
-/// The features that OpenZFS 2.3 has, in the order of its lists (`spa_feature_t`): the model of what is "all features".
+/// The features of OpenZFS 2.3, in the order of its lists (`spa_feature_t`). They define what "all
+/// features" means.
 pub static FEATURES_2_3: &[&str] = &[
     "async_destroy",
     "empty_bpobj",

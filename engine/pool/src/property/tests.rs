@@ -1,4 +1,4 @@
-//! The catalogue against what OpenZFS 2.3 prints for `zpool get -Hp all`.
+//! Compares the catalogue with the output of `zpool get -Hp all` in OpenZFS 2.3.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn shown(p: &Property) -> String {
     format!("{} {value} {source}", p.name)
 }
 
-/// An old pool without anything set: the recorded output of the image `version28`.
+/// An old pool with no property set: the recorded output for the image `version28`.
 #[test]
 fn an_old_pool_shows_every_property_in_order() {
     let context = PropertyContext {

@@ -1,18 +1,19 @@
-//! Finding one block again: from its place in the tree to the pointer that leads there now.
+//! Finds one block again: from its bookmark to the pointer that leads to it now.
 //!
-//! Follows pointers as walks do, without keys: what encrypted datasets hold cannot be read so, but found.
+//! Follows block pointers without keys, as scans do: contents of encrypted datasets cannot be read
+//! this way, but their blocks can be found.
 
 use crate::{Bookmark, Pool, Result, Store};
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 
-/// Number of the block that is an object's spill block.
+/// Block number that stands for an object's spill block.
 pub(crate) const SPILL: u64 = u64::MAX;
-/// Numbers of the objects that count space, from the last one down: by user, group, project.
+/// Lowest number of the objects that count space: user, group and project, from the highest down.
 pub(crate) const ACCOUNTING: u64 = u64::MAX - 2;
 
 impl Pool {
-    /// The head or snapshot with that object number; `None` if there is none.
+    /// The head or snapshot with this object number; `None` if there is none.
     pub(crate) fn dataset_phys(&self, id: u64) -> Result<Option<DslDataset>> {
         let Ok(object) = self.mos().object(id) else { return Ok(None) };
         if object.dnode().bonus_type != ObjectType::DSL_DATASET {
@@ -21,7 +22,7 @@ impl Pool {
         Ok(Some(DslDataset::parse(object.bonus(), object.endian())?))
     }
 
-    /// The root block of an object set: 0 is the MOS, others are datasets' objects.
+    /// The root block of an object set: 0 is the MOS, other numbers are datasets.
     pub(crate) fn objset_root(&self, objset: u64) -> Result<Option<BlkPtr>> {
         if objset == 0 {
             return Ok(Some(self.uberblock().root));
@@ -29,7 +30,7 @@ impl Pool {
         Ok(self.dataset_phys(objset)?.map(|ds| ds.bp).filter(|bp| !bp.is_hole()))
     }
 
-    /// The pointer to the block at `at`; `None` if there is no such block, or a hole.
+    /// The pointer to the block at `at`; `None` if there is no such block, or it is a hole.
     pub fn find_block(&self, at: &Bookmark) -> Result<Option<BlkPtr>> {
         match self.objset_root(at.objset)? {
             Some(root) => find(self.store(), &root, at),
@@ -38,7 +39,7 @@ impl Pool {
     }
 }
 
-/// The pointer to the block at `at`, in the object set whose root block is at `root`.
+/// The pointer to the block at `at`, in the object set whose root block is `root`.
 pub(crate) fn find(store: &Store, root: &BlkPtr, at: &Bookmark) -> Result<Option<BlkPtr>> {
     if at.level == -1 {
         return Ok(Some(*root));
@@ -74,7 +75,7 @@ fn dnode_of(store: &Store, meta: &Dnode, number: u64, at: &Bookmark) -> Result<O
     Ok((dnode.object_type != ObjectType::NONE).then_some(dnode))
 }
 
-/// The block of that level and number below a dnode.
+/// The pointer to the block of this level and number below a dnode.
 fn below(store: &Store, dnode: &Dnode, at: &Bookmark) -> Result<Option<BlkPtr>> {
     if at.level == 0 && at.blkid == SPILL {
         return Ok(dnode.spill.filter(|bp| !bp.is_hole()));

@@ -1,8 +1,10 @@
 //! Walking every block of a pool.
 //!
-//! [`walk`] visits each block once: datasets and snapshots are entered with the txg of the snapshot before them, below which
-//! everything was visited there. [`verify`] checks what the walk finds against devices, space maps and accounting. `ordered` is the
-//! walk of scrubs and resilvers, which goes in OpenZFS's order, stops anywhere and goes on from there; what runs them is in `writer`.
+//! [`walk`] visits each block once: in a dataset or snapshot it skips blocks born up to the txg of
+//! the previous snapshot, which were visited there. [`verify`] checks the blocks that the walk
+//! finds against devices, space maps and accounting. `ordered` is the walk of scrubs and resilvers:
+//! it uses OpenZFS's order, and can stop anywhere and resume from there. The code that runs them is
+//! in `writer`.
 //!
 //! ZFS name: dsl_scan, dmu_traverse.
 

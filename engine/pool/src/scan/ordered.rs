@@ -1,19 +1,22 @@
-//! The walk of scrubs and resilvers: all blocks born in a range of txgs, in OpenZFS's order, so that either side can go on from
-//! where the other one stopped.
+//! The walk of scrubs and resilvers: all blocks born in a range of txgs, in OpenZFS's order, so
+//! that either implementation can resume where the other one stopped.
 //!
 //! ```text
-//!   MOS ─> $ORIGIN's snapshot ─> queue: lowest object number first; a dataset that is done queues what comes after it
+//!   MOS ─> $ORIGIN's snapshot ─> queue: lowest object number first; a finished dataset queues the next ones
 //!   dataset: root ─> blocks of dnodes in order, below each its objects in order, below each its blocks in order ─> accounting
 //! ```
 //!
-//! A place in it is a bookmark (object set, object, block of level 0), the queue, and the range of txgs of the dataset under way.
-//! Blocks of metadata are read a few ahead of the walk; what was found goes to a [`Sink`] in order.
+//! A position consists of a bookmark (object set, object, block of level 0), the queue, and the
+//! range of txgs of the current dataset. Metadata blocks are read a few ahead of the walk. The
+//! blocks found are passed to a [`Sink`] in order.
 //!
-//! Facts: `dsl_scan_visit`, `dsl_scan_visitds`, `dsl_scan_recurse` (module/zfs/dsl_scan.c), `zbookmark_compare` (module/zfs/zio.c).
+//! Facts: `dsl_scan_visit`, `dsl_scan_visitds`, `dsl_scan_recurse` (module/zfs/dsl_scan.c),
+//! `zbookmark_compare` (module/zfs/zio.c).
 //!
 //! Invariants:
-//!   * when it ends as [`Ended::Full`], everything before the bookmark went to the sink, and perhaps something behind it
-//!   * what is above a block is found again when the walk goes on below it
+//!   * when the walk ends with [`Ended::Full`], all blocks before the bookmark were passed to the
+//!     sink, and perhaps some behind it
+//!   * when the walk resumes below a block, it reads the blocks above it again
 
 use super::find::{ACCOUNTING, SPILL};
 use super::roots::dataset_ids;
@@ -32,38 +35,40 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Object set of a bookmark behind which there is nothing but the queue (`ZB_DESTROYED_OBJSET`).
+/// Object set of a bookmark behind which only the queue remains (`ZB_DESTROYED_OBJSET`).
 pub(crate) const NO_OBJSET: u64 = u64::MAX;
-/// Blocks of metadata read ahead at each level. Guessed: enough to keep several disks busy, at most 1 MiB a level.
+/// Number of metadata blocks read ahead at each level. Guessed: enough to keep several disks busy,
+/// at most 1 MiB a level.
 const AHEAD: usize = 8;
-/// Blocks of an intent log followed at most.
+/// Limit for the blocks of an intent log that are followed.
 const LOG_BLOCKS_MAX: u32 = 1 << 20;
 
-/// Where a scan is.
+/// Position of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// What the pool keeps of it: range of txgs, bookmark, the dataset's range, flags.
+    /// The part that the pool stores: range of txgs, bookmark, the dataset's range, flags.
     pub scan: Scan,
-    /// Datasets still to visit, each with the txg up to which another one was visited; 0: as its snapshots tell.
+    /// Datasets still to visit, each with the txg up to which another dataset was visited; 0: the
+    /// txg of its previous snapshot.
     pub queue: BTreeMap<u64, u64>,
 }
 
-/// Takes what is found.
+/// Receives the blocks that the walk finds.
 pub(crate) trait Sink {
-    /// A block with addresses, born in the range.
+    /// A block with DVAs, born in the range.
     fn found(&mut self, bp: &BlkPtr, at: &Bookmark);
-    /// What is below a block cannot be walked; `born_in_range`: the block itself went to the sink.
+    /// The blocks below this block cannot be walked. `born_in_range`: the block itself was passed
+    /// to the sink.
     fn broken(&mut self, at: &Bookmark, birth: u64, born_in_range: bool, error: &crate::Error);
-    /// Whether to stop at the next place where that is possible.
+    /// Whether the walk must stop at the next possible place.
     fn is_full(&self) -> bool;
 }
 
-/// How the walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The sink is full: the position says where to go on.
+    /// The sink is full; the position says where to resume.
     Full,
-    /// There is nothing more.
+    /// All blocks were visited.
     Done,
 }
 
@@ -76,7 +81,7 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// So many threads.
+    /// Starts `count` threads.
     pub fn new(count: usize) -> Self {
         let (jobs, receiver) = unbounded::<Job>();
         let run = |receiver: Receiver<Job>| move || receiver.iter().for_each(|job| job());
@@ -89,7 +94,7 @@ impl Readers {
     fn read(&self, store: &Arc<Store>, bp: &BlkPtr, at: &Bookmark) -> Receiver<Result<Block>> {
         let (answer, receiver) = bounded(1);
         let (store, bp, at) = (store.clone(), *bp, *at);
-        // Who asked may have stopped: then nobody wants the answer.
+        // The receiver may be gone, if the walk has stopped: then the answer is dropped.
         let job = move || drop(answer.send(store.read_unopened(&bp, &at)));
         match &self.jobs {
             Some(jobs) => drop(jobs.send(Box::new(job))),
@@ -102,12 +107,13 @@ impl Readers {
 impl Drop for Readers {
     fn drop(&mut self) {
         self.jobs.take();
-        // A panic was told when it happened.
+        // A panic was reported when it happened.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
-/// Goes on from `place` until the sink is full or all is visited, and leaves in `place` where that is.
+/// Resumes at `place` until the sink is full or everything is visited, and stores the new position
+/// in `place`.
 pub(crate) fn visit(pool: &Pool, readers: &Readers, place: &mut Position, sink: &mut dyn Sink) -> Result<Ended> {
     let bookmark = place.scan.bookmark;
     let is_start = bookmark == START;
@@ -159,7 +165,7 @@ const DNODES: u64 = (dnode::BLOCK_BYTES / dnode::SLOT_BYTES) as u64;
 /// A place within an object set, in the order of the walk: object, then block of level 0.
 type Spot = (u64, u64);
 
-/// Where the block of a bookmark begins. Blocks of dnodes begin with their first object.
+/// The first place of a bookmark's block. A block of dnodes begins with its first object.
 fn start_of(at: &ErrorBookmark) -> Spot {
     match at.object {
         0 => (at.block.saturating_mul(DNODES), 0),
@@ -167,7 +173,7 @@ fn start_of(at: &ErrorBookmark) -> Spot {
     }
 }
 
-/// Where what is at and below a block ends.
+/// The first place behind a block and everything below it.
 fn end_of(at: &Bookmark, dnode: &Dnode) -> Spot {
     if at.level == 0 && at.blkid == SPILL {
         return (at.object, u64::MAX);
@@ -197,8 +203,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The snapshot that all datasets stand on: it has no blocks, but what comes after it is everything. Pools from before it
-    /// queue every dataset that stands on nothing.
+    /// The snapshot that all datasets descend from: it has no blocks, but everything follows it in
+    /// the queue. In pools without it, every dataset without an origin is queued.
     fn origin(&mut self) -> Result<()> {
         let mos = self.pool.mos();
         let children = match self.pool.directory().lookup_u64(directory::ROOT_DATASET)? {
@@ -271,7 +277,8 @@ impl Walk<'_> {
             self.place.queue.extend(clones.iter().filter_map(|e| e.value.as_u64()).map(|clone| (clone, since)));
             return Ok(());
         }
-        // The list of clones was not kept by old versions: whatever stands on this one is a clone, or what comes next.
+        // Old versions kept no list of clones: every dataset whose previous snapshot is this one is
+        // a clone, or the next snapshot.
         for other in dataset_ids(self.pool, &mut Vec::new()) {
             if other != ds.next_snap && self.pool.dataset_phys(other)?.is_some_and(|o| o.prev_snap == id) {
                 self.place.queue.insert(other, since);
@@ -280,10 +287,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A log that waits for its replay. Logs in use are left alone: their blocks live for seconds.
+    /// Visits an intent log that is claimed and waits for replay. Logs in use are skipped: their
+    /// blocks live only for seconds.
     fn claimed_log(&mut self, id: u64, root: &BlkPtr) {
         let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
-        // Whether the root can be read is told when the dataset is visited.
+        // An unreadable root is reported when the dataset is visited.
         let Ok(block) = self.store.read_unopened(root, &at) else { return };
         let Ok(phys) = Objset::parse(&block.data, block.endian) else { return };
         let claim = phys.zil.claim_txg;
@@ -316,7 +324,7 @@ impl Walk<'_> {
         self.all(vec![Kid { bp: *bp, at, dnode: None }]);
     }
 
-    /// Whether everything at and below was visited before.
+    /// Whether the block and everything below it were visited before.
     fn is_done(&self, kid: &Kid) -> bool {
         match (self.resume, &kid.dnode) {
             (Some(resume), Some(dnode)) if kid.at.object < ACCOUNTING => end_of(&kid.at, dnode) <= resume,
@@ -328,7 +336,7 @@ impl Walk<'_> {
         !bp.is_hole() && !bp.is_redacted() && bp.logical_birth() > self.place.scan.current_min_txg
     }
 
-    /// Stops here, if the sink is full and this is a place from which anybody can go on.
+    /// Stops here if the sink is full and either implementation can resume from this place.
     fn stops_at(&mut self, at: &Bookmark) -> bool {
         if at.object >= ACCOUNTING || !(at.level == 0 || at.level == -1) || at.blkid == SPILL || !self.sink.is_full() {
             return false;
@@ -341,7 +349,7 @@ impl Walk<'_> {
         true
     }
 
-    /// Visits blocks in order, with those that lead further read ahead.
+    /// Visits blocks in order, reading ahead those that contain pointers.
     fn all(&mut self, kids: Vec<Kid>) {
         let mut ahead: VecDeque<(usize, Receiver<Result<Block>>)> = VecDeque::new();
         let mut next = 0;
@@ -367,7 +375,7 @@ impl Walk<'_> {
             let below = match answer.recv() {
                 Ok(Ok(block)) => kids_of(kid, &block, self.sink),
                 Ok(Err(e)) => Err(e),
-                // A reader panicked, which was told.
+                // A reader panicked; the panic was reported.
                 Err(_) => Err(crate::Error::invalid(self.store.name(), "reading ahead failed")),
             };
             match below {
@@ -377,7 +385,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Younger blocks belong to a snapshot that is visited later, or to nobody's business.
+    /// Whether the block belongs to this scan. Younger blocks belong to a snapshot that is visited
+    /// later, or were written after the scan began.
     fn in_range(&self, bp: &BlkPtr) -> bool {
         bp.physical_birth() <= self.place.scan.current_max_txg
     }
@@ -390,12 +399,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether there are pointers in the block.
+/// Whether the block contains pointers.
 fn leads_on(kid: &Kid) -> bool {
     if kid.bp.level() > 0 {
         return true;
     }
-    // Only roots are object sets, and only object 0 holds dnodes: a pointer elsewhere that says so leads in a circle.
+    // Only roots are object sets, and only object 0 holds dnodes: a pointer elsewhere that claims
+    // so leads in a circle.
     match (kid.bp.object_type(), &kid.dnode) {
         (ObjectType::OBJSET, None) => true,
         (ObjectType::DNODE, Some(_)) => kid.at.object == 0,

@@ -1,4 +1,4 @@
-//! Where walks begin: the MOS, each dataset and snapshot, and what waits to be freed.
+//! The roots of walks: the MOS, each dataset and snapshot, and the trees that wait to be freed.
 
 use crate::{Pool, Result};
 use object::Place;
@@ -6,56 +6,55 @@ use ondisk::dsl_dataset::DslDataset;
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, ObjectType, bpobj, deadlist};
 
-/// What a root is.
+/// Kind of a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RootKind {
-    /// The pool's own objects.
+    /// The pool's own object set.
     Mos,
-    /// A dataset or snapshot, with what its accounting says.
+    /// A dataset or snapshot, with its accounting.
     Dataset {
-        /// Object number of the snapshot before it; 0: none.
+        /// Object number of the previous snapshot; 0: none.
         previous: u64,
-        /// Bytes that it says it references, deflated.
+        /// Bytes that it references according to its accounting, deflated.
         referenced_bytes: u64,
-        /// Bytes that its deadlist says are referenced by the snapshot before but not by it.
+        /// Bytes in its deadlist: referenced by the previous snapshot but not by it.
         dead_bytes: u64,
-        /// A snapshot.
         is_snapshot: bool,
-        /// A receive or destroy was interrupted: accounting may be behind.
+        /// A receive or destroy was interrupted: the accounting may be behind.
         is_inconsistent: bool,
     },
-    /// What is left of a dataset that is being destroyed in the background.
+    /// The rest of a dataset that is being destroyed in the background.
     Destroyed,
 }
 
 /// A root of the pool's block tree.
 #[derive(Debug, Clone)]
 pub struct Root {
-    /// Object set number: 0 for the MOS, else the dataset's object.
+    /// Object set number: 0 for the MOS, else the dataset's object number.
     pub objset: u64,
-    /// Its root block.
     pub bp: BlkPtr,
-    /// Blocks born up to this txg belong to the snapshot before.
+    /// Blocks born up to this txg belong to the previous snapshot.
     pub since_txg: u64,
-    /// What it is.
     pub kind: RootKind,
 }
 
 impl Root {
-    /// Whether it may have an intent log of its own: heads do, and a snapshot only repeats the head's.
+    /// Whether it may have an intent log of its own: a head may, a snapshot only repeats the
+    /// head's.
     pub fn has_log(&self) -> bool {
         matches!(self.kind, RootKind::Dataset { is_snapshot: false, .. })
     }
 }
 
-/// Dnodes that are lost with one block.
+/// Number of dnodes in a block of dnodes.
 const DNODES_PER_BLOCK: u64 = (ondisk::dnode::BLOCK_BYTES / ondisk::dnode::SLOT_BYTES) as u64;
-/// Blocks of dnodes that cannot be read, before the search is given up.
+/// Number of unreadable blocks of dnodes at which the search gives up.
 const FAILURES_MAX: usize = 10_000;
-/// Entries of the list of destroyed datasets at most; more is damage.
+/// Limit for the entries in the list of destroyed datasets; more is damage.
 const DESTROYED_MAX: u64 = 1 << 20;
 
-/// All roots: the MOS first, then datasets by object number, then destroyed ones. Second: what kept some from being found.
+/// All roots: the MOS first, then datasets by object number, then destroyed ones. The second value
+/// lists the reasons why some could not be found.
 pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
     let mut broken = Vec::new();
     let mut found = vec![Root { objset: 0, bp: pool.uberblock().root, since_txg: 0, kind: RootKind::Mos }];
@@ -94,7 +93,8 @@ pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
     Ok((found, broken))
 }
 
-/// Objects of the MOS that are datasets. Blocks of dnodes that cannot be read are told in `broken` and passed over.
+/// Object numbers of the datasets in the MOS. Unreadable blocks of dnodes are reported in `broken`
+/// and skipped.
 pub(crate) fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
     let (mos, meta) = (pool.mos(), pool.mos().meta());
     let size = meta.block_bytes().max(1);
@@ -115,7 +115,7 @@ pub(crate) fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
             Ok(Some(_)) => {}
             Err(e) => {
                 failed(e);
-                // The indirect block above is what cannot be read.
+                // The unreadable block is the indirect block above.
                 let span = meta.dnode().pointers_per_indirect();
                 blkid = (blkid / span).saturating_add(1).saturating_mul(span);
                 continue;
@@ -133,8 +133,8 @@ pub(crate) fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
     found
 }
 
-/// Datasets destroyed by versions before async_destroy's block lists, or large ones: roots to be freed from
-/// (`bptree_phys_t`, `bptree_entry_phys_t` of include/sys/bptree.h).
+/// Destroyed datasets that are still to be freed (async_destroy): their roots (`bptree_phys_t`,
+/// `bptree_entry_phys_t` of include/sys/bptree.h).
 fn destroyed(pool: &Pool, found: &mut Vec<Root>) -> Result<()> {
     /// Block pointer, txg, bookmark.
     const ENTRY_BYTES: u64 = 128 + 8 + 32;
@@ -156,7 +156,7 @@ fn destroyed(pool: &Pool, found: &mut Vec<Root>) -> Result<()> {
     Ok(())
 }
 
-/// A deadlist is a ZAP of lists with a sum in its bonus; before version 26 a single list.
+/// Bytes in a deadlist: a ZAP of lists with the sum in its bonus; before version 26 a single list.
 fn dead_bytes(pool: &Pool, id: u64) -> Result<u64> {
     let object = pool.mos().object(id)?;
     let (bonus, endian) = (object.bonus(), object.endian());

@@ -1,15 +1,15 @@
-//! The walk: from a root down to every block, on several threads.
+//! The walk: from a root to every block below it, on several threads.
 //!
 //! ```text
 //!   root block -> dnodes (metadnode, accounting) -> indirect blocks -> blocks of dnodes -> each object's blocks
 //!              -> intent log
 //! ```
-//! Work is a stack of block pointers; the deepest is taken first, so that the stack stays as high as the tree is deep
-//! times what one block holds, and not as long as the pool is large.
+//! The work is a stack of block pointers. The deepest one is taken first, so that the size of the
+//! stack is the depth of the tree times the pointers in a block, and does not grow with the pool.
 //!
 //! Invariants:
-//!   * every block pointer is handed to the visitor once, before what is below it
-//!   * a block that cannot be read ends the walk below it, not the walk
+//!   * every block pointer is passed to the visitor once, before the blocks below it
+//!   * an unreadable block ends the walk below it, not the whole walk
 
 use crate::{Block, Bookmark, Result, Store};
 use ondisk::zil::LogBlock;
@@ -18,30 +18,31 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Blocks of an intent log followed at most: 1 million of 128 KiB.
+/// Limit for the blocks of an intent log that are followed: 1 million of 128 KiB.
 const LOG_BLOCKS_MAX: u32 = 1 << 20;
 
-/// What is told of a block.
+/// A block, as the visitor sees it.
 pub struct Visit<'a> {
-    /// The pointer.
+    /// The block pointer.
     pub bp: &'a BlkPtr,
-    /// Where the pointer was found.
+    /// Bookmark of the block.
     pub at: Bookmark,
-    /// Index of the root that the walk came from.
+    /// Index of the root from which the walk came.
     pub root: usize,
     /// The object's dnode; `None` for the root block and the intent log.
     pub dnode: Option<&'a Dnode>,
-    /// Number of the thread: what is kept by it needs no other lock.
+    /// Number of the calling thread. Data kept per worker needs no other lock.
     pub worker: usize,
 }
 
-/// Who looks at the blocks.
+/// Receives the blocks of a walk.
 pub trait Visitor: Sync {
-    /// A block that is not a hole. False: do not go below it, or, in an intent log, behind it.
+    /// Called for a block that is not a hole. Returns false to skip the blocks below it or, in an
+    /// intent log, the blocks behind it.
     fn block(&self, visit: &Visit<'_>) -> bool;
-    /// Something below a block cannot be walked, because it cannot be read or makes no sense.
+    /// Called when the blocks below a block cannot be walked, because it is unreadable or invalid.
     fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error);
-    /// Whether to end early.
+    /// Whether to end the walk early.
     fn cancelled(&self) -> bool {
         false
     }
@@ -68,7 +69,8 @@ struct Walk<'a> {
     changed: Condvar,
 }
 
-/// The objects whose dnodes are in block `blkid` of those that hold them, by number; an error for each that makes no sense.
+/// The dnodes in block `blkid` of the metadnode, with their object numbers; an error for each
+/// invalid one.
 pub(super) fn dnodes_of(block: &Block, blkid: u64) -> impl Iterator<Item = (u64, Result<Dnode>)> + '_ {
     let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
     let mut slot = 0;
@@ -78,7 +80,7 @@ pub(super) fn dnodes_of(block: &Block, blkid: u64) -> impl Iterator<Item = (u64,
             let number = blkid.saturating_mul(per_block).saturating_add(slot as u64);
             slot += Dnode::slots_at(bytes);
             match Dnode::parse(bytes, block.endian) {
-                // Number 0 is the object that holds them all; what is in its slot is not part of any tree.
+                // Object 0 is the metadnode itself; the contents of its slot belong to no tree.
                 Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
                 dnode => return Some((number, dnode.map_err(crate::Error::from))),
             }
@@ -87,7 +89,8 @@ pub(super) fn dnodes_of(block: &Block, blkid: u64) -> impl Iterator<Item = (u64,
     })
 }
 
-/// Walks all blocks below `roots`, born after each root's `since_txg`, on `threads` threads.
+/// Walks all blocks below `roots` that were born after each root's `since_txg`, on `threads`
+/// threads.
 pub fn walk(store: &Store, roots: &[super::Root], threads: usize, visitor: &dyn Visitor) {
     let tasks = roots
         .iter()
@@ -136,21 +139,21 @@ impl Walk<'_> {
             }
             let mut q = self.queue.lock();
             q.busy -= 1;
-            // Taken from the end: the first child must be the last in the stack.
+            // Tasks are taken from the end: the first child must be the last on the stack.
             q.tasks.extend(found.drain(..).rev());
             self.changed.notify_all();
         }
     }
 
-    /// Visits a block and finds what is below it. Data blocks right below are visited at once: a task each would cost more
-    /// than they do.
+    /// Visits a block and finds the blocks below it. Data blocks directly below are visited at
+    /// once: a task for each would cost more than the visit.
     fn visit(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let Task { bp, at, root, .. } = task;
         if bp.is_hole() {
             return Ok(());
         }
         if bp.logical_birth().0 <= task.since {
-            // Nothing was changed since the snapshot, but the log is the head's own.
+            // The dataset has not changed since the snapshot, but the head has its own log.
             if at.level == -1 && self.roots[*root].has_log() {
                 let block = self.store.read_unopened(bp, at)?;
                 self.zil(worker, task, &Objset::parse(&block.data, block.endian)?);
@@ -164,7 +167,8 @@ impl Walk<'_> {
         if bp.level() > 0 {
             return self.indirect(worker, task, found);
         }
-        // Only roots are object sets, and only object 0 holds dnodes: a pointer elsewhere that says so leads in a circle.
+        // Only roots are object sets, and only object 0 holds dnodes: a pointer elsewhere that
+        // claims so leads in a circle.
         match (bp.object_type(), &task.dnode) {
             (ObjectType::OBJSET, None) => self.objset(worker, task, found),
             (ObjectType::DNODE, Some(_)) if task.at.object == 0 => self.dnodes(worker, task, found),
@@ -254,14 +258,16 @@ impl Walk<'_> {
         }
     }
 
-    /// Blocks of the intent log, as far as the visitor wants and the chain leads.
+    /// Visits the blocks of the intent log, to the end of the chain or until the visitor stops.
     fn zil(&self, worker: usize, task: &Task, phys: &Objset) {
         let mut bp = phys.zil.log;
-        // Several records may lead to one block.
+        // Several records may refer to the same block.
         let mut seen = HashSet::new();
-        // Each block of a chain carries the next number, so that a chain cannot be a ring; this bounds the time.
+        // Each block of a chain carries the next number, so a chain cannot be a ring. This limits
+        // the time.
         for _ in 0..LOG_BLOCKS_MAX {
-            // Not bounded by the last snapshot: a log belongs to the head, whenever its blocks were born.
+            // The last snapshot is no limit: a log belongs to the head, whenever its blocks were
+            // born.
             if bp.is_hole() {
                 return;
             }
@@ -269,10 +275,11 @@ impl Walk<'_> {
             if !self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: None, worker }) {
                 return;
             }
-            // The last pointer of a chain leads to a block that was reserved and not written: that is the chain's end.
+            // The last pointer of a chain refers to a block that was reserved but not written: it
+            // ends the chain.
             let Ok(block) = self.store.read_unopened(&bp, &at) else { return };
             let Ok(parsed) = LogBlock::parse(&block.data, &bp) else { return };
-            // Data that claimed records point to is kept for the replay.
+            // Data blocks of claimed records are kept for the replay.
             for pointer in parsed.records().map_while(|r| r.ok()).filter_map(|r| r.written_block()) {
                 let is_claimed = phys.zil.claim_txg.0 != 0 && pointer.logical_birth() >= phys.zil.claim_txg;
                 if is_claimed && seen.insert(pointer.dva(0)) {

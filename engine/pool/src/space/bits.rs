@@ -1,6 +1,8 @@
-//! A set of allocation units of one device, a bit each, in chunks that exist only where something is set.
+//! A set of allocation units of one device: one bit each, in chunks that exist only where a bit is
+//! set.
 //!
-//! 64 Ki units a chunk: 8 KiB of memory for 256 MiB of a device with 4 KiB sectors, so 1 TiB in full takes 32 MiB.
+//! 64 Ki units a chunk: 8 KiB of memory for 256 MiB of a device with 4 KiB sectors, so 1 TiB in
+//! full takes 32 MiB.
 //!
 //! Invariants:
 //!   * a chunk that does not exist is all zeros
@@ -14,7 +16,7 @@ const WORDS: usize = (CHUNK_UNITS / 64) as usize;
 /// A set of units.
 #[derive(Default, Clone)]
 pub struct Bits {
-    /// By number. A map: a hostile configuration may claim a device of any size.
+    /// Chunks by number. A map, because a hostile configuration may claim a device of any size.
     chunks: BTreeMap<u64, Box<[u64; WORDS]>>,
     units: u64,
 }
@@ -22,9 +24,8 @@ pub struct Bits {
 /// A run of units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// First unit.
     pub start: u64,
-    /// How many.
+    /// Number of units.
     pub len: u64,
 }
 
@@ -34,12 +35,13 @@ impl Bits {
         Self { chunks: BTreeMap::new(), units }
     }
 
-    /// Units that the set ranges over.
+    /// Number of units that the set covers.
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    /// Sets or clears a run; says how many of its units were so already. Units beyond the end are left out.
+    /// Sets or clears a run. Returns how many of its units already had that value. Units beyond the
+    /// end are ignored.
     pub fn set(&mut self, run: Run, value: bool) -> u64 {
         let mut already = 0;
         self.for_words(run, |word, mask| {
@@ -77,7 +79,7 @@ impl Bits {
         self.chunks.get(&i).map(|c| &**c)
     }
 
-    /// Units set.
+    /// Number of units that are set.
     pub fn count(&self) -> u64 {
         self.chunks.values().flat_map(|c| c.iter()).map(|w| u64::from(w.count_ones())).sum()
     }

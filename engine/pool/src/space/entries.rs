@@ -1,7 +1,8 @@
-//! Ranges as entries of a space map: one word where they fit, two where the pool has `spacemap_v2`.
+//! Encodes ranges as entries of a space map: one word where they fit, two where the pool has
+//! `spacemap_v2`.
 //!
-//! Facts: `space_map_write_impl` (module/zfs/space_map.c). Each group of entries of one kind opens with a mark that names
-//! txg and pass.
+//! Facts: `space_map_write_impl` (module/zfs/space_map.c). Each group of entries of one kind begins
+//! with a debug entry that contains the txg and pass.
 
 use super::ranges::Ranges;
 use ondisk::Txg;
@@ -11,27 +12,25 @@ use ondisk::spacemap::{Action, Entry, Item};
 /// Largest run of a one-word entry.
 const RUN_MAX: u64 = 1 << 15;
 
-/// log2 of the unit of log space maps (`SPA_MINBLOCKSHIFT`).
+/// log2 of the unit of log space maps in bytes (`SPA_MINBLOCKSHIFT`).
 const LOG_SHIFT: u8 = 9;
 
-/// Where in a map entries go, and when.
+/// Position of entries in a map, and the txg and pass that write them.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot {
-    /// Round.
     pub txg: u64,
-    /// Its pass.
     pub pass: u16,
-    /// Bytes of entries that the map holds.
+    /// Bytes of entries already in the map.
     pub length_bytes: u64,
-    /// Bytes of its blocks.
+    /// Block size of the map.
     pub block_bytes: u64,
     /// Whether two-word entries are allowed.
     pub two_words: bool,
-    /// What offsets of entries count from: 0 in a metaslab's own map.
+    /// Added to the offsets of entries; 0 in a metaslab's own map.
     pub start_units: u64,
 }
 
-/// The bytes to append for `ranges`; none for none.
+/// The bytes to append for `ranges`; empty if there are no ranges.
 pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
     if ranges.is_empty() {
         return Vec::new();
@@ -39,9 +38,10 @@ pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
     encode_runs(ranges.iter().map(|(start, len)| (u64::from(start), u64::from(len))), action, spot)
 }
 
-/// The same for runs of any length, of which there is one.
+/// The same for at least one run, of any length.
 pub fn encode_runs(runs: impl Iterator<Item = (u64, u64)>, action: Action, spot: &Spot) -> Vec<u8> {
-    // What the block holds already stands before, so that entries of two words see where it ends.
+    // The buffer begins with the used part of the last block, so that two-word entries find the
+    // block's end.
     let block = spot.block_bytes as usize;
     let before = (spot.length_bytes % spot.block_bytes) as usize;
     let mut out = vec![0; before];
@@ -51,7 +51,7 @@ pub fn encode_runs(runs: impl Iterator<Item = (u64, u64)>, action: Action, spot:
         let two_words = spot.two_words && left > RUN_MAX;
         while left > 0 {
             let run = if two_words { left } else { left.min(RUN_MAX) };
-            // A map of one device does not say which: OpenZFS leaves 0 there.
+            // A map of one device does not store the device: OpenZFS writes 0.
             let vdev = two_words.then_some(0);
             let entry = Entry { action, offset_units: at, run_units: run, vdev };
             Item::Range(entry).write(&mut out, Endian::Little, block);
@@ -63,25 +63,23 @@ pub fn encode_runs(runs: impl Iterator<Item = (u64, u64)>, action: Action, spot:
     out
 }
 
-/// Where in a log entries go, when, and of which metaslab they are.
+/// Position of entries in a log, the txg and pass that write them, and their metaslab.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSpot {
-    /// Round.
     pub txg: u64,
-    /// Its pass.
     pub pass: u16,
-    /// Bytes of the log's blocks.
+    /// Block size of the log.
     pub block_bytes: usize,
-    /// Number of the device.
+    /// Number of the top-level device.
     pub vdev: u32,
-    /// Where on it the metaslab begins.
+    /// Start of the metaslab on the device.
     pub start_units: u64,
-    /// log2 of the device's units.
+    /// log2 of the device's allocation unit in bytes.
     pub ashift: u8,
 }
 
-/// Appends `ranges` of a metaslab to `out`, which begins where a block does: entries of two words, that name the device and
-/// count from its start in units of 512 bytes.
+/// Appends `ranges` of a metaslab to `out`, which begins at the start of a block. The entries have
+/// two words: they contain the device, and an offset on it in units of 512 bytes.
 pub fn encode_log(out: &mut Vec<u8>, ranges: &Ranges, action: Action, spot: &LogSpot) {
     if ranges.is_empty() {
         return;
@@ -100,7 +98,7 @@ pub fn encode_log(out: &mut Vec<u8>, ranges: &Ranges, action: Action, spot: &Log
     }
 }
 
-/// Bytes that the entries for `ranges` take at most, marks and padding left out.
+/// Upper bound for the bytes of the entries of these segments, without debug entries and padding.
 pub fn estimate(histogram: &[u64], two_words: bool) -> u64 {
     let one = |(i, runs): (usize, &u64)| match i {
         0..15 => 8 * runs,
@@ -139,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_two_words_goes_to_the_next_block_as_a_whole() {
-        // The mark takes the last word but one of the block, so one word is left.
+        // The debug entry takes the last word but one of the block, so one word is left.
         let bytes = encode(&Ranges::of(0, 40_000), Action::Alloc, &spot(512 * 3 + 512 - 16, true));
         assert_eq!(bytes.len(), 8 + 8 + 16);
         assert_eq!(Endian::Little.word(&bytes, 1), 2 << 62);
@@ -155,7 +153,7 @@ mod tests {
         let mut ranges = Ranges::of(5, 2);
         ranges.add(100, 1);
         encode_log(&mut bytes, &ranges, Action::Free, &spot);
-        // What stands before, the mark, an entry, padding to the block's end, an entry.
+        // The bytes before, the debug entry, an entry, padding to the end of the block, an entry.
         assert_eq!(bytes.len(), 32 + 8 + 16 + 8 + 16);
         let all: Vec<_> = entries(&bytes[32..], Endian::Little).map(|e| e.unwrap()).collect();
         let entry = |at: u64, run_units| Entry { action: Action::Free, offset_units: at * 8, run_units, vdev: Some(3) };

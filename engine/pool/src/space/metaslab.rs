@@ -1,9 +1,9 @@
-//! What the space maps of all devices say is allocated, as of the txg in use.
+//! The space that is allocated in the space maps of all devices, as of the txg in use.
 //!
 //! Format: include/sys/metaslab_impl.h, include/sys/spa_log_spacemap.h.
 //!
 //! Invariants:
-//!   * a log space map's entry counts only for metaslabs that were not flushed since that txg
+//!   * an entry of a log space map applies only to metaslabs that were not flushed since that txg
 
 use super::bits::{Bits, Run};
 use super::{Entry, for_each_entry};
@@ -15,33 +15,33 @@ use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::spacemap::Header;
 
-/// Metaslabs of a device at most: OpenZFS keeps below 2^17.
+/// Limit for the metaslabs of a device: OpenZFS stays below 2^17.
 const METASLABS_MAX: u64 = 1 << 20;
-/// Anomalies listed at most.
+/// Limit for the anomalies in the list.
 const ANOMALIES_MAX: usize = 1000;
 
 /// Allocated units of one top-level device.
 pub struct DeviceSpace {
     /// Number of the device.
     pub vdev: u64,
-    /// log2 of a unit's bytes.
+    /// log2 of the allocation unit in bytes.
     pub shift: u8,
-    /// Its size: metaslabs times their size.
+    /// Size of all its metaslabs.
     pub size_bytes: u64,
-    /// The units allocated.
+    /// The allocated units; empty if only totals were loaded.
     pub allocated: Bits,
-    /// Bytes that the space maps' headers add up to, log space maps included.
+    /// Sum of the allocated bytes in the space maps' headers, including log space maps.
     pub header_bytes: i64,
-    /// How torn the free space is, 0 to 100; `None` when the pool keeps no histograms.
+    /// Fragmentation of the free space, 0 to 100; `None` if the pool keeps no histograms.
     pub fragmentation_percent: Option<u64>,
 }
 
-/// What all space maps say.
+/// The contents of all space maps.
 #[derive(Default)]
 pub struct Space {
     /// Devices that have metaslabs.
     pub devices: Vec<DeviceSpace>,
-    /// Entries that cannot be: allocated twice, freed when free, beyond the device.
+    /// Impossible entries: allocated twice, freed when free, beyond the device.
     pub anomalies: Vec<String>,
     totals_only: bool,
 }
@@ -52,8 +52,9 @@ impl Space {
         Self::load_as(pool, false)
     }
 
-    /// How much is allocated on each device, from the heads of the space maps and the logs: what is where is not read, so
-    /// that a listing costs the same however torn a pool is.
+    /// Loads only the allocated bytes of each device, from the headers of the space maps and the
+    /// logs. Entries of the maps are not read, so that a listing costs the same however fragmented
+    /// a pool is.
     pub fn totals(pool: &Pool) -> Result<Self> {
         Self::load_as(pool, true)
     }
@@ -82,7 +83,8 @@ impl Space {
         }
     }
 
-    /// Loads the maps of one device; returns the txg from which on log entries count, for each metaslab.
+    /// Loads the maps of one device. Returns, for each metaslab, the txg from which on log entries
+    /// apply.
     fn load_device(&mut self, pool: &Pool, top: &VdevConfig) -> Result<Vec<u64>> {
         let shift = top.number(config::ASHIFT);
         let ms_shift = top.number(config::METASLAB_SHIFT);
@@ -113,11 +115,11 @@ impl Space {
         };
         for (ms, id) in array.into_iter().enumerate() {
             if id == 0 {
-                // Never used: all of it is free, in one piece.
+                // Never used: all of it is free, in one segment.
                 fragmentation.note(has_histograms.then_some(0), ms_units);
                 continue;
             }
-            // dRAID moves the start of a metaslab up to where a row of a group begins.
+            // dRAID moves the start of a metaslab up to the start of a row of a group.
             let base = (ms as u64 * ms_units).next_multiple_of(align_units);
             let object = pool.mos().object(id)?;
             let header = if self.totals_only {
@@ -169,11 +171,11 @@ impl Space {
         Ok(())
     }
 
-    /// Entries of log space maps are in 512-byte units of the whole device.
+    /// Applies an entry of a log space map. Its units are 512 bytes of the whole device.
     fn replay(&mut self, pool: &Pool, unflushed: &[(u64, Vec<u64>)], txg: u64, e: Entry) {
         let vdev = u64::from(e.vdev.unwrap_or(u32::MAX));
         let Some(at) = self.devices.iter().position(|d| d.vdev == vdev) else {
-            // A device removed since: its metaslabs are gone and so is their meaning.
+            // The device was removed since: its metaslabs no longer exist.
             return;
         };
         let Some(top) = pool.root_vdev().children.iter().find(|t| t.id == vdev) else { return };
@@ -195,7 +197,7 @@ impl Space {
     }
 }
 
-/// The txg from which on log entries count, for each metaslab of the device with that ZAP.
+/// The txg from which on log entries apply, for each metaslab of the device with this ZAP.
 pub(super) fn unflushed_txgs(pool: &Pool, top_zap: u64, count: u64) -> Result<Vec<u64>> {
     if top_zap == 0 {
         return Ok(vec![0; count as usize]);
@@ -206,14 +208,14 @@ pub(super) fn unflushed_txgs(pool: &Pool, top_zap: u64, count: u64) -> Result<Ve
     }
 }
 
-/// The log space maps, txg and object, oldest first.
+/// Txg and object number of the log space maps, oldest first.
 pub(super) fn logs(pool: &Pool) -> Result<Vec<(u64, u64)>> {
     let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else {
         return Ok(Vec::new());
     };
     let mut logs: Vec<(u64, u64)> = Vec::new();
     for e in Zap::open(pool.mos().object(id)?)?.entries()? {
-        // zap_add_int: the number as text, in hexadecimal.
+        // zap_add_int: the name is the number in hexadecimal.
         let txg = std::str::from_utf8(&e.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
         let (Some(txg), Some(id)) = (txg, e.value.as_u64()) else {
             let name = String::from_utf8_lossy(&e.name).into_owned();
@@ -225,13 +227,14 @@ pub(super) fn logs(pool: &Pool) -> Result<Vec<(u64, u64)>> {
     Ok(logs)
 }
 
-/// Units of a dRAID metaslab between the first and the last row that it holds in full.
+/// Units of a dRAID metaslab between the first and the last row that it contains completely.
 fn usable_units(start: u64, len: u64, align: u64) -> u64 {
     let skipped = start.next_multiple_of(align) - start;
     len.saturating_sub(skipped) / align * align
 }
 
-/// Mean over the metaslabs of a device, by their free space (metaslab_group_fragmentation).
+/// Mean over the metaslabs of a device, weighted by their free space
+/// (metaslab_group_fragmentation).
 #[derive(Default)]
 struct Fragmentation {
     weighted: u128,

@@ -18,27 +18,28 @@ use crate::Result;
 use object::{Object, Place};
 use ondisk::spacemap::{self, Action, Header};
 
-/// A range that a space map says was allocated or freed.
+/// An entry of a space map: a range that was allocated or freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Allocated, or freed.
+    /// True if allocated, false if freed.
     pub is_alloc: bool,
     /// Start, in units of the map.
     pub offset: u64,
     /// Length, in units of the map.
     pub run: u64,
-    /// Top-level device, in log space maps.
+    /// Number of the top-level device, in log space maps.
     pub vdev: Option<u32>,
 }
 
-/// Calls `sink` with each entry of the space map in `object`, in the order of writing.
+/// Calls `sink` with each entry of the space map in `object`, in the order of writing. Returns the
+/// header.
 pub fn for_each_entry(object: &Object, sink: impl FnMut(Entry)) -> Result<Header> {
     let mut sink = sink;
     let header = Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
     let size = object.block_bytes();
     let mut at = 0;
     while at < header.length_bytes && size > 0 {
-        // A hole in a space map would be entries of zeros: reading them as "allocated one unit at 0" must not happen.
+        // A hole would read as zeros, which would be entries that allocate one unit at 0.
         let Some(block) = object.block(at / size)? else {
             return Err(crate::Error::corrupt(
                 object.place(),

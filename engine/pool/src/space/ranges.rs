@@ -1,21 +1,23 @@
-//! Sets of ranges of allocation units within one metaslab, and the set of free ones, which also knows its ranges by size.
+//! Sets of ranges of allocation units within one metaslab, and the set of free ranges, which is
+//! also indexed by size.
 //!
-//! Units count from the metaslab's start and fit 32 bits. A range costs about 16 bytes, in [`FreeSpace`] 32.
+//! Units count from the metaslab's start and fit 32 bits. A range costs about 16 bytes of memory,
+//! in [`FreeSpace`] 32.
 //!
 //! Invariants:
 //!   * ranges of a set neither overlap nor touch
-//!   * `by_size` and the histogram hold exactly the ranges of the set
+//!   * `by_size` and the histogram contain exactly the ranges of the set
 
 use ondisk::spacemap::HISTOGRAM_BUCKETS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Units that a metaslab may have: sums of a start and a length then fit.
+/// Limit for the units of a metaslab: the sum of a start and a length then fits 32 bits.
 pub const UNITS_MAX: u64 = 1 << 31;
-/// Ranges looked at from the cursor on before the set is asked by size. Guessed: a scan of 64 costs about as much as the
-/// two changes to the maps that follow an allocation.
+/// Ranges that are scanned from the cursor on before the index by size is used. Guessed: a scan of
+/// 64 costs about as much as the two changes to the maps that follow an allocation.
 const SCAN_MAX: usize = 64;
 
-/// Told of each range that comes and goes.
+/// Is notified of each range that is added or removed.
 trait Watch {
     fn added(&mut self, start: u32, len: u32);
     fn gone(&mut self, start: u32, len: u32);
@@ -26,7 +28,7 @@ impl Watch for () {
     fn gone(&mut self, _: u32, _: u32) {}
 }
 
-/// A set of units, as ranges.
+/// A set of units, stored as ranges.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Ranges {
     runs: BTreeMap<u32, u32>,
@@ -41,55 +43,54 @@ impl Ranges {
         set
     }
 
-    /// Units in the set.
+    /// Number of units in the set.
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    /// Ranges in the set.
+    /// Number of ranges in the set.
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The ranges, start and length, in order.
+    /// The ranges, as start and length, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.runs.iter().map(|(s, l)| (*s, *l))
     }
 
-    /// Adds a range; says how many of its units were in the set already.
+    /// Adds a range. Returns how many of its units were already in the set.
     pub fn add(&mut self, start: u32, len: u32) -> u64 {
         self.add_watched(start, len, &mut ())
     }
 
-    /// Takes a range out; says how many of its units were in the set.
+    /// Removes a range. Returns how many of its units were in the set.
     pub fn remove(&mut self, start: u32, len: u32) -> u64 {
         self.remove_watched(start, len, &mut ())
     }
 
-    /// The first range that ends behind `from`, without what is before it.
+    /// The first range that ends behind `from`, without its part before `from`.
     pub fn next_from(&self, from: u32) -> Option<(u32, u32)> {
         let before = self.runs.range(..from).next_back().map(|(s, l)| (from, (s + l).saturating_sub(from)));
         before.filter(|(_, len)| *len > 0).or_else(|| self.runs.range(from..).next().map(|(s, l)| (*s, *l)))
     }
 
-    /// Adds all of another set.
+    /// Adds all ranges of another set.
     pub fn add_all(&mut self, other: &Self) {
         for (start, len) in other.iter() {
             self.add(start, len);
         }
     }
 
-    /// Units of a range that are in the set.
+    /// Number of units of a range that are in the set.
     pub fn overlap(&self, start: u32, len: u32) -> u64 {
         self.within(start, len).map(|(_, l)| u64::from(l)).sum()
     }
 
-    /// Takes all of another set out.
+    /// Removes all ranges of another set.
     pub fn remove_all(&mut self, other: &Self) {
         for (start, len) in other.iter() {
             self.remove(start, len);
@@ -106,7 +107,7 @@ impl Ranges {
         })
     }
 
-    /// What is missing between 0 and `end`.
+    /// The units between 0 and `end` that are not in the set.
     pub fn complement(&self, end: u32) -> Self {
         let mut out = Self::default();
         let mut at = 0;
@@ -122,7 +123,7 @@ impl Ranges {
         out
     }
 
-    /// How many ranges there are of 2^i units up to the next power.
+    /// Adds the ranges to a histogram; bucket `i` counts ranges of 2^i to 2^(i+1) - 1 units.
     pub fn add_to_histogram(&self, histogram: &mut [u64; HISTOGRAM_BUCKETS]) {
         for (_, len) in self.iter() {
             histogram[bucket(len)] += 1;
@@ -135,7 +136,7 @@ impl Ranges {
         }
         let (mut from, mut to) = (start, start + len);
         let mut swallowed = 0;
-        // What touches or overlaps on the left, then on the right.
+        // Merge with the range that touches or overlaps on the left, then with those on the right.
         if let Some((&s, &l)) = self.runs.range(..start).next_back()
             && s + l >= start
         {
@@ -194,7 +195,7 @@ fn bucket(len: u32) -> usize {
     (31 - len.max(1).leading_zeros()) as usize
 }
 
-/// What may be handed out in a loaded metaslab.
+/// The allocatable ranges of a loaded metaslab.
 #[derive(Debug, Default, Clone)]
 pub struct FreeSpace {
     ranges: Ranges,
@@ -228,12 +229,12 @@ impl From<Ranges> for FreeSpace {
 }
 
 impl FreeSpace {
-    /// The set itself.
+    /// The ranges as a set.
     pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }
 
-    /// Free ranges by size.
+    /// Free segments by size.
     pub fn histogram(&self) -> &[u64; HISTOGRAM_BUCKETS] {
         &self.index.histogram
     }
@@ -243,18 +244,18 @@ impl FreeSpace {
         self.index.by_size.last().map_or(0, |(len, _)| *len)
     }
 
-    /// Gives a range back; says how many of its units were free already.
+    /// Frees a range. Returns how many of its units were already free.
     pub fn add(&mut self, start: u32, len: u32) -> u64 {
         self.ranges.add_watched(start, len, &mut self.index)
     }
 
-    /// Takes a range; says how many of its units were free.
+    /// Allocates a range. Returns how many of its units were free.
     pub fn remove(&mut self, start: u32, len: u32) -> u64 {
         self.ranges.remove_watched(start, len, &mut self.index)
     }
 
-    /// Where `need` units are free: from `cursor` on if there are some near, else at the start of the largest range. When
-    /// `tight`, in the smallest range that holds them.
+    /// Start of `need` free units: at or near `cursor` if possible, else at the start of the
+    /// largest range. If `tight`, in the smallest range that is large enough.
     pub fn find(&self, need: u32, cursor: u32, tight: bool) -> Option<u32> {
         if self.largest() < need {
             return None;

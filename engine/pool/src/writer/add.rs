@@ -1,15 +1,15 @@
-//! Devices that join a pool while it is open.
+//! Adds devices to an open pool (`zpool add`).
 //!
 //! ```text
 //!   txg n:    labels of txg 0 on the new devices ─> their objects, configuration and lists in the MOS ─> labels, uberblock
 //!   txg n+1:  the first blocks on them
 //! ```
-//! Facts: spa_vdev_add (module/zfs/spa.c). OpenZFS makes the metaslabs in a second txg, for others may allocate at once; here the
-//! allocator knows devices that are new.
+//! Facts: spa_vdev_add (module/zfs/spa.c). OpenZFS creates the metaslabs in a second txg, because
+//! other threads may allocate at once; here the allocator knows which devices are new.
 //!
 //! Invariants:
-//!   * no block is on a device that the uberblock before does not lead to: a power cut leaves the pool as it was, or with all of
-//!     the new devices
+//!   * no block is on a device that the previous uberblock does not lead to: after a power failure
+//!     the pool has none of the new devices, or all of them
 
 use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid, List, NewDevices};
@@ -21,8 +21,9 @@ use ondisk::pool_dir::directory;
 use std::sync::Arc;
 
 impl Writer {
-    /// Lets devices join the pool: they take blocks from the next txg on. Spares and cache devices are only listed. With
-    /// `same_ashift`, devices with other sectors than those of the pool are refused, if these are all alike.
+    /// Adds devices to the pool. They take blocks from the next txg on; spares and cache devices
+    /// are only listed. With `same_ashift`, devices whose sector size differs from that of the pool
+    /// are refused, if the pool has only one.
     pub fn add(&self, new: NewDevices, same_ashift: bool) -> Result<()> {
         self.task(move |cx| add(cx, &new, same_ashift))
     }
@@ -57,7 +58,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     let spare_vdevs = arc(&spares)?.into_iter().chain(arc(&distributed)?);
     let cache_vdevs = arc(&caches)?;
     for (spec, (top, device)) in new.tops.iter().zip(joining.iter().zip(&tops)) {
-        // What the allocator would refuse is refused before anything is written.
+        // Devices that the allocator would refuse are refused before anything is written.
         let known = vdevs::for_allocator(spec, top, device)?;
         if known.asize_bytes >> known.metaslab_shift == 0 {
             return Err(Error::invalid(known.name, "device is too small"));
@@ -99,7 +100,8 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what would keep blocks from being moved, in a pool from which devices were removed, or are.
+/// Refuses devices that would keep blocks from being moved, in a pool from which devices were or
+/// are being removed.
 fn check_removed(shared: &Shared, root: &VdevConfig, new: &NewDevices) -> Result<()> {
     let has_removed = root.children.iter().any(|top| top.kind == "indirect");
     let is_removing = shared.evacuation.is_active();
@@ -114,7 +116,8 @@ fn check_removed(shared: &Shared, root: &VdevConfig, new: &NewDevices) -> Result
     Ok(())
 }
 
-/// Refuses devices whose sectors differ from those of the pool's normal devices, when these are alike.
+/// Refuses devices whose sector size differs from that of the pool's normal devices, if these have
+/// only one.
 fn check_ashift(shared: &Shared, new: &NewDevices) -> Result<()> {
     match shared.allocator.normal_ashifts().as_slice() {
         [one] if new.tops.iter().any(|top| top.ashift != *one) => Err(Error::invalid(

@@ -1,15 +1,16 @@
-//! Devices that join others: `zpool attach` makes a mirror or widens one, `zpool replace` puts a new device beside the one it
-//! is to replace, until a resilver has filled it.
+//! Attaches a device to others: `zpool attach` creates a mirror or widens one, `zpool replace`
+//! attaches a new device to the one that it replaces, until a resilver has filled it.
 //!
 //! ```text
-//!   txg n:   label of txg 0 on the new device ─> configuration, objects, log of all txgs up to n + 2 ─> labels, uberblock
-//!   later:   a resilver empties the log ─> `replaced` lets the old device go
+//!   txg n:   label of txg 0 on the new device ─> configuration, objects, DTL of all txgs up to n + 2 ─> labels, uberblock
+//!   later:   a resilver empties the DTL ─> `replaced` detaches the old device
 //! ```
 //! Facts: spa_vdev_attach (module/zfs/spa.c).
 //!
 //! Invariants:
-//!   * the new device is believed nothing of what was written before it was there: its log says that it missed all of that
-//!   * whatever is refused is refused before anything is written
+//!   * no data written before the new device joined is read from it: its DTL contains all earlier
+//!     txgs
+//!   * every refusal comes before anything is written
 
 use super::create::FIRST_TXG;
 use super::scan;
@@ -29,37 +30,39 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 
-/// Txgs under way at once (`TXG_CONCURRENT_STATES`): blocks of these may be written by somebody who does not know the new device.
+/// Number of txgs in flight (`TXG_CONCURRENT_STATES`): their blocks may be written by threads that
+/// do not know the new device.
 pub(super) const TXGS_UNDER_WAY: u64 = 3;
 
-/// A device that is to join others.
+/// A device that is to be attached.
 #[derive(Clone)]
 pub struct NewLeaf {
     /// `disk` or `file`, or `dspare`.
     pub kind: &'static str,
-    /// Its path.
     pub path: String,
     /// The device, open for writing. A distributed spare has none.
     pub device: Option<Arc<dyn Device>>,
-    /// log2 of the smallest piece that can be written to it.
+    /// log2 of its smallest write unit in bytes.
     pub ashift: u8,
-    /// It is the pool's hot spare with this identity.
+    /// Guid, if it is one of the pool's hot spares.
     pub spare: Option<u64>,
-    /// It is filled in the order of addresses, without looking at blocks, and a scrub follows.
+    /// Fill it by a sequential rebuild, in the order of addresses and without reading block
+    /// pointers. A scrub follows.
     pub sequentially: bool,
 }
 
-/// In which way a device joins another.
+/// How a device is attached to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joins {
     /// Both stay.
     Attach,
-    /// The new one takes the place of the other, or, if it is a spare, stands in for it.
+    /// The new device replaces the other, or, if it is a spare, stands in for it.
     Replace,
 }
 
 impl Writer {
-    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for, or by a rebuild; of a raidz it becomes one more child (`expand`).
+    /// Attaches `new` to the device `to`. It is filled by a resilver, which is requested, or by a
+    /// rebuild; it becomes another child of a raidz (`expand`).
     pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
@@ -97,7 +100,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     }
     let mut old_path = old.path.clone().unwrap_or_default();
     if how == Joins::Replace && old_path == new.path {
-        // The one that goes must not be taken for the one that comes.
+        // The old device must not be mistaken for the new one.
         old_path.push_str(REPLACED_BY_NAMESAKE);
         old.set_path(&old_path);
         old.all.remove(config::DEVID);
@@ -110,7 +113,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     joining.set_id(parent.children.len() as u64);
     parent.children.push(joining);
 
-    // What a power cut leaves of this is a label of txg 0, which is nobody's.
+    // A power failure leaves at most a label of txg 0, which belongs to no pool.
     let identity = shared.identity.lock().clone();
     let top = root.top_of(guid).ok_or_else(no_device)?;
     let leaf = match &new.device {
@@ -145,7 +148,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     Ok(())
 }
 
-/// One kind of resilver at a time.
+/// Refuses a second kind of resilver at the same time.
 fn check_resilvers(cx: &SyncTx<'_>, new: &NewLeaf) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     match new.sequentially {
@@ -155,7 +158,7 @@ fn check_resilvers(cx: &SyncTx<'_>, new: &NewLeaf) -> Result<()> {
     }
 }
 
-/// Whether devices below `top` can be filled without looking at blocks.
+/// Checks whether devices below `top` can be rebuilt sequentially.
 fn check_sequential(cx: &SyncTx<'_>, top: &VdevConfig, new: &NewLeaf, how: Joins) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     let is_enabled = cx.feature_enabled("device_rebuild");
@@ -172,14 +175,14 @@ fn check_sequential(cx: &SyncTx<'_>, top: &VdevConfig, new: &NewLeaf, how: Joins
     }
 }
 
-/// What OpenZFS says of devices that cannot be rebuilt.
+/// OpenZFS's message for devices that cannot be rebuilt sequentially.
 const ONLY_SOME: &str = "only mirror and dRAID vdevs support sequential reconstruction";
 
 fn no_device() -> Error {
     Error::invalid("", "no such device in pool")
 }
 
-/// Refuses what cannot be; the kind of device that the two will be below.
+/// Refuses invalid combinations. Returns the kind of the parent of both devices.
 fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins) -> Result<&'static str> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     let old = root.find(to).ok_or_else(no_device)?;
@@ -235,14 +238,15 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
     Ok(kind)
 }
 
-/// Of a distributed spare among the pool's spares: the identity of its draid, and its number there.
+/// Guid of the draid of a distributed spare, and the number of the spare in it.
 fn spare_place(tree: &Tree, guid: u64) -> Option<(u64, u64)> {
     let spare = tree.spares.iter().find(|spare| spare.guid == guid)?;
     let Kind::DraidSpare { top, spare, .. } = &spare.kind else { return None };
     Some((tree.tops.get(*top as usize)?.guid, *spare))
 }
 
-/// Refuses a device that is too small for one more child of a top-level device, or has larger sectors.
+/// Refuses a device that is too small to become a child of a top-level device, or has larger
+/// sectors.
 pub(super) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     // A distributed spare is as large as any other child.
@@ -257,16 +261,17 @@ pub(super) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
     Ok(())
 }
 
-/// What OpenZFS says of devices that cannot be replaced now.
+/// OpenZFS's message for devices that cannot be replaced now.
 const BUSY_REPLACING: &str = "already in replacing/spare config; wait for completion or use 'zpool detach'";
 
-/// Allocatable bytes that a leaf below `top` must have: its share of all metaslabs (`vdev_get_min_asize`).
+/// Allocatable bytes that a leaf below `top` must have: its share of all metaslabs
+/// (`vdev_get_min_asize`).
 fn needed_bytes(top: &VdevConfig) -> u64 {
     let shift = top.number(config::METASLAB_SHIFT).min(63);
     let all = top.number(config::ASIZE) >> shift << shift;
     match top.kind.as_str() {
         "raidz" => all.div_ceil(top.children.len().max(1) as u64),
-        // Rows of 16 MiB are spread over the children; what the configuration says is a whole number of them.
+        // Rows of 16 MiB are spread over the children; the configured size is a multiple of a row.
         "draid" => {
             let spares = top.number(config::DRAID_NSPARES) as usize;
             let data = top.children.len().saturating_sub(spares).max(1) as u64;

@@ -1,16 +1,18 @@
-//! Cache devices of a pool that is opened for writing: they are locked and opened again, since a search opens what it finds for reading.
+//! Cache devices of a pool that is opened for writing: they are locked and reopened, because a
+//! search opens devices for reading.
 //!
-//! Labels of cache devices name no pool, so only the pool's own list tells whose they are.
+//! Labels of cache devices name no pool: only the pool's own list says which ones it owns.
 //!
 //! Invariants:
-//!   * one that somebody else has, or that takes no writes, is read from, and not written: nobody waits for a cache
+//!   * a cache device that is in use elsewhere, or cannot be opened for writing, is only read:
+//!     opening a pool never fails because of a cache
 
 use block::Store;
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use host::device::open_all_for_writing;
 use std::sync::Arc;
 
-/// Opens the cache devices that are there for writing.
+/// Opens the available cache devices for writing.
 pub(super) fn open(store: &Store) {
     let tree = store.tree();
     let again: Vec<Arc<Vdev>> = tree.caches.iter().map(|vdev| writable(vdev).unwrap_or_else(|| vdev.clone())).collect();

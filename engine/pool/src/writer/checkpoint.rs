@@ -1,17 +1,19 @@
-//! The pool's checkpoint: `zpool checkpoint`, `zpool checkpoint -d`, `zpool import --rewind-to-checkpoint`.
+//! The pool's checkpoint: `zpool checkpoint`, `zpool checkpoint -d`, `zpool import
+//! --rewind-to-checkpoint`.
 //!
 //! ```text
-//!   made:       the uberblock of the last synced txg goes into the object directory, before anything of this txg is freed
-//!   there:      what it leads to stays allocated, though freed: `space::alloc::checkpoint`
-//!   discarded:  the uberblock goes from the directory, then what was kept, a part in each txg; then the feature is at rest again
-//!   wound back: that uberblock, with the next txg's number, goes into the labels, and the pool is opened by it
+//!   created:    the uberblock of the last synced txg is stored in the object directory, before this txg frees anything
+//!   exists:     blocks that it leads to stay allocated when they are freed: `space::alloc::checkpoint`
+//!   discarded:  the uberblock is removed from the directory, then its space is freed, a part in each txg; then the feature
+//!               is no longer active
+//!   rewound:    that uberblock, with the number of the next txg, is written to the labels, and the pool is opened from it
 //! ```
-//! Discarding goes on with whoever has the pool next, OpenZFS too. Facts: module/zfs/spa_checkpoint.c, spa_ld_checkpoint_rewind
-//! (spa.c).
+//! The next importer of the pool continues to discard, OpenZFS too. Facts:
+//! module/zfs/spa_checkpoint.c, spa_ld_checkpoint_rewind (spa.c).
 //!
 //! Invariants:
-//!   * a checkpoint's uberblock is that of the txg before the one in which it is made
-//!   * the feature is active while there is a checkpoint or anything that one kept
+//!   * a checkpoint's uberblock is that of the txg before the one in which it is created
+//!   * the feature is active while there is a checkpoint, or space that a discarded one held
 
 use super::open::check;
 use super::tx::SyncTx;
@@ -27,28 +29,30 @@ use std::sync::atomic::Ordering;
 
 const FEATURE: &str = "zpool_checkpoint";
 const GUID: &str = "com.delphix:zpool_checkpoint";
-/// What OpenZFS says: `EZFS_CHECKPOINT_EXISTS`, `EZFS_DISCARDING_CHECKPOINT`.
+/// OpenZFS's messages: `EZFS_CHECKPOINT_EXISTS`, `EZFS_DISCARDING_CHECKPOINT`.
 const EXISTS: &str = "checkpoint exists";
 const DISCARDING: &str = "currently discarding checkpoint";
 
 impl Writer {
-    /// Makes a checkpoint of all that was changed before (`zpool checkpoint`).
+    /// Creates a checkpoint of all earlier changes (`zpool checkpoint`).
     pub fn checkpoint(&self) -> Result<()> {
         self.sync()?;
         self.shared.task_among(&self.shared.early_jobs, make)
     }
 
-    /// Lets the checkpoint go (`zpool checkpoint -d`). What it kept is freed behind this, as [`Writer::is_discarding`] tells.
+    /// Discards the checkpoint (`zpool checkpoint -d`). Its space is freed in the background, while
+    /// [`Writer::is_discarding`] returns true.
     pub fn discard_checkpoint(&self) -> Result<()> {
         self.shared.task_among(&self.shared.early_jobs, discard)
     }
 
-    /// Whether something that a checkpoint kept is still to be freed.
+    /// Whether space of a discarded checkpoint is still to be freed.
     pub fn is_discarding(&self) -> bool {
         self.shared.discarding.load(Ordering::SeqCst)
     }
 
-    /// Returns once nothing is left of a checkpoint that was discarded, or `is_given_up` says so, or the pool cannot be written.
+    /// Waits until the space of a discarded checkpoint is freed, `is_given_up` returns true, or the
+    /// pool cannot be written.
     pub fn finish_discarding(&self, is_given_up: &dyn Fn() -> bool) -> Result<()> {
         while self.is_discarding() && !is_given_up() {
             self.sync()?;
@@ -57,20 +61,21 @@ impl Writer {
     }
 }
 
-/// Whether a pool was left while it discarded its checkpoint.
+/// Whether the pool was exported or crashed while it discarded its checkpoint.
 pub(super) fn is_discarding(pool: &Pool) -> Result<bool> {
     Ok(pool.features().is_active(GUID) && pool.checkpoint()?.is_none())
 }
 
 impl SyncTx<'_> {
-    /// Whether the pool is full to its reserve while it has a checkpoint, so that freeing makes no room (`spa_suspend_async_destroy`).
+    /// Whether the pool is full up to its slop and has a checkpoint, so that freeing makes no space
+    /// available (`spa_suspend_async_destroy`).
     pub fn is_full_with_checkpoint(&self) -> bool {
         self.shared.allocator.is_full_with_checkpoint()
     }
 }
 
 impl Shared {
-    /// Refuses what would make a checkpoint worthless: devices that leave, another identity.
+    /// Refuses operations that would make a checkpoint useless: removal of devices, a new guid.
     pub(super) fn refuse_with_checkpoint(&self) -> Result<()> {
         let why = match self.features.count(GUID).is_some_and(|n| n > 0) {
             false => return Ok(()),
@@ -126,7 +131,7 @@ fn discard(cx: &SyncTx<'_>) -> Result<()> {
     })
 }
 
-/// A step of discarding, in each txg until nothing is left.
+/// One step of discarding, in each txg until nothing is left.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     if !shared.discarding.load(Ordering::SeqCst) {
@@ -138,15 +143,17 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         cx.feature_decrement(FEATURE)?;
         cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
         shared.discarding.store(false, Ordering::SeqCst);
-        // Devices that only the checkpoint needed may leave.
+        // Devices that only the checkpoint needed may be detached.
         super::replaced::after_resilver(cx)?;
     }
     Ok(())
 }
 
-/// Makes the state in which a pool was opened, that of its checkpoint, its newest. From here on there is no way back.
+/// Makes the checkpoint, in whose state the pool was opened, its newest state. This cannot be
+/// undone.
 ///
-/// Before anything else: what was written since the checkpoint is free now, and the first txg may write over it.
+/// It comes before everything else: blocks written since the checkpoint are free now, and the first
+/// txg may overwrite them.
 pub(super) fn wind_back(pool: &Pool) -> Result<()> {
     check(pool)?;
     let tree = pool.store().tree();

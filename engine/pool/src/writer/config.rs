@@ -1,23 +1,24 @@
-//! The pool's configuration as it is written: whole into the MOS, per top-level device into labels.
+//! The pool's configuration as written: complete in the MOS, one top-level device in each label.
 //!
-//! Source: module/zfs/spa_config.c (spa_config_generate), module/zfs/vdev_label.c (vdev_config_generate).
+//! Source: module/zfs/spa_config.c (spa_config_generate), module/zfs/vdev_label.c
+//! (vdev_config_generate).
 
 use crate::config::VdevConfig;
 use ondisk::Endian;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::pool_dir::config as key;
 
-/// Entries of a device that only the MOS has (`VDEV_CONFIG_MOS`).
+/// Entries of a device that are stored only in the MOS (`VDEV_CONFIG_MOS`).
 const MOS_ONLY: [&str; 3] = [key::VDEV_ROOT_ZAP, key::VDEV_TOP_ZAP, key::VDEV_LEAF_ZAP];
-/// Order of the writer's XDR data does not depend on the machine, but the header names one.
+/// XDR data has the same byte order on all machines, but its header records one.
 const WRITER: Endian = Endian::Little;
 
-/// What a pool says of itself beside its devices.
+/// The pool's configuration without its devices.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
-    /// Name under which the pool is used.
+    /// Name under which the pool is imported.
     pub name: String,
-    /// Name that it has on disk: another one while it is used under a temporary name.
+    /// Name on disk: different while the pool is imported under a temporary name.
     pub label_name: String,
     pub version: u64,
     pub guid: u64,
@@ -31,7 +32,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// From a configuration in the MOS.
+    /// Takes the values from a configuration in the MOS.
     pub fn of(config: &Nvlist, name: &str) -> Self {
         let number = |name| config.get_u64(name).unwrap_or(0);
         Self {
@@ -70,7 +71,7 @@ impl Identity {
     }
 }
 
-/// The devices as a list, with what a MOS or a label says of them.
+/// A device as an nvlist, with the entries for the MOS or for a label.
 fn tree(v: &VdevConfig, for_mos: bool) -> Nvlist {
     let mut list = v.all.clone();
     if !for_mos {
@@ -92,7 +93,7 @@ fn tops(list: &mut Nvlist, root: &VdevConfig) {
     }
 }
 
-/// The configuration in the MOS, packed.
+/// The configuration for the MOS, packed.
 pub(super) fn for_mos(identity: &Identity, root: &VdevConfig, features: Nvlist, txg: u64) -> Vec<u8> {
     let mut list = identity.head(txg);
     if has_zaps(root) {
@@ -108,7 +109,7 @@ fn has_zaps(root: &VdevConfig) -> bool {
     root.children.iter().any(|c| c.all.contains(key::VDEV_TOP_ZAP))
 }
 
-/// The configuration in the label of leaf `guid` below `top`.
+/// The configuration for the label of leaf `guid` below `top`.
 pub(super) fn for_label(
     identity: &Identity,
     root: &VdevConfig,
@@ -129,7 +130,7 @@ pub(super) fn for_label(
     list
 }
 
-/// This machine, as configurations name it: a number if one was given to it (/etc/hostid), and its name.
+/// This machine's hostid (0 unless /etc/hostid exists) and name.
 pub(super) fn this_host() -> (u64, String) {
     let hostid = std::fs::read("/etc/hostid")
         .ok()

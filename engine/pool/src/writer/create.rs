@@ -1,9 +1,10 @@
-//! Making a pool.
+//! Creates a pool.
 //!
 //! Facts: spa_create, vdev_construct_zaps, vdev_metaslab_set_size (module/zfs).
 //!
 //! Invariants:
-//!   * until the first uberblock is there, a device has empty rings and no pool can be found on it
+//!   * until the first uberblock is written, the uberblock rings are empty and no pool can be found
+//!     on the devices
 
 use super::config::{Identity, this_host};
 use super::deflate::Deflate;
@@ -33,22 +34,22 @@ use std::sync::Arc;
 /// The first txg of a pool (`TXG_INITIAL`).
 pub const FIRST_TXG: u64 = 4;
 
-/// A pool to be made.
+/// A pool to be created.
 pub struct CreatePool {
-    /// Its name.
     pub name: String,
-    /// Its top-level devices.
+    /// The top-level devices.
     pub tops: Vec<NewVdev>,
     /// Names of the features to enable.
     pub features: Vec<String>,
-    /// `comment`.
+    /// Value of the property `comment`.
     pub comment: Option<String>,
-    /// `compatibility`.
+    /// Value of the property `compatibility`.
     pub compatibility: Option<String>,
 }
 
 impl Writer {
-    /// Makes the pool. `datasets` runs in its first txg, when the pool's own objects are there, and makes what else has to be.
+    /// Creates the pool. `datasets` runs in its first txg, after the MOS was created, and creates
+    /// all other objects.
     pub fn create(
         new: &CreatePool,
         open: &OpenOptions,
@@ -61,7 +62,8 @@ impl Writer {
         let tops = vdevs::build(&root.children, &root, &devices).at_with(place)?;
         let store = Store::new(new.name.clone(), Tree::of(tops), open.cache_bytes);
         let enabled = |name: &str| new.features.iter().any(|f| f == name);
-        // The first txg has no objects yet that logs need; from the second on the pool is as any other.
+        // The objects that log space maps need do not exist in the first txg; from the second on
+        // the pool is like any other.
         let space =
             Options { two_words: enabled("spacemap_v2"), histograms: enabled("spacemap_histogram"), logs: false };
         let allocator = Allocator::new(&new.name, space);
@@ -86,11 +88,12 @@ impl Writer {
         let mos_space = *shared.mos_space.lock();
         drop(shared);
         drop(store);
-        // What was made is opened as any other pool is: nothing stays in memory that the disk does not say.
+        // The new pool is opened like any other, so that its state in memory comes from the disk.
         let found = search_devices(devices.into_values()).pools.into_iter().next();
         let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?;
         let writer = Self::open(&found, open, options)?;
-        // The first objects are counted where all others are: else the directory `$MOS` falls below zero when they shrink.
+        // The first objects are counted like all others: otherwise the space of `$MOS` would become
+        // negative when they shrink.
         let mut counted = writer.shared.mos_space.lock();
         let (used, compressed, uncompressed) = mos_space;
         *counted = (counted.0 + used, counted.1 + compressed, counted.2 + uncompressed);
@@ -167,7 +170,7 @@ fn shared(
     }))
 }
 
-/// The device tree with new identities, and sizes as the devices have them.
+/// The device tree, with new guids and the sizes of the devices.
 fn root(new: &CreatePool, devices: &mut ByGuid) -> Result<VdevConfig> {
     let guid = new_guid();
     let mut all = Nvlist::new();
@@ -184,13 +187,13 @@ fn root(new: &CreatePool, devices: &mut ByGuid) -> Result<VdevConfig> {
     Ok(VdevConfig { kind: "root".into(), id: 0, guid, path: None, all, children })
 }
 
-/// The pool's own objects, without datasets.
+/// Creates the MOS without datasets.
 fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     let (mos, tx) = (cx.mos(), cx.tx());
     let spec = ZapSpec { id: Some(DIRECTORY_OBJECT), ..ZapSpec::new(ObjectType::OBJECT_DIRECTORY) };
     let dir = Zap::create(mos, tx, &spec)?;
     LiveFeatures::create_zaps(mos, tx)?;
-    // What enabling writes down of itself comes first.
+    // Comes first, because it records when features are enabled.
     for name in ["enabled_txg"].into_iter().chain(new.features.iter().map(String::as_str)) {
         if new.features.iter().any(|f| f == name) {
             cx.feature_enable(name)?;
@@ -229,7 +232,7 @@ fn empty_bpobj(cx: &SyncTx<'_>, block_bytes: u32, compression: u8) -> Result<u64
     Ok(cx.mos().create_object(cx.tx(), &new.with_bonus(ObjectType::BPOBJ_HDR, header))?.id())
 }
 
-/// Features by name that `compatibility` files and options leave on; unknown names are refused.
+/// Checks that all features in `names` are known and can be written.
 pub fn check_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
     for name in names {
         if feature::by_name(name).is_none() {

@@ -1,9 +1,9 @@
-//! What bytes on a device count for: with parity taken off.
+//! Deflation: bytes on a device without parity.
 
 use ondisk::{BlkPtr, Dva};
 use parking_lot::RwLock;
 
-/// By number of the top-level device, in parts of 512. ZFS name: `vdev_deflate_ratio`.
+/// Deflate ratio by number of the top-level device, in 512ths. ZFS name: `vdev_deflate_ratio`.
 pub(crate) struct Deflate(RwLock<Vec<u64>>);
 
 impl Deflate {
@@ -11,12 +11,12 @@ impl Deflate {
         Self(RwLock::new(ratios))
     }
 
-    /// One device more.
+    /// Adds a device.
     pub fn push(&self, ratio: u64) {
         self.0.write().push(ratio);
     }
 
-    /// Space that a block counts for (`bp_get_dsize`).
+    /// Space of a block without parity, in bytes (`bp_get_dsize`).
     pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         if bp.is_embedded() {
             return 0;

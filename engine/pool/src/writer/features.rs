@@ -1,6 +1,6 @@
 //! Reference counts of features, as the syncing txg changes them.
 //!
-//! Invariant: what this says is what the ZAPs in the MOS say, at any time within the sync.
+//! Invariant: the counts in memory equal those in the MOS at any time within the sync.
 
 use crate::feature::Features;
 use crate::{Error, Place, Result};
@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 pub(super) struct LiveFeatures {
     counts: Mutex<Features>,
-    /// The labels have to say something new of features that one must know to read the MOS.
+    /// The labels must be updated, because the list of active features needed to read the MOS
+    /// changed.
     pub label_changed: std::sync::atomic::AtomicBool,
 }
 
@@ -28,7 +29,7 @@ impl LiveFeatures {
         self.counts.lock().count(guid)
     }
 
-    /// The three ZAPs of a new pool (`spa_feature_create_zap_objects`).
+    /// Creates the three ZAPs of a new pool (`spa_feature_create_zap_objects`).
     pub fn create_zaps(mos: &Arc<ObjectSet>, tx: &Tx) -> Result<()> {
         let directory = Zap::open(mos.object(pool_dir::DIRECTORY_OBJECT)?)?;
         let names = [directory::FEATURES_FOR_READ, directory::FEATURES_FOR_WRITE, directory::FEATURE_DESCRIPTIONS];
@@ -46,7 +47,7 @@ impl LiveFeatures {
         Zap::open(mos.object(id)?).at(name)
     }
 
-    /// Enables a feature and those that it needs. Enabling one that is enabled does nothing.
+    /// Enables a feature and its dependencies. Does nothing if it is already enabled.
     pub fn enable(&self, mos: &Arc<ObjectSet>, tx: &Tx, feature: &'static Feature) -> Result<()> {
         if self.count(feature.guid).is_some() {
             return Ok(());
@@ -77,7 +78,8 @@ impl LiveFeatures {
         Ok(())
     }
 
-    /// Changes how many things use the feature, which must be enabled.
+    /// Adds to the reference count of a feature. Fails if the feature is not enabled, or the count
+    /// would become negative.
     pub fn add(&self, mos: &Arc<ObjectSet>, tx: &Tx, feature: &'static Feature, delta: i64) -> Result<()> {
         let count = self
             .count(feature.guid)
@@ -101,7 +103,7 @@ impl LiveFeatures {
         Ok(())
     }
 
-    /// What labels say: active features that one must know to read the MOS.
+    /// The list for labels: active features that are needed to read the MOS.
     pub fn for_label(&self) -> Nvlist {
         let counts = self.counts.lock();
         let mut list = Nvlist::new();

@@ -1,15 +1,16 @@
-//! The gate of the open txg: transactions enter, and closing waits until all have left.
+//! The gate of the open txg: transactions enter, and closing it waits until all have left.
 //!
 //! ```text
-//!   open n ──close()──> nobody enters, those inside leave ──> everything of n is handed over ──> open n + 1
+//!   open n ──close()──> no transaction enters, those inside leave ──> all changes of n are handed over ──> open n + 1
 //! ```
 //!
-//! Writers are slowed before they are stopped: above [`SLOW_FROM`] of the limit of waiting bytes each transaction sleeps a
-//! little, more the closer the limit is; at the limit it waits for the txg under way.
+//! Writers are slowed before they are stopped. Above [`SLOW_FROM`] percent of the limit for dirty
+//! bytes each transaction sleeps a little, longer the closer the limit is. At the limit it waits
+//! for the syncing txg.
 //!
 //! Invariants:
-//!   * between two closings everybody inside holds the same txg
-//!   * whoever is inside never waits for a closing: [`object::Tx`] says so
+//!   * between two closings all transactions inside hold the same txg
+//!   * a transaction inside never waits for a closing: [`object::Tx`] requires it
 
 use host::clock::Stopwatch;
 use observe::event::note;
@@ -18,17 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Part of the limit, in percent, above which writers are slowed. As OpenZFS's default (zfs_delay_min_dirty_percent).
+/// Percentage of the limit above which writers are slowed. As OpenZFS's default
+/// (zfs_delay_min_dirty_percent).
 const SLOW_FROM: u64 = 60;
 /// Longest sleep of one transaction.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// Sleep at half of the way from [`SLOW_FROM`] to the limit: guessed, so that 8 KiB writes then come at some 10 MB/s each.
+/// Sleep halfway between [`SLOW_FROM`] and the limit. Guessed: 8 KiB writes then reach about 10
+/// MB/s each.
 const SLEEP_HALFWAY: Duration = Duration::from_micros(500);
 
 pub(super) struct Gate {
     inner: Mutex<Inner>,
     changed: Condvar,
-    /// Bytes that wait to be synced.
+    /// Dirty bytes: not synced yet.
     waiting: Arc<AtomicU64>,
     limit_bytes: AtomicU64,
 }
@@ -37,9 +40,9 @@ struct Inner {
     open: u64,
     inside: u64,
     closing: bool,
-    /// Nobody enters any more: the pool is going.
+    /// No transaction enters any more: the pool is being closed.
     shut: bool,
-    /// Nobody enters for now: the pool cannot write.
+    /// No transaction enters for now: the pool is suspended.
     suspended: bool,
 }
 
@@ -62,13 +65,13 @@ impl Gate {
         Arc::new(Self { inner: Mutex::new(inner), changed: Condvar::new(), waiting, limit_bytes: limit_bytes.into() })
     }
 
-    /// Most bytes that may wait from now on.
+    /// Sets the limit for dirty bytes.
     pub fn set_limit(&self, bytes: u64) {
         self.limit_bytes.store(bytes, Ordering::Relaxed);
         self.drained();
     }
 
-    /// Most bytes that may wait.
+    /// The limit for dirty bytes.
     pub fn limit(&self) -> u64 {
         self.limit_bytes.load(Ordering::Relaxed)
     }
@@ -78,7 +81,7 @@ impl Gate {
         self.inner.lock().open
     }
 
-    /// A hold on the open txg; `None` when the gate is shut.
+    /// Returns a hold on the open txg; `None` if the gate is shut or suspended.
     pub fn enter(self: &Arc<Self>) -> Option<object::Tx> {
         let mut inner = self.inner.lock();
         if inner.closing {
@@ -95,7 +98,8 @@ impl Gate {
         Some(object::Tx::open(inner.open, Box::new(Hold(self.clone()))))
     }
 
-    /// Slows or stops whoever is about to enter while too much waits. `push` is called when it has to be waited for.
+    /// Slows or stops the caller, who is about to enter, while there is too much dirty data. `push`
+    /// is called if it must wait.
     pub fn slow(&self, push: impl Fn()) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         let limit = self.limit();
@@ -121,7 +125,8 @@ impl Gate {
         }
     }
 
-    /// Waits until nobody is inside, calls `hand_over` with the number of the txg while nobody can be, and opens the next.
+    /// Waits until no transaction is inside, calls `hand_over` with the number of the txg while
+    /// none can enter, and opens the next txg.
     pub fn close<R>(&self, hand_over: impl FnOnce(u64) -> R) -> R {
         let mut inner = self.inner.lock();
         inner.closing = true;
@@ -135,19 +140,19 @@ impl Gate {
         result
     }
 
-    /// Lets nobody in any more.
+    /// Closes the gate for good.
     pub fn shut(&self) {
         self.inner.lock().shut = true;
         self.changed.notify_all();
     }
 
-    /// Lets nobody in until this is called with `false`.
+    /// Closes the gate until this is called with `false`.
     pub fn suspend(&self, yes: bool) {
         self.inner.lock().suspended = yes;
         self.changed.notify_all();
     }
 
-    /// Something was synced: whoever waits may look again.
+    /// Wakes waiting writers after data was synced.
     pub fn drained(&self) {
         let _inner = self.inner.lock();
         self.changed.notify_all();

@@ -1,14 +1,16 @@
-//! Devices that have become larger: `zpool online -e`, the property `autoexpand`, and a mirror whose smaller side left.
+//! Devices that became larger: `zpool online -e`, the property `autoexpand`, and a mirror whose
+//! smaller side was detached.
 //!
 //! ```text
-//!   txg n:    what all leaves hold now ─> asize in the configuration, so in the labels, which stand at the new ends
-//!   behind n: metaslabs behind those that are there are handed out
+//!   txg n:    current size of all leaves ─> asize in the configuration, and so in the labels, which are at the new ends
+//!   after n:  metaslabs behind the existing ones are used
 //! ```
 //! Facts: vdev_open, vdev_expand, vdev_online, spa_vdev_detach (module/zfs).
 //!
 //! Invariants:
-//!   * no block is behind the end that the uberblock before knows of: a power cut leaves the smaller device, and nothing lost
-//!   * metaslabs stay as large as they are: there are more of them
+//!   * no block is behind the end in the previous uberblock: after a power failure the device has
+//!     its old size, and nothing is lost
+//!   * metaslabs keep their size; their number grows
 
 use super::Writer;
 use super::tree::find_leaf;
@@ -18,7 +20,8 @@ use block::zevent::class;
 use ondisk::pool_dir::config;
 
 impl Writer {
-    /// Uses what the top-level device above the leaf `guid` could hold more (`zpool online -e`). Whether it became larger.
+    /// Expands the top-level device of the leaf `guid` to its full capacity (`zpool online -e`).
+    /// Returns whether it became larger.
     pub fn expand(&self, guid: u64) -> Result<bool> {
         let tree = self.shared.store.tree();
         let (top, _) = find_leaf(&tree, guid)?;
@@ -27,8 +30,8 @@ impl Writer {
         self.task(move |cx| Ok(!expand(cx, &|top| top == id).is_empty()))
     }
 
-    /// Looks whether devices have become larger, and uses that if the pool is to do so by itself (`autoexpand`). Cheap when nothing
-    /// changed. Whether some did.
+    /// Checks whether devices became larger, and expands them if the property `autoexpand` is on.
+    /// Cheap if nothing changed. Returns whether any device was expanded.
     pub fn autoexpand(&self) -> Result<bool> {
         let tree = self.shared.store.tree();
         measure(tree.leaves());
@@ -57,7 +60,8 @@ fn measure(leaves: Vec<&block::vdev::Leaf>) {
     }
 }
 
-/// Expands all top-level devices if the pool is to do so by itself: after a change that may have left larger leaves.
+/// Expands all top-level devices if `autoexpand` is on. Called after changes that may have left
+/// larger leaves.
 pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
     if cx.pool_number("autoexpand")? == Some(1) {
         expand_all(cx);
@@ -65,12 +69,12 @@ pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes what one top-level device could hold more.
+/// Expands one top-level device to its full capacity.
 pub(super) fn expand_one(cx: &SyncTx<'_>, id: u64) {
     expand(cx, &|top| top == id);
 }
 
-/// The pool is to do so by itself from now on.
+/// Expands all top-level devices, for example when `autoexpand` is switched on.
 pub(super) fn expand_all(cx: &SyncTx<'_>) -> bool {
     let tree = cx.store().tree();
     measure(tree.leaves());
@@ -81,7 +85,8 @@ pub(super) fn expand_all(cx: &SyncTx<'_>) -> bool {
     !grown.is_empty()
 }
 
-/// Takes what the top-level devices that are `meant` could hold more: those that had anything, and how large they are now.
+/// Expands the top-level devices selected by `meant`. Returns those that grew, with their new sizes
+/// in bytes.
 fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> Vec<(u32, u64)> {
     let shared = cx.shared;
     let tree = cx.store().tree();

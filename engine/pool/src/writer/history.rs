@@ -1,10 +1,11 @@
-//! Writing the pool's history: a ring of records in an object, whose first records, of the pool's creation, are kept forever.
+//! Writes the pool's history: a ring of records in an object. The first records, about the pool's
+//! creation, are kept forever.
 //!
 //! Source: module/zfs/spa_history.c.
 //!
 //! Invariants:
-//!   * offsets in the header only grow; the place in the object is found modulo the ring
-//!   * records that are overwritten are skipped whole
+//!   * offsets in the header only grow; the position in the object is the offset modulo the ring
+//!   * records that are overwritten are skipped as a whole
 
 use super::tx::SyncTx;
 use crate::Result;
@@ -14,12 +15,12 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::directory;
 use ondisk::{Endian, ObjectType};
 
-/// Bytes of a block of history (`SPA_OLD_MAXBLOCKSIZE`).
+/// Block size of the history (`SPA_OLD_MAXBLOCKSIZE`).
 const BLOCK_BYTES: u32 = 128 << 10;
-/// The ring holds 0.1 % of the pool, but at least and at most so much.
+/// The ring has 0.1 % of the pool's size, within this range.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 30;
 
-/// Makes the history of a new pool of `pool_bytes`.
+/// Creates the history of a new pool of `pool_bytes`.
 pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
     let physical_end = (pool_bytes / 1000).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let header = Header { create_end: 0, physical_end, begin: 0, end: 0, records_lost: 0 };
@@ -29,7 +30,7 @@ pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
     cx.directory()?.update_u64(cx.tx(), directory::HISTORY.as_bytes(), id)
 }
 
-/// Appends a record. A pool without a history takes none.
+/// Appends a record. Does nothing if the pool has no history.
 pub(super) fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
     let Some(id) = cx.directory_entry(directory::HISTORY)? else { return Ok(()) };
     let object = cx.mos().object(id)?;
@@ -50,14 +51,16 @@ pub(super) fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
         object.write_at(cx.tx(), at.1, &bytes[from..from + part as usize])?;
     }
     header.end += bytes.len() as u64;
-    // What comes up to the first command tells how the pool was made, and is never overwritten.
+    // The records up to the first command describe how the pool was created, and are never
+    // overwritten.
     if header.create_end == 0 && record.contains(keys::COMMAND) {
         (header.create_end, header.begin) = (header.end, header.end);
     }
     object.set_bonus(cx.tx(), header.to_bytes(Endian::Little).to_vec())
 }
 
-/// The pieces of the object that hold `len` bytes from logical offset `from` on: ((logical, physical), length).
+/// The pieces of the object that hold `len` bytes from logical offset `from` on: ((logical,
+/// physical), length).
 fn places(header: &Header, from: u64, len: u64) -> Vec<((u64, u64), u64)> {
     let ring = header.physical_end - header.create_end;
     let start = if from < header.create_end { from } else { (from - header.create_end) % ring + header.create_end };

@@ -1,4 +1,4 @@
-//! The end of a txg: the configuration into the MOS and into labels, and the uberblock.
+//! The end of a txg: writes the configuration to the MOS and to the labels, and the uberblock.
 
 use super::config;
 use super::tx::SyncTx;
@@ -10,12 +10,12 @@ use ondisk::pool_dir::{config as key, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::{BlkPtr, Endian, ObjectType, Txg};
 
-/// Bytes of a block of the packed configuration (`SPA_CONFIG_BLOCKSIZE`).
+/// Block size of the packed configuration (`SPA_CONFIG_BLOCKSIZE`).
 const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
-/// What the uberblock says that we know (`SPA_VERSION`).
+/// Software version in the uberblock (`SPA_VERSION`).
 const SOFTWARE_VERSION: u64 = 5000;
 
-/// Writes the whole configuration into the MOS.
+/// Writes the complete configuration to the MOS.
 pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let packed = {
@@ -37,12 +37,12 @@ pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
 }
 
-/// Sum of the identities of all devices, as uberblocks hold it.
+/// Sum of the guids of all devices, for the uberblock.
 pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
     root.children.iter().map(guid_sum).fold(root.guid, u64::wrapping_add)
 }
 
-/// Makes the txg the pool's state: everything that `root` leads to is flushed.
+/// Makes the txg the pool's current state. All blocks reachable from `root` must be flushed.
 pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let shared = cx.shared;
     let (identity, vdevs) = (shared.identity.lock().clone(), shared.root.lock().clone());
@@ -51,7 +51,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     uberblock.version = identity.version;
     uberblock.timestamp = shared.now();
     uberblock.root = root;
-    // Whoever was wound back to a checkpoint goes on from there.
+    // A pool that was rewound to a checkpoint continues normally from there.
     uberblock.checkpoint_txg = Txg(0);
     uberblock.software_version = SOFTWARE_VERSION;
     uberblock.endian = Endian::Little;
@@ -80,7 +80,8 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     sync_uberblock(&tree, &tops, &uberblock, false)?;
     *shared.uberblock.lock() = uberblock;
     if config_dirty {
-        // The txg is on disk: what cannot be written now is written with the next configuration.
+        // The txg is on disk: labels that cannot be written now are written with the next
+        // configuration.
         if let Err(e) = labels(Which::Odd) {
             tracing::warn!("{}: labels: {e}", shared.store.name());
         }

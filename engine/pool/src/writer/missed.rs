@@ -1,8 +1,9 @@
-//! The logs of what devices missed: without them, a device that comes back with old bytes would be believed.
+//! Writes the dirty time logs of devices. Without them, old bytes on a device that comes back would
+//! be taken as current.
 //!
-//! `block::vdev` notes for each leaf the txgs of which some block did not reach it. Here that becomes the leaf's log (DTL, a
-//! space map whose offsets are txgs), written whole whenever it grew, before the uberblock of the txg that was missed.
-//! Import reads it back (`import::stale`), and OpenZFS resilvers by it.
+//! `block::vdev` notes for each leaf the txgs in which some block did not reach it. They become the
+//! leaf's DTL (a space map whose offsets are txgs), which is rewritten whenever it grew, before the
+//! uberblock of the missed txg. Import reads it (`import::stale`), and OpenZFS resilvers by it.
 //!
 //! Source: `vdev_dtl_sync` (module/zfs/vdev.c).
 
@@ -17,27 +18,29 @@ use ondisk::pool_dir::config;
 use ondisk::spacemap::{Action, Entry, HISTOGRAM_BUCKETS, Header, Item};
 use ondisk::{Endian, Txg};
 
-/// Bytes of a block of the log (`zfs_vdev_dtl_sm_blksz`).
+/// Block size of a DTL (`zfs_vdev_dtl_sm_blksz`).
 const BLOCK_BYTES: u32 = 4096;
-/// Longest run of a one-word entry; longer ones are cut, so that pools without spacemap_v2 can read the log too.
+/// Longest run of a one-word entry. Longer ranges are cut, so that pools without spacemap_v2 can
+/// read the DTL too.
 const RUN_MAX: u64 = 1 << 15;
-/// Ranges that a log keeps: with more, those at the beginning become one, which only means to look at more than needed.
+/// Limit for the ranges of a DTL. If there are more, the first ones are merged, which only means
+/// that more is resilvered than necessary.
 const RANGES_MAX: usize = 1024;
 
-/// Writes the logs that grew.
+/// Writes the DTLs that grew.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let tree = cx.store().tree();
     tree.logs().into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
 }
 
-/// Whether some log grew that is not written yet.
+/// Whether some DTL grew and is not written yet.
 pub(super) fn is_pending(shared: &Shared) -> bool {
     shared.store.tree().logs().iter().any(|leaf| leaf.has_missed_more())
 }
 
 fn write(cx: &SyncTx<'_>, leaf: &Leaf) -> Result<()> {
     let known = cx.shared.root.lock().find(leaf.guid).map(|c| c.number(config::DTL));
-    // A leaf that the configuration does not name has nowhere to keep a log, and nobody who would read it.
+    // A leaf that is not in the configuration has no place for a DTL, and no reader of it.
     let Some(known) = known else { return Ok(()) };
     let with_histogram = cx.feature_enabled("spacemap_histogram");
     with_maps(cx, |maps| {
@@ -56,7 +59,7 @@ fn write(cx: &SyncTx<'_>, leaf: &Leaf) -> Result<()> {
         let ranges = bounded(leaf.stale_ranges());
         let bytes = encode(&ranges, cx.txg());
         maps.write_map(id, 0, &bytes)?;
-        // An old log keeps the kind of header that it was made with.
+        // An old DTL keeps the kind of header with which it was created.
         let has_histogram = cx.mos().object(id)?.bonus().len() >= Header::SIZE_BYTES;
         maps.set_header(
             id,

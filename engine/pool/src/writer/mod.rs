@@ -1,20 +1,22 @@
 //! A pool open for writing: one owner moves txgs through open, quiescing and syncing.
 //!
-//! Below: `object` (live object sets), `space` (the allocator), `block` (blocks and labels). Above: datasets take part as
-//! [`Participant`]s, administration runs [`Writer::task`]s. ZFS names: spa_sync, txg, dsl_sync_task.
+//! Below: `object` (live object sets), `space` (the allocator), `block` (blocks and labels). Above:
+//! datasets take part in txgs as [`Participant`]s, administration runs [`Writer::task`]s. ZFS
+//! names: spa_sync, txg, dsl_sync_task.
 //!
 //! ```text
 //!   begin()  ── transactions ──>  open txg n+1
 //!                                     │ every 5 s, at a dirty limit, or on demand: gate closes, changes are handed over
 //!                                     v
 //!   one thread:  participants' object sets ─> tasks ─> space maps and MOS, pass by pass, until nothing is dirty
-//!                ─> flush ─> even labels ─> uberblock ─> odd labels ─> n is synced, whoever waits goes on
+//!                ─> flush ─> even labels ─> uberblock ─> odd labels ─> n is synced, waiting threads continue
 //! ```
 //!
 //! Invariants:
-//!   * the MOS is changed by the syncing thread only
+//!   * only the syncing thread changes the MOS
 //!   * an uberblock is written only after everything that it leads to was flushed
-//!   * after an error in the middle of a txg nothing more is written: the pool is suspended, as the last synced txg left it
+//!   * after an error in the middle of a txg nothing more is written: the pool is suspended in the
+//!     state of the last synced txg
 
 mod add;
 mod attach;
@@ -86,22 +88,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Something whose changes are part of txgs: a dataset open for writing.
+/// An object whose changes are part of txgs: a dataset open for writing.
 pub trait Participant: Send + Sync {
-    /// The open txg is about to be closed, if it has any changes: changes may be made in it still. Called by the thread that
-    /// closes it, which must not wait for a txg.
+    /// Called before the open txg is closed, if it has any changes. The participant may still
+    /// change something in it. The calling thread closes the txg, so this must not wait for a txg.
     fn before_close(&self) {}
-    /// Whether `txg` has changes of it.
+    /// Whether the participant has changes in `txg`.
     fn is_dirty(&self, txg: u64) -> bool;
-    /// `txg` is closed: nobody changes anything in it any more. Hands over, and returns quickly: everybody waits.
+    /// `txg` is closed: no thread changes anything in it any more. Hands the changes over. It must
+    /// return quickly, because all writers wait.
     fn quiesce(&self, txg: u64);
-    /// `txg` is closed: tells the data blocks that it uses once more than before. Called for all participants before the first one
-    /// frees anything.
+    /// `txg` is closed: calls `tell` for each data block that the txg references once more than
+    /// before. Called for all participants before the first one frees anything.
     fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
         let _ = (txg, tell);
         Ok(())
     }
-    /// Writes the changes of the txg. Called even when there are none.
+    /// Writes the changes of the txg. Called even if there are none.
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()>;
     /// The uberblock of `txg` is on disk.
     fn synced(&self, txg: u64) {
@@ -111,13 +114,13 @@ pub trait Participant: Send + Sync {
 
 type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
 
-/// How far txgs have come.
+/// Progress of txgs.
 struct Progress {
     /// The last txg on disk.
     synced: u64,
-    /// Somebody waits for this one.
+    /// The last txg for which a thread waits.
     wanted: u64,
-    /// Sync soon: much is dirty.
+    /// Sync soon, because there is much dirty data.
     pushed: bool,
     stop: bool,
     stopped: bool,
@@ -125,9 +128,9 @@ struct Progress {
     releases: bool,
     /// Why the pool cannot write any more.
     failed: Option<Error>,
-    /// Why the pool cannot write for now: [`Writer::resume`] has it tried again.
+    /// Why the pool cannot write for now: [`Writer::resume`] retries.
     suspended: Option<Error>,
-    /// Counts resumptions.
+    /// Number of resumptions.
     resumed: u64,
 }
 
@@ -143,41 +146,41 @@ pub(crate) struct Shared {
     progress: Mutex<Progress>,
     /// Wakes the syncing thread.
     wake: Condvar,
-    /// Wakes those who wait for a txg.
+    /// Wakes threads that wait for a txg.
     done: Condvar,
     participants: Mutex<Vec<Arc<dyn Participant>>>,
     jobs: Mutex<Vec<Job>>,
-    /// Those that come before anything of their txg is changed or freed.
+    /// Jobs that run before anything is changed or freed in their txg.
     early_jobs: Mutex<Vec<Job>>,
     /// Removal of devices that hold data.
     evacuation: evacuate::Evacuation,
-    /// What a checkpoint kept goes, step by step.
+    /// Space of a discarded checkpoint is being freed step by step.
     discarding: AtomicBool,
     config_dirty: AtomicBool,
-    /// Space of the MOS not yet counted in its directory: used, compressed, uncompressed.
+    /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
     mos_space: Mutex<(i64, i64, i64)>,
-    /// By number of the top-level device: what its bytes count for.
+    /// Deflate ratios by number of the top-level device.
     deflate: Arc<Deflate>,
-    /// Blocks that are used more than once.
+    /// Blocks that are referenced more than once because of cloning (BRT).
     clones: Arc<Clones>,
     /// Scrub and resilver.
     scan: scan::Scans,
-    /// Of a raidz that is being widened.
+    /// Raidz expansion.
     expansion: expand::Expansion,
-    /// Trimming and initializing.
+    /// Trim and initialize.
     sweeps: sweep::Sweeps,
-    /// Contents that are stored once and used several times.
+    /// Dedup tables (DDT).
     dedup: Arc<Dedup>,
-    /// Devices that leave with the txg that is synced.
+    /// Devices that leave the pool with the syncing txg.
     farewells: Mutex<Vec<replaced::Farewell>>,
-    /// The pool as it was opened; `None` while it is being made.
+    /// The pool as it was opened; `None` while it is being created.
     base: Option<Arc<Pool>>,
-    /// For those who read.
+    /// States of the pool for readers.
     views: views::Views,
-    /// How it was opened.
+    /// Options with which it was opened.
     options: WriteOptions,
     stats: stats::Stats,
-    /// What was last told of leaves.
+    /// Device states that were last reported.
     states: told::States,
     interval: Duration,
 }
@@ -207,9 +210,10 @@ impl Writer {
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// A transaction in the open txg. Waits while too much is dirty; refused when the pool is suspended or closed.
+    /// Begins a transaction in the open txg. Waits while there is too much dirty data. Fails if the
+    /// pool is suspended or closed.
     ///
-    /// Whoever holds it must not wait for a txg, nor call this again.
+    /// The holder must not wait for a txg, and must not call this again.
     pub fn begin(&self) -> Result<Tx> {
         let shared = &self.shared;
         let early = shared.gate.limit() / 100 * sync::EARLY_PERCENT;
@@ -220,21 +224,23 @@ impl Writer {
         shared.gate.enter().ok_or_else(|| shared.refusal())
     }
 
-    /// As [`Writer::begin`], without waiting while much is dirty: for whoever makes safe what is dirty already, such as the
-    /// intent log. It must not make much more of it.
+    /// Like [`Writer::begin`], but without waiting for dirty data to be written: for callers that
+    /// make existing dirty data durable, such as the intent log. They must not add much dirty data.
     pub fn hold(&self) -> Result<Tx> {
         self.shared.gate.enter().ok_or_else(|| self.shared.refusal())
     }
 
-    /// Runs `task` in the thread that syncs, where the pool's own objects may be changed, and returns once its txg is on disk.
+    /// Runs `task` in the syncing thread, where the MOS may be changed, and returns when its txg is
+    /// on disk.
     ///
     /// A task that returns an error must have changed nothing.
     pub fn task<R: Send + 'static>(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static) -> Result<R> {
         self.shared.task(task)
     }
 
-    /// Has `task` run in the thread that syncs, with the txg that is open now, and waits for nothing: what must not be lost is no task for
-    /// this. A task that fails must have changed nothing; it is told in the log.
+    /// Runs `task` in the syncing thread, in the txg that is open now, without waiting for it:
+    /// changes that must not be lost need [`Writer::task`]. A task that fails must have changed
+    /// nothing; the error is logged.
     pub fn task_later(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<()> + Send + 'static) -> Result<()> {
         let shared = &self.shared;
         let _tx = shared.gate.enter().ok_or_else(|| shared.refusal())?;
@@ -256,7 +262,7 @@ impl Writer {
         self.wait(self.shared.gate.open())
     }
 
-    /// Returns once `txg` is on disk.
+    /// Returns when `txg` is on disk.
     pub fn wait(&self, txg: u64) -> Result<()> {
         self.shared.wait(txg)
     }
@@ -271,12 +277,14 @@ impl Writer {
         self.shared.progress.lock().synced
     }
 
-    /// The pool as the last synced txg left it, for whatever must not miss a change. Opening it reads from devices, and waits for them.
+    /// The pool in the state of the last synced txg, for callers that must see every change.
+    /// Opening it reads from devices, and waits for them.
     pub fn pool(&self) -> Result<Arc<Pool>> {
         self.shared.pool()
     }
 
-    /// The pool for display: as the last synced txg left it, or as an earlier one did when the devices do not let it be read in time.
+    /// The pool for display: in the state of the last synced txg, or of an earlier one if the
+    /// devices do not respond in time.
     pub fn shown(&self) -> Result<Arc<Pool>> {
         self.shared.shown()
     }
@@ -286,33 +294,35 @@ impl Writer {
         &self.shared.store
     }
 
-    /// Most bytes of blocks that the cache keeps from now on; how much may wait to be written follows, unless it was said.
+    /// Sets the limit for the bytes of blocks in the cache. The limit for dirty data follows it,
+    /// unless it was set explicitly.
     pub fn set_cache_bytes(&self, bytes: u64) {
         self.shared.store.cache().set_cap(bytes);
         self.shared.gate.set_limit(self.shared.options.dirty_bytes(bytes));
     }
 
-    /// Most bytes of changed contents that may wait in memory.
+    /// Limit for dirty data in memory, in bytes.
     pub fn dirty_max_bytes(&self) -> u64 {
         self.shared.gate.limit()
     }
 
-    /// What deduplication and cloning save.
+    /// Bytes saved by dedup and cloning.
     pub fn saved_bytes(&self) -> u64 {
         self.shared.saved_bytes()
     }
 
-    /// What all datasets together may use, with what deduplication and cloning save. Deferred frees count as free.
+    /// Bytes that all datasets together may use, including savings by dedup and cloning. Deferred
+    /// frees count as free.
     pub fn usable_bytes(&self, check: SpaceCheck) -> u64 {
         self.shared.usable_bytes(check)
     }
 
-    /// The pool's free space.
+    /// The pool's allocator.
     pub fn allocator(&self) -> &Arc<Allocator> {
         &self.shared.allocator
     }
 
-    /// The pool's own objects, live: for the syncing thread, and for reading what it is about to sync.
+    /// The live MOS: for the syncing thread, and for reading changes that are about to be synced.
     pub fn mos(&self) -> &Arc<ObjectSet> {
         &self.shared.mos
     }
@@ -322,27 +332,27 @@ impl Writer {
         self.shared.identity.lock().name.clone()
     }
 
-    /// Whether a feature may be used.
+    /// Whether a feature is enabled.
     pub fn feature_enabled(&self, name: &str) -> bool {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some())
     }
 
-    /// Whether a feature is in use.
+    /// Whether a feature is active.
     pub fn feature_active(&self, name: &str) -> bool {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
     }
 
-    /// A random number, from where the machine has them.
+    /// A random number from the operating system.
     pub fn random(&self) -> u64 {
         host::random::u64()
     }
 
-    /// Lets `participant` take part in txgs from now on.
+    /// Adds `participant` to all txgs from now on.
     pub fn register(&self, participant: Arc<dyn Participant>) {
         self.shared.participants.lock().push(participant);
     }
 
-    /// Ends what [`Writer::register`] began. What it changed must be synced.
+    /// Reverts [`Writer::register`]. The participant's changes must be synced.
     pub fn unregister(&self, participant: &Arc<dyn Participant>) {
         self.shared.participants.lock().retain(|p| !Arc::ptr_eq(p, participant));
     }
@@ -361,23 +371,24 @@ impl Writer {
         Some(crate::status::Suspended { why, until_reopened })
     }
 
-    /// Tries again what could not be written (`zpool clear`). Whether that helps, [`Writer::failure`] tells a moment later; a
-    /// pool whose devices failed to flush, so that it is not known what they hold, has to be exported and imported again.
+    /// Retries writes that failed (`zpool clear`). [`Writer::failure`] shows a moment later whether
+    /// that helped. If devices failed to flush, so that their contents are unknown, the pool must
+    /// be exported and imported again.
     pub fn resume(&self) {
         self.shared.resume();
     }
 
-    /// Figures of the last txgs, the newest last.
+    /// Statistics of the last txgs, the newest last.
     pub fn txg_stats(&self) -> Vec<TxgStats> {
         self.shared.stats.list()
     }
 
-    /// Bytes that wait to be written.
+    /// Dirty bytes that wait to be written.
     pub fn dirty_bytes(&self) -> u64 {
         self.shared.store.waiting_bytes().load(Ordering::Relaxed)
     }
 
-    /// Renames the pool with the next txg (`zpool import POOL NEWNAME`).
+    /// Renames the pool in the next txg (`zpool import POOL NEWNAME`).
     pub fn set_name(&self, name: &str) -> Result<()> {
         {
             let mut identity = self.shared.identity.lock();
@@ -388,7 +399,7 @@ impl Writer {
         self.change_config()
     }
 
-    /// Sets what the configuration says beside the devices: comment and compatibility.
+    /// Sets the comment and the compatibility in the configuration.
     pub fn set_texts(&self, comment: Option<Option<String>>, compatibility: Option<Option<String>>) -> Result<()> {
         {
             let mut identity = self.shared.identity.lock();
@@ -402,7 +413,7 @@ impl Writer {
         self.change_config()
     }
 
-    /// Gives the pool another identity (`zpool reguid`).
+    /// Changes the pool's guid (`zpool reguid`).
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
@@ -424,7 +435,7 @@ impl Writer {
         })
     }
 
-    /// Syncs and stops: the pool stays in use by this host, as its labels say.
+    /// Syncs and stops. The labels keep saying that this host uses the pool.
     pub fn close(&self) -> Result<()> {
         self.shared.stop_background();
         let result = self.sync();
@@ -432,8 +443,8 @@ impl Writer {
         result
     }
 
-    /// Syncs, marks the pool as exported, and stops. A pool that cannot write is let go as well, as the last synced txg has it,
-    /// and the error says why.
+    /// Syncs, marks the pool as exported, and stops. A pool that cannot write is closed too, in the
+    /// state of the last synced txg, and the error gives the reason.
     pub fn export(&self) -> Result<()> {
         self.leave(EXPORTED)
     }
@@ -458,7 +469,7 @@ impl Writer {
 
     fn stop(&self) {
         self.shared.gate.shut();
-        // Whoever waits for a txg is told that there are no more.
+        // Threads that wait for a txg find out that there will be none.
         self.shared.done.notify_all();
         let thread = self.thread.lock().take();
         if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
@@ -479,7 +490,7 @@ impl Writer {
     }
 }
 
-/// `POOL_STATE_` of labels.
+/// Pool states in labels (`POOL_STATE_*`).
 const ACTIVE: u64 = 0;
 const EXPORTED: u64 = 1;
 const DESTROYED: u64 = 2;
@@ -497,7 +508,7 @@ static DIRTY_CAP: Info = Info {
     help: "Most bytes of changed contents that may wait in memory before writers wait.",
 };
 
-/// Figures of the pool: its txgs, cache and devices.
+/// Statistics of the pool: its txgs, cache and devices.
 impl Source for Writer {
     fn collect(&self, out: &mut Collector<'_>) {
         out.put(&SUSPENDED, &[], Value::Level(u64::from(self.failure().is_some())));
@@ -595,7 +606,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Called by the thread that syncs when no device takes a block: waits for [`Writer::resume`], or for the end.
+    /// Called by the syncing thread when no device takes a block: waits for [`Writer::resume`], or
+    /// for the pool to be closed. Returns whether to retry.
     fn suspended(&self, error: &Error) -> bool {
         let mut progress = self.progress.lock();
         if progress.stop {
@@ -624,12 +636,12 @@ impl Shared {
         }
     }
 
-    /// Space that a block counts for (`bp_get_dsize`).
+    /// Space of a block without parity, in bytes (`bp_get_dsize`).
     fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         self.deflate.space_bytes(bp)
     }
 
-    /// What all datasets together may use, with what deduplication and cloning save.
+    /// Bytes that all datasets together may use, including savings by dedup and cloning.
     fn usable_bytes(&self, check: SpaceCheck) -> u64 {
         self.allocator.totals().usable_bytes(check).saturating_add(self.saved_bytes())
     }
@@ -638,7 +650,7 @@ impl Shared {
         self.dedup.saved_bytes().saturating_add(self.clones.saved_bytes())
     }
 
-    /// What all datasets together use, as the pool's own objects say now.
+    /// Bytes that all datasets together use, from the live MOS.
     fn used_bytes(&self) -> Result<u64> {
         let objects = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
         let root = objects.lookup_u64(directory::ROOT_DATASET)?.unwrap_or(0);
@@ -662,7 +674,7 @@ impl Shared {
     }
 }
 
-/// Time since `start` in nanoseconds, and starts anew.
+/// Nanoseconds since `start`. Restarts the measurement.
 fn lap(start: &mut Instant) -> u64 {
     let now = Instant::now();
     let spent = now.duration_since(*start);

@@ -1,4 +1,4 @@
-//! How the pool's own objects are written.
+//! Writes the MOS.
 
 use super::Shared;
 use super::tx::SyncTx;
@@ -9,8 +9,8 @@ use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
 use std::sync::Arc;
 
-/// From this pass on nothing is compressed: sizes that change keep a txg from settling. As OpenZFS
-/// (zfs_sync_pass_dont_compress).
+/// From this pass on nothing is compressed: changing sizes would keep a txg from settling. As
+/// OpenZFS (zfs_sync_pass_dont_compress).
 const COMPRESS_UNTIL_PASS: u32 = 8;
 /// Copies of each block of the MOS.
 const COPIES: u8 = 3;
@@ -25,7 +25,7 @@ struct MosContext<'a> {
     class: Class,
 }
 
-/// Writes the MOS as far as it changed since the last pass; its root.
+/// Writes the changes of the MOS since the last pass. Returns its root.
 pub(super) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
     let context = MosContext {
         shared: cx.shared,
@@ -43,7 +43,7 @@ impl MosContext<'_> {
     fn count(&self, bp: &BlkPtr, sign: i64) {
         let mut space = self.shared.mos_space.lock();
         space.0 += sign * self.shared.space_bytes(bp) as i64;
-        // All of it is metadata: it counts as stored, not as it would be uncompressed.
+        // All of it is metadata: it counts with its stored size, not its uncompressed size.
         let stored = sign * if bp.is_hole() { 0 } else { bp.psize_bytes() as i64 };
         space.1 += stored;
         space.2 += stored;

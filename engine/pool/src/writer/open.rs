@@ -1,8 +1,10 @@
-//! From a pool that was found to one that is open for writing.
+//! Opens a pool that was found for writing.
 //!
 //! Invariants:
-//!   * every device is locked before the state of the pool is read: what is read is what is written on
-//!   * a pool that needs something we cannot keep right is refused here, by name, before anything is written
+//!   * every device is locked before the state of the pool is read: that state is the one that is
+//!     written on
+//!   * a pool with a feature that cannot be kept consistent is refused here, by name, before
+//!     anything is written
 
 use super::config::{Identity, this_host};
 use super::deflate::Deflate;
@@ -26,21 +28,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes the space of all intent logs' blocks in the first txg of an opened pool, which it is given, before anything else takes
-/// space; what it returns takes part in that txg and notes what was taken. `None`: there was nothing to take.
+/// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
+/// before anything else allocates. The returned participant takes part in that txg and records the
+/// claim. `None`: there was nothing to claim.
 ///
-/// The logs belong to datasets, of which this crate knows nothing.
+/// The logs belong to datasets, which this crate does not know.
 pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
 
 /// How to write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Without this, intent logs are overwritten: only for pools that have none.
+    /// Claims the intent logs. Without it, intent logs are overwritten: only for pools that have
+    /// none.
     pub claim_logs: Option<ClaimLogs>,
-    /// Most bytes of changed contents that may wait in memory. `None`: 64 MiB less than the cache, between
-    /// 16 MiB and 256 MiB, so that a small cache means small memory.
+    /// Limit for dirty data in memory. `None`: 64 MiB less than the cache, between 16 MiB and 256
+    /// MiB, so that a small cache means little memory.
     pub dirty_max_bytes: Option<u64>,
-    /// Time between txgs when nobody asks for one.
+    /// Time between txgs if none is requested.
     pub interval: Duration,
 }
 
@@ -52,27 +56,28 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The limit for a pool whose cache may take so much.
+    /// The limit for dirty data, for a pool with this cache size.
     pub(super) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
         self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))
     }
 }
 
-/// Limits of what waits to be written where nobody says: one block of the largest size must have room, and more than that saves
-/// nothing. Guessed.
+/// Range of the default limit for dirty data: one block of the largest size must fit, and more than
+/// the upper limit gains nothing. Guessed.
 const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
 
-/// Features that change what a writer must keep right, and that we do not: active, they make a pool read-only.
+/// Features whose invariants Weir cannot maintain as a writer: while active, they make a pool
+/// read-only.
 const NOT_WRITTEN: &[&str] = &["block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
 
-/// Features of OpenZFS 2.3 that a new pool gets: all but those that would make it read-only for us once somebody used them.
+/// Names of the features that a new pool gets: those of OpenZFS 2.3 that Weir can write.
 pub fn default_features() -> impl Iterator<Item = &'static str> {
     const LATER: [&str; 3] = ["block_cloning_endian", "physical_rewrite", "draid_failure_domains"];
     let names = feature::FEATURES.iter().map(|f| f.name);
     names.filter(|name| can_write(name) && !LATER.contains(name))
 }
 
-/// Whether a pool on which the feature of that name is active can be written.
+/// Whether a pool on which this feature is active can be written.
 pub fn can_write(name: &str) -> bool {
     feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
 }
@@ -83,8 +88,8 @@ pub fn is_called(name: &str, guid: &str) -> bool {
 }
 
 impl Writer {
-    /// Opens the pool that a search found for writing: locks its devices, reads it as it is then, and takes it over for this host
-    /// with the next txg.
+    /// Opens a pool that a search found for writing: locks its devices, reads its current state,
+    /// and takes it over for this host in the next txg.
     pub fn open(found: &FoundPool, open: &OpenOptions, options: &WriteOptions) -> Result<Arc<Self>> {
         let found = for_writing(found)?;
         let pool = Pool::open(&found, open)?;
@@ -111,7 +116,7 @@ impl Writer {
         if let Err(error) = writer.task_later(super::evacuate::remove_stale_entries) {
             tracing::warn!(pool = writer.name(), %error, "the ZAPs of removed devices stay as they are");
         }
-        // Disks that became larger while the pool was away.
+        // Disks may have become larger while the pool was exported.
         if let Err(error) = writer.autoexpand() {
             tracing::warn!(pool = writer.name(), %error, "devices that are larger than before are used as they were");
         }
@@ -122,7 +127,7 @@ impl Writer {
         Self::of_with(pool, options, dirty_bytes, |_| ())
     }
 
-    /// The same; `prepare` has it before its first txg.
+    /// The same; `prepare` runs before the first txg.
     pub(super) fn of_with(
         pool: Arc<Pool>,
         options: &WriteOptions,
@@ -193,7 +198,7 @@ impl Writer {
         prepare(&shared);
         let writer = Self::start(Arc::new(shared))?;
         if let Some(claimed) = claimed {
-            // Whoever opens a dataset finds the log that was claimed.
+            // Afterwards, opening a dataset finds the log that was claimed.
             writer.sync()?;
             writer.unregister(&claimed);
         }
@@ -217,7 +222,7 @@ impl Progress {
     }
 }
 
-/// Refuses what we cannot write, naming it.
+/// Refuses a pool that cannot be written, with an error that names the reason.
 pub(super) fn check(pool: &Pool) -> Result<()> {
     let place = || format!("{}: writing", pool.name());
     let unsupported = |what: String| Err(Error::unsupported(place(), what));
@@ -235,7 +240,7 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
         return unsupported(names.join(", "));
     }
     if pool.is_on("multihost")? || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
-        // Another host that finds no heartbeats of ours would take the pool away from under us.
+        // Another host that finds no heartbeats would take over the pool while it is in use here.
         return unsupported("multihost=on: no heartbeats are written".into());
     }
     if pool.uberblock().endian != Endian::Little {
@@ -244,7 +249,8 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
     Ok(())
 }
 
-/// The same pool with its devices opened for writing, and locked. Labels are read again under the lock.
+/// The same pool with its devices opened for writing, and locked. Labels are re-read under the
+/// lock.
 fn for_writing(found: &FoundPool) -> Result<FoundPool> {
     let devices = found.devices.iter().map(reopen).collect::<Result<Vec<_>>>()?;
     Ok(FoundPool { guid: found.guid, devices, auxiliary: found.auxiliary.clone() })
@@ -260,7 +266,8 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
         Err(e) if matches!(e.kind(), std::io::ErrorKind::ResourceBusy | std::io::ErrorKind::WouldBlock) => {
             return Err(Refusal::Busy.at(name));
         }
-        // The partition of a disk, which the system may know under a name of its own; only whole devices are locked so far.
+        // A partition inside a disk, which the system may know under a name of its own. Only whole
+        // devices are locked so far.
         Err(_) if name.contains('#') => {
             return Err(Error::unsupported(
                 name,
@@ -280,7 +287,7 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
 }
 
 impl Pool {
-    /// The same pool as a later uberblock shows it.
+    /// The same pool in the state of a later uberblock.
     pub(super) fn at_uberblock(
         &self,
         store: &Arc<Store>,

@@ -1,4 +1,4 @@
-//! Properties of the pool, as they are kept: in the object `pool_props`, and in the configuration.
+//! Stores properties of the pool in the object `pool_props` and in the configuration.
 //!
 //! Source: `spa_sync_props` (module/zfs/spa.c).
 
@@ -25,8 +25,9 @@ pub(super) fn shown(value: &SetValue) -> String {
 }
 
 impl SyncTx<'_> {
-    /// Sets a property of the pool, known to be a good one: comment and compatibility stand in the configuration, all others
-    /// in an object of their own. An empty text takes a user property away.
+    /// Sets a property of the pool. The value must be valid. Comment and compatibility are stored
+    /// in the configuration, all others in an object of their own. An empty text removes a user
+    /// property.
     pub fn set_pool_property(&self, name: &str, value: &SetValue) -> Result<()> {
         let text = match value {
             SetValue::Text(text) => Some(text.clone()),
@@ -68,7 +69,7 @@ impl SyncTx<'_> {
         self.history("set", None, &format!("{name}={}", shown(value)))
     }
 
-    /// What a property of the pool that is a number was set to.
+    /// Value of a numeric property, if it is set.
     pub(super) fn pool_number(&self, name: &str) -> Result<Option<u64>> {
         match self.directory_entry(directory::PROPS)?.filter(|id| *id != 0) {
             Some(id) => Zap::open(self.mos().object(id)?)?.lookup_u64(name),
@@ -76,7 +77,7 @@ impl SyncTx<'_> {
         }
     }
 
-    /// Enables a feature, and says so in the history.
+    /// Enables a feature and records it in the history.
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
         self.feature_enable(name)?;
         self.history("set", None, &format!("feature@{name}=enabled"))

@@ -1,15 +1,16 @@
-//! Devices that leave the pool for good: `zpool remove` of logs, spares and cache devices. Those that hold data: `evacuate`.
+//! Removes devices from the pool for good: `zpool remove` of logs, spares and cache devices. For
+//! devices that hold data: `evacuate`.
 //!
 //! ```text
-//!   log:   no new blocks on it ─> all intent logs emptied by whoever has the datasets ─> nothing allocated, nothing waiting
-//!          ─> a hole in its place, its objects freed; behind the txg its labels say that it belongs to no pool
+//!   log:   no new blocks on it ─> the caller empties all intent logs ─> nothing allocated, nothing deferred
+//!          ─> a hole in its place, its objects freed; after the txg its labels say that it belongs to no pool
 //! ```
-//! Facts: spa_vdev_remove, spa_vdev_remove_log, vdev_remove_make_hole_and_free (module/zfs/vdev_removal.c), vdev_destroy_spacemaps
-//! (vdev.c).
+//! Facts: spa_vdev_remove, spa_vdev_remove_log, vdev_remove_make_hole_and_free
+//! (module/zfs/vdev_removal.c), vdev_destroy_spacemaps (vdev.c).
 //!
 //! Invariants:
-//!   * nothing is on a log device that leaves
-//!   * numbers of other top-level devices stay: addresses name them
+//!   * a log device is empty when it leaves
+//!   * other top-level devices keep their numbers, because DVAs contain them
 
 use super::Writer;
 use super::replaced::{farewells, free_objects};
@@ -24,14 +25,16 @@ use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
 
-/// Txgs after which what was freed is handed out again, and some more for logs that were just begun.
+/// Txgs after which freed space is allocatable again, and some more for logs that were just
+/// started.
 const TXGS_MAX: usize = 8;
-/// What OpenZFS says when the log of a dataset that is not open is on the device.
+/// OpenZFS's message if the log of a dataset that is not open is on the device.
 const UNREPLAYED: &str = "Mount encrypted datasets to replay logs.";
 
 impl Writer {
-    /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets: what they say is on disk then. One that holds
-    /// data leaves later, as [`Writer::is_removing`] tells.
+    /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets, so
+    /// that their contents are in the datasets on disk. A device that holds data leaves later, when
+    /// [`Writer::is_removing`] returns false.
     pub fn remove(&self, guid: u64, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         let shared = &self.shared;
         shared.refuse_with_checkpoint()?;
@@ -43,7 +46,8 @@ impl Writer {
             let leaf =
                 [&tree.spares, &tree.caches].into_iter().flatten().find(|v| v.guid == guid).and_then(|v| v.leaf());
             self.task(move |cx| remove_auxiliary(cx, guid, list))?;
-            // Older states of the pool, and what feeds the cache devices, still know it: it is not theirs to keep from others.
+            // Older states of the pool and the cache feeder still refer to the device; they must
+            // not keep it in use.
             if let Some(leaf) = leaf {
                 leaf.close(Aux::Removed);
             }
@@ -77,7 +81,7 @@ impl Writer {
         has(&tree.caches).then_some(List::Caches)
     }
 
-    /// Waits until nothing is on a device that takes no blocks any more.
+    /// Waits until a device that takes no new blocks is empty.
     fn empty(&self, id: u32, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         for turn in 0..TXGS_MAX {
             if self.shared.allocator.is_empty(id) {
@@ -86,7 +90,8 @@ impl Writer {
             if turn == 0 {
                 empty_logs()?;
             }
-            // Freed space is handed out again two txgs later; until then the uberblocks before need it.
+            // Freed space becomes allocatable two txgs later; until then the previous uberblocks
+            // need it.
             self.task(|_| Ok(()))?;
         }
         if self.shared.allocator.is_empty(id) { Ok(()) } else { Err(Error::invalid(self.name(), UNREPLAYED)) }
@@ -149,7 +154,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     Ok(())
 }
 
-/// What stands in the place of a device that left.
+/// The hole that takes the place of a removed device.
 pub(super) fn hole(id: u64) -> VdevConfig {
     let mut all = Nvlist::new();
     all.put(config::TYPE, "hole");
@@ -163,7 +168,7 @@ pub(super) fn hole(id: u64) -> VdevConfig {
     VdevConfig { kind: "hole".into(), id, guid: 0, path: None, all, children: Vec::new() }
 }
 
-/// Frees the space maps of a device, their list, and what is noted of them for log space maps.
+/// Frees the space maps of a device, their array, and its list of unflushed txgs.
 pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
     let array = top.number(config::METASLAB_ARRAY);
     if array != 0 {
@@ -177,7 +182,8 @@ pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
         let zap = Zap::open(cx.mos().object(zap)?)?;
         if let Some(unflushed) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
             cx.mos().free_object(cx.tx(), unflushed)?;
-            // The ZAP of a device that held data outlives it, and the number is given to another object.
+            // The ZAP of a device that held data outlives the device, and the object number will be
+            // reused.
             zap.remove(cx.tx(), vdev_top::MS_UNFLUSHED_PHYS_TXGS)?;
         }
     }

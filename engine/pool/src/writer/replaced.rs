@@ -1,16 +1,17 @@
-//! Devices that leave others: `zpool detach`, and what follows a resilver that ended well, when devices leave that were only needed
-//! until then.
+//! Detaches devices: `zpool detach`, and devices that are no longer needed after a resilver without
+//! errors.
 //!
 //! ```text
 //!   txg n:        configuration without the device ─> its objects freed ─> labels of the others, uberblock
-//!   behind it:    the device's own labels say that it belongs to no pool, or that it is a spare again
+//!   after it:     the device's own labels say that it belongs to no pool, or that it is a spare again
 //! ```
-//! OpenZFS writes the labels of the one that leaves before the txg; a power cut then leaves a pool with a device without labels.
+//! OpenZFS writes the labels of the detached device before the txg; a power failure then leaves a
+//! pool with a device without labels.
 //!
 //! Facts: spa_vdev_detach, spa_vdev_resilver_done_hunt (module/zfs/spa.c), vdev_dtl_sync (vdev.c).
 //!
 //! Invariants:
-//!   * no device leaves without which some block could not be read
+//!   * no device is detached that is needed to read some block
 
 use super::shape;
 use super::tree::{self, NO_REPLICAS, find_log, is_required, known};
@@ -25,14 +26,15 @@ use block::zevent::class;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
-/// A leaf that left, with the label that it gets once the pool's last txg knows nothing of it.
+/// A detached leaf, with the label that it gets when the txg without it is on disk.
 pub(super) struct Farewell {
     leaf: Leaf,
     label: Nvlist,
 }
 
 impl Writer {
-    /// Lets a device leave a mirror, or ends that it is replaced or that a spare stands in (`zpool detach`).
+    /// Detaches a device from a mirror, or ends a replacement or the use of a spare (`zpool
+    /// detach`).
     pub fn detach(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
@@ -42,22 +44,24 @@ impl Writer {
     }
 }
 
-/// Called in the txg that notes the end of a resilver without errors, after what it wrote was taken out of the logs of missed txgs:
-/// whichever leaves have no stale ranges any more are whole. Detaches the old side of `replacing` and of `spare` devices.
+/// Called in the txg that records the end of a resilver without errors, after the resilvered txgs
+/// were removed from the DTLs: leaves without stale ranges are complete. Detaches the old side of
+/// `replacing` and of `spare` devices.
 ///
 /// ZFS name: spa_vdev_resilver_done.
 pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     forget_resilvers(cx);
     if cx.shared.refuse_with_checkpoint().is_err() {
-        // The pool may be wound back to where the old device is needed: it leaves when the checkpoint does.
+        // The pool may be rewound to a state that needs the old device: it is detached when the
+        // checkpoint is discarded.
         return Ok(());
     }
-    // Each round lets one device leave.
+    // Each round detaches one device.
     loop {
-        // Not in a condition: the lock would be held as long as what follows it.
+        // Not in the condition of the loop: the lock would be held for its whole body.
         let found = find_replaced(&cx.shared.root.lock(), &cx.store().tree());
         let Some(guid) = found else { break };
-        // The spare of a device that was replaced leaves with it.
+        // The spare of a device that was replaced is detached with it.
         let spare = {
             let root = cx.shared.root.lock();
             let parent = root.parent(guid).map(|p| (p.guid, p.id));
@@ -72,7 +76,7 @@ pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Leaves that are whole were resilvered: they need not say any more up to when (`vdev_dtl_reassess`).
+/// Removes the resilver txgs of complete leaves from the configuration (`vdev_dtl_reassess`).
 fn forget_resilvers(cx: &SyncTx<'_>) {
     let tree = cx.store().tree();
     let mut root = cx.shared.root.lock();
@@ -87,7 +91,7 @@ fn forget_resilvers(cx: &SyncTx<'_>) {
     }
 }
 
-/// A device that is needed no longer, since the one that replaces it is whole.
+/// A device that is no longer needed, because its replacement is complete.
 fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
     if let Some(found) = vdev.children.iter().find_map(|child| find_replaced(child, tree)) {
         return Some(found);
@@ -112,7 +116,7 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
             {
                 return Some(old.guid);
             }
-            // More than one spare for a device: all but the last are free for others.
+            // A device with more than one spare: all but the last become available again.
             let second = vdev.children.get(1).filter(|_| vdev.children.len() > 2)?;
             let is_spare = |c| flag(c, config::IS_SPARE);
             (is_spare(second) && is_spare(last) && is_whole(last) && may_go(second)).then_some(second.guid)
@@ -121,7 +125,7 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
     }
 }
 
-/// Lets a leaf leave its siblings, and tells of it.
+/// Detaches a leaf and reports the event.
 fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let tree = cx.store().tree();
     take_out(cx, guid)?;
@@ -129,7 +133,7 @@ fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     Ok(())
 }
 
-/// Takes a leaf from among its siblings.
+/// Detaches a leaf from its siblings.
 pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
@@ -144,7 +148,7 @@ pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         return refuse(NO_REPLICAS);
     }
     let mut leaves = known(&tree);
-    // The original leaves: the spare is none any more.
+    // The original device is detached: the spare takes its place and is no longer a spare.
     let is_first = parent.children.first().is_some_and(|c| c.guid == guid);
     let settles = (parent.kind == "spare" && is_first).then(|| parent.children.last()).flatten();
     let settled = settles.filter(|c| c.number(config::IS_SPARE) != 0 && c.kind != "dspare").map(|c| c.guid);
@@ -190,7 +194,7 @@ pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     Ok(())
 }
 
-/// A device that was to be replaced by one of the same path has its path again.
+/// Restores the path of a device whose replacement by one of the same path was cancelled.
 fn give_path_back(root: &mut VdevConfig, parent: u64, gone: &VdevConfig) {
     let Some(path) = gone.path.as_deref() else { return };
     let moved = format!("{path}{REPLACED_BY_NAMESAKE}");
@@ -200,7 +204,7 @@ fn give_path_back(root: &mut VdevConfig, parent: u64, gone: &VdevConfig) {
     }
 }
 
-/// Frees what the pool keeps of a leaf that leaves: its log, its ZAP.
+/// Frees the objects of a leaf that leaves: its DTL and its ZAP.
 pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
     let log = gone.number(config::DTL);
     if log != 0 {
@@ -209,12 +213,12 @@ pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
     vdevs::free_zap(cx, gone.number(config::VDEV_LEAF_ZAP))
 }
 
-/// A leaf that is to leave, of `top`.
+/// The final label of a leaf of `top` that leaves.
 pub(super) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
     Farewell { leaf, label: farewell_label(cx.shared, gone, top, cx.txg()) }
 }
 
-/// What is written to all leaves of a top-level device that leaves.
+/// The final labels of all leaves of a top-level device that leaves.
 pub(super) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec<Farewell> {
     let of = |leaf: &Leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid));
     device.leaves().into_iter().filter_map(of).collect()
@@ -230,8 +234,8 @@ fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvl
     label
 }
 
-/// Writes the labels of those that left with the txg that is on disk now. One that cannot be written keeps the old ones, which are
-/// older than the pool.
+/// Writes the final labels of devices that left with the txg that is now on disk. If a label cannot
+/// be written, the device keeps its old ones, which are older than the pool's.
 pub(super) fn bid_farewell(shared: &Shared) {
     for Farewell { leaf, label } in std::mem::take(&mut *shared.farewells.lock()) {
         if let Some(device) = leaf.device().filter(|_| !leaf.has_failed())

@@ -1,18 +1,19 @@
-//! How configurations change when devices come and go: a device above another, and away again. Pure: no device is touched here.
+//! Changes of the configuration when devices are attached or detached: a parent is inserted above a
+//! device, or removed. Pure functions: no device is accessed.
 //!
-//! Above: `attach`, `replaced`, `split`. Facts: vdev_add_parent, vdev_remove_parent, vdev_top_transfer, vdev_compact_children
-//! (module/zfs/vdev.c).
+//! Above: `attach`, `replaced`, `split`. Facts: vdev_add_parent, vdev_remove_parent,
+//! vdev_top_transfer, vdev_compact_children (module/zfs/vdev.c).
 //!
 //! Invariants:
-//!   * children are numbered as they stand
-//!   * what a top-level device knows of its space stays at the top, whatever device stands there
+//!   * children are numbered by their position
+//!   * the space-related entries of a top-level device stay at the top, whichever device is there
 
 use super::vdevs::new_guid;
 use crate::config::VdevConfig;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
-/// What the configuration says of top-level devices only. Whoever becomes one takes these over.
+/// Entries that only top-level devices have. A device that becomes one takes them over.
 const OF_TOPS: [&str; 9] = [
     config::METASLAB_ARRAY,
     config::METASLAB_SHIFT,
@@ -26,7 +27,7 @@ const OF_TOPS: [&str; 9] = [
 ];
 
 impl VdevConfig {
-    /// The device with this guid, at or below.
+    /// The device with this guid: this one or a descendant.
     pub(super) fn find_mut(&mut self, guid: u64) -> Option<&mut VdevConfig> {
         if self.guid == guid {
             return Some(self);
@@ -34,7 +35,7 @@ impl VdevConfig {
         self.children.iter_mut().find_map(|c| c.find_mut(guid))
     }
 
-    /// The device that the one with this guid is a child of.
+    /// The parent of the device with this guid.
     pub(super) fn parent(&self, guid: u64) -> Option<&VdevConfig> {
         if self.children.iter().any(|c| c.guid == guid) {
             return Some(self);
@@ -42,41 +43,41 @@ impl VdevConfig {
         self.children.iter().find_map(|c| c.parent(guid))
     }
 
-    /// The top-level device at or above the one with this guid; `self` is the root.
+    /// The top-level device of the device with this guid; `self` is the root.
     pub(super) fn top_of(&self, guid: u64) -> Option<&VdevConfig> {
         self.children.iter().find(|top| top.find(guid).is_some())
     }
 
-    /// Gives it another identity.
+    /// Sets the guid.
     pub(super) fn set_guid(&mut self, guid: u64) {
         self.guid = guid;
         self.all.put(config::GUID, guid);
     }
 
-    /// Gives it another place among its siblings.
+    /// Sets the position among the siblings.
     pub(super) fn set_id(&mut self, id: u64) {
         self.id = id;
         self.all.put(config::ID, id);
     }
 
-    /// Gives a leaf another path.
+    /// Sets the path of a leaf.
     pub(super) fn set_path(&mut self, path: &str) {
         self.path = Some(path.to_owned());
         self.all.put(config::PATH, path);
     }
 
-    /// Numbers the children as they stand.
+    /// Numbers the children by their position.
     pub(super) fn renumber(&mut self) {
         for (child, id) in self.children.iter_mut().zip(0..) {
             child.set_id(id);
         }
     }
 
-    /// Whether two configurations mean the same tree of devices.
+    /// Whether two configurations describe the same device tree.
     pub(super) fn is_same_tree(&self, other: &VdevConfig) -> bool {
         let same =
             |a: &VdevConfig, b: &VdevConfig| (&a.kind, a.id, a.guid, &a.path) == (&b.kind, b.id, b.guid, &b.path);
-        // What tells where sectors of a raidz lie.
+        // These determine the places of a raidz's sectors.
         let widths = |c: &VdevConfig| {
             (c.all.contains(config::RAIDZ_EXPANDING), c.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::len))
         };
@@ -96,7 +97,7 @@ fn move_top(from: &mut VdevConfig, to: &mut VdevConfig) {
     }
 }
 
-/// Puts a device of `kind` above the one with this guid, in its place; its identity.
+/// Inserts a device of `kind` as the parent of the one with this guid. Returns the parent's guid.
 pub(super) fn add_parent(root: &mut VdevConfig, guid: u64, kind: &str) -> Option<u64> {
     let is_top = root.children.iter().any(|top| top.guid == guid);
     let place = root.find_mut(guid)?;
@@ -119,8 +120,9 @@ pub(super) fn add_parent(root: &mut VdevConfig, guid: u64, kind: &str) -> Option
     Some(above)
 }
 
-/// Takes a device with one child away: the child stands in its place. One that becomes a top-level device gets the identity of
-/// the one that was, so that labels of the two are never taken for two devices. The child's identity before and now.
+/// Removes a device that has one child: the child takes its place. A child that becomes a top-level
+/// device gets the guid of the removed one, so that labels of the two are never taken for two
+/// devices. Returns the child's guid before and after.
 pub(super) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u64)> {
     let is_top = root.children.iter().any(|top| top.guid == guid);
     let place = root.find_mut(guid)?;
@@ -137,7 +139,8 @@ pub(super) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u6
     Some((before, now))
 }
 
-/// The side of a mirror among `going` as it stands alone, in the mirror's place and with what that knew of its space.
+/// The side of a mirror that is in `going`, as a top-level device with the mirror's number and
+/// space-related entries.
 pub(super) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
     let mut mirror = mirror.clone();
     let side = mirror.children.iter().position(|child| going.contains(&child.guid));
@@ -147,7 +150,7 @@ pub(super) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
     side
 }
 
-/// Takes the device with this guid from among its siblings, which are numbered anew.
+/// Removes the device with this guid from its siblings, which are renumbered.
 pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfig> {
     let parent = root.parent(guid)?.guid;
     let parent = root.find_mut(parent)?;
@@ -161,7 +164,7 @@ pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfi
 pub(super) mod tests {
     use super::*;
 
-    /// A device as configurations have it.
+    /// A device as in a configuration.
     pub(in crate::writer) fn device(kind: &str, guid: u64, id: u64, children: Vec<VdevConfig>) -> VdevConfig {
         let mut all = Nvlist::new();
         all.put(config::TYPE, kind);

@@ -1,16 +1,17 @@
-//! A side of each mirror becomes a pool of its own: `zpool split`.
+//! Makes one side of each mirror a pool of its own: `zpool split`.
 //!
 //! ```text
-//!   intent logs emptied, log devices take no blocks ─> between two txgs: the sides that go are flushed and closed
-//!     ─> the same state opened on them alone, under another name and identity, which its first txg writes ─> exported
-//!     ─> in the pool's next txg they are none of its devices
+//!   intent logs emptied, log devices take no blocks ─> between two txgs: the sides to split off are flushed and closed
+//!     ─> the same state is opened on them alone, with another name and guid, which its first txg writes ─> exported
+//!     ─> in the pool's next txg they are no longer among its devices
 //! ```
 //! Facts: spa_vdev_split_mirror (module/zfs/spa.c), zpool_vdev_split (lib/libzfs/libzfs_pool.c).
 //!
 //! Invariants:
-//!   * the sides that go hold one and the same txg, and the pool writes nothing to them after it
-//!   * nothing is written to them that names the pool's identity with a txg that the pool does not know: after a power cut they
-//!     are the new pool's, or sides of the old one that are as it is, or missed something
+//!   * the sides to split off contain the same txg, and the pool writes nothing to them after it
+//!   * nothing is written to them that combines the pool's guid with a txg that the pool does not
+//!     know: after a power failure they belong to the new pool, or are sides of the old one that
+//!     are current or have stale data
 
 use super::remove::free_maps;
 use super::replaced::{free_objects, take_out};
@@ -28,9 +29,9 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 
-/// Bytes of cache for the new pool, which is exported at once.
+/// Cache size of the new pool, which is exported at once.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Txgs after which nothing of a log device is in use any more.
+/// After this many txgs, no block of a log device is in use.
 const TXGS: usize = 4;
 
 const NO_MIRRORS: &str = "Source pool must be composed only of mirrors\n";
@@ -38,17 +39,17 @@ const NOT_ONE_EACH: &str = "Device list must include at most one disk from each 
 const INVALID: &str = "Invalid argument";
 const BUSY: &str = "pool is busy";
 
-/// Finds the device that a path leads to, open for writing.
+/// Opens the device at a path for writing.
 pub type OwnedOpener = Arc<dyn Fn(&str) -> Result<Arc<dyn Device>> + Send + Sync>;
 
 impl Writer {
-    /// The leaves that a split takes, by identity: of each mirror the one among `named`, or the last.
+    /// Guids of the leaves that a split takes: of each mirror the one in `named`, or else the last.
     pub fn plan_split(&self, named: &[u64]) -> Result<Vec<u64>> {
         plan(&self.shared.root.lock(), named).map_err(|what| Error::invalid(self.name(), what))
     }
 
-    /// Makes an exported pool called `name` of a side of each mirror: those `named`, or the last ones. `empty_logs` empties the intent
-    /// logs of all datasets.
+    /// Creates an exported pool called `name` from one side of each mirror: those in `named`, or
+    /// else the last ones. `empty_logs` empties the intent logs of all datasets.
     pub fn split(
         &self,
         name: &str,
@@ -93,7 +94,7 @@ fn plan(root: &VdevConfig, named: &[u64]) -> std::result::Result<Vec<u64>, &'sta
     if found != named.len() { Err(NOT_ONE_EACH) } else { Ok(going) }
 }
 
-/// Refuses sides that lack something, or that the pool cannot do without.
+/// Refuses sides that have stale data, or that the pool needs.
 fn check(shared: &Shared, going: &[u64]) -> Result<()> {
     let tree = shared.store.tree();
     for guid in going {
@@ -127,14 +128,14 @@ fn split(cx: &SyncTx<'_>, name: &str, named: &[u64], open: &OwnedOpener) -> Resu
                 Err(error) => tracing::warn!(device = leaf.path, %error, "cannot be opened again"),
             }
         }
-        // Whatever was written to its labels is written over.
+        // Overwrites any changes to its labels.
         cx.config_changed();
         return Err(error);
     }
     cx.all_or_nothing(|| going.iter().try_for_each(|guid| take_out(cx, *guid)))
 }
 
-/// Makes the new pool, and exports it.
+/// Creates the new pool and exports it.
 fn make(
     cx: &SyncTx<'_>,
     name: &str,
@@ -170,7 +171,7 @@ fn make(
             (identity.hostid, identity.hostname) = (from.hostid, from.hostname.clone());
         }
         let job = move |cx: &SyncTx<'_>| {
-            // What fails here gives the txg up.
+            // A failure here aborts the txg.
             let _ = cx.all_or_nothing(|| become_pool(cx, new_root, &going, &from.name));
         };
         new.early_jobs.lock().push(Box::new(job));
@@ -179,7 +180,8 @@ fn make(
     writer.export()
 }
 
-/// The top-level devices of the new pool: what stood beneath mirrors. Logs are holes, but for those at the end.
+/// The root of the new pool: its top-level devices are the sides of the mirrors. Logs become holes,
+/// except at the end.
 fn new_root(root: &VdevConfig, guid: u64, going: &[u64]) -> VdevConfig {
     let mut new = VdevConfig { children: Vec::new(), ..root.clone() };
     new.set_guid(guid);
@@ -196,7 +198,7 @@ fn new_root(root: &VdevConfig, guid: u64, going: &[u64]) -> VdevConfig {
     new
 }
 
-/// In the first txg of the new pool: only its own devices, and nothing that is about others.
+/// Runs in the first txg of the new pool: keeps only its own devices and their objects.
 fn become_pool(cx: &SyncTx<'_>, mut root: VdevConfig, going: &[u64], from: &str) -> Result<()> {
     let shared = cx.shared;
     let old = shared.root.lock().clone();
@@ -227,7 +229,7 @@ fn become_pool(cx: &SyncTx<'_>, mut root: VdevConfig, going: &[u64], from: &str)
     cx.history("split", None, &format!("from pool {from}"))
 }
 
-/// What the configuration says of the root, under another identity.
+/// The root's entries, with another guid.
 fn keep_root(all: &Nvlist, guid: u64) -> Nvlist {
     let mut all = all.clone();
     all.put(config::GUID, guid);

@@ -1,11 +1,14 @@
-//! Devices that people take away for a while, and bring back: `zpool offline`, `online`, `reopen`, and the faults that last.
+//! Devices that an administrator takes offline and brings back: `zpool offline`, `online`,
+//! `reopen`, and forced faults.
 //!
-//! What a device misses meanwhile is in its log (`missed`), which a resilver reads. Facts: vdev_offline, vdev_online, vdev_fault,
-//! vdev_clear (module/zfs/vdev.c), what stands in configurations vdev_config_generate (vdev_label.c).
+//! The txgs that a device misses meanwhile are in its DTL (`missed`), by which it is resilvered.
+//! Facts: vdev_offline, vdev_online, vdev_fault, vdev_clear (module/zfs/vdev.c); configuration
+//! entries: vdev_config_generate (vdev_label.c).
 //!
 //! Invariants:
-//!   * no device goes without which some block could not be read, unless it holds logs only
-//!   * a device that comes back is the one that went: its labels name the pool and its identity
+//!   * no device is taken offline that is needed to read some block, unless it is a log
+//!   * a device that comes back is the one that left: its labels contain the pool's guid and its
+//!     own
 
 use super::tree::{NO_REPLICAS, find_leaf, is_required, judge_writable};
 use super::tx::SyncTx;
@@ -21,31 +24,31 @@ use ondisk::pool_dir::config;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long a device is to stay away.
+/// How long a device stays offline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasts {
     /// Until it is brought back.
     Always,
-    /// Until the pool is imported the next time, or it is brought back.
+    /// Until the next import of the pool, or until it is brought back.
     UntilImport,
 }
 
-/// Finds the device that a path leads to, open for writing.
+/// Opens the device at a path for writing.
 pub type Opener<'a> = dyn Fn(&str) -> Result<Arc<dyn Device>> + 'a;
 
 impl Writer {
-    /// Takes a device offline (`zpool offline`). Refused when some block could not be read without it.
+    /// Takes a device offline (`zpool offline`). Refused if it is needed to read some block.
     pub fn offline(&self, guid: u64, lasts: Lasts) -> Result<()> {
         self.task(move |cx| offline(cx, guid, lasts))
     }
 
-    /// Declares a device faulty (`zpool offline -f`). One that is needed is only marked as degraded.
+    /// Faults a device (`zpool offline -f`). A device that is needed is only marked as degraded.
     pub fn fault(&self, guid: u64, lasts: Lasts) -> Result<()> {
         self.task(move |cx| fault(cx, guid, lasts))
     }
 
-    /// Brings a device back that was taken offline, or went away (`zpool online`). Whether it is used now; a fault has to be cleared
-    /// first.
+    /// Brings back a device that was taken offline or disappeared (`zpool online`). Returns whether
+    /// it is in use now; a fault must be cleared first.
     pub fn online(&self, guid: u64, open: &Opener<'_>) -> Result<bool> {
         let tree = self.shared.store.tree();
         let (_, leaf) = find_leaf(&tree, guid)?;
@@ -55,16 +58,19 @@ impl Writer {
         self.task(move |cx| online(cx, guid))
     }
 
-    /// Looks whether the devices that are used still have their labels, as at the start of a scrub (`vdev_validate`). One on which
-    /// something else was written is not used any more, unless some block could not be read without it. How many there were.
+    /// Checks that all devices in use still have their labels, as at the start of a scrub
+    /// (`vdev_validate`). A device that was overwritten is closed, unless it is needed to read some
+    /// block. Returns the number of closed devices.
     ///
-    /// A log is read only when the pool is opened, so without this one that was overwritten looks well until then.
+    /// A log device is read only when the pool is opened: without this check, one that was
+    /// overwritten would look healthy until then.
     pub fn validate_labels(&self) -> Result<usize> {
         self.task(validate_labels)
     }
 
-    /// Looks again for all devices that are away, unless somebody took them offline or they are faulty (`zpool reopen`), and at the labels
-    /// of the others. Those that went away meanwhile are noticed when they are used. How many came back.
+    /// Tries to reopen all unavailable devices except offline and faulted ones (`zpool reopen`),
+    /// and checks the labels of the others. Devices that disappeared meanwhile are noticed when
+    /// they are used. Returns the number of devices that came back.
     pub fn reopen(&self, open: &Opener<'_>) -> Result<usize> {
         self.validate_labels()?;
         let tree = self.shared.store.tree();
@@ -84,11 +90,12 @@ impl Writer {
         Ok(count)
     }
 
-    /// Opens the device of a leaf anew, if it is there and the right one; whether it is.
+    /// Reopens the device of a leaf, if it is available and the right one. Returns whether it is.
     pub(super) fn open_again(&self, leaf: &Leaf, open: &Opener<'_>) -> bool {
         let path = self.shared.root.lock().find(leaf.guid).and_then(|c| c.path.clone());
         let path = path.unwrap_or_else(|| leaf.path.clone());
-        // Who has it open for writing is this very process: nothing is written to it any more.
+        // The device may be locked by this very process; nothing is written to the old handle any
+        // more.
         if let Some(device) = leaf.device() {
             device.release();
         }
@@ -104,7 +111,7 @@ impl Writer {
     }
 }
 
-/// Marks in the configuration of a leaf; those that are `None` are taken away.
+/// Sets entries in the configuration of a leaf; entries with `None` are removed.
 fn mark(shared: &Shared, guid: u64, marks: &[(&str, Option<u64>)]) {
     let mut root = shared.root.lock();
     let Some(c) = root.find_mut(guid) else { return };
@@ -139,8 +146,8 @@ fn fault(cx: &SyncTx<'_>, guid: u64, lasts: Lasts) -> Result<()> {
     let (top, leaf) = find_leaf(&tree, guid)?;
     let is_needed = !shared.is_log(top.id) && is_required(top, guid);
     if is_needed {
-        // OpenZFS writes the reason, too, and takes such a device for a faulty one at the next import, with which the pool is lost
-        // to it. So the mark stands alone here.
+        // OpenZFS also writes the reason, and then treats the device as faulted at the next import,
+        // which makes the pool unusable. So only the mark is set here.
         mark(shared, guid, &[(config::FAULTED, None), (config::DEGRADED, Some(1))]);
     } else {
         leaf.close(Aux::Faulted);
@@ -164,7 +171,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
     Ok(leaf.is_open() && !leaf.has_failed())
 }
 
-/// Devices are used again: blocks may go there, and what they missed is to be brought to them.
+/// Devices are in use again: they take blocks, and a resilver brings them the data they missed.
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
     cx.shared.sweep_anew();
@@ -176,7 +183,7 @@ pub(super) fn come_back(cx: &SyncTx<'_>) {
 fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
     let shared = cx.shared;
     if shared.config_dirty.load(Ordering::SeqCst) {
-        // What labels are to say changes with this txg, and is not written yet.
+        // The labels change with this txg, and are not written yet.
         return Ok(0);
     }
     let (tree, mut found) = (cx.store().tree(), 0);
@@ -184,7 +191,7 @@ fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
         let is_log = shared.is_log(top.id);
         for leaf in top.leaves().into_iter().filter(|leaf| leaf.is_open() && !leaf.has_failed()) {
             let Some(device) = leaf.device() else { continue };
-            // One that cannot be read is another matter.
+            // A device that cannot be read is a different failure.
             let is_other = device.probe().is_ok() && !has_label(device.as_ref(), leaf.guid);
             if is_other && (is_log || !is_required(top, leaf.guid)) {
                 tracing::error!(
@@ -203,12 +210,13 @@ fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
     Ok(found)
 }
 
-/// Whether a label of the device is that of leaf `guid`, of whatever pool: the pool's own identity may just be changing.
+/// Whether a label of the device is that of leaf `guid`, of any pool: the pool's own guid may just
+/// be changing.
 fn has_label(device: &dyn Device, guid: u64) -> bool {
     block::label::read(device, true).configs().any(|c| c.get_u64(config::GUID) == Some(guid))
 }
 
-/// Goes on with a device that was away, if it is the right one; whether it is.
+/// Puts a device into use again, if it is the right one. Returns whether it is.
 fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> bool {
     let Some(device) = device else {
         leaf.set_aux(Aux::NotFound);
@@ -241,7 +249,7 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
 }
 
 impl Shared {
-    /// Whether a top-level device holds intent logs only.
+    /// Whether a top-level device is a log.
     pub(super) fn is_log(&self, id: u64) -> bool {
         let root = self.root.lock();
         root.children.iter().any(|top: &VdevConfig| top.id == id && top.number(config::IS_LOG) != 0)

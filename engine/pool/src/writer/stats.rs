@@ -1,53 +1,53 @@
-//! What each txg did and how long it took, for `weir inspect txgs` and counters.
+//! Work and duration of each txg, for `weir inspect txgs` and the statistics.
 
 use observe::{Collector, Counter, Histogram, Info, Source, Unit};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Txgs remembered: eight minutes at one in five seconds.
+/// Number of txgs kept: eight minutes at one in five seconds.
 const KEPT: usize = 100;
 
-/// A part of syncing a txg.
+/// A phase of syncing a txg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Waiting until nobody is inside the txg, and handing its changes over.
+    /// Waiting until no transaction is inside the txg, and handing its changes over.
     Quiesce,
     /// Writing datasets.
     Datasets,
     /// Tasks: administration.
     Tasks,
-    /// Space maps and the pool's own objects, all passes.
+    /// Space maps and the MOS, all passes.
     Mos,
     /// Flushing devices before the uberblock.
     Flush,
-    /// Labels and uberblock.
+    /// Writing labels and uberblock.
     Labels,
 }
 
-/// Figures of one txg.
+/// Statistics of one txg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TxgStats {
-    /// Its number.
     pub txg: u64,
-    /// When it was closed, in seconds since 1970.
+    /// Time when it was closed, in seconds since 1970.
     pub closed_seconds: u64,
-    /// Bytes of contents that were dirty when it was closed.
+    /// Bytes that were dirty when it was closed.
     pub dirty_bytes: u64,
-    /// Nanoseconds that it was open: from the closing of the one before. 0 of the first one after the pool was opened.
+    /// Nanoseconds during which it was open, from the closing of the previous one. 0 for the first
+    /// one after the pool was opened.
     pub open_ns: u64,
     /// Nanoseconds of each [`Phase`], in their order.
     pub phase_ns: [u64; 6],
-    /// Passes over the pool's own objects.
+    /// Passes over the MOS.
     pub passes: u32,
-    /// Writes to devices.
+    /// Number of writes to devices.
     pub writes: u64,
-    /// Bytes of them, copies and parity included.
+    /// Bytes of these writes, including copies and parity.
     pub written_bytes: u64,
 }
 
 impl Phase {
-    /// All, in their order, and what they are called.
+    /// All phases in their order, with their names.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Quiesce, "quiesce"),
         (Self::Datasets, "datasets"),
@@ -80,11 +80,11 @@ static WRITTEN: Info = Info {
     help: "Bytes written to devices while txgs were synced, copies and parity included.",
 };
 
-/// The last txgs one by one, and what all of them were together.
+/// The last txgs one by one, and the totals of all.
 #[derive(Default)]
 pub(super) struct Stats {
     kept: Mutex<VecDeque<TxgStats>>,
-    /// When the open txg was opened.
+    /// Time when the open txg was opened.
     opened: Mutex<Option<Instant>>,
     time: Histogram,
     phases: [Histogram; 6],
@@ -122,7 +122,8 @@ impl Stats {
         kept.push_back(stats);
     }
 
-    /// The open txg began to close at `closing`, and the next one is open now: how long it was open, in nanoseconds.
+    /// The open txg began to close at `closing`, and the next one is open now. Returns how long it
+    /// was open, in nanoseconds.
     pub fn turned(&self, closing: Instant) -> u64 {
         let opened = self.opened.lock().replace(Instant::now());
         opened.map_or(0, |opened| u64::try_from((closing - opened).as_nanos()).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! The thread that closes txgs and brings them to disk.
+//! The thread that closes txgs and syncs them.
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Passes over the pool's own objects after which something is wrong. It takes 3 or 4.
+/// Number of passes over the MOS that means an error. Normal are 3 or 4.
 const PASSES_MAX: u32 = 40;
-/// Bytes in flight, in parts of the limit, at which a txg is closed before its time. As OpenZFS (20 %).
+/// Share of the limit for dirty data, in percent, at which a txg is closed early. As OpenZFS (20
+/// %).
 pub(super) const EARLY_PERCENT: u64 = 20;
 
-/// Runs until told to stop, or until a txg cannot be written.
+/// Runs until it must stop, or until a txg cannot be written.
 pub(super) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
     while let Some(force) = next(shared) {
@@ -51,7 +52,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     drop(guard);
 }
 
-/// Syncs the first txg of a pool that is being made; `make` makes its objects.
+/// Syncs the first txg of a pool that is being created; `make` creates its objects.
 pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let txg = shared.gate.close(|txg| txg);
     let tx = Tx::syncing(txg);
@@ -84,7 +85,7 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Waits for a reason to sync: whether somebody waits for it. `None`: stop.
+/// Waits for a reason to sync. Returns whether a thread waits for the txg; `None`: stop.
 fn next(shared: &Shared) -> Option<bool> {
     let deadline = Instant::now() + shared.interval;
     let mut progress = shared.progress.lock();
@@ -135,7 +136,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[1] = lap(&mut clock);
     jobs.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
-    // What has no uses any more is freed, and may be a clone.
+    // Frees the blocks without references, which may be clones.
     shared.dedup.sync(&cx)?;
     checkpoint::sync(&cx)?;
     shared.scan.sync_errors(&cx)?;
@@ -153,13 +154,13 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     participants.iter().for_each(|p| p.synced(txg));
     shared.tell_states();
     let after = shared.written();
-    // What devices that left have written is not among them any more.
+    // Without the writes to devices that left in this txg.
     (stats.writes, stats.written_bytes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
     shared.stats.add(stats);
     Ok(txg)
 }
 
-/// Writes the pool's own objects until nothing is dirty any more, then labels and uberblock.
+/// Writes the MOS until nothing is dirty any more, then labels and uberblock.
 fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<()> {
     let (shared, txg) = (cx.shared, cx.txg());
     let mut config_dirty = false;
@@ -188,7 +189,8 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         stats.phase_ns[3] += lap(clock);
         shared.store.flush()?;
         stats.phase_ns[4] += lap(clock);
-        // A device may fail at the very end; what it missed must be on disk before the uberblock says that all is well.
+        // A device may fail at the very end. Its missed writes must be in its DTL on disk before
+        // the uberblock makes the txg valid.
         if missed::is_pending(shared) {
             continue;
         }

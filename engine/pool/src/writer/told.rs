@@ -1,7 +1,8 @@
-//! What the txg engine tells of a pool: its configuration was written, its history grew, leaves changed their state.
+//! Events of the txg engine: the configuration was written, the history grew, leaves changed their
+//! state.
 //!
-//! States are compared after each txg, and when the pool stops: so whatever changes them is told, in one place.
-//! Facts: vdev_set_state, spa_history_log_notify (module/zfs).
+//! States are compared after each txg, and when the pool stops. So all changes are reported in one
+//! place, whatever caused them. Facts: vdev_set_state, spa_history_log_notify (module/zfs).
 
 use super::Shared;
 use crate::config::VdevConfig;
@@ -13,7 +14,7 @@ use ondisk::nvlist::Nvlist;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// By guid: the state that was last told (`vdev_state_t`).
+/// The state that was last reported (`vdev_state_t`), by guid.
 #[derive(Default)]
 pub(super) struct States(Mutex<HashMap<u64, u64>>);
 
@@ -21,7 +22,7 @@ pub(super) struct States(Mutex<HashMap<u64, u64>>);
 const UNKNOWN: u64 = 0;
 const HEALTHY: u64 = 7;
 
-/// Names of a record of the history, and what events call them, in the order of events.
+/// Names in a history record, with their names in events, in the order of events.
 const HISTORY: [(&str, &str); 11] = [
     (keys::COMMAND, "history_command"),
     (keys::INTERNAL_NAME, "history_internal_name"),
@@ -37,30 +38,30 @@ const HISTORY: [(&str, &str); 11] = [
 ];
 
 impl Shared {
-    /// The pool's name or identity is another one.
+    /// Reports the pool's new name or guid.
     pub(super) fn tell_identity(&self) {
         let identity = self.identity.lock();
         self.store.reporter().set_identity(&identity.name, identity.guid);
     }
 
-    /// What the property says, as the pool was opened.
+    /// Sets the property `failmode` as of opening the pool.
     pub(super) fn tell_failmode(&self) {
         let set = self.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
         let mode = set.iter().find(|(name, _)| name == "failmode").and_then(|(_, value)| value.as_u64());
         self.store.reporter().set_failmode(mode.unwrap_or(0));
     }
 
-    /// The configuration is in the labels.
+    /// Reports that the configuration is in the labels.
     pub(super) fn tell_config(&self) {
         self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());
     }
 
-    /// Something was done to a leaf.
+    /// Reports an event of a leaf.
     pub(super) fn tell_leaf(&self, class: &str, leaf: &Leaf) {
         self.tell_vdev(class, leaf.guid, facts::state_number(leaf), Some(&leaf.path));
     }
 
-    /// Something was done to a top-level device that is configured so.
+    /// Reports an event of a top-level device.
     pub(super) fn tell_top(&self, class: &str, config: &VdevConfig, top: Option<&Vdev>) {
         self.tell_vdev(class, config.guid, facts::device_state(config, top), config.path.as_deref());
     }
@@ -75,12 +76,12 @@ impl Shared {
         });
     }
 
-    /// Devices joined that stand beside those there were.
+    /// Reports that devices were added.
     pub(super) fn tell_added(&self) {
         self.store.reporter().sysevent(class::VDEV_ADD, |_| ());
     }
 
-    /// A scan began, ended, or rests.
+    /// Reports that a scan began, ended or was paused.
     pub(super) fn tell_scan(&self, class: &str) {
         self.store.reporter().sysevent(class, |list| {
             if matches!(class, class::RESILVER_START | class::RESILVER_FINISH) {
@@ -89,14 +90,14 @@ impl Shared {
         });
     }
 
-    /// A sequential rebuild begins or ends.
+    /// Reports that a sequential rebuild began or ended.
     pub(super) fn tell_rebuild(&self, class: &str) {
         self.store.reporter().sysevent(class, |list| {
             list.put("resilver_type", "sequential");
         });
     }
 
-    /// A record stands in the history.
+    /// Reports a new record of the history.
     pub(super) fn tell_history(&self, record: &Nvlist) {
         self.store.reporter().sysevent(class::HISTORY_EVENT, |list| {
             for (from, to) in HISTORY {
@@ -107,7 +108,8 @@ impl Shared {
         });
     }
 
-    /// Tells which leaves are in another state than before. Of one that was not known, only that it is not well.
+    /// Reports the leaves whose state changed. A leaf that was unknown before is reported only if
+    /// it is not healthy.
     pub(super) fn tell_states(&self) {
         let tree = self.store.tree();
         let mut known = self.states.0.lock();
@@ -129,7 +131,7 @@ impl Shared {
     }
 }
 
-/// The report of a leaf that cannot be opened.
+/// Event class for a leaf that cannot be opened.
 fn cannot_open(aux: Aux) -> Option<&'static str> {
     match aux {
         Aux::NotFound => Some(class::OPEN_FAILED),

@@ -1,14 +1,16 @@
-//! Changes of the tree of devices: the configuration comes first, the devices follow it.
+//! Changes of the device tree: the configuration changes first, the devices follow it.
 //!
 //! ```text
-//!   VdevConfig of now ── shape ──> of then ── commit ──> device tree of then: devices that stay are the same ones, with their
-//!                                                        counts of errors and their logs of what they missed
+//!   current VdevConfig ── shape ──> new one ── commit ──> new device tree: devices that stay are the same objects, with their
+//!                                                         error counts and DTLs
 //! ```
-//! Above: `states`, `attach`, `replaced`, `split`. Facts: vdev_dtl_required, vdev_dtl_reassess (module/zfs/vdev.c).
+//! Above: `states`, `attach`, `replaced`, `split`. Facts: vdev_dtl_required, vdev_dtl_reassess
+//! (module/zfs/vdev.c).
 //!
 //! Invariants:
-//!   * configuration and devices change together, in the thread that syncs, and go to disk with one txg
-//!   * a device is let go of only when no block needs it
+//!   * configuration and devices change together, in the syncing thread, and reach the disk in one
+//!     txg
+//!   * a device is closed only if no block needs it
 
 use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid};
@@ -22,21 +24,23 @@ use std::sync::Arc;
 /// Why a device must stay (`EZFS_NOREPLICAS`).
 pub(super) const NO_REPLICAS: &str = "no valid replicas";
 
-/// Leaves that are in use, by identity.
+/// Leaves in use, by guid.
 pub(super) type Known = HashMap<u64, Leaf>;
 
-/// The leaves of now, and the logs of distributed spares. A spare that stands in is listed as well: it is the one that stands in.
+/// The current leaves, and the DTLs of distributed spares. A spare in use is also in the list of
+/// spares; the one in the tree counts.
 pub(super) fn known(tree: &Tree) -> Known {
     let all = tree.spares.iter().chain(&tree.caches).chain(&tree.tops);
     all.flat_map(|top| top.logs()).map(|leaf| (leaf.guid, leaf.clone())).collect()
 }
 
-/// Makes the pool's top-level devices those that `root` describes, of `known` leaves.
+/// Changes the pool's top-level devices to those that `root` describes, using the leaves in
+/// `known`.
 pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result<()> {
     commit_with(cx, root, known, None)
 }
 
-/// The same with a top-level device that is made already.
+/// The same with a top-level device that was built before.
 pub(super) fn commit_with(
     cx: &SyncTx<'_>,
     root: VdevConfig,
@@ -67,18 +71,18 @@ pub(super) fn commit_with(
     Ok(())
 }
 
-/// Tells the allocator which top-level devices can be written.
+/// Updates the allocator: which top-level devices can be written.
 pub(super) fn judge_writable(cx: &SyncTx<'_>) {
     let tree = cx.store().tree();
     tree.tops.iter().for_each(|top| cx.shared.allocator.set_writable(top.id as u32, is_writable(top)));
 }
 
-/// The top-level device and the leaf with this guid. What is no leaf is refused.
+/// The top-level device and the leaf with this guid. Devices that are not leaves are refused.
 pub(super) fn find_leaf(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
     find_by(tree, guid, Vdev::leaf)
 }
 
-/// The same, or a distributed spare.
+/// The same, including distributed spares.
 pub(super) fn find_log(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
     find_by(tree, guid, Vdev::log)
 }
@@ -90,20 +94,20 @@ fn find_by(tree: &Tree, guid: u64, pick: impl Fn(&Vdev) -> Option<&Leaf>) -> Res
     Ok((top, leaf.ok_or_else(|| Error::invalid(&*top.name, "operation not supported on this type of pool"))?))
 }
 
-/// Txg ranges, first and last, in order and apart.
+/// Txg ranges (first, last), in order, neither overlapping nor adjacent.
 type Ranges = Vec<(u64, u64)>;
 
-/// Whether some block could not be read any more without the leaf `guid` (`vdev_dtl_required`).
+/// Whether some block could not be read without the leaf `guid` (`vdev_dtl_required`).
 pub(super) fn is_required(top: &Vdev, guid: u64) -> bool {
     top.guid == guid || !outage(top, guid).is_empty()
 }
 
-/// Whether all that should be on the device, or can be made of its children, is there.
+/// Whether the device has all data that it should have, or can reconstruct it from its children.
 pub(super) fn is_whole(vdev: &Vdev) -> bool {
     outage(vdev, 0).is_empty()
 }
 
-/// Txgs of which blocks cannot be read from `vdev`, `without` one leaf.
+/// Txgs whose blocks cannot be read from `vdev`, `without` one leaf.
 fn outage(vdev: &Vdev, without: u64) -> Ranges {
     let tolerates = match &vdev.kind {
         Kind::Leaf(leaf) if vdev.guid == without || !leaf.is_open() || leaf.has_failed() || leaf.is_gone() => {
@@ -111,7 +115,8 @@ fn outage(vdev: &Vdev, without: u64) -> Ranges {
         }
         Kind::Leaf(leaf) => return leaf.stale_ranges(),
         Kind::Missing => return vec![(0, u64::MAX)],
-        // A block has one column on each device at most, its own or a spare's: who lacks something below counts where it is itself.
+        // A block has at most one column on each device, its own or that of a spare: stale data of
+        // a device below counts where that device itself is.
         Kind::DraidSpare { log, .. } if log.guid != without => return log.stale_ranges(),
         Kind::DraidSpare { .. } => return vec![(0, u64::MAX)],
         Kind::Hole | Kind::Indirect(_) => return Vec::new(),
@@ -125,7 +130,8 @@ fn outage(vdev: &Vdev, without: u64) -> Ranges {
 
 /// The ranges that are in more than `count` of the sets.
 fn in_more_than(sets: &[Ranges], count: usize) -> Ranges {
-    // Where a range begins, one more is open; behind its end, one less. Ends at the very top stay open.
+    // At the start of a range, one more is open; behind its end, one less. Ranges up to the maximum
+    // stay open.
     let mut edges: Vec<(u64, i64)> = Vec::new();
     for (first, last) in sets.iter().flatten() {
         edges.push((*first, 1));
@@ -173,7 +179,7 @@ mod tests {
         assert!(is_required(&two, 1));
         assert!(!is_required(&two, 2));
         assert!(is_whole(&two));
-        // Together the other two have all.
+        // Together the other two have everything.
         let three = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)]), leaf(3, &[(30, 40)])]);
         assert!(!is_required(&three, 1));
         let overlapping = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)]), leaf(3, &[(20, 40)])]);

@@ -1,4 +1,4 @@
-//! What changes of the pool's own objects work with, while their txg is being synced.
+//! Context for changes of the MOS while their txg is being synced.
 
 use super::Shared;
 use crate::{Error, Refusal, Result, SpaceCheck};
@@ -13,42 +13,43 @@ use ondisk::{BlkPtr, Txg};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The txg being synced, for those who change the pool's own objects. Only one thread has it.
+/// The syncing txg, for changes of the MOS. Only one thread has it.
 pub struct SyncTx<'a> {
     pub(super) shared: &'a Shared,
     pub(super) tx: &'a Tx,
-    /// Why the txg must not be finished.
+    /// Why the txg must be aborted.
     pub(super) broken: Mutex<Option<Error>>,
-    /// Bytes that all datasets together use, as the last synced txg left it.
+    /// Bytes that all datasets together used as of the last synced txg.
     used_before: u64,
 }
 
-/// A block of the pool's own objects in three copies, for estimates. As OpenZFS (`DST_AVG_BLKSHIFT`).
+/// A block of the MOS in three copies, for estimates. As OpenZFS (`DST_AVG_BLKSHIFT`).
 const MOS_BLOCK_BYTES: u64 = 3 * (16 << 10);
 
 impl<'a> SyncTx<'a> {
     pub(super) fn new(shared: &'a Shared, tx: &'a Tx) -> Self {
-        // While a pool is being made it has no root directory.
+        // A pool that is being created has no root directory yet.
         let used_before = shared.used_bytes().unwrap_or(0);
         Self { shared, tx, broken: Mutex::new(None), used_before }
     }
 }
 
 impl SyncTx<'_> {
-    /// To change objects with.
+    /// Transaction for changing objects.
     pub fn tx(&self) -> &Tx {
         self.tx
     }
 
-    /// Runs the part of a task that changes things, once everything was checked. When it fails half-way, the txg is given up
-    /// and the pool suspended: what the last txg left stays whole, and no half of a change reaches the disk.
+    /// Runs the part of a task that makes changes, after all checks. If it fails halfway, the txg
+    /// is aborted and the pool suspended: the last txg stays intact, and no half of a change
+    /// reaches the disk.
     pub fn all_or_nothing<R>(&self, change: impl FnOnce() -> Result<R>) -> Result<R> {
         change().inspect_err(|e| {
             self.broken.lock().get_or_insert_with(|| e.clone());
         })
     }
 
-    /// The error, if a change failed half-way.
+    /// Returns the error of a change that failed halfway.
     pub(super) fn check_whole(&self) -> Result<()> {
         self.broken.lock().take().map_or(Ok(()), Err)
     }
@@ -58,7 +59,7 @@ impl SyncTx<'_> {
         self.tx.txg()
     }
 
-    /// The pool's own objects, as this txg leaves them so far.
+    /// The live MOS, with the changes of this txg so far.
     pub fn mos(&self) -> &Arc<ObjectSet> {
         &self.shared.mos
     }
@@ -88,17 +89,17 @@ impl SyncTx<'_> {
         self.directory()?.lookup_u64(name)
     }
 
-    /// Gives back the space of a block that nothing points at any more.
+    /// Frees a block to which no pointer refers any more.
     pub fn free(&self, bp: &BlkPtr) -> Result<()> {
         self.store().free(self.txg(), bp)
     }
 
-    /// Space that a block counts for: what it takes, with parity taken off.
+    /// Space of a block without parity, in bytes.
     pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         self.shared.space_bytes(bp)
     }
 
-    /// Bytes of a top-level device in whole metaslabs; 0: there is no such device.
+    /// Size of a top-level device in bytes, in whole metaslabs; 0 if there is no such device.
     pub(crate) fn device_bytes(&self, vdev: u64) -> u64 {
         let root = self.shared.root.lock();
         let top = root.children.iter().find(|top| top.id == vdev);
@@ -108,44 +109,46 @@ impl SyncTx<'_> {
         })
     }
 
-    /// Whether a feature may be used.
+    /// Whether a feature is enabled.
     pub fn feature_enabled(&self, name: &str) -> bool {
         feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some())
     }
 
-    /// Whether a feature is in use.
+    /// Whether a feature is active.
     pub fn feature_active(&self, name: &str) -> bool {
         feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
     }
 
-    /// One more thing uses the feature of that name; refused if it is not enabled.
+    /// Increments the reference count of a feature. Fails if it is not enabled.
     pub fn feature_increment(&self, name: &str) -> Result<()> {
         self.feature_add(name, 1)
     }
 
-    /// One thing less uses it.
+    /// Decrements the reference count of a feature.
     pub fn feature_decrement(&self, name: &str) -> Result<()> {
         self.feature_add(name, -1)
     }
 
-    /// So many things more, or less, use it.
+    /// Adds to the reference count of a feature.
     pub fn feature_add(&self, name: &str, delta: i64) -> Result<()> {
         let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
         self.shared.features.add(self.mos(), self.tx, feature, delta)
     }
 
-    /// Enables a feature and those that it needs.
+    /// Enables a feature and its dependencies.
     pub fn feature_enable(&self, name: &str) -> Result<()> {
         let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
         self.shared.features.enable(self.mos(), self.tx, feature)
     }
 
-    /// The configuration of devices or pool changed: it is written with this txg, into the MOS and all labels.
+    /// Marks the configuration of the devices or the pool as changed: this txg writes it to the MOS
+    /// and to all labels.
     pub fn config_changed(&self) {
         self.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Adds an internal event to the pool's history: `name` (`create`, `set` …), the dataset it concerns, and what happened.
+    /// Adds an internal event to the pool's history: `name` (`create`, `set` …), the dataset (name
+    /// and object number), and a text.
     pub fn history(&self, name: &str, dataset: Option<(&str, u64)>, text: &str) -> Result<()> {
         let mut list = Nvlist::new();
         list.put(keys::TIME, self.shared.now());
@@ -176,23 +179,24 @@ impl SyncTx<'_> {
         Ok(())
     }
 
-    /// Space of the pool's own objects since the last call, for the directory `$MOS`: used, compressed, uncompressed.
+    /// Change of the MOS's space since the last call, for the DSL directory `$MOS`: used,
+    /// compressed, uncompressed bytes.
     pub fn take_mos_space(&self) -> (i64, i64, i64) {
         std::mem::take(&mut *self.shared.mos_space.lock())
     }
 
-    /// Whether pointers to holes tell when the hole was made.
+    /// Whether pointers to holes record the birth of the hole.
     pub fn hole_birth(&self) -> bool {
         self.feature_active("hole_birth")
     }
 
-    /// What all datasets together may use, as the allocator has it now.
+    /// Bytes that all datasets together may use, from the current state of the allocator.
     pub fn pool_bytes(&self) -> u64 {
         self.shared.usable_bytes(SpaceCheck::Normal)
     }
 
-    /// Refuses a change of about `blocks` blocks of the pool's own objects when what was used before this txg leaves too
-    /// little of the slop. Facts: `dsl_sync_task_sync`.
+    /// Refuses a change of about `blocks` blocks of the MOS if the space used before this txg
+    /// leaves too little of the slop. Facts: `dsl_sync_task_sync`.
     pub fn check_space(&self, place: &str, blocks: u64, check: SpaceCheck) -> Result<()> {
         let asked = blocks.saturating_mul(MOS_BLOCK_BYTES);
         match self.used_before.saturating_add(asked) > self.shared.usable_bytes(check) {
@@ -201,7 +205,7 @@ impl SyncTx<'_> {
         }
     }
 
-    /// Where metadata goes: to special devices where the pool has some.
+    /// Allocation class for metadata: special, if the pool has special devices.
     pub fn metadata_class(&self) -> block::Class {
         match self.shared.allocator.totals().class(block::Class::Special).size_bytes {
             0 => block::Class::Normal,
@@ -209,7 +213,7 @@ impl SyncTx<'_> {
         }
     }
 
-    /// The txg as on disk.
+    /// Number of the txg, as a birth txg.
     pub fn birth(&self) -> Txg {
         Txg(self.txg())
     }

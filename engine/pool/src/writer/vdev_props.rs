@@ -1,8 +1,9 @@
-//! Properties of devices as they are kept, and what people change of devices otherwise: whether they take blocks, faults that are
-//! over.
+//! Stores properties of devices, and applies other changes of them: whether they take new blocks,
+//! and clearing of faults.
 //!
-//! A property stands in the device's own ZAP; whether a top-level device takes blocks in the configuration too. Facts:
-//! vdev_props_set_sync, vdev_passivate, vdev_clear (module/zfs/vdev.c, vdev_removal.c).
+//! A property is stored in the device's own ZAP; whether a top-level device takes new blocks is
+//! stored in the configuration too. Facts: vdev_props_set_sync, vdev_passivate, vdev_clear
+//! (module/zfs/vdev.c, vdev_removal.c).
 
 use super::props::{on_disk, shown};
 use super::replaced::after_resilver;
@@ -17,17 +18,18 @@ use block::vdev::Aux;
 use object::zap::{Zap, ZapValue};
 use ondisk::pool_dir::config;
 
-/// Marks of a leaf that a fault leaves in the configuration.
+/// Entries that a fault leaves in a leaf's configuration.
 const FAULTS: [&str; 3] = [config::FAULTED, config::DEGRADED, config::AUX_STATE];
 
-/// Number of the ZAP with a device's properties; 0: it has none.
+/// Object number of the ZAP with a device's properties; 0: it has none.
 fn zap_of(vdev: &VdevConfig) -> u64 {
     let keys = [config::VDEV_ROOT_ZAP, config::VDEV_TOP_ZAP, config::VDEV_LEAF_ZAP];
     keys.into_iter().map(|key| vdev.number(key)).find(|id| *id != 0).unwrap_or(0)
 }
 
 impl Pool {
-    /// Name -> value of what is kept of a device by its identity: properties, and what OpenZFS notes there besides.
+    /// Name and value of all entries in a device's ZAP: properties, and state that OpenZFS stores
+    /// there.
     pub fn set_vdev_properties(&self, guid: u64) -> Result<Vec<(String, SetValue)>> {
         match self.root_vdev().find(guid).map_or(0, zap_of) {
             0 => Ok(Vec::new()),
@@ -47,7 +49,7 @@ fn kept(value: &ZapValue) -> SetValue {
 }
 
 impl SyncTx<'_> {
-    /// Sets a property of a device, known to be a good one. An empty text takes a user property away.
+    /// Sets a property of a device. The value must be valid. An empty text removes a user property.
     pub fn set_vdev_property(&self, guid: u64, name: &str, value: &SetValue) -> Result<()> {
         let id = self.shared.root.lock().find(guid).map_or(0, zap_of);
         if id == 0 {
@@ -63,7 +65,8 @@ impl SyncTx<'_> {
         self.history("vdev set", None, &format!("vdev_guid={guid}: {name}={}", shown(value)))
     }
 
-    /// Says whether a top-level device takes new blocks.
+    /// Sets whether a top-level device takes new blocks. Refused for logs, and for the last normal
+    /// device that takes blocks.
     pub fn set_allocating(&self, guid: u64, yes: bool) -> Result<()> {
         let shared = self.shared;
         let mut root = shared.root.lock();
@@ -94,8 +97,8 @@ fn unsuitable() -> Error {
 }
 
 impl Writer {
-    /// Forgets the errors of a device, or of all, and tries again what could not be written (`zpool clear`). Leaves that were faulty,
-    /// or failed, are opened anew.
+    /// Clears the errors of a device, or of all, and retries writes that failed (`zpool clear`).
+    /// Leaves that were faulted or failed are reopened.
     pub fn clear(&self, device: Option<u64>, open: &Opener<'_>) -> Result<()> {
         let tree = self.shared.store.tree();
         let leaves = match device {
@@ -108,7 +111,7 @@ impl Writer {
         let mut is_back = false;
         for leaf in leaves {
             leaf.clear_errors();
-            // A pool that is suspended needs them before anything else can be done.
+            // A suspended pool needs them before anything else can be done.
             if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
                 is_back |= self.open_again(leaf, open);
             }
@@ -125,7 +128,8 @@ impl Writer {
     }
 }
 
-/// Devices for which a spare stands in, and that are good again, take their places back once they are whole.
+/// Marks devices that are healthy again and for which a spare stands in: they take their places
+/// back once they are resilvered.
 fn unspare(cx: &SyncTx<'_>, within: Option<u64>) -> bool {
     fn mark(vdev: &mut VdevConfig, within: Option<u64>, is_good: &dyn Fn(u64) -> bool) -> bool {
         let within = within.filter(|guid| *guid != vdev.guid);

@@ -1,11 +1,12 @@
-//! Devices that are to become part of a pool: their configuration, their first labels, the objects that the pool keeps of each.
+//! Devices that become part of a pool: their configuration, their first labels, and the objects
+//! that the pool keeps for each.
 //!
-//! Above: `create` and `add`. Facts: vdev_label_init, vdev_construct_zaps (module/zfs); what stands in the lists of spares and
-//! cache devices is what pools of OpenZFS have there.
+//! Above: `create` and `add`. Facts: vdev_label_init, vdev_construct_zaps (module/zfs); the entries
+//! in the lists of spares and cache devices are those in pools of OpenZFS.
 //!
 //! Invariants:
-//!   * until the first uberblock that knows of it is there, a device has empty rings, and labels of txg 0, which no search takes
-//!     for those of a pool
+//!   * until the first uberblock that knows of a device is written, the device has empty rings and
+//!     labels of txg 0, which a search ignores
 
 use super::config::Identity;
 use super::maps::with_maps;
@@ -27,9 +28,9 @@ use ondisk::{Endian, ObjectType, l2arc};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of a block of a packed list (`SPA_CONFIG_BLOCKSIZE`).
+/// Block size of a packed list (`SPA_CONFIG_BLOCKSIZE`).
 pub(super) const LIST_BLOCK_BYTES: u32 = 16 << 10;
-/// `POOL_STATE_` of spares and cache devices.
+/// Pool states in labels (`POOL_STATE_*`) of spares and cache devices.
 const SPARE: u64 = 3;
 const L2CACHE: u64 = 4;
 
@@ -40,29 +41,29 @@ pub struct NewVdev {
     pub kind: &'static str,
     /// Parity of a raidz or draid.
     pub parity: u64,
-    /// Of a draid.
+    /// Layout of a draid.
     pub draid: Option<NewDraid>,
-    /// What a top-level device is for.
+    /// Allocation class of a top-level device.
     pub class: Class,
-    /// Of a leaf: its path and the device, open for writing.
+    /// Path of a leaf, and the device, open for writing.
     pub leaf: Option<(String, Arc<dyn Device>)>,
-    /// log2 of the unit of allocation, of a top-level device.
+    /// log2 of the allocation unit in bytes, of a top-level device.
     pub ashift: u8,
-    /// Members.
     pub children: Vec<NewVdev>,
 }
 
-/// What a draid has beside its children and parity.
+/// Layout of a draid besides its children and parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewDraid {
     /// Data columns of a group.
     pub data: u64,
-    /// Distributed spares.
+    /// Number of distributed spares.
     pub spares: u64,
 }
 
 impl NewDraid {
-    /// Groups that a slice takes, so that rows and groups come out even, for so many children.
+    /// Groups in a slice, for this number of children: the smallest number for which groups fill
+    /// whole rows.
     pub fn groups(self, parity: u64, children: u64) -> u64 {
         let (columns, disks) = (self.data + parity, children.saturating_sub(self.spares).max(1));
         (1..=disks).find(|groups| (groups * columns).is_multiple_of(disks)).unwrap_or(disks)
@@ -74,15 +75,14 @@ impl NewDraid {
 pub struct NewAuxiliary {
     /// `disk` or `file`.
     pub kind: &'static str,
-    /// Its path.
     pub path: String,
     /// The device, open for writing.
     pub device: Arc<dyn Device>,
-    /// log2 of its sectors.
+    /// log2 of the sector size in bytes.
     pub ashift: u8,
 }
 
-/// What joins a pool.
+/// Devices to add to a pool.
 #[derive(Clone, Default)]
 pub struct NewDevices {
     /// Top-level devices.
@@ -93,12 +93,12 @@ pub struct NewDevices {
     pub caches: Vec<NewAuxiliary>,
 }
 
-/// Devices by identity.
+/// Devices by guid.
 pub(super) type ByGuid = HashMap<u64, Arc<dyn Device>>;
 
 pub(super) fn new_guid() -> u64 {
     loop {
-        // 0 and all ones mean something else in places.
+        // 0 and all ones have special meanings.
         let guid = host::random::u64();
         if guid != 0 && guid != u64::MAX {
             return guid;
@@ -113,7 +113,8 @@ fn check_size(path: &str, device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// The configuration of a top-level device that joins in `txg`, with new identities, and sizes as its devices have them.
+/// The configuration of a top-level device that joins in `txg`, with new guids and the sizes of its
+/// devices.
 pub(super) fn top_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
     let mut top = vdev_config(new, id, txg, devices)?;
     let asize = asize(new)?;
@@ -155,7 +156,7 @@ fn vdev_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result
     Ok(VdevConfig { kind: new.kind.into(), id, guid, path, all, children })
 }
 
-/// Bytes that can be allocated on a device, parity included.
+/// Allocatable bytes of a device, including parity.
 fn asize(new: &NewVdev) -> Result<u64> {
     let leaf = new.leaf.as_ref().map(|(_, d)| usable_bytes(d.size_bytes()).saturating_sub(START_BYTES + END_BYTES));
     let children = new.children.iter().map(asize).collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
@@ -178,12 +179,12 @@ fn asize(new: &NewVdev) -> Result<u64> {
     })
 }
 
-/// Builds the devices that configurations of the pool `root` describe.
+/// Builds the devices that `configs` describe, in the pool whose root is `root`.
 pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
     build_with(configs, root, devices, &HashMap::new(), None)
 }
 
-/// The same, of which `known` leaves are in use already, and `moving` tells of the raidz that is being expanded.
+/// The same, reusing the leaves in `known`; `moving` is the progress of a raidz expansion.
 pub(super) fn build_with(
     configs: &[VdevConfig],
     root: &VdevConfig,
@@ -220,7 +221,7 @@ pub(super) fn initialize_leaf(
     block::label::initialize(device.as_ref(), &list).map_err(|e| Error::io(device.name(), e))
 }
 
-/// A label of txg 0: of a device that is no part of the pool yet, or any more.
+/// A label of txg 0, for a device that is not or no longer part of the pool.
 pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
     let mut list = Nvlist::new();
     list.put(config::VERSION, identity.version);
@@ -233,7 +234,7 @@ pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, gu
     list
 }
 
-/// What the allocator has to know of a top-level device.
+/// Data of a top-level device for the allocator.
 pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> Result<NewDevice> {
     let no_blocks = || Error::invalid(device.name.clone(), "a device that holds no blocks");
     Ok(NewDevice {
@@ -248,7 +249,7 @@ pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> R
     })
 }
 
-/// Makes the lists of space maps of those top-level devices that have none.
+/// Creates the arrays of space maps for the top-level devices that have none.
 pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
     let holds_none = |top: &VdevConfig| matches!(top.kind.as_str(), "hole" | "indirect");
     let lacks = |top: &&VdevConfig| !holds_none(top) && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
@@ -263,8 +264,8 @@ pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives all devices that have none a ZAP, and one to the pool, for properties and the state of what runs on them. `class` tells
-/// what the new top-level devices are for, by number.
+/// Creates ZAPs for all devices that have none and for the root, for properties and the state of
+/// background work. `class` returns the allocation class of a new top-level device by number.
 pub(super) fn make_zaps(cx: &SyncTx<'_>, root: &mut VdevConfig, class: &dyn Fn(u64) -> Option<Class>) -> Result<()> {
     let (mos, tx) = (cx.mos(), cx.tx());
     let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
@@ -319,7 +320,7 @@ fn leaf_zaps(vdev: &mut VdevConfig, make: &impl Fn() -> Result<Zap>) -> Result<(
     vdev.children.iter_mut().try_for_each(|child| leaf_zaps(child, make))
 }
 
-/// Special and dedup devices, and draids, need a feature.
+/// Refuses special and dedup devices, and draids, if the required feature is not enabled.
 pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool) -> Result<()> {
     if new.tops.iter().any(|top| top.draid.is_some()) && !is_enabled("draid") {
         return Err(Error::invalid("draid devices", "need feature@draid"));
@@ -331,7 +332,7 @@ pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool)
     Ok(())
 }
 
-/// Which of a pool's lists a device that holds no part of it stands in.
+/// A list of devices that hold no data of the pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     Spares,
@@ -376,7 +377,7 @@ pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: L
         let label = auxiliary_label(version, c, list);
         let device = &devices[&c.guid];
         if list == List::Caches {
-            // What another pool cached there is nothing of this one.
+            // Invalidates what another pool has cached there.
             let empty = [0; l2arc::Header::SIZE_BYTES];
             device.write_at(START_BYTES, &empty).map_err(|e| Error::io(device.name(), e))?;
         }
@@ -398,7 +399,7 @@ pub(super) fn auxiliary_label(version: u64, c: &VdevConfig, list: List) -> Nvlis
     label
 }
 
-/// Takes a device out of one of the pool's lists; its configuration there.
+/// Removes a device from one of the pool's lists. Returns its configuration there.
 pub(super) fn unlist_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<Option<VdevConfig>> {
     let (entry, key) = list.names();
     let Some(id) = cx.directory_entry(entry)?.filter(|id| *id != 0) else { return Ok(None) };
@@ -441,7 +442,8 @@ pub(super) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
     Zap::open(cx.mos().object(id)?)
 }
 
-/// The distributed spares of the draids among new top-level devices: they have no device of their own.
+/// The distributed spares of the draids among new top-level devices. They have no device of their
+/// own.
 pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
     let of_top = |top: &VdevConfig| -> Vec<VdevConfig> {
         let one = |spare: u64| {
@@ -463,12 +465,12 @@ pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
     tops.iter().filter(|top| top.kind == kind::DRAID).flat_map(of_top).collect()
 }
 
-/// Counts the feature for each draid among new top-level devices.
+/// Increments the feature's reference count for each draid among new top-level devices.
 pub(super) fn count_draids(cx: &SyncTx<'_>, tops: &[VdevConfig]) -> Result<()> {
     tops.iter().filter(|top| top.kind == kind::DRAID).try_for_each(|_| cx.feature_increment("draid"))
 }
 
-/// Puts devices at the end of one of the pool's lists.
+/// Appends devices to one of the pool's lists.
 pub(super) fn list_auxiliary(cx: &SyncTx<'_>, configs: &[VdevConfig], list: List) -> Result<()> {
     if configs.is_empty() {
         return Ok(());

@@ -1,11 +1,14 @@
-//! The pool for those who read while it is open for writing: opened once for each txg that somebody asks about.
+//! States of the pool for readers while it is open for writing. Each is opened when the first
+//! reader asks for its txg.
 //!
-//! Opening a view reads from devices, which may take long or never end. Code that must not miss a change waits for it ([`Shared::pool`]);
-//! what only displays the pool waits for [`PATIENCE`], then takes the last view that could be opened ([`Shared::shown`]).
+//! Opening a view reads from devices, which may take long or never end. Code that must not miss a
+//! change waits for it ([`Shared::pool`]). Code that only displays the pool waits for [`PATIENCE`],
+//! then takes the last view that could be opened ([`Shared::shown`]).
 //!
 //! Invariants:
-//!   * no lock is held during I/O but `opening`, and nothing that displays the pool takes that one
-//!   * views are only ever replaced by newer ones
+//!   * no lock except `opening` is held during I/O, and code that displays the pool does not take
+//!     it
+//!   * a view is replaced only by a newer one
 
 use super::Shared;
 use crate::{Error, Pool, Refusal, Result};
@@ -13,23 +16,24 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long display waits for a view. Guessed: a few reads of a busy disk, and nobody at a terminal thinks that it hangs.
+/// How long display code waits for a view. Guessed: a few reads of a busy disk, and short enough
+/// that a command does not seem to hang.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// See the module.
 pub(super) struct Views {
     state: Mutex<State>,
-    /// A thread that opened a view has ended.
+    /// Signalled when a thread that opened a view has ended.
     ended: Condvar,
-    /// Held while a view is opened, so that those who wait for one txg read it once.
+    /// Held while a view is opened, so that threads that wait for the same txg read it once.
     opening: Mutex<()>,
 }
 
 struct State {
     newest: Option<Arc<Pool>>,
-    /// Since when a thread opens a view for display.
+    /// When a thread started to open a view for display.
     since: Option<Instant>,
-    /// Why the last view for display was not opened.
+    /// Why the last view for display could not be opened.
     error: Option<Error>,
 }
 
@@ -51,7 +55,7 @@ impl Views {
     }
 }
 
-/// The end of a thread that opens a view, also of one that panics.
+/// Marks the end of a thread that opens a view, even if it panics.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -108,13 +112,13 @@ impl Shared {
                 *state.since.insert(now)
             }
         };
-        // One that began long ago waits for a device, and so would everybody who waits for it.
+        // A thread that started long ago is blocked by a device. Do not wait for it any longer.
         while state.since == Some(since) && !self.views.ended.wait_until(&mut state, since + PATIENCE).timed_out() {}
         let (newest, error) = (state.newest.clone(), state.error.clone());
         drop(state);
         let newest = newest.ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
         match error {
-            // Its devices are gone: how the pool was before still tells which they are, and that has to be shown.
+            // The pool's devices are gone: the previous view still shows which ones they are.
             Some(error) if newest.uberblock().txg.0 < txg => {
                 if !self.is_suspended() && !matches!(error, Error::Io { .. } | Error::Missing { .. }) {
                     return Err(error);

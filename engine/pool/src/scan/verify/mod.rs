@@ -1,17 +1,19 @@
-//! Verifying a pool: every block's copies and parity, space maps against what is reachable, accounting against blocks.
+//! Verifies a pool: the copies and parity of every block, space maps against reachable blocks,
+//! accounting against blocks.
 //!
-//! Above: `weir verify`. What `zdb -bcc` checks, and parity and each mirror side besides.
+//! Above: `weir verify`. Checks what `zdb -bcc` checks, and also parity and each side of a mirror.
 //!
-//! A checksum proves that a block is what was written, and not that a reader can make anything of it. So each block is also decrypted,
-//! where its key is there, and decompressed, on the thread that has it in hand.
+//! A checksum proves that the bytes of a block are those that were written. It does not prove that
+//! a reader can use them. Therefore each block is also decompressed, and decrypted if its key is
+//! loaded, on the thread that read it.
 //!
 //! Invariants:
-//!   * a clean verdict means: every copy and parity column of every block was read and is right, all that is not sealed by a
-//!     missing key decrypts and decompresses, allocated space is exactly what is reachable, and shared blocks are used as often
-//!     as their tables say
-//!   * memory is bounded: a bit for each allocation unit, a counter for each block that a table says is shared, and lists
-//!     cut at [`LISTED_MAX`] with the count kept
-//!   * workers share no lock for long: each adds up for itself, and the sums are added at the end
+//!   * a clean result means: every copy and parity column of every block was read and is correct;
+//!     every block whose key is not missing decrypts and decompresses; the allocated space is
+//!     exactly the reachable space; and shared blocks are referenced as often as their tables say
+//!   * memory is bounded: a bit for each allocation unit, a counter for each block that a table
+//!     counts as shared, and lists cut at [`LISTED_MAX`], whose full length is counted
+//!   * workers hold no common lock for long: each keeps its own sums, which are added at the end
 
 mod references;
 mod report;
@@ -37,41 +39,41 @@ use std::sync::{Arc, OnceLock};
 /// How to verify.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Threads; 0: one for each processor.
+    /// Number of threads; 0: one for each processor.
     pub threads: usize,
 }
 
-/// What is being done.
+/// Phase of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Loading space maps.
     SpaceMaps,
     /// Reading blocks.
     Blocks,
-    /// Comparing.
+    /// Comparing space, references and accounting.
     Compare,
 }
 
-/// How far it is.
+/// Progress of a verification.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// What is being done.
     pub phase: Phase,
-    /// Allocated bytes looked at.
+    /// Allocated bytes verified so far.
     pub done_bytes: u64,
-    /// Allocated bytes in all.
+    /// Allocated bytes in total.
     pub total_bytes: u64,
 }
 
-/// Called now and then from some thread; when it returns false, verifying ends early.
+/// Progress callback, called now and then from any thread. If it returns false, the verification
+/// ends early.
 pub type OnProgress<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
-/// The keys of the dataset or snapshot with that object number, if they are loaded.
+/// Returns the keys of the dataset or snapshot with this object number, if they are loaded.
 pub type KeysOf<'a> = dyn Fn(u64) -> Option<Arc<DatasetKeys>> + Sync + 'a;
 
-/// A worker tells of its progress after this many bytes. Guessed: a few times a second on one slow disk.
+/// A worker reports progress after this many bytes. Guessed: a few times a second on one slow disk.
 const PROGRESS_BYTES: u64 = 8 << 20;
-/// The level that the walk gives blocks of intent logs and what their records point to.
+/// Level that the walk assigns to blocks of intent logs and the blocks that their records refer to.
 const LOG_LEVEL: i64 = -2;
 
 /// Verifies the pool without any keys.
@@ -79,7 +81,7 @@ pub fn verify(pool: &Pool, options: &Options, progress: &OnProgress<'_>) -> Resu
     verify_with(pool, options, &|_| None, progress)
 }
 
-/// Verifies the pool, and decrypts the blocks of which `keys` has the keys.
+/// Verifies the pool, and decrypts the blocks whose keys `keys` returns.
 pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: &OnProgress<'_>) -> Result<Report> {
     progress(Progress { phase: Phase::SpaceMaps, done_bytes: 0, total_bytes: 0 });
     let mut unknown = Vec::new();
@@ -125,7 +127,7 @@ pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: 
     Ok(report)
 }
 
-/// What one worker has found.
+/// Results of one worker.
 #[derive(Default)]
 struct Tally {
     report: Report,
@@ -141,7 +143,7 @@ struct Checker<'a> {
     /// Deflated bytes of the blocks of each root.
     born: Vec<AtomicU64>,
     keys_of: &'a KeysOf<'a>,
-    /// Of each root that has encrypted blocks.
+    /// Keys of each root that has encrypted blocks.
     keys: Vec<OnceLock<Option<Arc<DatasetKeys>>>>,
     tallies: Vec<Mutex<Tally>>,
     done: AtomicU64,
@@ -156,7 +158,7 @@ impl Checker<'_> {
         bp.dvas().map(|d| (d.asize_bytes >> 9).saturating_mul(ratio(d.vdev))).fold(0, u64::saturating_add)
     }
 
-    /// Reads every copy of the block, and takes it apart as far as there are keys.
+    /// Reads every copy of the block, decrypts it if its key is loaded, and decompresses it.
     fn examine(&self, visit: &Visit<'_>) -> BlockReport {
         let keys = match visit.bp.uses_crypt() {
             true => self.keys[visit.root].get_or_init(|| (self.keys_of)(self.roots[visit.root].objset)).as_deref(),
@@ -188,7 +190,7 @@ impl Checker<'_> {
         if report.stopped {
             unknown.push("stopped early".into());
         }
-        // Lost data blocks were marked all the same; what is below lost metadata was not.
+        // Lost data blocks were still marked as used; blocks below lost metadata were not.
         let is_metadata = |at: &Bookmark| at.level != LOG_LEVEL && (at.level != 0 || at.object == 0);
         if report.damage.iter().any(|d| is_metadata(&d.at) || (d.at.level == 0 && d.span_bytes == 0)) {
             unknown.push("some metadata cannot be read, and what lies below it is not known".into());
@@ -204,11 +206,12 @@ impl Checker<'_> {
         report
     }
 
-    /// A block of an intent log. False: the log as of the last synced txg ends before it.
+    /// Checks a block of an intent log. Returns false where the log ended in the last synced txg.
     fn log_block(&self, visit: &Visit<'_>) -> bool {
         let bp = visit.bp;
-        // Allocated since the last txg was synced: the space maps do not know it yet. The birth does not tell: a block that an
-        // import claimed was born in a txg that never was.
+        // The block was allocated after the last synced txg: it is not in the space maps yet. The
+        // birth txg does not show this: a block claimed at import was born in a txg that was never
+        // synced.
         if !self.used.is_allocated(bp) {
             return false;
         }
@@ -216,11 +219,13 @@ impl Checker<'_> {
         let seen = self.examine(visit);
         let mut tally = self.tallies[visit.worker].lock();
         tally.report.log_blocks += 1;
-        // A block that power did not let through fails its checksum. One that passes and cannot be taken apart was written so, and the
-        // replay of the log stops at it.
+        // A block whose write was interrupted by power loss fails its checksum. A block with a
+        // correct checksum that does not decrypt or decompress was written so, and replay stops at
+        // it.
         note_contents(&mut tally.report, visit, &seen, 0);
-        // The last block of a chain is reserved and not written: that it cannot be read is how the chain ends. The one before may
-        // have been on its way when power failed: that a side or column lacks it is no damage.
+        // The last block of a chain is reserved but not written: it cannot be read, and so ends the
+        // chain. The write of the block before may have been interrupted: a side or column without
+        // it is no damage.
         seen.readable
     }
 }
@@ -236,13 +241,15 @@ fn note_faults(report: &mut Report, bp: &BlkPtr, seen: &BlockReport) {
             Fault::Stale => device.stale += 1,
         }
     }
-    // A copy may be bad without a device to blame: which columns of a raidz lie is not known when too many do.
+    // A copy may be bad without a device to blame: if too many raidz columns are wrong, it is
+    // unknown which ones.
     if seen.readable && (!seen.faults.is_empty() || seen.good_copies < bp.dvas().count()) {
         report.repairable_blocks += 1;
     }
 }
 
-/// Counts a block that nothing can be made of, or whose key is not there. What is merely unreadable is not counted here.
+/// Counts a block that does not decrypt or decompress, or whose key is missing. Unreadable blocks
+/// are not counted here.
 fn note_contents(report: &mut Report, visit: &Visit<'_>, seen: &BlockReport, span_bytes: u64) {
     match seen.contents {
         Contents::NotTried | Contents::Whole => {}
@@ -255,7 +262,7 @@ fn note_contents(report: &mut Report, visit: &Visit<'_>, seen: &BlockReport, spa
     }
 }
 
-/// Bytes of the object that the block spans; 0 when it belongs to none.
+/// Bytes of the object that the block spans; 0 if it belongs to no object.
 fn span_below(visit: &Visit<'_>) -> u64 {
     visit.dnode.map_or(0, |d| span(d, visit.at.level))
 }
@@ -275,7 +282,7 @@ impl Visitor for Checker<'_> {
             return self.log_block(visit);
         }
         let is_destroyed = self.roots[visit.root].kind == RootKind::Destroyed;
-        // Of a tree that is being freed, some is gone already.
+        // Part of a tree that is being freed is already gone.
         if is_destroyed && !self.used.is_allocated(bp) {
             return false;
         }
@@ -283,7 +290,8 @@ impl Visitor for Checker<'_> {
         self.born[visit.root].fetch_add(self.deflated(bp), Ordering::Relaxed);
         let first = bp.dvas().next();
         let met = self.references.count(first);
-        // Marked by the one that met it first alone: another worker that marked it in between would make it look doubly used.
+        // Only the worker that finds a shared block first marks it: if another one marked it in
+        // between, it would look doubly used.
         let fresh = met != Some(true) && self.used.block(bp);
         let mut tally = self.tallies[visit.worker].lock();
         tally.report.blocks += 1;
@@ -294,7 +302,7 @@ impl Visitor for Checker<'_> {
             self.used.further_copies(bp);
             return false;
         }
-        // With its table's count at one, a shared block was met for the first time, and its space must be fresh.
+        // A shared block that is found for the first time must be in unused space, too.
         if !fresh
             && !is_destroyed
             && let Some(d) = first
@@ -311,7 +319,8 @@ impl Visitor for Checker<'_> {
             tally.report.lost(Damage { at: visit.at, span_bytes: span_below(visit), error, also_in: Vec::new() });
         }
         self.note_progress(&mut tally, bytes);
-        // What is below a block met twice was walked the first time; pointers that all lead to it would never end.
+        // The blocks below a block that is found again were walked the first time. Otherwise
+        // pointers that form a circle would be followed forever.
         seen.readable && fresh
     }
 
@@ -325,7 +334,8 @@ impl Visitor for Checker<'_> {
     }
 }
 
-/// A dataset references what the snapshot before it did, less what died since, and what was born since.
+/// Checks that a dataset references what the previous snapshot references, minus the blocks that
+/// died since, plus the blocks born since.
 fn check_accounting(all: &[Root], born: &[AtomicU64], report: &mut Report) {
     let says: HashMap<u64, u64> = all
         .iter()

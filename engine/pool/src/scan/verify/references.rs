@@ -1,10 +1,11 @@
-//! Blocks that the tables of dedup (DDT) and clones (BRT) say are used several times, counted while they are met.
+//! Blocks that the dedup (DDT) and clone (BRT) tables count as shared, compared with the references
+//! that are found.
 //!
-//! Only blocks with more than one reference are kept in memory: a block that a table knows once needs no counting, since
-//! being met twice shows in the map of used space. A deduplicated block may be in no table at all: `zpool ddtprune` takes
-//! unique ones out.
+//! Only blocks with more than one reference are kept in memory. A block that a table counts once
+//! needs no counter: a second reference to it shows in the map of used space. A deduplicated block
+//! may be in no table at all: `zpool ddtprune` removes unique ones.
 //!
-//! Format: `ondisk::{ddt, brt}`. With fast_dedup, entries of the logs count instead of those of the tables.
+//! Format: `ondisk::{ddt, brt}`. With fast_dedup, entries of the logs replace those of the tables.
 
 use super::report::{Report, WrongReferences, push};
 use crate::dedup::logs::{self, Logged};
@@ -24,12 +25,13 @@ struct Counted {
     found: AtomicU64,
 }
 
-/// The shared blocks, by (device, offset).
+/// The shared blocks, by (device, offset in bytes).
 #[derive(Default)]
 pub(super) struct References(HashMap<(u64, u64), Counted>);
 
 impl References {
-    /// Reads the tables. What cannot be read is told in the second value: then counts are not to be trusted.
+    /// Reads the tables. The second value is the error if they cannot be read: the counts are then
+    /// not reliable.
     pub fn load(pool: &Pool) -> (Self, Option<String>) {
         let mut all = Self::default();
         let loaded = all.load_dedup(pool).and_then(|()| all.load_clones(pool));
@@ -39,7 +41,7 @@ impl References {
     fn load_clones(&mut self, pool: &Pool) -> Result<()> {
         for ((vdev, offset), extra) in clones::references(pool)? {
             let entry = self.0.entry((vdev, offset)).or_default();
-            // A block in both tables: the dedup table has counted the first reference.
+            // For a block in both tables, the dedup table has counted the first reference.
             entry.says = entry.says.max(1).saturating_add(extra);
         }
         Ok(())
@@ -59,7 +61,7 @@ impl References {
         Ok(())
     }
 
-    /// The tables and logs of one checksum, with fast_dedup.
+    /// The tables and logs of one checksum algorithm, with fast_dedup.
     fn fast(&mut self, mos: &Arc<ObjectSet>, id: u64) -> Result<()> {
         let zap = Zap::open(mos.object(id)?)?;
         let is_flat = zap.lookup_u64(ddt::DIRECTORY_FLAGS)?.unwrap_or(0) & ddt::FLAG_FLAT != 0;
@@ -96,8 +98,8 @@ impl References {
         }
     }
 
-    /// Counts a use of the block whose first address is `dva`. `None`: no table knows it as shared.
-    /// True: it was met before.
+    /// Counts a reference to the block whose first DVA is `dva`. Returns `None` if no table counts
+    /// it as shared, else whether it was found before.
     pub fn count(&self, dva: Option<Dva>) -> Option<bool> {
         if self.0.is_empty() {
             return None;
@@ -107,7 +109,7 @@ impl References {
         Some(counted.found.fetch_add(1, Ordering::Relaxed) > 0)
     }
 
-    /// Compares what was counted.
+    /// Compares the references found with those in the tables.
     pub fn compare(self, report: &mut Report) {
         let mut wrong: Vec<WrongReferences> = self
             .0

@@ -1,132 +1,135 @@
-//! What verifying finds: plain data.
+//! The result of a verification: plain data.
 
 use crate::Bookmark;
 use std::collections::BTreeMap;
 
-/// Entries kept of each list; the counts go on.
+/// Limit for the entries kept in each list; the counts include all.
 pub const LISTED_MAX: usize = 100_000;
 
-/// Something that cannot be read, or not walked.
+/// A block that cannot be read, or below which the walk cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Where.
+    /// Bookmark of the block.
     pub at: Bookmark,
-    /// Bytes of the object that one block of that level spans, from `at.blkid` times this; 0 when unknown.
+    /// Bytes of the object that one block of that level spans: the range begins at `at.blkid` times
+    /// this value. 0 if unknown.
     pub span_bytes: u64,
-    /// Why.
+    /// The reason.
     pub error: String,
-    /// Further datasets (object numbers) that use the same block at the same place: later snapshots, the head, clones.
+    /// Object numbers of other datasets that use the same block at the same place: later snapshots,
+    /// the head, clones.
     pub also_in: Vec<u64>,
 }
 
 /// Wrong copies and columns of one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFaults {
-    /// Blocks for which the device was not there.
+    /// Blocks for which the device was missing.
     pub missing: u64,
     /// Blocks that could not be read from it.
     pub unreadable: u64,
     /// Blocks of which it holds wrong bytes.
     pub wrong: u64,
-    /// Blocks written while it was away.
+    /// Blocks written while it was unavailable.
     pub stale: u64,
 }
 
-/// Space that is not what the space maps say.
+/// A range of space that disagrees with the space maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leak {
-    /// Top-level device.
+    /// Number of the top-level device.
     pub vdev: u64,
-    /// Offset on it.
+    /// Offset on that device.
     pub offset_bytes: u64,
-    /// Length.
     pub size_bytes: u64,
 }
 
-/// A dataset's accounting and its blocks.
+/// A dataset whose accounting disagrees with its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accounting {
     /// The dataset's object number.
     pub objset: u64,
-    /// What it says it references.
+    /// Bytes that it references according to its accounting.
     pub says_bytes: u64,
-    /// What its blocks add up to.
+    /// Sum of its blocks.
     pub found_bytes: u64,
 }
 
-/// A shared block that is used more or less often than the tables of dedup and clones say.
+/// A shared block that is referenced more or less often than the dedup and clone tables say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongReferences {
-    /// Top-level device.
+    /// Number of the top-level device.
     pub vdev: u64,
-    /// Offset on it.
+    /// Offset on that device.
     pub offset_bytes: u64,
-    /// References that the tables count.
+    /// References in the tables.
     pub says: u64,
     /// References found.
     pub found: u64,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Blocks visited.
     pub blocks: u64,
     /// Bytes before compression.
     pub logical_bytes: u64,
-    /// Bytes allocated, parity included.
+    /// Bytes allocated, including parity.
     pub allocated_bytes: u64,
     /// Bytes read from devices.
     pub read_bytes: u64,
-    /// Blocks with at least one wrong or missing copy or column that are readable all the same.
+    /// Readable blocks with at least one wrong or missing copy or column.
     pub repairable_blocks: u64,
     /// Blocks that cannot be read at all.
     pub lost_blocks: u64,
-    /// Those of them whose checksum is right, but which do not decrypt or decompress: they were written so.
+    /// Lost blocks whose checksum is correct, but which do not decrypt or decompress: they were
+    /// written so.
     pub malformed_blocks: u64,
-    /// Encrypted blocks whose key is not loaded: their copies are right, and whether they decrypt and decompress is not known.
+    /// Encrypted blocks whose key is not loaded: their copies are correct, but it is unknown
+    /// whether they decrypt and decompress.
     pub sealed_blocks: u64,
-    /// The first of them.
+    /// The first [`LISTED_MAX`] lost blocks.
     pub damage: Vec<Damage>,
     /// Wrong copies and columns by device guid.
     pub devices: BTreeMap<u64, DeviceFaults>,
-    /// Allocated, but nothing leads there.
+    /// Allocated ranges that no block pointer refers to.
     pub leaked: Vec<Leak>,
-    /// Bytes of it.
+    /// Sum of the leaked ranges.
     pub leaked_bytes: u64,
-    /// In use, but free by the space maps: the next write would destroy it.
+    /// Ranges in use that are free in the space maps: the next write could destroy them.
     pub unallocated: Vec<Leak>,
-    /// Bytes of it.
+    /// Sum of the unallocated ranges.
     pub unallocated_bytes: u64,
-    /// Used by two blocks that do not know of each other.
+    /// Ranges used by two independent blocks.
     pub doubly_used: Vec<Leak>,
-    /// Bytes of it.
+    /// Sum of the doubly used ranges.
     pub doubly_used_bytes: u64,
-    /// Entries of space maps and of the tables of shared blocks that cannot be.
+    /// Impossible entries in space maps and in the tables of shared blocks.
     pub space_anomalies: Vec<String>,
-    /// Shared blocks whose count of references is wrong.
+    /// Shared blocks with a wrong number of references, cut at [`LISTED_MAX`].
     pub wrong_references: Vec<WrongReferences>,
-    /// How many there are.
+    /// Number of all blocks with a wrong number of references.
     pub wrong_references_count: u64,
     /// Why space and accounting could not be compared, if so.
     pub space_unknown: Option<String>,
-    /// Datasets whose accounting does not fit.
+    /// Datasets whose accounting is wrong.
     pub accounting: Vec<Accounting>,
-    /// Blocks seen again: dedup and clones.
+    /// Further references to shared blocks (dedup and clones).
     pub shared_blocks: u64,
     /// Synced blocks of intent logs.
     pub log_blocks: u64,
-    /// Verifying was ended early.
+    /// The verification was ended early.
     pub stopped: bool,
 }
 
 impl Report {
-    /// Everything is readable and as it should be.
+    /// Whether everything is readable, redundant and consistent.
     pub fn is_clean(&self) -> bool {
         self.repairable_blocks == 0 && self.lost_blocks == 0 && self.is_consistent() && !self.stopped
     }
 
-    /// Space and accounting fit what was found.
+    /// Whether space and accounting agree with the blocks found.
     pub fn is_consistent(&self) -> bool {
         self.leaked_bytes == 0
             && self.unallocated_bytes == 0
@@ -152,7 +155,7 @@ impl Report {
         push(&mut self.damage, damage);
     }
 
-    /// Adds what another worker found.
+    /// Adds the results of another worker.
     pub(super) fn merge(&mut self, more: Self) {
         self.blocks += more.blocks;
         self.logical_bytes = self.logical_bytes.saturating_add(more.logical_bytes);

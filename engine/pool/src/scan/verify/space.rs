@@ -1,6 +1,7 @@
-//! Which space is used, and by what besides the blocks that datasets lead to.
+//! Space in use: that of the blocks that datasets reference, and that of everything else.
 //!
-//! Held against the space maps at the end: allocated and not used is leaked, used and not allocated is in danger.
+//! It is compared with the space maps at the end. Space that is allocated but not used is leaked;
+//! space that is used but not allocated is in danger.
 
 use super::report::{Leak, Report, push};
 use crate::space::bits::{Bits, Run};
@@ -14,19 +15,19 @@ use ondisk::{BlkPtr, Dva};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// How often a gang header may point to another, or a removed device to another.
+/// Limit for chains of gang headers, and for chains of removed devices.
 const DEPTH_MAX: u32 = 16;
 
-/// Gang members followed for one block: headers that lead to each other would be a tree without end. 16 MiB in pieces of
-/// 512 bytes, three copies.
+/// Limit for the gang members followed for one block, because headers that point to each other
+/// would form an endless tree. Enough for 16 MiB in pieces of 512 bytes, three copies.
 const MEMBERS_MAX: u32 = 100_000;
 
-/// The units that something leads to, by device.
+/// The allocation units in use, by device.
 pub(super) struct Used<'a> {
     pool: &'a Pool,
     space: &'a Space,
     bits: HashMap<u64, Mutex<Bits>>,
-    /// What lies beyond the end of its device.
+    /// Blocks beyond the end of their device.
     beyond: Mutex<Vec<Leak>>,
 }
 
@@ -37,12 +38,14 @@ impl<'a> Used<'a> {
         Self { pool, space, bits, beyond: Mutex::default() }
     }
 
-    /// Marks the space of a block, gang members included. False: some of it was used before.
+    /// Marks the space of a block, including its gang members. Returns false if some of it was
+    /// already in use.
     pub fn block(&self, bp: &BlkPtr) -> bool {
         self.block_at(bp, 0, 0, &mut { MEMBERS_MAX })
     }
 
-    /// Marks the copies of a shared block beyond its first one: a later use may have more of them than the use that was met first.
+    /// Marks all copies of a shared block except the first. A later reference may have more copies
+    /// than the one that was found first.
     pub fn further_copies(&self, bp: &BlkPtr) {
         self.block_at(bp, 1, 0, &mut { MEMBERS_MAX });
     }
@@ -50,7 +53,7 @@ impl<'a> Used<'a> {
     fn block_at(&self, bp: &BlkPtr, skipped: usize, depth: u32, budget: &mut u32) -> bool {
         let mut fresh = true;
         for dva in bp.dvas().skip(skipped) {
-            // A gang block's address is that of its header; the members have their own.
+            // The DVA of a gang block is that of its header; the members have their own.
             let size = if dva.is_gang { self.gang_header_bytes(&dva) } else { dva.asize_bytes };
             fresh &= self.range(u64::from(dva.vdev), dva.offset_bytes, size, 0);
             if dva.is_gang && depth < DEPTH_MAX {
@@ -93,7 +96,7 @@ impl<'a> Used<'a> {
         })
     }
 
-    /// Whether the space maps say that a block's space is allocated.
+    /// Whether a block's space is allocated in the space maps.
     pub fn is_allocated(&self, bp: &BlkPtr) -> bool {
         bp.dvas().all(|dva| {
             let device = self.space.device(u64::from(dva.vdev));
@@ -101,7 +104,7 @@ impl<'a> Used<'a> {
         })
     }
 
-    /// Blocks that nothing leads to any more but that are not freed yet; `sink` is told of each.
+    /// Marks blocks that are no longer referenced but not freed yet, and calls `sink` for each.
     pub fn pending_frees(&self, mut sink: impl FnMut(&BlkPtr)) -> Result<()> {
         let pool = self.pool;
         for name in [directory::SYNC_BPOBJ, directory::FREE_BPOBJ] {
@@ -118,7 +121,7 @@ impl<'a> Used<'a> {
         self.checkpoint_frees()
     }
 
-    /// What a removal under way has copied is allocated in both places.
+    /// Marks the copies made by a running removal: they are allocated in both places.
     fn copies_of_removal(&self) -> Result<()> {
         for top in self.pool.root_vdev().children.iter().filter(|top| top.number(config::REMOVING) != 0) {
             let Some(device) = self.space.device(top.id) else { continue };
@@ -134,7 +137,8 @@ impl<'a> Used<'a> {
         Ok(())
     }
 
-    /// What was freed since a checkpoint stays allocated until the checkpoint is discarded.
+    /// Marks blocks freed since a checkpoint: they stay allocated until the checkpoint is
+    /// discarded.
     fn checkpoint_frees(&self) -> Result<()> {
         let pool = self.pool;
         for top in &pool.root_vdev().children {
@@ -155,14 +159,14 @@ impl<'a> Used<'a> {
         Ok(())
     }
 
-    /// What lies beyond the end of its device: the space maps cannot know it.
+    /// Reports the blocks beyond the end of their device, which the space maps cannot cover.
     pub fn note_beyond(&self, report: &mut Report) {
         for leak in self.beyond.lock().drain(..) {
             report.unallocated(leak);
         }
     }
 
-    /// Holds what is used against the space maps.
+    /// Compares the space in use with the space maps.
     pub fn compare(&self, report: &mut Report) {
         for device in &self.space.devices {
             let Some(bits) = self.bits.get(&device.vdev) else { continue };

@@ -1,5 +1,5 @@
-//! In which other datasets a damaged block is: the walk meets a block only where it was born, but later snapshots, the head
-//! and clones may still use it.
+//! Finds the other datasets that contain a damaged block. The walk visits a block only where it was
+//! born, but later snapshots, the head and clones may still use it.
 
 use super::super::{Root, RootKind};
 use super::Damage;
@@ -8,9 +8,10 @@ use object::ObjectSet;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Damaged blocks looked up at most: each costs a path of indirect blocks in each later snapshot.
+/// Limit for the damaged blocks that are looked up: each costs a path of indirect blocks in each
+/// later snapshot.
 const LOOKED_UP_MAX: usize = 1000;
-/// Datasets looked into at most.
+/// Limit for the datasets that are searched.
 const DATASETS_MAX: usize = 256;
 
 /// Fills in `also_in` of the first damaged blocks.
@@ -42,7 +43,7 @@ fn open(pool: &Pool, roots: &[Root], objset: u64) -> Option<Arc<ObjectSet>> {
     ObjectSet::open(pool.store().clone(), &root.bp, objset, None).ok()
 }
 
-/// Whether `ancestor` is among the snapshots before `dataset`.
+/// Whether `ancestor` is one of the snapshots before `dataset`.
 fn descends(previous: &HashMap<u64, u64>, dataset: u64, ancestor: u64) -> bool {
     let mut at = dataset;
     for _ in 0..previous.len() {

@@ -1,15 +1,19 @@
-//! What a pool's checkpoint keeps: blocks that were freed since, and stay allocated until the checkpoint goes.
+//! Space that the pool's checkpoint holds: blocks that were freed since, and stay allocated until
+//! the checkpoint is discarded.
 //!
 //! ```text
-//!   free of what the checkpoint has ─> checkpointing[txg] ── sync ──> the device's checkpoint space map, as freed
+//!   free of a block of the checkpoint ─> checkpointing[txg] ── sync ──> the device's checkpoint space map, as freed
 //!                                                                        │ discard: from its end, part by part
 //!                                                                        └─> freeing[txg], as any block
 //! ```
-//! Facts: metaslab_free_concrete, metaslab_sync (module/zfs/metaslab.c), spa_checkpoint_discard_thread_sync (spa_checkpoint.c).
+//! Facts: metaslab_free_concrete, metaslab_sync (module/zfs/metaslab.c),
+//! spa_checkpoint_discard_thread_sync (spa_checkpoint.c).
 //!
 //! Invariants:
-//!   * entries of a checkpoint's space map are allocated by the metaslabs' maps, and cross no metaslab's end
-//!   * whether a block is the checkpoint's its birth alone tells: it was born in the checkpoint's txg or before
+//!   * ranges in a checkpoint's space map are allocated in the metaslabs' maps, and cross no
+//!     metaslab boundary
+//!   * only its birth decides whether a block belongs to the checkpoint: it was born in the
+//!     checkpoint's txg or before
 
 use super::group::Group;
 use super::slab::{Freed, MapState};
@@ -24,12 +28,13 @@ use ondisk::pool_dir::vdev_top;
 use ondisk::spacemap::{self, Action, HISTOGRAM_BUCKETS, Header};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a block of such a map. As OpenZFS (zfs_vdev_standard_sm_blksz).
+/// Block size of a checkpoint's space map. As OpenZFS (zfs_vdev_standard_sm_blksz).
 const BLOCK_BYTES: u32 = 128 << 10;
-/// Bytes of entries whose ranges are freed in one txg at most: some 100,000 ranges, a fraction of a second. Guessed.
+/// Limit for the bytes of entries that are discarded in one txg: about 100,000 ranges, a fraction
+/// of a second. Guessed.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Finds the map of a device that has one.
+/// Loads the header of a device's checkpoint space map, if it has one.
 pub(super) fn load(pool: &Pool, group: &Group) -> Result<()> {
     if group.top_zap == 0 {
         return Ok(());
@@ -50,15 +55,15 @@ pub(super) fn load(pool: &Pool, group: &Group) -> Result<()> {
 }
 
 impl Group {
-    /// What only the checkpoint still holds.
+    /// Bytes that only the checkpoint still holds.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
         self.checkpoint.lock().as_ref().map_or(0, |map| map.allocated_bytes.unsigned_abs())
     }
 }
 
 impl Allocator {
-    /// From now on what was born in `txg`, the last one synced, or before stays allocated when it is freed. Called by the syncing
-    /// thread before it frees anything.
+    /// From now on, blocks born in `txg` (the last one synced) or before stay allocated when they
+    /// are freed. The syncing thread calls this before it frees anything.
     pub(crate) fn set_checkpoint(&self, txg: u64) {
         self.checkpoint_txg.store(txg, Ordering::SeqCst);
         for group in self.table().groups() {
@@ -68,22 +73,25 @@ impl Allocator {
         }
     }
 
-    /// The checkpoint is there no more: what is freed is free, and what it kept goes step by step.
+    /// The checkpoint no longer exists: freed blocks are free, and the space it held is freed step
+    /// by step.
     pub(crate) fn forget_checkpoint(&self) {
         self.checkpoint_txg.store(0, Ordering::SeqCst);
     }
 
-    /// Whether there is a checkpoint, and the normal devices are full but for half of what is kept back.
+    /// Whether there is a checkpoint, and the free space of the normal class is at most half of the
+    /// slop.
     pub(crate) fn is_full_with_checkpoint(&self) -> bool {
         self.checkpoint_txg.load(Ordering::SeqCst) != 0 && self.table().is_in_reserve()
     }
 
-    /// Whether a device can keep nothing for a checkpoint.
+    /// Whether some device has no ZAP in which its checkpoint space map could be recorded.
     pub(crate) fn lacks_place_for_checkpoint(&self) -> bool {
         self.table().groups().any(|group| group.top_zap == 0)
     }
 
-    /// Writes what was freed of the checkpoint since the last pass; whether there was anything.
+    /// Writes the blocks of the checkpoint that were freed since the last pass. Returns whether
+    /// there were any.
     pub(super) fn sync_checkpoint(&self, table: &Table, when: (u64, u16), maps: &dyn MapWriter) -> Result<bool> {
         let mut wrote = false;
         for group in table.groups() {
@@ -108,7 +116,8 @@ impl Allocator {
         (txg, pass): (u64, u16),
         maps: &dyn MapWriter,
     ) -> Result<()> {
-        // Whoever asks for the pool's figures does not wait for the map to be written.
+        // The lock is not held while the map is written, so that readers of the pool's statistics
+        // do not wait.
         let before = group.checkpoint.lock().clone();
         let mut map = match before {
             Some(map) => map,
@@ -141,8 +150,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// Frees in `txg` a part of what a checkpoint kept that is there no more; whether there was anything. `read` gives a space map as
-    /// it is now.
+    /// Frees in `txg` a part of the space of a discarded checkpoint. Returns whether there was any.
+    /// `read` returns the current state of a space map.
     pub(crate) fn discard(&self, txg: u64, maps: &dyn MapWriter, read: &dyn Fn(u64) -> Result<Object>) -> Result<bool> {
         debug_assert_eq!(self.checkpoint_txg.load(Ordering::Relaxed), 0);
         let table = self.table();
@@ -157,7 +166,7 @@ impl Allocator {
         Ok(true)
     }
 
-    /// Frees what the last blocks of the map name; what is left of it.
+    /// Frees the ranges in the last blocks of the map. Returns the rest of the map.
     fn discard_end(
         &self,
         group: &Group,
@@ -169,7 +178,7 @@ impl Allocator {
         let object = read(map.object)?;
         let mut step = 0;
         while map.length_bytes > 0 && step < STEP_BYTES {
-            // Entries of two words cross no block's end.
+            // Two-word entries do not cross the end of a block.
             let number = (map.length_bytes - 1) / map.block_bytes;
             let len = map.length_bytes - number * map.block_bytes;
             let hole =

@@ -1,9 +1,11 @@
-//! What log space maps add to a metaslab's own map: the sum of their entries, in the order of writing.
+//! The changes that log space maps add to a metaslab's own map: the sum of their entries, in the
+//! order of writing.
 //!
 //! Invariants:
-//!   * `allocated` and `freed` share no unit: a range that was freed and allocated again is in neither
-//!   * applied to the units that the own map says are free, in whichever order and as often as you like, it gives those that are
-//!     free now: so it does no harm to whoever read a map that has it already
+//!   * `allocated` and `freed` have no unit in common: a range that was freed and allocated again
+//!     is in neither
+//!   * applied to the free units of the metaslab's own map, in any order and any number of times,
+//!     it gives the units that are free now: it does no harm if the map already contains it
 
 use crate::space::ranges::Ranges;
 
@@ -19,17 +21,18 @@ impl Delta {
         self.allocated.is_empty() && self.freed.is_empty()
     }
 
-    /// Ranges in memory.
+    /// Number of ranges in memory.
     pub fn ranges(&self) -> usize {
         self.allocated.count() + self.freed.count()
     }
 
-    /// Units that are allocated by it, less those that are free by it.
+    /// Units that it allocates minus units that it frees.
     pub fn units(&self) -> i64 {
         self.allocated.units() as i64 - self.freed.units() as i64
     }
 
-    /// Adds an entry; false when an entry before said the same, which cannot be.
+    /// Adds an entry. Returns false if an earlier entry did the same, which is impossible in a
+    /// valid log.
     pub fn add(&mut self, start: u32, len: u32, is_alloc: bool) -> bool {
         let (adds, undoes) = match is_alloc {
             true => (&mut self.allocated, &mut self.freed),
@@ -38,7 +41,7 @@ impl Delta {
         if undoes.overlap(start, len) == 0 {
             return adds.add(start, len) == 0;
         }
-        // The parts that earlier entries did the other way round cancel out, the rest is new.
+        // Parts on which earlier entries did the opposite cancel out; the rest is added.
         let mut new = Ranges::of(start, len);
         let undone: Vec<_> = undoes.within(start, len).collect();
         for (s, l) in undone {
@@ -48,7 +51,7 @@ impl Delta {
         new.iter().all(|(s, l)| adds.add(s, l) == 0)
     }
 
-    /// Adds what was allocated, then what was freed.
+    /// Adds the allocated ranges, then the freed ones.
     pub fn add_all(&mut self, allocated: &Ranges, freed: &Ranges) -> bool {
         let mut right = true;
         for (ranges, is_alloc) in [(allocated, true), (freed, false)] {
@@ -57,7 +60,7 @@ impl Delta {
         right
     }
 
-    /// Brings what a map says is free up to what the logs say.
+    /// Applies the logs to the free ranges of a map.
     pub fn apply(&self, free: &mut Ranges) {
         free.remove_all(&self.allocated);
         free.add_all(&self.freed);
@@ -80,7 +83,8 @@ mod tests {
                     base = Some(free.clone());
                     delta = Delta::default();
                 }
-                // Only what is so may be changed: one entry for each part that is.
+                // Only free units can be allocated and only allocated ones freed: one entry for
+                // each such part.
                 let parts: Vec<_> = match is_alloc {
                     true => free.within(start, len).collect(),
                     false => free.complement(256).within(start, len).collect(),

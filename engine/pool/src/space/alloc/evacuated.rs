@@ -1,8 +1,8 @@
-//! Frees on devices that are being removed, or were: their blocks may lie elsewhere by now. They are put down here, and the syncing
-//! thread does in their txg what they mean (`writer::evacuate`).
+//! Frees on devices that are being or were removed: their blocks may have moved. They are deferred,
+//! and the syncing thread resolves them in their txg (`writer::evacuate`).
 //!
 //! Invariants:
-//!   * a free that is put down is synced in its txg
+//!   * a deferred free is synced in its txg
 
 use super::Allocator;
 use crate::Result;
@@ -13,26 +13,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A free that was put down.
+/// A deferred free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gone {
     pub txg: u64,
     /// Txg in which the block was born.
     pub birth: u64,
-    /// Where it was.
+    /// DVA on the removed device.
     pub dva: Dva,
 }
 
 #[derive(Default)]
 pub(super) struct Evacuated {
-    /// Most pools have none.
+    /// Whether there is any such device or free. Most pools have none.
     any: AtomicBool,
     devices: RwLock<BTreeSet<u32>>,
     put_down: Mutex<Vec<Gone>>,
 }
 
 impl Evacuated {
-    /// Puts the free down, if it is of such a device.
+    /// Defers the free if its device is being or was removed. Returns whether it did.
     pub fn put_down(&self, txg: u64, birth: u64, dva: &Dva) -> bool {
         let is_one = self.any.load(Ordering::SeqCst) && self.devices.read().contains(&dva.vdev);
         if is_one {
@@ -47,7 +47,7 @@ impl Evacuated {
 }
 
 impl Allocator {
-    /// From now on frees on a device are put down, or are not any more.
+    /// Starts or stops deferring frees on a device.
     pub(crate) fn set_evacuated(&self, vdev: u32, yes: bool) {
         let mut devices = self.evacuated.devices.write();
         match yes {
@@ -57,7 +57,7 @@ impl Allocator {
         self.evacuated.any.store(!devices.is_empty() || !self.evacuated.put_down.lock().is_empty(), Ordering::SeqCst);
     }
 
-    /// What was put down up to `txg`, which syncs.
+    /// Takes the deferred frees up to `txg`, which is syncing.
     pub(crate) fn take_put_down(&self, txg: u64) -> Vec<Gone> {
         let mut all = self.evacuated.put_down.lock();
         let (now, later) = std::mem::take(&mut *all).into_iter().partition(|gone| gone.txg <= txg);
@@ -65,13 +65,14 @@ impl Allocator {
         now
     }
 
-    /// Frees an address on the very device that it names.
+    /// Frees a DVA on the device that it names.
     pub(crate) fn free_here(&self, txg: u64, birth: u64, dva: &Dva) {
         self.give_back_here(&self.table(), txg, birth, dva, true);
     }
 
-    /// What is allocated in metaslab number `slab` of a device that takes no blocks, as the txg that syncs has it so far: offsets on the
-    /// device and lengths, in bytes, in order. `None`: there is no such metaslab.
+    /// The allocated ranges in metaslab number `slab` of a device that takes no new blocks,
+    /// including the changes of the syncing txg: offset on the device and length, in bytes, in
+    /// order. `None` if there is no such metaslab.
     pub(crate) fn allocated_in(&self, vdev: u32, slab: u64) -> Result<Option<Vec<(u64, u64)>>> {
         let table = self.table();
         let Some((group, slab)) = table.group(vdev).and_then(|g| Some((g, g.slabs.get(slab as usize)?))) else {
@@ -84,19 +85,19 @@ impl Allocator {
         Ok(Some(ranges.iter().map(in_bytes).collect()))
     }
 
-    /// log2 of the bytes of a device's metaslabs; `None`: there is no such device.
+    /// log2 of the metaslab size of a device in bytes; `None` if there is no such device.
     pub(crate) fn slab_shift(&self, vdev: u32) -> Option<u8> {
         Some(self.table().group(vdev)?.slab_shift)
     }
 
-    /// Bytes of a device: used ones, those that wait to be handed out included, and all.
+    /// Used bytes of a device, including freed space that is not allocatable yet, and its size.
     pub(crate) fn used_and_size(&self, vdev: u32) -> Option<(u64, u64)> {
         let table = self.table();
         let group = table.group(vdev)?;
         Some((group.totals.used.load(Ordering::Relaxed), group.totals.size()))
     }
 
-    /// Bytes that may be handed out on devices of a class, but for `without`.
+    /// Free bytes on the devices of a class that take new blocks, except for device `without`.
     pub(crate) fn free_bytes_without(&self, class: Class, without: u32) -> u64 {
         let table = self.table();
         let others =
@@ -104,7 +105,7 @@ impl Allocator {
         others.map(|g| g.free_and_size().0).sum()
     }
 
-    /// Whether a device takes new blocks, as far as somebody decides.
+    /// Whether a device is configured to take new blocks.
     pub(crate) fn is_allocating(&self, vdev: u32) -> bool {
         self.table().group(vdev).is_some_and(|g| g.is_allocating.load(Ordering::Relaxed))
     }

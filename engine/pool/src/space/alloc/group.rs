@@ -1,7 +1,7 @@
 //! The metaslabs of one top-level device.
 //!
-//! Threads that allocate meet at the lock of one metaslab, for the time of a search in memory. Each copy of a block has its
-//! own metaslab in use, so that copies on one device lie far apart.
+//! Allocating threads contend for the lock of one metaslab, for the time of a search in memory.
+//! Each copy of a block uses its own metaslab, so that copies on one device are far apart.
 
 use super::Totals;
 use super::slab::{Freed, MapState, Reader, Slab};
@@ -14,25 +14,23 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Metaslabs in use at once: one for each copy of a block, and one for the intent log.
+/// Number of active metaslabs: one for each copy of a block, and one for the intent log.
 const SLOTS: usize = 4;
 /// The slot of the intent log.
 pub(super) const LOG_SLOT: usize = 3;
 const NONE: u32 = u32::MAX;
 
-/// How large blocks become on a device.
+/// Layout of a device, which determines the allocated size of blocks.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// Single devices and mirrors.
     Plain,
-    /// RAID-Z.
     Raidz(raidz::Geometry),
-    /// dRAID.
     Draid(draid::Geometry),
 }
 
 impl Shape {
-    /// Of a device in the tree; `None`: it holds no blocks.
+    /// The shape of a device; `None` if it holds no blocks.
     pub fn of(kind: &Kind) -> Option<Self> {
         match kind {
             Kind::Leaf(_) | Kind::Mirror(_) => Some(Self::Plain),
@@ -67,7 +65,7 @@ impl Shape {
     }
 }
 
-/// Whether enough of a device is there for what is written to it to be read again.
+/// Whether enough children are available for new data to be readable again.
 pub(crate) fn is_writable(device: &Vdev) -> bool {
     let away = || device.children.iter().filter(|c| !is_writable(c)).count();
     match &device.kind {
@@ -80,16 +78,16 @@ pub(crate) fn is_writable(device: &Vdev) -> bool {
     }
 }
 
-/// What a device is for, to the allocator.
+/// Part of a device, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Its class.
+    /// The metaslabs for the blocks of its class.
     Main,
-    /// The metaslab that is set apart for the intent log.
+    /// The metaslab reserved for the intent log.
     Log,
 }
 
-/// Bytes of these metaslabs.
+/// Size of these metaslabs in bytes.
 fn bytes_of(slabs: &[Arc<Slab>], ashift: u8) -> u64 {
     slabs.iter().map(|s| u64::from(s.units) << ashift).sum()
 }
@@ -104,31 +102,31 @@ pub(super) struct Group {
     pub slab_shift: u8,
     pub deflate_ratio: u64,
     pub top_zap: u64,
-    /// Object that lists the space maps; 0: not made yet.
+    /// Object that lists the space maps; 0 until it is created.
     pub array: AtomicU64,
     pub slabs: Vec<Arc<Slab>>,
     pub totals: Arc<Totals>,
-    /// Bytes of the metaslab that is set apart for the intent log.
+    /// Size of the metaslab reserved for the intent log, in bytes.
     pub log_bytes: AtomicU64,
-    /// It is configured to take new blocks.
+    /// The device is configured to take new blocks.
     pub is_allocating: AtomicBool,
-    /// Enough of it is there to write to.
+    /// Enough children are available to write to it.
     pub is_writable: AtomicBool,
-    /// It is part of the pool from the next txg on only.
+    /// The device becomes part of the pool only in the next txg.
     pub is_new: AtomicBool,
     active: [AtomicU32; SLOTS],
-    /// The space map of what the pool's checkpoint keeps on it.
+    /// The device's checkpoint space map.
     pub checkpoint: Arc<Mutex<Option<MapState>>>,
 }
 
-/// What an allocation looks for.
+/// Parameters of an allocation.
 pub(super) struct Search<'a> {
     pub reader: Reader<'a>,
     pub psize_bytes: u64,
     pub txg: u64,
     /// Number of the copy, or [`LOG_SLOT`].
     pub slot: usize,
-    /// For the intent log.
+    /// The block is for the intent log.
     pub is_log: bool,
     pub part: Part,
     /// Metaslabs that hold another copy of the block.
@@ -173,7 +171,8 @@ impl Group {
         }
     }
 
-    /// Sets the emptiest metaslab apart for the intent log, if there are enough of them, as OpenZFS does at import.
+    /// Reserves the emptiest metaslab for the intent log if the device has enough of them, as
+    /// OpenZFS does at import.
     pub fn set_log_slab_apart(&self) {
         if self.class == Class::Normal
             && self.slabs.len() as u64 > crate::usable::EMBEDDED_LOG_METASLABS_MIN
@@ -184,12 +183,12 @@ impl Group {
         }
     }
 
-    /// The same device with `more` metaslabs behind those that it has.
+    /// The same device with the metaslabs `more` appended.
     pub fn with_more(&self, more: Vec<Slab>) -> Self {
         self.changed(self.shape.clone(), more)
     }
 
-    /// The same device, of another shape, with `more` metaslabs behind those that it has.
+    /// The same device with another shape, and the metaslabs `more` appended.
     pub fn changed(&self, shape: Shape, more: Vec<Slab>) -> Self {
         let more: Vec<Arc<Slab>> = more.into_iter().map(Arc::new).collect();
         self.totals.size.fetch_add(bytes_of(&more, self.ashift), Ordering::Relaxed);
@@ -210,18 +209,18 @@ impl Group {
         }
     }
 
-    /// Bytes that a block takes.
+    /// Allocated size of a block in bytes.
     pub fn asize_bytes(&self, psize_bytes: u64, txg: u64) -> u64 {
         self.shape.asize_bytes(psize_bytes, self.ashift, txg)
     }
 
-    /// Whether blocks may go there now.
+    /// Whether blocks may be allocated there now.
     pub fn is_open(&self) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         is(&self.is_allocating) && is(&self.is_writable) && !is(&self.is_new)
     }
 
-    /// Takes room for a block: offset and bytes, and the metaslab.
+    /// Allocates space for a block. Returns offset and size in bytes, and the metaslab's number.
     pub fn allocate(&self, search: &Search<'_>) -> Result<Option<(u64, u64, u32)>> {
         let asize = self.asize_bytes(search.psize_bytes, search.txg);
         let Ok(need) = u32::try_from(asize >> self.ashift) else { return Ok(None) };
@@ -248,7 +247,7 @@ impl Group {
             }
         }
         match error {
-            // That there is no room and that we cannot know are different things.
+            // A metaslab that is full and one that cannot be read are different things.
             Some(e @ crate::Error::Io { .. }) => Err(e),
             _ => Ok(None),
         }
@@ -269,8 +268,8 @@ impl Group {
         slab.is_log.load(Ordering::Relaxed) == (search.part == Part::Log)
     }
 
-    /// The metaslab to go on with: the emptiest that should hold the block, not one that another copy uses and preferably far
-    /// from it; else one that might.
+    /// Chooses the next metaslab: the emptiest that should hold the block, is not used by another
+    /// copy and is preferably far from it; else one that might hold it.
     fn choose(&self, search: &Search<'_>, need: u32, tried: &[u32]) -> Option<u32> {
         let others: SmallVec<[u32; SLOTS]> = (0..SLOTS)
             .filter(|s| *s != search.slot)
@@ -282,7 +281,8 @@ impl Group {
         let rank = |s: &Slab| {
             let distance = others.iter().map(|o| o.abs_diff(s.id)).min().unwrap_or(u32::MAX);
             let free = s.free_units.load(Ordering::Relaxed);
-            // The lower number wins a draw: outer tracks, and less of the device touched.
+            // If two are equal, the lower number wins: outer tracks, and less of the device
+            // touched.
             (distance > 0, distance > far, free, std::cmp::Reverse(s.id))
         };
         [false, true].into_iter().find_map(|hopefully| {
@@ -303,7 +303,8 @@ impl Group {
         fits.then_some((slab, at as u32, len as u32))
     }
 
-    /// Gives an address back, unless it is part of the pool's `checkpoint`; false: it was free, or there is no such address.
+    /// Frees a DVA, unless it belongs to the pool's `checkpoint`. Returns false if it was free
+    /// already or does not exist.
     pub fn free(&self, dva: &Dva, txg: u64, birth: u64, was_named: bool, checkpoint: &AtomicU64) -> bool {
         let Some((slab, at, len)) = self.locate(dva.offset_bytes, dva.asize_bytes) else { return false };
         match slab.free(at, len, txg, birth, was_named, checkpoint) {
@@ -315,7 +316,7 @@ impl Group {
         }
     }
 
-    /// Takes an address that must be free.
+    /// Allocates the given range, which must be free.
     pub fn claim(&self, reader: Reader<'_>, offset_bytes: u64, asize_bytes: u64, txg: u64) -> Result<bool> {
         let Some((slab, at, len)) = self.locate(offset_bytes, asize_bytes) else { return Ok(false) };
         let is_claimed = slab.claim(reader, at, len, txg)?;

@@ -1,11 +1,13 @@
-//! Free space that is set aside for a moment, because something is done to the devices there: trimming, writing a pattern.
+//! Free ranges that are reserved for a short time, because their devices are trimmed or
+//! initialized.
 //!
-//! OpenZFS disables a whole metaslab meanwhile; here it is one range, so that allocating goes on in a pool of few metaslabs.
-//! ZFS names: metaslab_disable, ms_trim.
+//! OpenZFS disables a whole metaslab for that time. Here it is only one range, so that allocation
+//! continues in a pool with few metaslabs. ZFS names: metaslab_disable, ms_trim.
 //!
 //! Invariants:
-//!   * what is held is free in the space maps, and was free in those of the last uberblocks that may be gone back to
-//!   * nobody is handed any of it before the [`Held`] is gone
+//!   * a held range is free in the space maps, and was free in those of the last uberblocks to
+//!     which the pool may be rewound
+//!   * no part of it is allocated before the [`Held`] is dropped
 
 use super::slab::Slab;
 use super::{Allocator, Group};
@@ -13,27 +15,27 @@ use crate::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes set aside at a time, at most: as OpenZFS trims (`zfs_trim_extent_bytes_max`).
+/// Limit for the bytes held at a time: the trim size of OpenZFS (`zfs_trim_extent_bytes_max`).
 const HELD_BYTES_MAX: u64 = 128 << 20;
-/// And of what is free on the device, so that others find room.
+/// The second limit is this fraction of the free space of the device, so that allocations find
+/// room.
 const HELD_PART: u64 = 8;
-/// But so much in any case: less would take forever.
+/// At least this many bytes are held: less would take forever.
 const HELD_BYTES_MIN: u64 = 1 << 20;
 
-/// A range of a top-level device that is free, and handed to nobody as long as this is there.
+/// A free range of a top-level device that is not allocated while this value exists.
 pub struct Held {
     slab: Arc<Slab>,
     start: u32,
     len: u32,
     told: bool,
-    /// Where it begins, as in addresses.
+    /// Offset as in DVAs.
     pub offset_bytes: u64,
-    /// How long it is.
     pub size_bytes: u64,
 }
 
 impl Held {
-    /// Its devices know that it is free.
+    /// Records that the devices were informed that the range is free.
     pub fn was_told(&mut self) {
         self.told = true;
     }
@@ -45,34 +47,35 @@ impl Drop for Held {
     }
 }
 
-/// How far somebody is who goes through all that is free on a device.
+/// Position of a pass over all free space of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Metaslab.
+    /// Number of the metaslab.
     pub slab: usize,
     unit: u32,
 }
 
 impl Sweep {
-    /// Goes on with the next metaslab.
+    /// Continues with the next metaslab.
     pub fn skip_slab(&mut self) {
         *self = Self { slab: self.slab + 1, unit: 0 };
     }
 }
 
-/// Which free space is meant.
+/// Selects free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meant {
-    /// All.
+    /// All free space.
     Free,
-    /// All in metaslabs that were ever used.
+    /// All free space in metaslabs that were ever used.
     Used,
-    /// What was freed and not told to the devices, since the allocator [notes](Allocator::note_untold) that.
+    /// Space that was freed but not trimmed since the allocator started to
+    /// [note](Allocator::note_untold) this.
     Untold,
 }
 
 impl Allocator {
-    /// Bounds of a metaslab, in bytes of the device; `None` behind the last one.
+    /// Start and end of a metaslab in bytes on the device; `None` behind the last one.
     pub fn slab_bounds(&self, vdev: u32, slab: usize) -> Option<(u64, u64)> {
         let table = self.table();
         let group = table.group(vdev)?;
@@ -81,7 +84,7 @@ impl Allocator {
         Some((start, start + (u64::from(found.units) << group.ashift)))
     }
 
-    /// Sets aside the next free range of a device, `max_bytes` at most; `None`: there are no more.
+    /// Reserves the next free range of a device, at most `max_bytes`; `None` if there are no more.
     pub fn hold_next(&self, vdev: u32, at: &mut Sweep, max_bytes: u64, meant: Meant) -> Result<Option<Held>> {
         let table = self.table();
         let Some(group) = table.group(vdev) else { return Ok(None) };
@@ -116,14 +119,15 @@ impl Allocator {
         max_bytes.min(HELD_BYTES_MAX).min((free / HELD_PART).max(HELD_BYTES_MIN))
     }
 
-    /// Bytes of a device in whole metaslabs.
+    /// Size of a device's metaslabs in bytes.
     pub fn end_bytes(&self, vdev: u32) -> Option<u64> {
         let table = self.table();
         let group = table.group(vdev)?;
         Some((group.slabs.len() as u64) << group.slab_shift)
     }
 
-    /// Reads the space maps of `bytes` of a device from `from` on, so that [`Allocator::not_free`] knows them.
+    /// Loads the space maps for `bytes` of a device from offset `from`, so that
+    /// [`Allocator::not_free`] knows them.
     pub(crate) fn load_slabs(&self, vdev: u32, from: u64, bytes: u64) {
         let table = self.table();
         let Some(group) = table.group(vdev) else { return };
@@ -136,7 +140,8 @@ impl Allocator {
         }
     }
 
-    /// Ranges of a device between two places that are not free, start and end, in order. Reads nothing: where it is not known, all counts.
+    /// Start and end of the ranges between two offsets of a device that are not free, in order.
+    /// Reads nothing from disk: space of unknown state counts as not free.
     pub(crate) fn not_free(&self, vdev: u32, from: u64, to: u64) -> Vec<(u64, u64)> {
         let table = self.table();
         let Some(group) = table.group(vdev) else { return vec![(from, to)] };
@@ -154,14 +159,14 @@ impl Allocator {
         found
     }
 
-    /// What is freed from now on is noted, for whoever tells the devices ([`Meant::Untold`]); or is not any more.
+    /// Starts or stops noting freed ranges for a later trim ([`Meant::Untold`]).
     pub fn note_untold(&self, yes: bool) {
         if self.tells.swap(yes, Ordering::Relaxed) && !yes {
             self.table().groups().flat_map(|g| g.slabs.iter()).for_each(|slab| slab.forget_untold());
         }
     }
 
-    /// Whether that is noted.
+    /// Whether freed ranges are noted.
     pub fn notes_untold(&self) -> bool {
         self.tells.load(Ordering::Relaxed)
     }

@@ -1,42 +1,46 @@
-//! Keeping what is freed as it is: for whoever reads the pool as it once was, while others write.
+//! Keeps freed blocks unchanged, for readers of an older state of the pool while it is being
+//! written.
 //!
 //! Invariants:
-//!   * while a [`Kept`] holds, no block of the view that was taken after it is handed out again
-//!   * a pool that runs out of space comes first: then nothing is kept any more, and who reads is told
-//!   * while somebody writes over a block of such a view ([`Kept::while_kept`]), its space is not handed out
+//!   * while a [`Kept`] holds, no block of a view taken after it is reallocated
+//!   * a pool that runs out of space takes precedence: then nothing is kept any more, and readers
+//!     find out from [`Kept::holds`]
+//!   * while a thread overwrites a block of such a view ([`Kept::while_kept`]), its space is not
+//!     reallocated
 
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
-/// As long as this is there, what is freed is not handed out.
+/// While this value exists, freed space is not reallocated.
 #[must_use]
 pub struct Kept {
     holds: Arc<RwLock<bool>>,
 }
 
 impl Kept {
-    /// Whether all was kept since it was asked for. When not, what was read since may be something else.
+    /// Whether all freed space was kept since the start. If not, data read since may be wrong.
     pub fn holds(&self) -> bool {
         *self.holds.read()
     }
 
-    /// Does `work` if all was kept so far, and keeps it until that is done: `work` may write where blocks of the view are, which
-    /// only those blocks' own bytes are for. A txg may have to wait for it: it must be short, and wait for no txg.
+    /// Runs `work` if all freed space was kept so far, and keeps it until `work` is done. `work`
+    /// may write to blocks of the view, but only the blocks' own bytes. A txg may wait for it: it
+    /// must be short, and must not wait for a txg.
     pub fn while_kept<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let holds = self.holds.read();
         holds.then(work)
     }
 }
 
-/// All that are there.
+/// All [`Kept`] values of a pool.
 #[derive(Default)]
 pub(super) struct Keeps(Mutex<Vec<Arc<RwLock<bool>>>>);
 
 impl Keeps {
-    /// Whether anybody wants what is freed to be kept. Nobody does any more when the pool needs the room.
+    /// Whether any reader needs freed space to be kept. If the pool needs the space, none is kept.
     pub fn wanted(&self, needs_room: bool) -> bool {
         let mut all = self.0.lock();
-        // The list has one, its `Kept` the other.
+        // The list holds one reference, the `Kept` the other.
         all.retain(|holds| Arc::strong_count(holds) > 1);
         if needs_room {
             all.drain(..).for_each(|holds| *holds.write() = false);
@@ -46,14 +50,16 @@ impl Keeps {
 }
 
 impl super::Allocator {
-    /// From now on what is freed stays as it is. Views of the pool that are taken from here on stay whole.
+    /// From now on freed space is kept. Views of the pool that are taken after this call stay
+    /// intact.
     pub fn keep_freed(&self) -> Kept {
         let holds = Arc::new(RwLock::new(true));
         self.keeps.0.lock().push(holds.clone());
         Kept { holds }
     }
 
-    /// A writer has no room until what was freed is free: from the end of this txg on nothing is kept for readers.
+    /// A writer has no space left until freed space becomes free: from the end of this txg on,
+    /// nothing is kept for readers.
     pub fn needs_room(&self) {
         self.needs_room.store(true, std::sync::atomic::Ordering::Relaxed);
     }

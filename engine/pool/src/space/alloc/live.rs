@@ -1,7 +1,8 @@
-//! Space maps in the pool's own objects, as the syncing txg changes them.
+//! Space maps in the MOS, as the syncing txg changes them.
 //!
-//! Facts: `space_map_alloc`, `space_map_truncate` (module/zfs/space_map.c), `metaslab_update_ondisk_flush_data`
-//! (metaslab.c), `spa_generate_syncing_log_sm`, `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
+//! Facts: `space_map_alloc`, `space_map_truncate` (module/zfs/space_map.c),
+//! `metaslab_update_ondisk_flush_data` (metaslab.c), `spa_generate_syncing_log_sm`,
+//! `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
 
 use super::MapWriter;
 use crate::{Error, Result};
@@ -12,21 +13,23 @@ use ondisk::pool_dir::{DIRECTORY_OBJECT, directory, vdev_top};
 use ondisk::spacemap::Header;
 use std::sync::Arc;
 
-/// log2 of the indirect blocks of space maps: small, for few of a long map's change in a txg.
+/// log2 of the indirect block size of space maps: small, because few blocks of a long map change in
+/// a txg.
 const INDIRECT_SHIFT: u8 = 14;
-/// Blocks of a list of space maps: one for most devices, and not a large one for small ones.
+/// Limit for the block size of the array of space maps: one block for most devices, and a small one
+/// for small devices.
 const ARRAY_BLOCK_BYTES_MAX: u64 = 16 << 10;
 
-/// Bytes of a block of a list of unflushed txgs. As OpenZFS: it is one block, as good as always.
+/// Block size of the list of unflushed txgs. As OpenZFS: it is nearly always one block.
 const UNFLUSHED_BLOCK_BYTES: u32 = 128 << 10;
 
-/// The pool's own objects, in a txg.
+/// The MOS in a txg.
 pub struct LiveMaps<'a> {
-    /// All of them.
+    /// The pool's own object set.
     pub mos: &'a Arc<ObjectSet>,
-    /// The txg that syncs.
+    /// The syncing txg.
     pub tx: &'a Tx,
-    /// Counts one more, or one less, use of the feature of that name.
+    /// Adds to the reference count of a feature, by name.
     pub count_feature: &'a dyn Fn(&str, i64) -> Result<()>,
 }
 
@@ -67,7 +70,7 @@ impl MapWriter for LiveMaps<'_> {
     fn create_array(&self, count: u64) -> Result<u64> {
         let bytes = (count * 8).next_multiple_of(512).clamp(512, ARRAY_BLOCK_BYTES_MAX);
         let object = self.mos.create_object(self.tx, &NewObject::new(ObjectType::OBJECT_ARRAY, bytes as u32))?;
-        // So that it is as long as it says even before the first metaslab is used.
+        // The array gets its full length even before the first metaslab is used.
         object.write_at(self.tx, count * 8 - 8, &[0; 8])?;
         Ok(object.id())
     }

@@ -1,4 +1,4 @@
-//! From a pool, or from the plan of one, to its allocator.
+//! Creates the allocator of an existing pool, or of a pool that is being created.
 
 use super::group::{self, Group, Shape};
 use super::logs::{Log, Logs};
@@ -17,25 +17,25 @@ use std::sync::atomic::Ordering;
 /// A top-level device that is to become part of the pool.
 #[derive(Debug, Clone)]
 pub struct NewDevice {
-    /// Its number.
+    /// Number of the device.
     pub vdev: u32,
-    /// Its name, for messages.
+    /// Name for messages.
     pub name: String,
-    /// What it is for.
+    /// Allocation class.
     pub class: Class,
-    /// How large blocks become on it.
+    /// Layout, which determines the allocated size of blocks.
     pub shape: Shape,
-    /// log2 of its unit of allocation.
+    /// log2 of its allocation unit in bytes.
     pub ashift: u8,
-    /// Bytes that can be allocated on it.
+    /// Allocatable bytes.
     pub asize_bytes: u64,
-    /// log2 of a metaslab's bytes: [`super::metaslab_shift`].
+    /// log2 of the metaslab size in bytes: [`super::metaslab_shift`].
     pub metaslab_shift: u8,
-    /// Its ZAP in the pool's own objects, or 0.
+    /// Object number of its ZAP in the MOS, or 0.
     pub top_zap: u64,
 }
 
-/// The metaslabs of a device from number `first` on, `maps` in order.
+/// The metaslabs of a device, beginning with number `first`; `maps` in the same order.
 fn slabs(
     shape: &Shape,
     ashift: u8,
@@ -46,7 +46,8 @@ fn slabs(
     let align = (shape.alignment_bytes() >> ashift).max(1);
     let units = 1u64 << (shift - ashift);
     let one = |(i, map): (usize, Option<MapState>)| {
-        // dRAID moves the start of a metaslab up to where a row of a group begins, and cuts it to whole rows.
+        // dRAID moves the start of a metaslab up to the start of a row of a group, and cuts it to
+        // whole rows.
         let nominal = i as u64 * units;
         let start = nominal.next_multiple_of(align);
         let usable = units.saturating_sub(start - nominal) / align * align;
@@ -56,7 +57,8 @@ fn slabs(
 }
 
 impl Allocator {
-    /// The allocator of an open pool, as its last synced txg left it. The pool's own objects must stay in memory beside it.
+    /// The allocator of an open pool, in the state of its last synced txg. The MOS must stay in
+    /// memory as long as the allocator.
     pub fn load(pool: &Pool) -> Result<Arc<Self>> {
         let features = pool.features();
         let options = Options {
@@ -85,7 +87,7 @@ impl Allocator {
         }
         let place = || format!("{}: log space maps", pool.name());
         let (logs, in_order) = load_logs(pool, &table).at_with(place)?;
-        // Devices of a pool that was just upgraded may lack a place for what logs need.
+        // Devices of a pool that was just upgraded may lack the ZAP that logs need.
         let can_log = options.logs && table.groups().all(|g| g.top_zap != 0);
         if !can_log && !logs.all.is_empty() {
             return Err(Error::corrupt(
@@ -101,7 +103,8 @@ impl Allocator {
         Ok(Arc::new(allocator))
     }
 
-    /// Adds a device, all free. Blocks go there from the next txg on; at once when the pool has no other.
+    /// Adds a device that is completely free. Blocks are allocated there from the next txg on, or
+    /// at once if the pool has no other device.
     pub fn add_device(&self, new: &NewDevice) -> Result<()> {
         let place = || format!("{}: {}", self.name, new.name);
         check_shifts(new.ashift, new.metaslab_shift).at_with(place)?;
@@ -126,13 +129,13 @@ impl Allocator {
 }
 
 impl Allocator {
-    /// A device has become larger with the syncing txg: what it has more is handed out once that txg is on disk, for a crash before
-    /// that leads to the smaller device.
+    /// The syncing txg makes a device larger. The new space is used only after that txg is on disk:
+    /// a crash before leads back to the smaller device.
     pub fn grow_device(&self, vdev: u32, asize_bytes: u64) {
         self.growing.lock().push((vdev, asize_bytes));
     }
 
-    /// The txg that said so is on disk.
+    /// Adds the new space, after the txg that recorded it is on disk.
     pub(super) fn grow(&self) {
         for (vdev, asize_bytes) in std::mem::take(&mut *self.growing.lock()) {
             let mut shared = self.table.write();
@@ -146,7 +149,7 @@ impl Allocator {
         }
     }
 
-    /// Blocks become as large as this shape says from now on.
+    /// Sets the layout by which allocated sizes of new blocks are computed.
     pub(crate) fn set_shape(&self, vdev: u32, shape: Shape) {
         let mut shared = self.table.write();
         if let Some(group) = shared.group(vdev) {
@@ -156,7 +159,7 @@ impl Allocator {
 }
 
 impl Table {
-    /// The same with another state of a device that is in it.
+    /// The same table with a new state of one of its devices.
     fn with(&self, group: Group) -> Self {
         let (vdev, group) = (group.vdev, Arc::new(group));
         let mut table = Self { by_vdev: self.by_vdev.clone(), by_class: self.by_class.clone() };
@@ -180,7 +183,7 @@ impl Table {
     }
 }
 
-/// A device with the space maps that it has.
+/// A device with its existing space maps.
 pub(super) fn group_of(new: &NewDevice, array: u64, maps: impl Iterator<Item = Option<MapState>>) -> Group {
     let (ashift, shift, shape) = (new.ashift, new.metaslab_shift, new.shape.clone());
     let slabs = slabs(&shape, ashift, shift, 0, maps).into_iter().map(Arc::new).collect();
@@ -247,8 +250,8 @@ fn load_map(pool: &Pool, id: u64, size_bytes: i64) -> Result<Option<MapState>> {
     }))
 }
 
-/// Reads what is in log space maps only. Whether the metaslabs name the logs as OpenZFS wants them to: else they are to be
-/// brought in order with the first txg.
+/// Replays the log space maps. Returns whether the metaslabs refer to the logs as OpenZFS requires;
+/// if not, the first txg must fix it.
 fn load_logs(pool: &Pool, table: &Table) -> Result<(Logs, bool)> {
     let mut logs = Logs::default();
     for (txg, object) in crate::space::metaslab::logs(pool)? {
@@ -262,7 +265,8 @@ fn load_logs(pool: &Pool, table: &Table) -> Result<(Logs, bool)> {
     Ok((logs, in_order))
 }
 
-/// Brings all metaslabs up to the logs; `since` tells of a device's from which txg on logs count.
+/// Applies the logs to all metaslabs. `since` returns, for each metaslab of a device, the txg from
+/// which on logs apply.
 pub(super) fn replay_logs(
     table: &Table,
     logs: &Logs,
@@ -279,7 +283,7 @@ pub(super) fn replay_logs(
     for (txg, log) in &logs.all {
         let mut wrong = None;
         reader.read_map(log.object, &mut |e| {
-            // A device removed since: its metaslabs are gone and so is their meaning.
+            // The device was removed since: its metaslabs no longer exist.
             let Some(group) = e.vdev.and_then(|vdev| table.group(vdev)) else { return };
             let (offset, size) = (e.offset.saturating_mul(512), e.run.saturating_mul(512));
             if !group.replay(*txg, offset, size, e.is_alloc) {
@@ -298,15 +302,15 @@ pub(super) fn replay_logs(
 }
 
 impl Group {
-    /// An entry of the log of `txg`; false when it cannot be.
+    /// Applies an entry of the log of `txg`; returns false if it is impossible.
     fn replay(&self, txg: u64, offset_bytes: u64, size_bytes: u64, is_alloc: bool) -> bool {
         let Some((slab, start, len)) = self.locate(offset_bytes, size_bytes) else { return false };
         let mut inner = slab.lock();
-        // What was flushed since is in the map.
+        // Entries before the last flush are already in the map.
         txg < inner.unflushed_txg || (inner.map.is_some() && inner.unflushed.add(start, len, is_alloc))
     }
 
-    /// Brings the numbers up to what the logs say.
+    /// Updates the counters after the logs were applied.
     fn count_unflushed(&self) {
         let units: i64 = self.slabs.iter().map(|s| s.count_unflushed()).sum();
         let used = self.totals.used.load(Ordering::Relaxed).saturating_add_signed(units << self.ashift);

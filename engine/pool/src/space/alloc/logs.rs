@@ -1,28 +1,32 @@
-//! Log space maps: what a txg changes in all metaslabs goes into one map of its own, and each metaslab's own map gets it later,
-//! many txgs at once.
+//! Log space maps: the changes of a txg in all metaslabs go into one map of their own. Each
+//! metaslab's own map is updated later, for many txgs at once.
 //!
 //! ```text
-//!   txg 7 8 9 10 11      each log names device and range of all that its txg allocated and freed
-//!    A  . f . .  .       A was flushed in txg 8: of the logs 8, 9, 10 and 11 its entries count
-//!    B  . . . f  .       B in txg 10: of the logs 10 and 11
-//!    C  f . . .  .       C in txg 7: while C is not flushed again, no log can go; it is next
+//!   txg 7 8 9 10 11      each log contains device and range of all that its txg allocated and freed
+//!    A  . f . .  .       A was flushed in txg 8: entries of the logs 8, 9, 10 and 11 apply
+//!    B  . . . f  .       B in txg 10: logs 10 and 11
+//!    C  f . . .  .       C in txg 7: until C is flushed again, no log can be destroyed; it is next
 //! ```
-//! In memory each metaslab keeps the sum of its entries that count ([`super::delta`]).
+//! In memory each metaslab keeps the sum of the entries that apply to it ([`super::delta`]).
 //!
-//! **What is flushed.** In the first pass of a txg, before anything of that txg is written: the metaslabs flushed longest ago. Those
-//! with nothing unflushed need but a number written, and get it when their turn comes along with others. A log older than all
-//! metaslabs need is destroyed. How many: so that each metaslab's turn comes before there are too many logs ([`LOGS_MAX`]), by
-//! number or bytes, at the rate of the last txgs. That is often less than one in a txg; what is left over counts in the next. When
-//! there is too much already, or memory says so ([`RANGES_MAX`]), an eighth of all is flushed in each txg, so a txg stays bounded.
+//! **What is flushed.** In the first pass of a txg, before anything of that txg is written: the
+//! metaslabs flushed longest ago. A metaslab without unflushed changes needs only a new txg number,
+//! and gets it when its turn comes along with others. A log older than all metaslabs need is
+//! destroyed. The number of metaslabs to flush is chosen so that each metaslab's turn comes before
+//! there are too many logs ([`LOGS_MAX`]), by number or bytes, at the rate of the last txgs. That
+//! is often less than one in a txg; the fraction is carried over to the next. If there is too much
+//! already, or too much in memory ([`RANGES_MAX`]), an eighth of all metaslabs is flushed in each
+//! txg, so that a txg stays bounded.
 //!
-//! What bounds the logs bounds the time to open a pool, for all of them are read then.
+//! The limits on logs also limit the time to open a pool, because opening reads all of them.
 //!
-//! Facts: module/zfs/spa_log_spacemap.c, `metaslab_sync` and `metaslab_flush` (metaslab.c). OpenZFS has other limits, and foresees
-//! more finely. It flushes all when a pool is exported, and so do we ([`Allocator::flush_all_next`]).
+//! Facts: module/zfs/spa_log_spacemap.c, `metaslab_sync` and `metaslab_flush` (metaslab.c). OpenZFS
+//! has other limits, and a finer forecast. It flushes all metaslabs when a pool is exported, as
+//! Weir does ([`Allocator::flush_all_next`]).
 //!
 //! Invariants:
-//!   * what a metaslab's own map and the logs from its txg on say together is what is allocated
-//!   * a metaslab's txg names a log that is there: OpenZFS refuses a pool where it does not
+//!   * a metaslab's own map and the logs from its txg on together give the allocated space
+//!   * a metaslab's txg refers to an existing log: OpenZFS refuses a pool where it does not
 
 use super::delta::Delta;
 use super::group::Group;
@@ -37,20 +41,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a block of a log. As OpenZFS: most logs are one block.
+/// Block size of a log. As OpenZFS: most logs are one block.
 pub(super) const LOG_BLOCK_BYTES: u32 = 128 << 10;
-/// Logs at most, on a pool of more than 1 GiB. Each takes two reads when a pool is opened: on a hard disk about 2 s together.
+/// Limit for the number of logs, on a pool of more than 1 GiB. Each takes two reads when a pool is
+/// opened: on a hard disk about 2 s for all.
 const LOGS_MAX: u64 = 128;
-/// Bytes that all logs together may have, on a pool of more than 16 GiB: a million entries, which are read in less than a second.
+/// Limit for the bytes of all logs, on a pool of more than 16 GiB: a million entries, which are
+/// read in less than a second.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Ranges that all metaslabs together may keep in memory as unflushed: about 10 MiB. Guessed.
+/// Limit for the unflushed ranges in memory, for all metaslabs: about 10 MiB. Guessed.
 const RANGES_MAX: usize = 512 << 10;
-/// On small pools there are fewer: what a log takes on the devices, a dozen KiB with its three copies, counts there.
+/// Small pools have fewer logs: the dozen KiB that a log takes with its three copies matters there.
 const POOL_BYTES_PER_LOG: u64 = 8 << 20;
 const POOL_BYTES_PER_LOG_BYTE: u64 = 1 << 10;
-/// Metaslabs flushed in a txg at most, in parts of those that need it.
+/// At most 1/`FLUSH_PART` of the metaslabs with unflushed changes is flushed in a txg.
 const FLUSH_PART: u64 = 8;
-/// Logs to look at for how much a txg adds. Guessed.
+/// Number of recent logs from which the growth per txg is estimated. Guessed.
 const RECENT: usize = 4;
 
 /// A log space map.
@@ -61,29 +67,29 @@ pub(super) struct Log {
     pub allocated_bytes: i64,
 }
 
-/// All logs, and how many metaslabs are to be flushed.
+/// All logs, and the fraction of metaslabs still to flush.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
-    /// By txg.
+    /// Logs by txg.
     pub all: BTreeMap<u64, Log>,
-    /// Thousandths of a metaslab that the txgs before left over.
+    /// Thousandths of a metaslab carried over from earlier txgs.
     credit: u64,
 }
 
-/// How much is in logs only.
+/// Amount of changes that are only in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogStats {
-    /// Log space maps.
+    /// Number of log space maps.
     pub logs: u64,
     /// Bytes of their entries.
     pub log_bytes: u64,
-    /// Metaslabs whose own maps lack something.
+    /// Metaslabs whose own maps lack changes.
     pub metaslabs: usize,
-    /// Ranges that they lack.
+    /// Ranges that those maps lack.
     pub ranges: usize,
 }
 
-/// A metaslab that logs count for.
+/// A metaslab to which logs apply.
 struct Turn<'a> {
     since: u64,
     group: &'a Arc<Group>,
@@ -91,24 +97,24 @@ struct Turn<'a> {
     ranges: usize,
 }
 
-/// What happened in a metaslab since the last pass.
+/// Changes in a metaslab since the last pass.
 struct Change<'a> {
     group: &'a Arc<Group>,
     slab: &'a Slab,
     taken: (Ranges, Ranges),
     map: Option<MapState>,
     histogram: [u64; HISTOGRAM_BUCKETS],
-    /// From now on, logs count from this txg on.
+    /// Logs apply to the metaslab from this txg on.
     starts: bool,
 }
 
-/// Metaslabs, by device, whose logs count from another txg on.
+/// Metaslabs, by device, to which logs apply from another txg on.
 type Moved = BTreeMap<u32, Vec<u32>>;
 
-/// What decides how much is flushed.
+/// Input for the decision how much to flush.
 #[derive(Debug, Clone, Copy)]
 struct Pressure {
-    /// Beside the logs: the size of all devices.
+    /// Size of all devices.
     pool_bytes: u64,
     /// Bytes that a txg adds to the logs.
     incoming_bytes: u64,
@@ -116,18 +122,19 @@ struct Pressure {
 }
 
 impl Pressure {
-    /// Metaslabs to flush in a txg, in thousandths.
+    /// Number of metaslabs to flush in a txg, in thousandths.
     fn rate(&self) -> u64 {
         let logs_max = (self.pool_bytes / POOL_BYTES_PER_LOG).clamp(8, LOGS_MAX);
         let bytes_max = (self.pool_bytes / POOL_BYTES_PER_LOG_BYTE).clamp(64 << 10, LOG_BYTES_MAX);
-        // With nothing to flush there still are logs to destroy, now and then.
+        // Even if there is nothing to flush, logs must be destroyed now and then.
         let all = self.stats.metaslabs.max(1) as u64;
         let most = all.div_ceil(FLUSH_PART) * 1000;
         let too_much = self.stats.logs > logs_max || self.stats.log_bytes > bytes_max || self.stats.ranges > RANGES_MAX;
         if too_much {
             return most;
         }
-        // Somewhat earlier than must be: rates change, and too much at once is what all this is to avoid.
+        // Aim at three quarters of the limits: rates change, and the purpose is to avoid too much
+        // at once.
         let aim = |max: u64| u128::from(max / 4 * 3);
         let by_logs = (u128::from(all) * 1000).div_ceil(aim(logs_max));
         let by_bytes = u128::from(all) * 1000 * u128::from(self.incoming_bytes) / aim(bytes_max);
@@ -147,12 +154,12 @@ impl Logs {
 }
 
 impl Allocator {
-    /// The next txg brings into the metaslabs' own maps all that is in logs only, so that who opens the pool has little to read.
+    /// Makes the next txg flush all metaslabs, so that little must be read when the pool is opened.
     pub fn flush_all_next(&self) {
         self.flush_all.store(true, Ordering::Relaxed);
     }
 
-    /// How much is in logs only.
+    /// Amount of changes that are only in logs.
     pub fn log_stats(&self) -> LogStats {
         let logs = &self.rounds.lock().logs;
         let mut stats = LogStats { logs: logs.all.len() as u64, log_bytes: logs.bytes(), ..LogStats::default() };
@@ -160,16 +167,16 @@ impl Allocator {
         stats
     }
 
-    /// A pass of a txg on a pool with logs.
+    /// Writes one pass of a txg, on a pool with logs.
     pub(super) fn sync_logged(&self, table: &Table, round: &mut Round, maps: &dyn MapWriter) -> Result<bool> {
         let flushed = round.pass == 1 && self.flush(table, round, maps)?;
         Ok(self.log(table, round, maps)? | flushed)
     }
 
-    /// Brings some metaslabs' own maps up to what was allocated in the txg before.
+    /// Flushes some metaslabs: updates their own maps to the state of the previous txg.
     fn flush(&self, table: &Table, round: &mut Round, maps: &dyn MapWriter) -> Result<bool> {
         let (txg, is_all) = (round.txg, self.flush_all.load(Ordering::Relaxed));
-        // A txg that changes nothing leaves the logs alone.
+        // A txg without changes does not touch the logs.
         if !is_all && !table.groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg))) {
             return Ok(false);
         }
@@ -238,7 +245,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// Writes what happened since the last pass to the log of the txg.
+    /// Writes the changes since the last pass to the log of the txg.
     fn log(&self, table: &Table, round: &mut Round, maps: &dyn MapWriter) -> Result<bool> {
         let txg = round.txg;
         let mut changes = Vec::new();
@@ -251,7 +258,7 @@ impl Allocator {
                 }
                 let histogram = slab.histogram(&inner, &taken.1);
                 inner.freed.add_all(&taken.1);
-                // With nothing unflushed before this txg, only its log counts.
+                // Without unflushed changes from before, only this txg's log applies.
                 let starts = inner.logged_txg != txg
                     && inner.unflushed_txg != txg
                     && (inner.unflushed_txg == 0 || inner.unflushed.is_empty());
@@ -299,8 +306,9 @@ impl Allocator {
                 None => self.new_map(change.group, change.slab, maps)?,
             };
             map.histogram = map.histogram.map(|_| change.histogram);
-            // The map on disk may say that there is less free in one piece than there is, never more. Where something was
-            // only freed it may stay as it is, which spares a write for each metaslab that a txg of random writes touches.
+            // The map on disk may claim that the largest free segments are smaller than they are,
+            // but never larger. If space was only freed, the header stays as it is. This saves a
+            // write for each metaslab that a txg of random writes touches.
             if is_new || !change.taken.0.is_empty() {
                 maps.set_header(map.object, &map.header())?;
             }
@@ -310,7 +318,8 @@ impl Allocator {
             }
         }
         let log = round.log(maps, self.options.histograms)?;
-        // What the last block holds already stands before, so that entries see where it ends.
+        // The buffer begins with the used part of the last block, so that entries find the block's
+        // end.
         let before = (log.length_bytes % u64::from(LOG_BLOCK_BYTES)) as usize;
         let mut bytes = vec![0; before];
         for Change { group, slab, taken, .. } in &*changes {
@@ -341,7 +350,7 @@ impl Allocator {
 }
 
 impl Round {
-    /// The log of the txg, made when there is none.
+    /// The log of the txg, created if there is none.
     fn log(&mut self, maps: &dyn MapWriter, histograms: bool) -> Result<&mut Log> {
         let Self { txg, logs, .. } = self;
         if !logs.all.contains_key(txg) {
@@ -359,7 +368,7 @@ impl LogStats {
     }
 }
 
-/// All metaslabs that logs count for.
+/// All metaslabs to which logs apply.
 fn turns(table: &Table) -> Vec<Turn<'_>> {
     table.groups().flat_map(|group| group.slabs.iter().filter_map(move |slab| Turn::of(group, slab))).collect()
 }
@@ -372,7 +381,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Writes down of these metaslabs that logs count from `txg` on.
+/// Records for these metaslabs that logs apply from `txg` on.
 fn write_moved(table: &Table, moved: &Moved, txg: u64, maps: &dyn MapWriter) -> Result<()> {
     for (vdev, slabs) in moved {
         let Some(group) = table.group(*vdev) else { continue };

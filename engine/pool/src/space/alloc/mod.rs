@@ -1,20 +1,23 @@
-//! Who gets which part of the devices: the writing half of `space`.
+//! The allocator: the writing half of `space`. It decides where blocks go.
 //!
 //! ```text
-//!   Allocator ── class ── Group (a top-level device) ── Slab (a metaslab) ── FreeSpace, and what each txg did
-//!       │ rotor                 │ metaslab in use              │ loaded on demand from the last synced txg
+//!   Allocator ── class ── Group (a top-level device) ── Slab (a metaslab) ── FreeSpace, and the changes of each txg
+//!       │ rotor                 │ active metaslab              │ loaded on demand from the last synced txg
 //!       └ falls back to normal  └ one for each copy            └ unloaded when idle
 //! ```
-//! Policy: top-level devices of a class take turns, the emptier one longer; in a device the emptiest metaslab is used until it
-//! holds no block of the size asked for; in a metaslab allocations go forward, until space is tight and the best fit counts.
-//! A block's copies go to different devices, or to metaslabs far apart.
+//! Policy: the top-level devices of a class take turns, the emptier ones longer. In a device the
+//! emptiest metaslab is used until it has no free segment of the requested size. In a metaslab
+//! allocations move forward, until space is tight; then the best fit is used. The copies of a block
+//! go to different devices, or to metaslabs far apart.
 //!
-//! Below: [`crate::space::ranges`]. Above: `block::Store`, which knows the trait only, and `Writer`, which calls
-//! [`Allocator::sync`] in each pass of a txg and [`Allocator::synced`] behind its uberblock.
+//! Below: [`crate::space::ranges`]. Above: `block::Store`, which knows only the trait, and
+//! `Writer`, which calls [`Allocator::sync_maps`] in each pass of a txg and [`Allocator::synced`]
+//! after its uberblock is written.
 //!
 //! Invariants:
-//!   * a unit is handed out once until it is freed and that free has been synced, and stayed so for two more txgs
-//!   * who allocates waits for nothing but a search in memory and the reading of a space map
+//!   * an allocated unit is not reallocated before its free was synced and two more txgs were
+//!     synced
+//!   * an allocating thread waits only for a search in memory and for reading a space map
 
 mod checkpoint;
 mod delta;
@@ -55,12 +58,13 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Bytes that a device takes before it is the next one's turn, when all have as much free. Large enough that a file's
-/// neighbouring blocks stay together, small enough that all devices work at once. Guessed.
+/// Bytes allocated on a device before the next one's turn, if all have the same free space. Large
+/// enough that neighbouring blocks of a file stay together, small enough that all devices work at
+/// once. Guessed.
 const TURN_BYTES: u64 = 1 << 20;
-/// Ranges that loaded metaslabs may have together before idle ones are unloaded: 24 MiB. Guessed.
+/// Limit for the ranges in all loaded metaslabs before idle ones are unloaded: 24 MiB. Guessed.
 const RANGES_MAX: usize = 768 << 10;
-/// Part of the special devices, in percent, that only metadata may fill beyond. As OpenZFS.
+/// Percentage of the special devices above which only metadata is allocated there. As OpenZFS.
 const SPECIAL_DATA_PERCENT: u64 = 75;
 
 /// Reads a space map as of the last synced txg.
@@ -75,13 +79,13 @@ impl MapReader for object::ObjectSet {
     }
 }
 
-/// Bytes of a device, kept as they change.
+/// Space of a device in bytes, updated with every change.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     size: AtomicU64,
-    /// Not to be handed out: allocated, or freed and waiting.
+    /// Not allocatable: allocated, or freed and deferred.
     used: AtomicU64,
-    /// Freed and waiting.
+    /// Freed and deferred.
     waiting: AtomicU64,
 }
 
@@ -98,7 +102,7 @@ impl Totals {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What waited is part of a checkpoint: it stays allocated.
+    /// Moves deferred bytes back to allocated, because they belong to a checkpoint.
     fn kept(&self, bytes: u64) {
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -132,7 +136,7 @@ impl Table {
     }
 }
 
-/// Whose turn it is.
+/// The device whose turn it is, and the bytes left of its turn.
 #[derive(Default)]
 struct Rotor {
     at: usize,
@@ -144,41 +148,41 @@ pub struct Allocator {
     name: String,
     table: RwLock<Arc<Table>>,
     rotors: [Mutex<Rotor>; 4],
-    /// Weak: these objects are read through a store, which has this allocator.
+    /// Weak, because the MOS is read through a store that owns this allocator.
     reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
     rounds: Mutex<sync::Round>,
     last_txg: AtomicU64,
-    /// The next txg brings all that is in logs only into the metaslabs' own maps.
+    /// The next txg flushes all metaslabs.
     flush_all: AtomicBool,
     anomalies: Mutex<Vec<String>>,
-    /// Who wants what is freed to stay as it is.
+    /// Readers that need freed space to be kept.
     keeps: keep::Keeps,
-    /// A writer waits for what was freed.
+    /// A writer waits for freed space.
     needs_room: AtomicBool,
-    /// Devices, and bytes of them, that the syncing txg says have become larger.
+    /// Devices that become larger in the syncing txg, with their new sizes in bytes.
     growing: Mutex<Vec<(u32, u64)>>,
-    /// Devices that are being removed or were, and what is freed on them.
+    /// Devices that are being or were removed, and the frees on them.
     evacuated: evacuated::Evacuated,
-    /// What was born in this txg or before is part of the pool's checkpoint; 0: it has none.
+    /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
     checkpoint_txg: AtomicU64,
-    /// What is freed is noted for whoever tells the devices.
+    /// Freed space is noted for a later trim.
     tells: AtomicBool,
 }
 
-/// What of the pool's features matters here.
+/// The pool features that matter to the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// `spacemap_v2`: long ranges take one entry.
+    /// `spacemap_v2`: a long range takes one entry of two words.
     pub two_words: bool,
-    /// `spacemap_histogram`: new maps have one.
+    /// `spacemap_histogram`: new maps have a histogram.
     pub histograms: bool,
     /// `log_spacemap`: one log for the changes of all metaslabs in a txg.
     pub logs: bool,
 }
 
 impl Allocator {
-    /// An allocator without devices, for a pool that is being made.
+    /// An allocator without devices, for a pool that is being created.
     pub fn new(name: &str, options: Options) -> Arc<Self> {
         Arc::new(Self::empty(name, options, Weak::<NoMaps>::new()))
     }
@@ -211,13 +215,14 @@ impl Allocator {
         self.table.read().clone()
     }
 
-    /// Bytes that a block takes on a device; `None`: there is no such device.
+    /// Allocated size of a block on a device, in bytes; `None` if there is no such device.
     pub fn asize_bytes(&self, vdev: u32, psize_bytes: u64, txg: u64) -> Option<u64> {
         Some(self.table().group(vdev)?.asize_bytes(psize_bytes, txg))
     }
 
-    /// Tells the store in which units blocks are allocated: the smallest and the greatest common divisor of what normal devices
-    /// take. Others do not count, as in OpenZFS: what is compressed for them may as well go to a normal one.
+    /// Passes the allocation units of the normal devices to the store: the smallest, and the
+    /// greatest common divisor. Other devices do not count, as in OpenZFS: a block compressed for
+    /// them may fall back to a normal one.
     pub fn tell_units(&self, store: &block::Store) {
         let table = self.table();
         let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
@@ -227,7 +232,7 @@ impl Allocator {
         }
     }
 
-    /// log2 of the units of allocation of normal devices, each once.
+    /// The distinct ashifts of the normal devices, in order.
     pub fn normal_ashifts(&self) -> Vec<u8> {
         let mut all: Vec<u8> = self.table().by_class[Class::Normal as usize].iter().map(|g| g.ashift).collect();
         all.sort_unstable();
@@ -235,36 +240,36 @@ impl Allocator {
         all
     }
 
-    /// What a device is for; `None`: it holds no blocks.
+    /// Allocation class of a device; `None` if it holds no blocks.
     pub fn class_of(&self, vdev: u32) -> Option<Class> {
         Some(self.table().group(vdev)?.class)
     }
 
-    /// Whether a normal device beside `vdev` takes blocks.
+    /// Whether a normal device other than `vdev` takes new blocks.
     pub fn has_other_open(&self, vdev: u32) -> bool {
         self.table().by_class[Class::Normal as usize].iter().any(|g| g.vdev != vdev && g.is_open())
     }
 
-    /// A device is to take new blocks, or is not any more, because somebody said so.
+    /// Configures whether a device takes new blocks.
     pub fn set_allocating(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
             g.is_allocating.store(yes, Ordering::Relaxed);
         }
     }
 
-    /// New blocks go to a device, or do not any more, for it is faulted.
+    /// Sets whether a device can be written to. New blocks avoid one that cannot.
     pub fn set_writable(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
             g.is_writable.store(yes, Ordering::Relaxed);
         }
     }
 
-    /// Whether nothing is on a device, nor waits to be handed out again.
+    /// Whether no block is on a device, including deferred frees.
     pub fn is_empty(&self, vdev: u32) -> bool {
         self.table().group(vdev).is_none_or(|g| g.totals.used.load(Ordering::Relaxed) == 0)
     }
 
-    /// Forgets a device on which nothing is.
+    /// Removes an empty device.
     pub(crate) fn remove_device(&self, vdev: u32) {
         let mut shared = self.table.write();
         let mut table = Table { by_vdev: shared.by_vdev.clone(), by_class: shared.by_class.clone() };
@@ -275,7 +280,8 @@ impl Allocator {
         *shared = Arc::new(table);
     }
 
-    /// What cannot be and was met nevertheless: space freed twice, addresses beyond a device. Emptied by the call.
+    /// Takes the list of impossible events, such as space freed twice and addresses beyond a
+    /// device.
     pub fn take_anomalies(&self) -> Vec<String> {
         std::mem::take(&mut self.anomalies.lock())
     }
@@ -292,7 +298,7 @@ impl Allocator {
         Refusal::NoSpace.at(self.name.clone())
     }
 
-    /// Classes to try, in order, and which part of their devices.
+    /// Classes to try, in order, each with the part of its devices.
     fn chain(table: &Table, want: &Want) -> SmallVec<[(Class, Part); 5]> {
         let mut chain = SmallVec::new();
         let exists = |c: Class| !table.by_class[c as usize].is_empty();
@@ -317,7 +323,8 @@ impl Allocator {
         let mut taken: SmallVec<[(Dva, u32); 3]> = SmallVec::new();
         for copy in 0..usize::from(want.copies.clamp(1, 3)) {
             let first = match taken.last() {
-                // Copies of all blocks on neighbours: then only two devices lost together lose data.
+                // The copies of all blocks go to neighbouring devices: then only the loss of two
+                // neighbours loses data.
                 Some((d, _)) => groups.iter().position(|g| g.vdev == d.vdev).map_or(0, |i| i + 1),
                 None => self.turn(groups, class),
             };
@@ -338,7 +345,8 @@ impl Allocator {
         Ok(Some(taken.into_iter().map(|(d, _)| d).collect()))
     }
 
-    /// One address: on a device without a copy, else in a metaslab without one, else anywhere.
+    /// Allocates one copy: on a device without a copy of the block, else in a metaslab without one,
+    /// else anywhere.
     fn allocate_copy(
         &self,
         groups: &[Arc<Group>],
@@ -389,18 +397,20 @@ impl Allocator {
 
     fn give_back_here(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
         if !table.group(dva.vdev).is_some_and(|group| group.free(dva, txg, birth, was_named, &self.checkpoint_txg)) {
-            // What is not freed is lost until the pool is repaired; what is freed twice would be handed out twice.
+            // Space that is not freed is lost until the pool is repaired; space that is freed twice
+            // would be allocated twice.
             let at = format!("{}:{:#x}+{:#x}", dva.vdev, dva.offset_bytes, dva.asize_bytes);
             self.anomaly(format!("{at} (born in txg {birth}) was to be freed in txg {txg} and is not allocated"));
         }
     }
 
-    /// The device whose turn it is.
+    /// Index of the device whose turn it is.
     fn turn(&self, groups: &[Arc<Group>], class: Class) -> usize {
         let mut rotor = self.rotors[class as usize].lock();
         if rotor.left_bytes == 0 || rotor.at >= groups.len() {
             rotor.at = (rotor.at + 1) % groups.len();
-            // By free space beside that of the others: devices fill up to the same degree in the end.
+            // In proportion to its free space relative to the others': in the end all devices are
+            // equally full.
             let all: u64 = groups.iter().map(|g| g.free_and_size().0).sum();
             let mean = all / groups.len() as u64 + 1;
             let turn = u128::from(TURN_BYTES) * u128::from(groups[rotor.at].free_and_size().0) / u128::from(mean);
@@ -409,12 +419,13 @@ impl Allocator {
         rotor.at
     }
 
-    /// Forgets what is free in all metaslabs that nothing happened in since the last txg: for when memory is short.
+    /// Unloads all metaslabs without changes since the last txg, to save memory.
     pub fn unload_idle(&self) {
         self.trim(0);
     }
 
-    /// Unloads idle metaslabs, those first that were used longest ago, until few enough ranges are in memory.
+    /// Unloads idle metaslabs, the least recently used ones first, until the number of ranges in
+    /// memory is below the limit.
     fn trim(&self, ranges_max: usize) {
         let table = self.table();
         let mut loaded: Vec<_> = table
@@ -437,7 +448,7 @@ impl Allocator {
 }
 
 impl Table {
-    /// Whether the normal devices are full, but for half of what is kept back.
+    /// Whether the free space of the normal class is at most half of the slop.
     fn is_in_reserve(&self) -> bool {
         let totals = stats::sums(self);
         totals.class(Class::Normal).free_bytes() <= totals.slop_bytes / 2
@@ -456,7 +467,8 @@ impl Allocate for Allocator {
     fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
         let table = self.table();
         for (class, part) in Self::chain(&table, want) {
-            // What no txg promised must leave enough for the txgs to be synced, and a way out of a full pool.
+            // Blocks outside of any txg's budget must leave enough space to sync the txgs, and to
+            // free space in a full pool.
             if !want.may_use_slop && (class, part) == (Class::Normal, Part::Main) && table.is_in_reserve() {
                 continue;
             }
@@ -489,7 +501,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Before a pool has space maps, and when it is closed.
+/// For a pool that has no space maps yet, or is closed.
 struct NoMaps;
 
 impl MapReader for NoMaps {

@@ -1,7 +1,8 @@
-//! How a new top-level device is cut into metaslabs.
+//! The metaslab size of a new top-level device.
 //!
-//! About 200 of them, but not below 512 MiB each unless there would be fewer than 16, and not above 16 GiB each unless there
-//! would be more than 2^17. Facts: `vdev_metaslab_set_size` (module/zfs/vdev.c).
+//! About 200 metaslabs, but not below 512 MiB each unless there would be fewer than 16, and not
+//! above 16 GiB each unless there would be more than 2^17. Facts: `vdev_metaslab_set_size`
+//! (module/zfs/vdev.c).
 
 /// A metaslab holds at least one block of the largest size.
 pub const METASLAB_SHIFT_MIN: u8 = 24;
@@ -11,9 +12,9 @@ const COUNT_MIN: u64 = 16;
 const COUNT_DEFAULT: u64 = 200;
 const COUNT_MAX: u64 = 1 << 17;
 
-/// log2 of the bytes of a metaslab, on a new device of `asize_bytes`.
+/// log2 of the metaslab size in bytes, for a new device of `asize_bytes`.
 pub fn metaslab_shift(asize_bytes: u64) -> u8 {
-    // One more than the logarithm, so at most as many as asked for.
+    // One more than the logarithm, so that there are at most `count` metaslabs.
     let for_count = |count: u64| (64 - (asize_bytes / count).leading_zeros()) as u8;
     let shift = match asize_bytes >> SHIFT_DEFAULT {
         n if n < COUNT_MIN => for_count(COUNT_MIN),
@@ -26,7 +27,7 @@ pub fn metaslab_shift(asize_bytes: u64) -> u8 {
     shift.max(METASLAB_SHIFT_MIN)
 }
 
-/// How many of them there are.
+/// Number of metaslabs.
 pub fn metaslab_count(asize_bytes: u64, shift: u8) -> u64 {
     asize_bytes.checked_shr(u32::from(shift)).unwrap_or(0)
 }
@@ -37,7 +38,8 @@ mod tests {
 
     #[test]
     fn metaslabs_are_as_large_as_openzfs_makes_them() {
-        // Size, shift: from pools made by the kernel module, and from the table at vdev_metaslab_set_size.
+        // Size and shift: from pools created by the kernel module, and from the table at
+        // vdev_metaslab_set_size.
         for (asize, shift) in [
             (64 << 20, 24),
             (251_658_240, 24),

@@ -1,4 +1,5 @@
-//! One metaslab as its writer sees it: what may be handed out, and what happened in each txg that is not synced yet.
+//! One metaslab as its writer sees it: its free space, and the changes of each txg that is not
+//! synced yet.
 //!
 //! ```text
 //!            allocate                        sync                synced
@@ -7,19 +8,20 @@
 //!   freeing[txg] ───────> (space map) + freed ─────────> deferred[txg % 2] ──────────────────────────────> free
 //!      ^ free
 //! ```
-//! On a pool with log space maps, `sync` puts both into the txg's log and into `unflushed`, and a flush brings `unflushed` into the
-//! metaslab's own map.
+//! On a pool with log space maps, `sync` adds both to the txg's log and to `unflushed`, and a flush
+//! writes `unflushed` to the metaslab's own map.
 //!
-//! Allocated and freed again within a txg, before its sync, a range goes straight back to `free`; not so blocks of the intent
-//! log, which a crash leads to even if their txg never was.
+//! A range that is allocated and freed again within a txg, before its sync, goes straight back to
+//! `free`. This does not apply to blocks of the intent log, to which a crash leads even if their
+//! txg was never synced.
 //!
 //! Invariants:
 //!   * a metaslab with ranges in `allocating` is loaded
-//!   * `free`, `held`, `allocating`, `freed`, `deferred` and what the map with `unflushed` says is allocated (`freeing` with it) share no
-//!     unit
-//!   * what a flush brings into the map stays in `flushing` until its txg is synced: who reads the map meanwhile may get it with or
-//!     without
-//!   * no lock of a metaslab is held while its space map is read or written: the sync of the pool's own objects allocates
+//!   * `free`, `held`, `allocating`, `freed`, `deferred` and the space allocated in the map with
+//!     `unflushed` (which includes `freeing`) have no unit in common
+//!   * the changes that a flush writes to the map stay in `flushing` until its txg is synced: a
+//!     thread that reads the map meanwhile may see it with or without them
+//!   * no metaslab lock is held while its space map is read or written: syncing the MOS allocates
 
 use super::delta::Delta;
 use super::{MapReader, Totals};
@@ -30,76 +32,81 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Txgs in flight at once: open, quiescing, syncing, and one that is just done.
+/// Txgs that exist at once: open, quiescing, syncing, and one that was just synced.
 pub(super) const TXGS: usize = 4;
-/// Rounds that freed space waits for.
+/// Number of txgs for which freed space is deferred.
 pub(super) const DEFERS: usize = 2;
-/// Allocations of fewer bytes than this go forward from a place of their own, so that metadata does not tear up the room
-/// for data. The size of the default indirect block's compressed half; guessed.
+/// Allocations below this size move forward from a cursor of their own, so that metadata does not
+/// fragment the space for data. Half the size of the default indirect block; guessed.
 const SMALL_BYTES: u64 = 16 << 10;
-/// Below one in this many units free, the smallest range that fits is taken. As OpenZFS (4 %).
+/// Best fit is used when less than 1/`TIGHT_PART` of the units is free. As OpenZFS (4 %).
 const TIGHT_PART: u64 = 25;
 
-/// In [`Slab::flags`]: something happened in the txg of that number modulo [`TXGS`].
+/// In [`Slab::flags`]: freed or changed ranges wait for [`Slab::synced`]. Bits 0 to 3 mark changes
+/// in the txg of that number modulo [`TXGS`].
 const PENDING: u8 = 1 << 4;
-/// In [`Slab::flags`]: something was freed that the checkpoint's space map does not have yet.
+/// In [`Slab::flags`]: freed ranges are not yet in the checkpoint's space map.
 const CHECKPOINTED: u8 = 1 << 5;
 
-/// The object of a metaslab's space map, as written last.
+/// The object of a space map, as last written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapState {
-    /// Number of the object.
+    /// Object number.
     pub object: u64,
-    /// Bytes of its blocks.
+    /// Block size of the object.
     pub block_bytes: u64,
     /// Bytes of entries.
     pub length_bytes: u64,
-    /// Bytes allocated, by its entries.
+    /// Allocated bytes according to the entries.
     pub allocated_bytes: i64,
-    /// Free ranges by size, if the object has room for them.
+    /// Free segments by size, if the object has a histogram.
     pub histogram: Option<[u64; HISTOGRAM_BUCKETS]>,
 }
 
-/// What may be handed out.
+/// The free space.
 enum Free {
-    /// The map was not read yet, or was forgotten.
+    /// The map was not read yet, or the metaslab was unloaded.
     Unloaded,
-    /// A thread reads it.
+    /// A thread is reading the map.
     Loading,
-    /// As is.
+    /// The free space in memory.
     Loaded(Box<FreeSpace>),
-    /// The map cannot be read or cannot be true: nothing is handed out.
+    /// The map cannot be read or is invalid: nothing is allocated.
     Broken,
 }
 
 pub(super) struct Inner {
     pub map: Option<MapState>,
     free: Free,
-    /// Rises when synced state moves on; who read the map meanwhile reads again.
+    /// Incremented when a txg is synced. A thread that was reading the map then reads it again.
     epoch: u64,
     pub allocating: [Ranges; TXGS],
-    /// Those of `allocating` that the intent log names: a crash leads to them even before their txg is synced.
+    /// The ranges of `allocating` that the intent log refers to: a crash leads to them even before
+    /// their txg is synced.
     allocating_log: [Ranges; TXGS],
     pub freeing: [Ranges; TXGS],
-    /// Freed, and part of the pool's checkpoint: stays allocated, and goes into the checkpoint's space map.
+    /// Freed ranges that belong to the pool's checkpoint. They stay allocated and are added to the
+    /// checkpoint's space map.
     checkpointing: [Ranges; TXGS],
-    /// The same, of the txg that syncs.
+    /// The same, taken by the syncing txg.
     checkpointed: Ranges,
     pub freed: Ranges,
     pub deferred: [Ranges; DEFERS],
-    /// Free, and not to be handed out for a moment: something is done to the device there.
+    /// Free ranges that must not be allocated for a short time, because their devices are being
+    /// trimmed or initialized.
     held: Ranges,
-    /// Free, and not told to the devices yet (`ms_trim`).
+    /// Free ranges that were not trimmed yet (`ms_trim`).
     untold: Ranges,
-    /// What log space maps add to the map.
+    /// Changes that log space maps add to the map.
     pub unflushed: Delta,
-    /// What the syncing txg brings into the map.
+    /// Changes that the syncing txg writes to the map.
     flushing: Option<Box<Delta>>,
-    /// Entries of logs from this txg on count; 0: none does.
+    /// Log entries from this txg on apply; 0: none do.
     pub unflushed_txg: u64,
     /// The last txg whose log has an entry of this metaslab.
     pub logged_txg: u64,
-    /// The map has entries that the last synced txg does not know: it cannot be read again until that txg is synced.
+    /// The map has entries that the last synced txg does not know: it cannot be re-read until that
+    /// txg is synced.
     is_ahead: bool,
     cursors: [u32; 2],
 }
@@ -111,13 +118,13 @@ pub(super) struct Slab {
     pub start_units: u64,
     pub units: u32,
     pub ashift: u8,
-    /// Units of its largest free range at most, as far as is known.
+    /// Upper bound for the largest free segment, in units.
     pub largest: AtomicU32,
-    /// Units that may be handed out.
+    /// Allocatable units.
     pub free_units: AtomicU32,
-    /// Set apart for the intent log.
+    /// Reserved for the intent log.
     pub is_log: AtomicBool,
-    /// `largest` comes from counting, not from the map's histogram.
+    /// `largest` was computed from the free ranges, not from the map's histogram.
     exact: AtomicBool,
     flags: AtomicU8,
     pub last_used_txg: AtomicU64,
@@ -125,15 +132,15 @@ pub(super) struct Slab {
     loaded: Condvar,
 }
 
-/// Where space maps are read from at the moment.
+/// Returns the current source of space maps.
 pub(super) type Reader<'a> = &'a dyn Fn() -> Arc<dyn MapReader>;
 
-/// What became of a free.
+/// Result of a free.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Freed {
-    /// Units that may be handed out again, and units that wait.
+    /// Units that are free at once, and units that are deferred.
     Some(u64, u64),
-    /// They were free already; nothing was changed.
+    /// The range was free already; nothing was changed.
     Twice,
 }
 
@@ -188,13 +195,14 @@ impl Slab {
         self.inner.lock()
     }
 
-    /// Whether it may hold `need` units in one piece, for sure or (`hopefully`) as far as its numbers tell.
+    /// Whether it may have a free segment of `need` units: for sure, or (`hopefully`) as far as its
+    /// counters show.
     pub fn may_hold(&self, need: u32, hopefully: bool) -> bool {
         let fits = self.largest.load(Ordering::Relaxed) >= need;
         fits || (hopefully && !self.exact.load(Ordering::Relaxed) && self.free_units.load(Ordering::Relaxed) >= need)
     }
 
-    /// Takes `need` units.
+    /// Allocates `need` units.
     pub fn allocate(&self, reader: Reader<'_>, need: u32, txg: u64, is_log: bool) -> Result<Option<u32>> {
         let mut inner = self.load(reader)?;
         let inner = &mut *inner;
@@ -219,7 +227,7 @@ impl Slab {
         Ok(found)
     }
 
-    /// Takes a range that must be free.
+    /// Allocates the given range. Returns false if it is not free.
     pub fn claim(&self, reader: Reader<'_>, start: u32, len: u32, txg: u64) -> Result<bool> {
         let mut inner = self.load(reader)?;
         let inner = &mut *inner;
@@ -241,8 +249,8 @@ impl Slab {
         self.exact.store(true, Ordering::Relaxed);
     }
 
-    /// Gives a range back. `was_named`: a pointer to it may be on disk, if it is of the intent log. What was born in the txg of the
-    /// pool's `checkpoint` or before stays allocated.
+    /// Frees a range. `was_named`: if the block belongs to the intent log, a pointer to it may be
+    /// on disk. Blocks born in the txg of the pool's `checkpoint` or before stay allocated.
     pub fn free(&self, start: u32, len: u32, txg: u64, birth: u64, was_named: bool, checkpoint: &AtomicU64) -> Freed {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -256,7 +264,7 @@ impl Slab {
         if twice > 0 {
             return Freed::Twice;
         }
-        // Read under the lock: who sets it goes over all metaslabs then.
+        // Read under the lock: the thread that sets it visits all metaslabs afterwards.
         let checkpoint = checkpoint.load(Ordering::SeqCst);
         if checkpoint != 0 && birth <= checkpoint {
             inner.checkpointing[slot].add(start, len);
@@ -273,7 +281,8 @@ impl Slab {
                 self.note(free);
             }
         } else {
-            // The intent log allocates for txgs to come: a map must not say freed before it says allocated.
+            // The intent log allocates for later txgs: a map must not record a free before the
+            // allocation.
             let ahead = (0..TXGS).find(|s| inner.allocating[*s].overlap(start, len) == u64::from(len));
             let slot = ahead.unwrap_or(slot);
             inner.freeing[slot].add(start, len);
@@ -282,15 +291,15 @@ impl Slab {
         Freed::Some(at_once, u64::from(len) - at_once)
     }
 
-    /// The pool got a checkpoint as of the last synced txg: what it has and is being freed stays allocated. Units that do not wait any
-    /// more.
+    /// The pool got a checkpoint of the last synced txg: blocks of it that are being freed stay
+    /// allocated. Returns the number of units that are no longer deferred.
     pub fn checkpoint(&self) -> u64 {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let mut units = 0;
         for slot in 0..TXGS {
             let mut kept = inner.freeing[slot].clone();
-            // What is not in any synced map yet is younger.
+            // Ranges that are not in any synced map are younger than the checkpoint.
             inner.allocating.iter().for_each(|young| kept.remove_all(young));
             inner.freeing[slot].remove_all(&kept);
             inner.checkpointing[slot].add_all(&kept);
@@ -299,9 +308,10 @@ impl Slab {
         units
     }
 
-    /// Takes what is to be brought into the checkpoint's space map.
+    /// Takes the ranges to write to the checkpoint's space map.
     pub fn take_checkpointed(&self) -> Ranges {
-        // The thread that syncs asks each metaslab in each pass, and is the only one to set the flag or take it away.
+        // The syncing thread asks each metaslab in each pass, and no other thread changes this
+        // flag.
         if self.flags.load(Ordering::Relaxed) & CHECKPOINTED == 0 {
             return Ranges::default();
         }
@@ -309,14 +319,15 @@ impl Slab {
         std::mem::take(&mut self.inner.lock().checkpointed)
     }
 
-    /// Undoes [`Slab::take_checkpointed`]: it could not be written.
+    /// Undoes [`Slab::take_checkpointed`] after a failed write.
     pub fn put_back_checkpointed(&self, ranges: &Ranges) {
         self.inner.lock().checkpointed.add_all(ranges);
         self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
     }
 
-    /// Sets aside the first free range that ends behind `from`, `max` units of it at most; with `untold`, of those that devices were
-    /// not told of. Ranges are cut to multiples of `align`, counted from their start.
+    /// Holds the first free range that ends behind `from`, at most `max` units of it; with
+    /// `untold`, only ranges that were not trimmed. Ranges are cut to multiples of `align`, counted
+    /// from their start.
     pub fn hold(
         &self,
         reader: Reader<'_>,
@@ -335,7 +346,7 @@ impl Slab {
             let start = start.next_multiple_of(align).min(start + len);
             let len = (len - (start - found.map_or(start, |f| f.0))).min(max) / align * align;
             if len == 0 || free.ranges().overlap(start, len) < u64::from(len) {
-                // Smaller than anything is made of, or told and taken meanwhile.
+                // Smaller than the alignment, or trimmed or allocated meanwhile.
                 from = start.saturating_add(len.max(1));
                 continue;
             }
@@ -346,7 +357,7 @@ impl Slab {
         }
     }
 
-    /// What was [held](Slab::hold) may be handed out again; `told`: its devices know that it is free.
+    /// Makes a [held](Slab::hold) range allocatable again; `told`: it was trimmed.
     pub fn release(&self, start: u32, len: u32, told: bool) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -360,12 +371,12 @@ impl Slab {
         }
     }
 
-    /// Reads the map, if that was not done yet.
+    /// Loads the map if it is not loaded.
     pub fn make_known(&self, reader: Reader<'_>) -> Result<()> {
         self.load(reader).map(drop)
     }
 
-    /// What may not be handed out now; all of it where that is not known.
+    /// Ranges that cannot be allocated now; the whole metaslab if it is not loaded.
     pub fn not_free(&self) -> Vec<(u32, u32)> {
         match &self.inner.lock().free {
             Free::Loaded(free) => free.ranges().complement(self.units).iter().collect(),
@@ -373,12 +384,12 @@ impl Slab {
         }
     }
 
-    /// Nobody tells devices what is free any more.
+    /// Drops the ranges that were noted for a later trim.
     pub fn forget_untold(&self) {
         self.inner.lock().untold = Ranges::default();
     }
 
-    /// Loads the map if it is not; waits while another thread does.
+    /// Loads the map if it is not loaded; waits while another thread does.
     fn load(&self, reader: Reader<'_>) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.inner.lock();
         loop {
@@ -418,7 +429,7 @@ impl Slab {
         }
     }
 
-    /// What the map of the last synced txg says is free.
+    /// The free ranges in the map of the last synced txg.
     fn read(&self, reader: &dyn MapReader, object: Option<u64>) -> Result<Ranges> {
         let mut free = Ranges::of(0, self.units);
         let mut wrong = None;
@@ -442,7 +453,7 @@ impl Slab {
         }
     }
 
-    /// Brings the numbers up to what logs add to the map, and says how much that is.
+    /// Updates the counters by the changes in logs. Returns those changes in units.
     pub fn count_unflushed(&self) -> i64 {
         let units = self.lock().unflushed.units();
         let now = i64::from(self.free_units.load(Ordering::Relaxed)) - units;
@@ -450,7 +461,7 @@ impl Slab {
         units
     }
 
-    /// Takes out what is free by the map and not to be handed out yet; adds what logs freed.
+    /// Removes ranges that are free in the map but not allocatable yet; adds ranges freed in logs.
     fn usable(&self, mut found: Ranges, inner: &Inner) -> Free {
         for delta in inner.flushing.as_deref().into_iter().chain([&inner.unflushed]) {
             delta.apply(&mut found);
@@ -461,7 +472,8 @@ impl Slab {
         Free::Loaded(Box::new(FreeSpace::from(found)))
     }
 
-    /// What is allocated as the txg that syncs has it so far, of a metaslab in which nothing is allocated any more.
+    /// The allocated ranges including the changes of the syncing txg, for a metaslab that takes no
+    /// new blocks.
     pub fn allocated(&self, reader: Reader<'_>) -> Result<Ranges> {
         let inner = self.load(reader)?;
         match self.free_on_disk(&inner, &Ranges::default()) {
@@ -473,12 +485,12 @@ impl Slab {
         }
     }
 
-    /// Whether there is something to sync in `txg`.
+    /// Whether `txg` has changes to sync.
     pub fn is_dirty(&self, txg: u64) -> bool {
         self.flags.load(Ordering::Relaxed) & ((1 << (txg as usize % TXGS)) | CHECKPOINTED) != 0
     }
 
-    /// Takes what happened in `txg` so far.
+    /// Takes the changes of `txg` so far: allocated and freed ranges.
     pub fn take(&self, inner: &mut Inner, txg: u64) -> (Ranges, Ranges) {
         let slot = txg as usize % TXGS;
         self.flags.fetch_and(!(1 << slot), Ordering::Relaxed);
@@ -496,7 +508,8 @@ impl Slab {
         taken
     }
 
-    /// Takes what is to be brought into the map in the syncing txg. Its first pass only, before anything of the txg is taken.
+    /// Takes the changes to write to the map in the syncing txg. Only in its first pass, before any
+    /// change of the txg is taken.
     pub fn start_flush(&self, inner: &mut Inner) -> Delta {
         debug_assert!(inner.freed.is_empty() && inner.flushing.is_none());
         self.flags.fetch_or(PENDING, Ordering::Relaxed);
@@ -506,12 +519,12 @@ impl Slab {
         delta
     }
 
-    /// Undoes [`Slab::start_flush`]: it could not be written.
+    /// Undoes [`Slab::start_flush`] after a failed write.
     pub fn undo_flush(&self, inner: &mut Inner) {
         inner.unflushed = inner.flushing.take().map_or_else(Delta::default, |delta| *delta);
     }
 
-    /// Undoes [`Slab::take`]: it could not be written.
+    /// Undoes [`Slab::take`] after a failed write.
     pub fn put_back(&self, inner: &mut Inner, txg: u64, (allocated, freed): (Ranges, Ranges)) {
         let slot = txg as usize % TXGS;
         inner.allocating[slot].add_all(&allocated);
@@ -519,8 +532,9 @@ impl Slab {
         self.flags.fetch_or(1 << slot, Ordering::Relaxed);
     }
 
-    /// What is written as free when the whole map is written anew: all that is not allocated as of the syncing txg, `freeing`
-    /// of which was just taken, or, while nothing of it was taken, as of the txg before. `None` when it is not loaded.
+    /// The free ranges to write when the whole map is rewritten: all space that is not allocated as
+    /// of the syncing txg, whose frees `freeing` were just taken; or as of the previous txg, while
+    /// nothing of the syncing one was taken. `None` if the metaslab is not loaded.
     pub fn free_on_disk(&self, inner: &Inner, freeing: &Ranges) -> Option<Ranges> {
         let Free::Loaded(free) = &inner.free else { return None };
         let mut all = free.ranges().clone();
@@ -530,7 +544,7 @@ impl Slab {
         Some(all)
     }
 
-    /// Free ranges by size: exact when loaded, else the map's with what is being freed.
+    /// Free segments by size: exact if loaded, else the map's histogram plus `freeing`.
     pub fn histogram(&self, inner: &Inner, freeing: &Ranges) -> [u64; HISTOGRAM_BUCKETS] {
         let mut histogram = match &inner.free {
             Free::Loaded(free) => {
@@ -544,7 +558,7 @@ impl Slab {
         histogram
     }
 
-    /// Ranges held when it is loaded.
+    /// Number of ranges in memory.
     pub fn ranges(&self) -> usize {
         match &self.inner.lock().free {
             Free::Loaded(free) => free.ranges().count(),
@@ -552,10 +566,10 @@ impl Slab {
         }
     }
 
-    /// The txg is on disk: what was freed two txgs ago may be handed out, unless it is to be kept; what was freed in this one waits,
-    /// unless `at_once`.
+    /// Called when the txg is on disk. Ranges freed two txgs ago become allocatable, unless `keep`;
+    /// ranges freed in this one are deferred, unless `at_once`.
     ///
-    /// With `tell`, what may be handed out now is noted as not told to the devices.
+    /// With `tell`, ranges that become allocatable are noted for a later trim.
     pub fn synced(&self, txg: u64, at_once: bool, keep: bool, tell: bool, totals: &Totals) {
         if self.flags.load(Ordering::Relaxed) & PENDING == 0 {
             return;
@@ -585,7 +599,8 @@ impl Slab {
             }
             Free::Broken => {}
             Free::Unloaded | Free::Loading if units > 0 => {
-                // Neighbours may have joined: how large the largest is shows when it is loaded.
+                // Neighbouring segments may have merged: the size of the largest is known when the
+                // map is loaded.
                 self.free_units.fetch_add(units as u32, Ordering::Relaxed);
                 let longest = ready.iter().chain(ready_too.iter()).map(|(_, l)| l).max().unwrap_or(0);
                 self.largest.fetch_max(longest, Ordering::Relaxed);
@@ -599,7 +614,7 @@ impl Slab {
         }
     }
 
-    /// Forgets what is free, if the map tells it.
+    /// Unloads the metaslab if its free ranges can be read from the map. Returns whether it did.
     pub fn unload(&self) -> bool {
         let mut inner = self.inner.lock();
         let idle = inner.map.is_some()

@@ -1,4 +1,4 @@
-//! The allocator's numbers.
+//! The allocator's statistics.
 
 use super::{Allocator, Group, Table};
 use crate::usable;
@@ -6,38 +6,39 @@ use block::Class;
 use ondisk::spacemap::HISTOGRAM_BUCKETS;
 use std::sync::atomic::Ordering;
 
-/// Space of the devices of one class, in bytes as on the devices, parity included.
+/// Space of the devices of one class, in raw bytes including parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassSpace {
-    /// Capacity: whole metaslabs.
+    /// Capacity in whole metaslabs.
     pub size_bytes: u64,
-    /// Allocated, the txgs in flight included.
+    /// Allocated, including txgs in flight.
     pub allocated_bytes: u64,
-    /// Freed, and not to be handed out yet.
+    /// Freed, but not allocatable yet.
     pub deferred_bytes: u64,
-    /// Capacity as datasets count it.
+    /// Capacity in deflated bytes, as datasets count it.
     pub deflated_size_bytes: u64,
-    /// `deferred_bytes` as datasets count them.
+    /// `deferred_bytes` in deflated bytes, as datasets count them.
     pub deflated_deferred_bytes: u64,
-    /// How torn the free space is, 0 to 100; `None` when the pool keeps no histograms.
+    /// Fragmentation of the free space, 0 to 100; `None` if the pool keeps no histograms.
     pub fragmentation_percent: Option<u64>,
 }
 
 impl ClassSpace {
-    /// What may be handed out.
+    /// Allocatable bytes.
     pub fn free_bytes(&self) -> u64 {
         self.size_bytes - (self.allocated_bytes + self.deferred_bytes).min(self.size_bytes)
     }
 }
 
-/// How much of the slop must stay free after a change. ZFS name: `zfs_space_check_t`.
+/// Share of the slop space that must stay free after a change. ZFS name: `zfs_space_check_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceCheck {
-    /// All of it: for what takes space.
+    /// All of it: for operations that take space.
     Normal,
-    /// Half of it: for what frees space, and for administration that takes little.
+    /// Half of it: for operations that free space, and for administration that takes little.
     Reserved,
-    /// A quarter of it: for what frees space for certain, such as destroying, and lifting limits.
+    /// A quarter of it: for operations that are certain to free space, such as destroying a dataset
+    /// or lifting limits.
     ExtraReserved,
 }
 
@@ -46,22 +47,23 @@ pub enum SpaceCheck {
 pub struct SpaceStats {
     /// By class, in the order of [`Class`].
     pub classes: [ClassSpace; 4],
-    /// Of the normal devices, what is set apart for the intent log, as datasets count it. Not in their deflated size.
+    /// Space of the normal devices that is reserved for the intent log, in deflated bytes. Not
+    /// included in their deflated size.
     pub embedded_log_bytes: u64,
-    /// What is kept back so that a full pool can be freed.
+    /// Space that is reserved so that a full pool can be freed.
     pub slop_bytes: u64,
-    /// What only the pool's checkpoint still holds, on all devices.
+    /// Space on all devices that only the pool's checkpoint holds.
     pub checkpoint_bytes: u64,
 }
 
 impl SpaceStats {
-    /// The devices of a class.
+    /// Space of one class.
     pub fn class(&self, class: Class) -> &ClassSpace {
         &self.classes[class as usize]
     }
 
-    /// What all datasets together may use, once deferred frees have become free. What deduplication and cloning save
-    /// comes on top of it.
+    /// Bytes that all datasets together may use, once deferred frees are free. Savings by dedup and
+    /// cloning are not included.
     pub fn usable_bytes(&self, check: SpaceCheck) -> u64 {
         let slop = match check {
             SpaceCheck::Normal => self.slop_bytes,
@@ -71,12 +73,12 @@ impl SpaceStats {
         self.class(Class::Normal).deflated_size_bytes.saturating_sub(self.checkpoint_bytes.saturating_add(slop))
     }
 
-    /// Freed, but not free before later txgs, as datasets count it.
+    /// Freed bytes that become free in later txgs, deflated.
     pub fn held_back_bytes(&self) -> u64 {
         self.class(Class::Normal).deflated_deferred_bytes
     }
 
-    /// Allocated bytes and all bytes of the devices that are not there for the log, as `zpool list` counts them.
+    /// Allocated bytes and size of all devices except logs, as `zpool list` counts them.
     pub fn allocated_and_size(&self) -> (u64, u64) {
         let log = Class::Log as usize;
         let counted = self.classes.iter().enumerate().filter(|(n, _)| *n != log);
@@ -85,7 +87,7 @@ impl SpaceStats {
 }
 
 impl Group {
-    /// Bytes that may be handed out, and all.
+    /// Allocatable bytes, and size.
     pub(super) fn free_and_size(&self) -> (u64, u64) {
         let size = self.totals.size();
         (size - self.totals.used.load(Ordering::Relaxed).min(size), size)
@@ -95,7 +97,8 @@ impl Group {
         (bytes >> 9).saturating_mul(self.deflate_ratio)
     }
 
-    /// Mean over the metaslabs by their free space, if more than half of them keep a histogram.
+    /// Mean over the metaslabs, weighted by their free space; `None` unless at least half of them
+    /// have a histogram.
     fn fragmentation_percent(&self, histograms: bool) -> Option<u64> {
         let (mut weighted, mut free, mut known) = (0u128, 0u128, 0);
         for slab in &self.slabs {
@@ -117,7 +120,7 @@ impl Group {
 }
 
 impl Allocator {
-    /// Where the space is, the txgs in flight included.
+    /// Space by class, including txgs in flight.
     pub fn stats(&self) -> SpaceStats {
         let table = self.table();
         let mut stats = sums(&table);
@@ -135,12 +138,12 @@ impl Allocator {
         stats
     }
 
-    /// The same without fragmentation, cheap enough to be asked at each change.
+    /// The same without fragmentation, cheap enough to be computed at each change.
     pub fn totals(&self) -> SpaceStats {
         sums(&self.table())
     }
 
-    /// What is kept back so that a full pool can be freed.
+    /// Space that is reserved so that a full pool can be freed.
     pub fn slop_bytes(&self) -> u64 {
         self.totals().slop_bytes
     }

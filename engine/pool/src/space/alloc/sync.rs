@@ -1,10 +1,13 @@
-//! Writing what happened in a txg to the space maps, pass by pass, and going on when it is on disk.
+//! Writes the changes of a txg to the space maps, pass by pass, and releases deferred frees when
+//! the txg is on disk.
 //!
-//! Pools with `log_spacemap` get a log for each txg ([`super::logs`]); on others each metaslab's own map is appended. A map much
-//! longer than needed is written anew. Facts: `metaslab_sync`, `metaslab_should_condense` (module/zfs/metaslab.c).
+//! Pools with `log_spacemap` get a log for each txg ([`super::logs`]); on others the changes are
+//! appended to each metaslab's own map. A map much longer than necessary is rewritten (condensed).
+//! Facts: `metaslab_sync`, `metaslab_should_condense` (module/zfs/metaslab.c).
 //!
 //! Invariants:
-//!   * what the maps say after txg T, logs included, is exactly what is allocated in T, frees of T left out
+//!   * the maps after txg T, including logs, contain exactly the space allocated in T, without the
+//!     blocks freed in T
 
 use super::group::Group;
 use super::logs::Logs;
@@ -18,50 +21,53 @@ use ondisk::spacemap::{Action, HISTOGRAM_BUCKETS, Header};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a block of a new space map. Small, for the last one is written anew in each txg that touches the metaslab: what
-/// OpenZFS takes on pools without log space maps.
+/// Block size of a new space map. Small, because the last block is rewritten in each txg that
+/// changes the metaslab: the size that OpenZFS uses on pools without log space maps.
 const BLOCK_BYTES: u32 = 16 << 10;
-/// A map shorter than this many blocks is never written anew, one this many times longer than needed is. As OpenZFS.
+/// A map of at most `CONDENSE_BLOCKS` blocks is never condensed; a longer one is when it is
+/// `CONDENSE_FACTOR` times as long as necessary. As OpenZFS.
 const CONDENSE_BLOCKS: u64 = 4;
 const CONDENSE_FACTOR: u64 = 2;
 
-/// The pool's own objects as space maps need them, in the txg that syncs.
+/// The operations on the MOS that space maps need, in the syncing txg.
 pub trait MapWriter {
-    /// A new, empty space map; one with a histogram counts for the feature.
+    /// Creates an empty space map. One with a histogram adds to the feature's reference count.
     fn create_map(&self, block_bytes: u32, with_histogram: bool) -> Result<u64>;
-    /// Appends bytes at `offset`, or writes them over what is there.
+    /// Writes bytes at `offset`, which may be the end of the map.
     fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Empties a map.
     fn truncate_map(&self, object: u64) -> Result<()>;
-    /// The object's bonus.
+    /// Sets the object's bonus buffer.
     fn set_header(&self, object: u64, header: &Header) -> Result<()>;
-    /// A new list of `count` space maps, all missing.
+    /// Creates an array of `count` space maps, all missing.
     fn create_array(&self, count: u64) -> Result<u64>;
-    /// Puts a space map in the list.
+    /// Stores a space map's object number in the array.
     fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()>;
-    /// A new, empty log space map, listed as that of `txg`. The first of a pool makes the feature active.
+    /// Creates an empty log space map for `txg`. The first one of a pool activates the feature.
     fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64>;
     /// Destroys a log space map.
     fn remove_log(&self, txg: u64, object: u64) -> Result<()>;
-    /// Notes of a device with that ZAP which object is the space map of what its pool's checkpoint keeps; `None`: there is none any more,
-    /// and the one before is destroyed.
+    /// Records the checkpoint space map of the device with this ZAP; `None` destroys the previous
+    /// one.
     fn set_checkpoint_map(&self, top_zap: u64, object: Option<u64>) -> Result<()>;
-    /// Notes of some metaslabs that logs count from `txg` on, in a list for all `count` of the device with that ZAP.
+    /// Records that logs apply to some metaslabs from `txg` on, in the list of all `count`
+    /// metaslabs of the device with this ZAP.
     fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()>;
 }
 
-/// The txg that syncs, and which pass of it.
+/// The syncing txg and its current pass.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub txg: u64,
     pub pass: u16,
-    /// Log space maps, that of the txg among them.
+    /// Log space maps, including that of the txg.
     pub logs: Logs,
 }
 
 impl Allocator {
-    /// Writes what was allocated and freed in `txg` since the last pass; says whether there was anything. Each pass makes the
-    /// pool's own objects dirty, whose blocks are allocated too: call it until nothing is written.
+    /// Writes the allocations and frees of `txg` since the last pass. Returns whether there were
+    /// any. Each pass changes the MOS, whose blocks are allocated too: call it until nothing is
+    /// written.
     pub fn sync_maps(&self, txg: u64, maps: &dyn MapWriter) -> Result<bool> {
         let mut round = self.rounds.lock();
         if round.txg != txg {
@@ -82,7 +88,7 @@ impl Allocator {
         Ok(self.sync_checkpoint(&table, (txg, round.pass), maps)? | wrote)
     }
 
-    /// Whether `txg` has anything that is not in the space maps yet.
+    /// Whether `txg` has changes that are not in the space maps yet.
     pub fn is_dirty(&self, txg: u64) -> bool {
         self.evacuated.is_dirty(txg) || self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)))
     }
@@ -100,7 +106,8 @@ impl Allocator {
             _ => None,
         };
         let histogram = slab.histogram(&inner, &taken.1);
-        // Before the map says so: who reads it meanwhile must know that these wait.
+        // Before the map is written: a thread that reads it meanwhile must know that these ranges
+        // are deferred.
         inner.freed.add_all(&taken.1);
         drop(inner);
 
@@ -121,7 +128,7 @@ impl Allocator {
         }
     }
 
-    /// A metaslab's own map, new and empty.
+    /// Creates a metaslab's own map.
     pub(super) fn new_map(&self, group: &Group, slab: &Slab, maps: &dyn MapWriter) -> Result<MapState> {
         let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
         maps.write_array(group.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
@@ -134,7 +141,8 @@ impl Allocator {
         })
     }
 
-    /// Appends to a metaslab's own map what was allocated and freed; or writes it anew, given what is free then.
+    /// Appends allocations and frees to a metaslab's own map, or rewrites it if `anew` gives the
+    /// free ranges.
     #[allow(clippy::too_many_arguments)] // What a map is written from; it has no better name together.
     pub(super) fn append(
         &self,
@@ -177,7 +185,8 @@ impl Allocator {
         Ok(map)
     }
 
-    /// What is free, if the map is to be written anew for being much longer than needed. `freeing`: see [`Slab::free_on_disk`].
+    /// The free ranges, if the map is much longer than necessary and so must be rewritten.
+    /// `freeing`: see [`Slab::free_on_disk`].
     pub(super) fn written_anew(&self, slab: &Slab, inner: &Inner, map: &MapState, freeing: &Ranges) -> Option<Ranges> {
         let record = map.block_bytes.max(1 << slab.ashift);
         if map.length_bytes <= CONDENSE_BLOCKS * record {
@@ -185,13 +194,14 @@ impl Allocator {
         }
         let free = slab.free_on_disk(inner, freeing)?;
         let mut histogram = [0; HISTOGRAM_BUCKETS];
-        // Ranges between the free ones are as many, and the map may name either.
+        // There are as many allocated segments as free ones, and the map may store either.
         free.add_to_histogram(&mut histogram);
         let is_too_long = map.length_bytes >= CONDENSE_FACTOR * entries::estimate(&histogram, self.options.two_words);
         is_too_long.then_some(free)
     }
 
-    /// The object that lists the space maps of a device, made when there is none: to be written to the configuration.
+    /// The object that lists a device's space maps, created if there is none. The caller writes its
+    /// number to the configuration.
     pub fn metaslab_array(&self, vdev: u32, maps: &dyn MapWriter) -> Result<u64> {
         let table = self.table();
         let group =
@@ -205,17 +215,18 @@ impl Allocator {
         Ok(made)
     }
 
-    /// The uberblock of `txg` is on disk, and `maps` reads the pool's own objects as it shows them, or as later txgs do. They
-    /// are not kept: who writes the pool has them.
+    /// Called when the uberblock of `txg` is on disk. `maps` reads the MOS as of that txg or a
+    /// later one. It is held weakly: the pool's writer owns it.
     ///
-    /// What was freed two txgs ago may be handed out now. When the pool is full to its reserve, what was freed in this one may
-    /// too, as in OpenZFS: going back to an older uberblock is then worth less than being able to write at all.
+    /// Blocks freed two txgs ago become allocatable. When the pool is full up to its slop, blocks
+    /// freed in this txg do too, as in OpenZFS: being able to rewind to an older uberblock is then
+    /// worth less than being able to write at all.
     pub fn synced(&self, txg: u64, maps: Arc<dyn MapReader>) {
         *self.reader.write() = Arc::downgrade(&maps);
         let totals = self.totals();
         let normal = totals.class(Class::Normal);
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
-        // What is kept for readers may be half as much as what is left for writers.
+        // Space kept for readers may be at most half of the free space.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
         let is_awaited = self.needs_room.swap(false, Ordering::Relaxed);
         let keep = self.keeps.wanted(is_full || is_short || is_awaited);
@@ -233,7 +244,7 @@ impl Allocator {
 }
 
 impl MapState {
-    /// What the object's bonus says.
+    /// Contents of the object's bonus buffer.
     pub fn header(&self) -> Header {
         Header {
             object: self.object,

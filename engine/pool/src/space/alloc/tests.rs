@@ -1,4 +1,4 @@
-//! The allocator against a model that remembers every address, on space maps in memory.
+//! Tests the allocator against a model that remembers every address, with space maps in memory.
 
 use super::*;
 use crate::space::ranges::Ranges;
@@ -32,7 +32,7 @@ fn raidz(vdev: u32, asize_bytes: u64) -> NewDevice {
     NewDevice { shape: Shape::Raidz(geometry), ..device(vdev, Class::Normal, asize_bytes) }
 }
 
-/// A pool of these devices, its lists of metaslabs made.
+/// A pool of these devices, with their metaslab arrays.
 fn pool(devices: &[NewDevice]) -> (Arc<Allocator>, FakeMaps) {
     pool_with(devices, OPTIONS)
 }
@@ -46,7 +46,7 @@ fn pool_with(devices: &[NewDevice], options: Options) -> (Arc<Allocator>, FakeMa
     (allocator, maps)
 }
 
-/// The same, as who imports it finds it.
+/// The same pool, as an import finds it.
 fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Allocator> {
     let reader: Arc<dyn MapReader> = maps.snapshot();
     let mut allocator = Allocator::empty("tank", of.options, Arc::downgrade(&reader));
@@ -84,7 +84,7 @@ fn want(txg: u64, psize_bytes: u64) -> Want {
     }
 }
 
-/// Syncs a txg with nothing else to write.
+/// Syncs a txg that writes nothing else.
 fn sync(allocator: &Allocator, maps: &FakeMaps, txg: u64) {
     while allocator.sync_maps(txg, maps).unwrap() {}
     allocator.synced(txg, maps.snapshot());
@@ -102,7 +102,7 @@ enum Step {
         which: usize,
     },
     Pass,
-    /// Something is done to what is free.
+    /// Holds free space, as trim does.
     Hold {
         which: usize,
         untold: bool,
@@ -206,7 +206,8 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 let normal = t.class(Class::Normal);
                 let is_full = normal.free_bytes() + normal.deferred_bytes <= t.slop_bytes;
                 if passes == 0 && flush {
-                    // As on export: with nothing in the txg, nothing is left that is in logs only.
+                    // As on export: if the txg has no other changes, no changes remain that are
+                    // only in logs.
                     let is_idle = !allocator.is_dirty(txg);
                     sync(&allocator, &maps, txg);
                     assert!(!is_idle || allocator.log_stats().ranges == 0);
@@ -224,7 +225,8 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 if model.live.iter().all(|(_, birth)| *birth <= txg) {
                     model.check(&allocator, &maps);
                     if reopen {
-                        // A crash or an export: what waited may be handed out, for nobody goes back behind this txg.
+                        // A crash or an export: deferred frees become allocatable, because no
+                        // rewind goes behind this txg.
                         for (dva, _) in std::mem::take(&mut model.waiting) {
                             model.release(&dva);
                         }
@@ -303,7 +305,7 @@ fn what_was_freed_comes_back_in_the_third_txg_and_not_before() {
     }
     assert_eq!(all.len(), 64);
     sync(&allocator, &maps, 5);
-    // Enough is free for the reserve, so that what is freed waits.
+    // More than the slop is free, so that frees are deferred.
     all[..40].iter().for_each(|dva| allocator.free(6, 5, dva));
     sync(&allocator, &maps, 6);
     assert!(allocator.allocate(&want(7, 4096)).is_err());
@@ -358,7 +360,7 @@ fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
     sync(&allocator, &maps, 16);
     sync(&allocator, &maps, 17);
     assert_eq!(waiting(), 0);
-    // A pool that is short of space comes first.
+    // A pool that is short of space takes precedence.
     let kept = allocator.keep_freed();
     let all: Vec<_> = std::iter::from_fn(|| allocator.allocate(&want(18, 8 << 20)).ok().map(|d| d[0])).collect();
     sync(&allocator, &maps, 18);
@@ -458,7 +460,7 @@ fn a_metaslab_of_a_large_device_is_kept_for_the_intent_log() {
     let stats = allocator.stats();
     assert_eq!(stats.embedded_log_bytes, 16 << 20);
     assert_eq!(stats.class(Class::Normal).free_bytes(), (16 << 20) - 4096);
-    // Still there is room for the log.
+    // There is still space for the log.
     allocator.allocate(&Want { class: Class::Log, ..want(5, 4096) }).unwrap();
 }
 

@@ -1,10 +1,11 @@
-//! The start of a removal, and what is refused.
+//! Starts the removal of a device that holds data, and refuses what cannot be removed.
 //!
-//! Facts: spa_vdev_remove_top_check, vdev_passivate, vdev_remove_initiate_sync (module/zfs/vdev_removal.c).
+//! Facts: spa_vdev_remove_top_check, vdev_passivate, vdev_remove_initiate_sync
+//! (module/zfs/vdev_removal.c).
 //!
 //! Invariants:
-//!   * nothing is allocated on a device, and no intent log is there, from before its mapping begins
-//!   * all that is read before mappings are known is on devices that stay
+//!   * before the mapping begins, nothing new is allocated on the device and no intent log is on it
+//!   * everything that is read before mappings are loaded is on devices that stay
 
 use super::super::Writer;
 use super::super::tx::SyncTx;
@@ -18,7 +19,7 @@ use ondisk::removal::Removing;
 use ondisk::scan::ScanState;
 use std::sync::atomic::Ordering;
 
-/// Txgs after which everything that was allocated or freed before is synced.
+/// After this many txgs, all earlier allocations and frees are synced.
 const TXGS: usize = 4;
 
 const NOT_SUPPORTED: &str = "operation not supported on this type of pool";
@@ -28,7 +29,8 @@ const MIXED: &str = "invalid config; all top-level vdevs must have the same sect
 const NO_SPACE: &str = "out of space";
 
 impl Writer {
-    /// Begins to remove a top-level device that holds data. `empty_logs` empties the intent logs of all datasets.
+    /// Starts to remove a top-level device that holds data. `empty_logs` empties the intent logs of
+    /// all datasets.
     pub(in crate::writer) fn evacuate(&self, id: u32, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         self.check_evacuation(id)?;
         let allocator = &self.shared.allocator;
@@ -89,7 +91,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What datasets may still use, all together.
+    /// Bytes that all datasets together may still use.
     fn available_bytes(&self) -> Result<u64> {
         let used = self.shared.used_bytes()?;
         let deferred = self.shared.allocator.totals().held_back_bytes();
@@ -97,7 +99,7 @@ impl Writer {
     }
 }
 
-/// A disk, or a mirror of disks.
+/// Whether it is a disk, or a mirror of disks.
 fn is_plain(top: &Vdev) -> bool {
     match top.kind {
         Kind::Leaf(_) => true,
@@ -113,7 +115,7 @@ fn has_parity(top: &Vdev) -> bool {
 fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
     let shared = cx.shared;
     shared.refuse_with_checkpoint()?;
-    // Said again, for the other one may have begun meanwhile.
+    // Checked again: another removal may have begun meanwhile.
     shared.refuse_while_removing()?;
     if shared.is_rebuilding() {
         return Err(Error::invalid(shared.store.name(), "currently sequentially resilvering"));
@@ -165,7 +167,8 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
     })
 }
 
-/// The object directory is read before mappings are known: it must not be on the device.
+/// Rewrites the object directory. It is read before mappings are loaded, so it must not be on the
+/// device.
 fn write_directory_anew(cx: &SyncTx<'_>) -> Result<()> {
     let directory = cx.mos().object(DIRECTORY_OBJECT)?;
     let size = directory.block_bytes();

@@ -1,10 +1,11 @@
-//! A step of a removal: what is allocated behind the mapping's end gets room elsewhere and is copied.
+//! One step of a removal: allocates space on other devices for the ranges behind the end of the
+//! mapping, and copies them.
 //!
 //! Facts: spa_vdev_copy_impl, spa_vdev_copy_segment (module/zfs/vdev_removal.c).
 //!
 //! Invariants:
-//!   * a range is as long here as there: all devices have the same unit
-//!   * ranges of the mapping are in order, and a step ends where a range does
+//!   * a range has the same length on both devices: all devices have the same allocation unit
+//!   * the ranges of the mapping are in order, and a step ends at the end of a range
 
 use super::super::tx::SyncTx;
 use super::mapping::{Growing, NewRange};
@@ -16,26 +17,26 @@ use std::collections::VecDeque;
 
 /// Longest range of a mapping (`SPA_MAXBLOCKSIZE`).
 pub(crate) const RANGE_BYTES_MAX: u64 = 16 << 20;
-/// What is free between two pieces is copied along up to this length, so that there are fewer ranges. As OpenZFS
-/// (vdev_removal_max_span).
+/// A free gap between two pieces is copied too up to this length, so that there are fewer ranges.
+/// As OpenZFS (vdev_removal_max_span).
 pub(crate) const SPAN_BYTES_MAX: u64 = 32 << 10;
 
-/// How a step went.
+/// Result of a step.
 pub(super) enum Step {
-    /// There may be more.
+    /// There may be more to copy.
     Copied,
-    /// Nothing was left.
+    /// Nothing is left to copy.
     Nothing,
-    /// There is no room for more now.
+    /// There is no space for more now.
     Full,
-    /// Something cannot be read or written.
+    /// A range could not be read or written.
     Failed(Error),
 }
 
-/// Ranges to copy together: allocated ones, in order, near each other.
+/// Ranges to copy together: allocated, in order, near each other.
 type Near = Vec<(u64, u64)>;
 
-/// Copies some of what is left: about `bytes`.
+/// Copies about `bytes` of the remaining ranges.
 pub(super) fn step(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Step> {
     let Some(mut growing) = state.growing.clone() else { return Ok(Step::Nothing) };
     let mut copier = Copier::new(cx, &growing, bytes);
@@ -64,11 +65,11 @@ struct Copier<'a> {
     vdev: u32,
     class: block::Class,
     unit_bytes: u64,
-    /// Longest piece for which there was room.
+    /// Longest piece for which space was found.
     max_bytes: u64,
     counts: bool,
     ranges: Vec<NewRange>,
-    /// What of them lies between pieces.
+    /// Gaps between pieces inside these ranges.
     gaps: Vec<Dva>,
     allocated_bytes: u64,
 }
@@ -111,7 +112,7 @@ impl<'a> Copier<'a> {
         Ok(if self.ranges.is_empty() { Step::Nothing } else { Step::Copied })
     }
 
-    /// Copies ranges that are near each other: in one piece if there is room for it.
+    /// Copies ranges that are near each other, in one piece if there is space for it.
     fn copy(&mut self, mut near: Near) -> Result<()> {
         while let Some((start, _)) = near.first().copied() {
             let end = near.last().map_or(start, |(at, len)| at + len);
@@ -145,7 +146,7 @@ impl<'a> Copier<'a> {
             may_use_slop: true,
         };
         let target = allocator.allocate(&want)?[0];
-        // From here on `undo` knows of it.
+        // From here on `undo` frees it.
         self.ranges.push(NewRange { source_bytes: start, target, obsolete_bytes: 0 });
         if target.asize_bytes != size {
             let what = format!("{size:#x} bytes take {:#x} on device {}", target.asize_bytes, target.vdev);
@@ -171,7 +172,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Gives back all that this step took.
+    /// Frees everything that this step allocated.
     fn undo(&mut self) {
         let (cx, txg) = (self.cx, self.cx.txg());
         for range in std::mem::take(&mut self.ranges) {
@@ -190,7 +191,7 @@ fn behind_of(all: &Near, from: u64) -> Near {
     left.map(|(at, len)| if *at < from { (from, at + len - from) } else { (*at, *len) }).collect()
 }
 
-/// The parts before `end`: up to where one ends, if one does.
+/// The parts before `end`; cut at the end of a range if possible.
 fn cut(near: &Near, end: u64) -> Near {
     let whole: Near = near.iter().copied().take_while(|(at, len)| at + len <= end).collect();
     match (whole.is_empty(), near.first()) {
@@ -199,7 +200,7 @@ fn cut(near: &Near, end: u64) -> Near {
     }
 }
 
-/// Takes the next ranges that are near each other, and not too long together.
+/// Takes the next ranges that are near each other, up to `max_bytes` from start to end.
 fn gather(left: &mut VecDeque<(u64, u64)>, max_bytes: u64) -> Near {
     let mut near = Near::new();
     while let Some((at, len)) = left.pop_front() {

@@ -1,9 +1,11 @@
-//! The end of a removal: nothing is left on the device, or it is given up.
+//! The end of a removal: the device is empty, or the removal is cancelled.
 //!
-//! Facts: vdev_remove_complete_sync, spa_vdev_remove_cancel_sync, spa_finish_removal (module/zfs/vdev_removal.c).
+//! Facts: vdev_remove_complete_sync, spa_vdev_remove_cancel_sync, spa_finish_removal
+//! (module/zfs/vdev_removal.c).
 //!
 //! Invariants:
-//!   * a device leaves in a txg later than that of the last copy: what it is needed for by the state before stays there
+//!   * a device leaves in a later txg than the last copy: the data that the previous state needs
+//!     stays on it
 
 use super::super::remove::free_maps;
 use super::super::replaced::{farewells, free_objects};
@@ -25,7 +27,7 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The mapping takes the device's place.
+/// Replaces the device by its mapping.
 pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let shared = cx.shared;
     let Some(growing) = state.growing.take() else { return Ok(()) };
@@ -65,7 +67,7 @@ fn of_vdev<'r>(root: &'r mut VdevConfig, growing: &Growing, cx: &SyncTx<'_>) -> 
     top.ok_or_else(|| Error::invalid(cx.store().name(), "no such device in pool"))
 }
 
-/// What stands in the configuration where a device was.
+/// The configuration of the indirect device that takes the place of a removed device.
 fn indirect(top: &VdevConfig, previous: Option<u64>) -> VdevConfig {
     let guid = vdevs::new_guid();
     let mut all = Nvlist::new();
@@ -92,7 +94,7 @@ fn indirect(top: &VdevConfig, previous: Option<u64>) -> VdevConfig {
     VdevConfig { kind: "indirect".into(), id: top.id, guid, path: None, all, children: Vec::new() }
 }
 
-/// The same in the tree of devices.
+/// The same in the device tree.
 fn stand_in(config: &VdevConfig, mapping: Arc<Mapping>, before: &Vdev) -> Vdev {
     Vdev {
         guid: config.guid,
@@ -104,7 +106,7 @@ fn stand_in(config: &VdevConfig, mapping: Arc<Mapping>, before: &Vdev) -> Vdev {
     }
 }
 
-/// The device stays: copies are freed.
+/// Cancels the removal: the device stays and the copies are freed.
 pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let shared = cx.shared;
     let Some(growing) = state.growing.take() else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! What a free on a device means that is being removed, or was.
+//! Frees on a device that is being or was removed.
 //!
 //! ```text
-//!   being removed:   its own space map says so; below the mapping's end the copy is freed, too, and that part of the mapping is
-//!                    obsolete; behind it there is that much less to copy
+//!   being removed:   the device's own space map records the free; below the end of the mapping, the copy is freed too, and
+//!                    that part of the mapping is obsolete; behind it there is less to copy
 //!   removed:         the copy is freed, and that part of the mapping is obsolete
 //! ```
 //! Facts: free_from_removing_vdev (module/zfs/vdev_removal.c), metaslab_free_impl (metaslab.c).
@@ -16,7 +16,8 @@ use block::vdev::Kind;
 use block::vdev::indirect::Mapping;
 use ondisk::Dva;
 
-/// Does what was put down up to this txg; what it leads to on other such devices, as well.
+/// Applies the deferred frees up to this txg, including those that they cause on other removed
+/// devices.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let allocator = &cx.shared.allocator;
     loop {
@@ -39,7 +40,7 @@ fn free(cx: &SyncTx<'_>, state: &mut State, gone: &Gone) {
         }
         _ => {
             cx.shared.allocator.free_here(cx.txg(), gone.birth, &gone.dva);
-            // Else it is only about to be removed.
+            // Otherwise the removal has not begun yet.
             let Some(growing) = state.growing.as_ref().filter(|g| g.vdev == vdev) else { return };
             let end = growing.header.max_offset_bytes;
             let mapped = size.min(end.saturating_sub(offset));
@@ -73,7 +74,7 @@ fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &Gone, mapping: &Mapping,
     }
 }
 
-/// Frees what a range of a mapping leads to, which may be on a device that was removed since.
+/// Frees the target of a range of a mapping, which may be on another device that was removed since.
 pub(super) fn free_moved(cx: &SyncTx<'_>, birth: u64, vdev: u32, offset_bytes: u64, asize_bytes: u64) {
     let dva = Dva { vdev, offset_bytes, asize_bytes, is_gang: false };
     cx.shared.allocator.free(cx.txg(), birth, &dva);

@@ -1,10 +1,10 @@
-//! The mapping of a device that is being removed, as it grows: in memory, and the objects that hold it.
+//! The mapping of a device that is being removed, as it grows: in memory and in its objects.
 //!
 //! Format: `ondisk::indirect`.
 //!
 //! Invariants:
-//!   * ranges come in the order of their offsets
-//!   * with obsolete counts, there is one for each range
+//!   * ranges are in the order of their offsets
+//!   * with obsolete counts, there is one count for each range
 
 use super::super::tx::SyncTx;
 use super::OBSOLETE_COUNTS;
@@ -18,7 +18,7 @@ use ondisk::pool_dir::config;
 use ondisk::{Dva, Endian, ObjectType};
 use std::sync::Arc;
 
-/// Bytes of a block of these objects (`SPA_OLD_MAXBLOCKSIZE`).
+/// Block size of these objects (`SPA_OLD_MAXBLOCKSIZE`).
 const BLOCK_BYTES: u32 = 128 << 10;
 const ENDIAN: Endian = Endian::Little;
 
@@ -33,7 +33,7 @@ pub(super) struct Growing {
     pub mapping: Arc<Mapping>,
 }
 
-/// A range to add: where it was, where it is, and how many bytes of it nobody needs.
+/// A range to add: its source, its target, and how many bytes of it are obsolete.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewRange {
     pub source_bytes: u64,
@@ -42,7 +42,7 @@ pub(super) struct NewRange {
 }
 
 impl Growing {
-    /// As the pool was left.
+    /// Loads the mapping of an interrupted removal.
     pub fn load(pool: &Pool, vdev: u32) -> Result<Self> {
         let top = pool.root_vdev().children.iter().find(|top| top.id == u64::from(vdev));
         let missing = || Error::corrupt(pool.name(), format!("device {vdev} is being removed and is not there"));
@@ -56,7 +56,7 @@ impl Growing {
         Ok(Self { vdev, object, births, births_count, header, mapping })
     }
 
-    /// New objects, without ranges.
+    /// Creates the objects of an empty mapping.
     pub fn create(cx: &SyncTx<'_>, vdev: u32) -> Result<Self> {
         let (object, header) = create_object(cx)?;
         let births = NewObject::new(ObjectType::OTN_UINT64_METADATA, BLOCK_BYTES)
@@ -97,7 +97,7 @@ impl NewRange {
     }
 }
 
-/// A mapping's object, with one for counts where the pool keeps them.
+/// Creates the object of a mapping, and one for its counts if the pool keeps them.
 pub(super) fn create_object(cx: &SyncTx<'_>) -> Result<(u64, MappingHeader)> {
     let counts_object = match cx.feature_enabled(OBSOLETE_COUNTS) {
         true => {
@@ -132,7 +132,7 @@ pub(super) fn append(cx: &SyncTx<'_>, object: u64, header: &mut MappingHeader, r
     mapping.set_bonus(cx.tx(), header.to_bytes(ENDIAN))
 }
 
-/// Destroys a mapping's object, and that of its counts.
+/// Destroys the object of a mapping, and that of its counts.
 pub(super) fn destroy_object(cx: &SyncTx<'_>, object: u64, header: &MappingHeader) -> Result<()> {
     if let Some(counts) = header.counts_object {
         cx.mos().free_object(cx.tx(), counts)?;

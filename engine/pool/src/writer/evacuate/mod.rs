@@ -1,22 +1,24 @@
 //! Removal of top-level devices that hold data: `zpool remove`.
 //!
 //! ```text
-//!   begin:   no new blocks on it ─> intent logs emptied ─> a mapping, empty; the configuration says that it is being removed
-//!   a txg:   from where the mapping ends: allocated ranges ─> room elsewhere ─> copied as they are ─> ranges of the mapping
-//!   end:     nothing is left behind the mapping's end ─> its space maps go, and what stands in its place is the mapping
+//!   begin:   no new blocks on it ─> intent logs emptied ─> an empty mapping; the configuration marks the device as removing
+//!   a txg:   from the end of the mapping on: allocated ranges ─> space on other devices ─> copied raw ─> ranges of the mapping
+//!   end:     nothing is left behind the end of the mapping ─> its space maps are destroyed, and the mapping takes its place
 //! ```
-//! Addresses of blocks stay as they are: reading goes through the mapping ([`block::vdev::indirect`]), and so does freeing. All of this
-//! is done by the syncing thread, a part in each txg, so whoever frees meanwhile need not know how far it is. Whoever opens the pool
-//! next goes on, OpenZFS too.
+//! Block pointers do not change: reads and frees go through the mapping
+//! ([`block::vdev::indirect`]). The syncing thread does all of this, a part in each txg, so that a
+//! thread that frees meanwhile need not know the progress. The next importer of the pool resumes an
+//! interrupted removal, OpenZFS too.
 //!
-//! Parts: `begin` (what is refused), `copy` (a step), `end` (the last one, giving up), `mapping` (objects), `free` (what frees mean),
-//! `obsolete` (what of a mapping nobody needs any more, and condensing it).
+//! Parts: `begin` (checks and start), `copy` (a step), `end` (the last step, cancelling), `mapping`
+//! (objects), `free` (deferred frees), `obsolete` (unused parts of a mapping, and condensing).
 //!
-//! Facts: module/zfs/vdev_removal.c, vdev_indirect.c, vdev_indirect_mapping.c, vdev_indirect_births.c.
+//! Facts: module/zfs/vdev_removal.c, vdev_indirect.c, vdev_indirect_mapping.c,
+//! vdev_indirect_births.c.
 //!
 //! Invariants:
-//!   * below the end of the mapping each allocated byte of the device is mapped; behind it none is
-//!   * `copied` of `to_copy` bytes are done: copied, or freed before it was their turn
+//!   * below the end of the mapping, each allocated byte of the device is mapped; behind it none is
+//!   * `copied` of `to_copy` bytes are done: copied, or freed before their turn
 
 mod begin;
 mod copy;
@@ -46,39 +48,40 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const DEVICE_REMOVAL: &str = "device_removal";
 const OBSOLETE_COUNTS: &str = "obsolete_counts";
 
-/// Bytes copied in a txg: some tenths of a second on a disk, which nobody who waits for the txg minds. Guessed.
+/// Bytes copied in a txg: a few tenths of a second on a disk, an acceptable delay for threads that
+/// wait for the txg. Guessed.
 const STEP_BYTES: u64 = 32 << 20;
 
-/// The removal under way, and what removed devices need.
+/// The running removal, and the state of removed devices.
 pub(super) struct Evacuation {
     /// A device is being removed, and there may be something to copy.
     active: AtomicBool,
-    /// The removal is to be given up.
+    /// The removal must be cancelled.
     cancelled: AtomicBool,
-    /// Bytes that may still be copied before it rests.
+    /// Bytes that may be copied before the removal pauses.
     allowance: AtomicU64,
-    /// Mappings of fewer bytes are not condensed.
+    /// Smaller mappings are not condensed.
     condense_bytes_min: AtomicU64,
-    /// There was no room for what is left.
+    /// There was no space for the remaining ranges.
     full: AtomicBool,
-    /// Only the syncing thread holds it for long.
+    /// Only the syncing thread holds this lock for long.
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// As the MOS has it, or is to.
+    /// State of the last removal, as in the MOS or to be written there.
     removing: Option<Removing>,
     /// `removing` changed since it was written.
     is_changed: bool,
-    /// The device that is being removed.
+    /// The mapping of the device that is being removed.
     growing: Option<Growing>,
-    /// By device: ranges of its mapping that nobody needs any more, and that are not in its space map yet.
+    /// Obsolete ranges by device that are not in its obsolete space map yet.
     obsolete: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
 impl Evacuation {
-    /// Of a pool from which nothing was removed.
+    /// State of a pool from which nothing was removed.
     pub fn new() -> Self {
         Self {
             active: false.into(),
@@ -90,7 +93,7 @@ impl Evacuation {
         }
     }
 
-    /// As the pool was left.
+    /// Loads the state of a pool that is being opened.
     pub fn load(pool: &Pool) -> Result<Self> {
         let mut state = State { removing: removing(pool)?, ..State::default() };
         if let Some(vdev) = running(state.removing.as_ref()) {
@@ -100,7 +103,7 @@ impl Evacuation {
         Ok(Self { active, state: Mutex::new(state), ..Self::new() })
     }
 
-    /// Whether the next txg is not to be waited for.
+    /// Whether the next txg must follow at once.
     pub fn wants_txgs(&self) -> bool {
         self.is_active() && !self.full.load(Ordering::SeqCst) && self.allowance.load(Ordering::SeqCst) > 0
     }
@@ -111,7 +114,7 @@ impl Evacuation {
     }
 }
 
-/// What the MOS says of the last removal.
+/// State of the last removal in the MOS.
 fn removing(pool: &Pool) -> Result<Option<Removing>> {
     let value = pool.directory().lookup(directory::REMOVING)?;
     value.map(|value| Ok(Removing::from_words(&value.ints)?)).transpose()
@@ -122,7 +125,7 @@ fn running(removing: Option<&Removing>) -> Option<u32> {
     u32::try_from(vdev).ok()
 }
 
-/// Tells the allocator of which devices it cannot free by itself.
+/// Makes the allocator defer frees on devices that are being or were removed.
 pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
     let removed = pool.root_vdev().children.iter().filter(|top| top.kind == "indirect").map(|top| top.id as u32);
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
@@ -132,8 +135,9 @@ pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -
     Ok(())
 }
 
-/// Removes an entry that earlier releases left in the ZAPs of removed devices: the list of unflushed txgs was freed with the space
-/// maps, and its number belongs to another object since. OpenZFS removes the entry with the list (`vdev_destroy_ms_flush_data`).
+/// Removes an entry that earlier releases left in the ZAPs of removed devices: the list of
+/// unflushed txgs was freed with the space maps, and its object number may belong to another object
+/// by now. OpenZFS removes the entry with the list (`vdev_destroy_ms_flush_data`).
 pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
     let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
     let zaps: Vec<u64> = {
@@ -150,12 +154,13 @@ pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
 }
 
 impl Writer {
-    /// Whether a device that held data is being removed.
+    /// Whether a device that holds data is being removed.
     pub fn is_removing(&self) -> bool {
         self.shared.evacuation.is_active()
     }
 
-    /// Returns once no device is being removed any more, or `is_given_up` says so, or the pool cannot be written.
+    /// Waits until no device is being removed, `is_given_up` returns true, or the pool cannot be
+    /// written. Fails with [`Refusal::NoSpace`] if there is no space for the remaining data.
     pub fn finish_removal(&self, is_given_up: &dyn Fn() -> bool) -> Result<()> {
         while self.is_removing() && !is_given_up() {
             self.sync()?;
@@ -163,22 +168,24 @@ impl Writer {
                 return Err(Refusal::NoSpace.at(self.name()));
             }
         }
-        // The device leaves in the middle of a txg, which another thread may be syncing: wait until that is on disk.
+        // The device leaves in the middle of a txg, which another thread may be syncing: wait until
+        // that txg is on disk.
         if is_given_up() { Ok(()) } else { self.sync() }
     }
 
-    /// Copies about so many bytes more of a device that is being removed, and rests then; `None`: does not rest.
+    /// Copies about `bytes` more of a device that is being removed, then pauses; `None`: does not
+    /// pause.
     pub fn limit_removal(&self, bytes: Option<u64>) {
         self.shared.evacuation.allowance.store(bytes.unwrap_or(u64::MAX), Ordering::SeqCst);
         self.shared.push();
     }
 
-    /// From now on mappings of removed devices of so many bytes are condensed when a quarter of them is obsolete.
+    /// Condenses mappings of at least this many bytes when a quarter of them is obsolete.
     pub fn condense_from(&self, bytes: u64) {
         self.shared.evacuation.condense_bytes_min.store(bytes, Ordering::SeqCst);
     }
 
-    /// Gives up removing a device (`zpool remove -s`): it is used as before.
+    /// Cancels the removal of a device (`zpool remove -s`): the device is used as before.
     pub fn cancel_removal(&self) -> Result<()> {
         if !self.is_removing() {
             return Err(Error::invalid(self.name(), "operation is not in progress"));
@@ -189,7 +196,8 @@ impl Writer {
 }
 
 impl SyncTx<'_> {
-    /// Nothing points at an address on a removed device any more, though what lies behind it is used. Nothing happens on other devices.
+    /// Marks a range on a removed device as obsolete: no block pointer refers to it, though the
+    /// target is still in use. Does nothing for other devices.
     pub fn mark_obsolete(&self, dva: &Dva) {
         let tree = self.store().tree();
         if matches!(tree.tops.get(dva.vdev as usize).map(|top| &top.kind), Some(Kind::Indirect(_))) {
@@ -209,7 +217,7 @@ impl Shared {
     }
 }
 
-/// The step of a txg, after everything else of it is known but what its own objects free.
+/// The step of a txg, after all other changes except the frees of the MOS itself.
 pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
     let evacuation = &cx.shared.evacuation;
     sync(cx)?;
@@ -224,7 +232,7 @@ pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
         };
         let copied = state.growing.as_ref().map_or(0, |g| g.header.mapped_bytes) - before;
         if allowance != u64::MAX {
-            // Whoever said something else meanwhile has said it.
+            // If the limit was changed meanwhile, the new limit stays.
             let left = allowance.saturating_sub(copied);
             let _ = evacuation.allowance.compare_exchange(allowance, left, Ordering::SeqCst, Ordering::SeqCst);
         }
@@ -242,7 +250,7 @@ pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
     obsolete::condense(cx)
 }
 
-/// Does what frees on such devices mean, and writes what changed by it. In each pass.
+/// Applies deferred frees and writes the resulting changes. Called in each pass.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     free::sync(cx)?;
     let mut state = cx.shared.evacuation.state.lock();

@@ -1,13 +1,15 @@
-//! What of a mapping nobody needs any more: noted in a space map of the device, and left out when the mapping is condensed.
+//! Obsolete parts of a mapping: recorded in a space map of the device, and omitted when the mapping
+//! is condensed.
 //!
-//! OpenZFS condenses over many txgs, and notes how far it is; here a mapping is written anew within one. One that OpenZFS was writing
-//! anew is begun again.
+//! OpenZFS condenses over many txgs and records its progress. Here a mapping is rewritten within
+//! one txg. If OpenZFS was interrupted while condensing, condensing starts again.
 //!
-//! Facts: vdev_indirect_sync_obsolete, vdev_indirect_should_condense, spa_condense_indirect_complete_sync
-//! (module/zfs/vdev_indirect.c).
+//! Facts: vdev_indirect_sync_obsolete, vdev_indirect_should_condense,
+//! spa_condense_indirect_complete_sync (module/zfs/vdev_indirect.c).
 //!
 //! Invariants:
-//!   * counts and space map together say how many bytes of each range are needed: the feature `obsolete_counts` promises it
+//!   * counts and space map together give the bytes of each range that are in use, as the feature
+//!     `obsolete_counts` requires
 
 use super::super::maps::with_maps;
 use super::super::tx::SyncTx;
@@ -28,20 +30,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a block of such a space map. As OpenZFS (zfs_vdev_standard_sm_blksz).
+/// Block size of such a space map. As OpenZFS (zfs_vdev_standard_sm_blksz).
 const BLOCK_BYTES: u32 = 128 << 10;
-/// A mapping of fewer bytes is not condensed, and none of which less is obsolete, in percent. As OpenZFS.
+/// A mapping is condensed if it has at least so many bytes, and at least so many percent of it are
+/// obsolete. As OpenZFS.
 pub(super) const CONDENSE_BYTES_MIN: u64 = 128 << 10;
 const CONDENSE_PERCENT: u64 = 25;
 
-/// Writes down what became obsolete.
+/// Records the new obsolete ranges.
 pub(super) fn sync(cx: &SyncTx<'_>, all: &mut BTreeMap<u32, Vec<(u64, u64)>>) -> Result<()> {
     for (vdev, mut runs) in std::mem::take(all) {
         if !cx.feature_enabled(OBSOLETE_COUNTS) {
             continue;
         }
         runs.sort_unstable();
-        // Neighbours become one.
+        // Merge neighbouring ranges.
         runs.dedup_by(|next, run| {
             let joins = run.0 + run.1 == next.0;
             if joins {
@@ -75,7 +78,7 @@ fn write(cx: &SyncTx<'_>, vdev: u32, runs: &[(u64, u64)]) -> Result<()> {
         two_words: cx.feature_active("spacemap_v2"),
         start_units: 0,
     };
-    // Its unit is the byte.
+    // The unit of this map is the byte.
     let bytes = encode_runs(runs.iter().copied(), Action::Alloc, &spot);
     object.write_at(cx.tx(), header.length_bytes, &bytes)?;
     header.object = id;
@@ -99,7 +102,7 @@ fn destroy_map(cx: &SyncTx<'_>, id: u64) -> Result<()> {
     cx.feature_decrement(OBSOLETE_COUNTS)
 }
 
-/// Writes one mapping anew without what is obsolete, if that is worth it or OpenZFS has begun.
+/// Rewrites one mapping without its obsolete ranges, if that is worth it or OpenZFS has begun to.
 pub(super) fn condense(cx: &SyncTx<'_>) -> Result<()> {
     let tree = cx.store().tree();
     let removed = |top: &&Arc<block::vdev::Vdev>| matches!(top.kind, Kind::Indirect(_));
@@ -138,7 +141,8 @@ fn is_worth_it(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping) -> Result<bool> {
     Ok(obsolete.saturating_mul(100) / mapped.max(1) >= CONDENSE_PERCENT)
 }
 
-/// The mapping without ranges that are obsolete as a whole, in an object of its own that takes the place of the one before.
+/// Writes the mapping without completely obsolete ranges to a new object, which replaces the old
+/// one.
 fn rewrite(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping, begun: Option<Condensing>) -> Result<Mapping> {
     let old = {
         let root = cx.shared.root.lock();
@@ -179,7 +183,7 @@ fn rewrite(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping, begun: Option<Condensi
     Mapping::new(kept.map(|(e, _)| *e).collect()).map_err(|what| Error::invalid(cx.store().name(), what))
 }
 
-/// Bytes of each range that were obsolete when the mapping was written.
+/// Obsolete bytes of each range when the mapping was written.
 fn counts(cx: &SyncTx<'_>, header: &MappingHeader, mapping: &Mapping) -> Result<Vec<u64>> {
     let count = mapping.entries().len();
     let Some(id) = header.counts_object.filter(|id| *id != 0) else { return Ok(vec![0; count]) };
@@ -188,7 +192,7 @@ fn counts(cx: &SyncTx<'_>, header: &MappingHeader, mapping: &Mapping) -> Result<
     Ok(ondisk::indirect::obsolete_counts(&bytes, object.endian()).map(u64::from).collect())
 }
 
-/// Adds what a space map of obsolete ranges says.
+/// Adds the contents of a space map of obsolete ranges.
 fn add(cx: &SyncTx<'_>, map: u64, mapping: &Mapping, counts: &mut [u64]) -> Result<()> {
     let entries = mapping.entries();
     let mut wrong = None;

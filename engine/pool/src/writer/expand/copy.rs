@@ -1,4 +1,4 @@
-//! Moving sectors of a raidz from where one width puts them to where the next one does.
+//! Moves the sectors of a raidz from their places in the old width to those in the new width.
 //!
 //! ```text
 //!   sector s:   from child s % old, row s / old      to child s % new, row s / new
@@ -9,15 +9,15 @@ use crate::{Error, Result};
 use block::vdev::{DATA_START_BYTES, Leaf, Vdev};
 use ondisk::label::BOOT_OFFSET;
 
-/// Bytes of each child in memory at a time: moving is split into such pieces.
+/// Bytes of each child in memory at a time: a move is split into such pieces.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Where sectors are put.
+/// Target area of sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
-    /// Where they belong.
+    /// Their final place.
     Data,
-    /// In the scratch area, which lies before.
+    /// The scratch area, which is in front of the data.
     Scratch,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Mover<'v> {
     name: &'v str,
 }
 
-/// Rows of a child that hold sectors of `[from, to)`, where there are `width` children.
+/// Rows of a child that hold sectors of `[from, to)`, if there are `width` children.
 fn rows(from: u64, to: u64, child: u64, width: u64) -> (u64, u64) {
     let row = |sector: u64| sector.saturating_sub(child).div_ceil(width);
     (row(from), row(to))
@@ -49,7 +49,8 @@ impl<'v> Mover<'v> {
         Self { leaves: top.children.iter().filter_map(Vdev::leaf).collect(), shift: top.ashift, txg, name: &top.name }
     }
 
-    /// Moves the sectors of a range of the device, in pieces: what a piece overwrites must not be needed by a later one.
+    /// Moves the sectors of a range of the device, in pieces. A piece must not overwrite what a
+    /// later piece still needs.
     pub fn move_range(&self, from_bytes: u64, to_bytes: u64, area: Area) -> Result<()> {
         let (mut at, end) = (from_bytes >> self.shift, to_bytes >> self.shift);
         let most = ((PIECE_BYTES >> self.shift) * (self.leaves.len() as u64 - 1)).max(1);
@@ -84,7 +85,7 @@ impl<'v> Mover<'v> {
         Ok(())
     }
 
-    /// Puts the sectors before `logical_bytes` from the scratch area to where they belong.
+    /// Copies the sectors before `logical_bytes` from the scratch area to their final places.
     pub fn empty_scratch(&self, logical_bytes: u64) -> Result<()> {
         let bytes = logical_bytes / self.leaves.len() as u64;
         self.each(self.leaves.len() as u64, |_, leaf| {
@@ -95,7 +96,7 @@ impl<'v> Mover<'v> {
         Ok(())
     }
 
-    /// Does something for the first `count` children at once.
+    /// Runs `work` for the first `count` children in parallel.
     fn each<R: Send>(&self, count: u64, work: impl Fn(u64, &Leaf) -> Result<R> + Sync) -> Result<Vec<R>> {
         std::thread::scope(|scope| {
             let leaves = self.leaves.iter().take(count as usize).zip(0u64..);

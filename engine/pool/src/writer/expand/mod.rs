@@ -1,22 +1,24 @@
-//! Widening a raidz by one device: `zpool attach POOL raidz1-0 DEVICE`.
+//! Expands a raidz by one device: `zpool attach POOL raidz1-0 DEVICE`.
 //!
 //! ```text
-//!   attach:  a child more in the configuration, marked as expanding
-//!   then, at the end of each txg, between what it wrote and its uberblock:  nobody reads or writes the device
-//!            ─> sectors are moved from where the old width puts them to where the new one does ─> flush
-//!            ─> the uberblock says how far that came ─> others go on, with the new places
-//!   first:   by way of the scratch area, the boot area of each child: a row would overwrite itself otherwise
-//!   end:     the new width holds from some txgs on; older blocks keep the width that they were laid out for
+//!   attach:  one more child in the configuration, marked as expanding
+//!   then, at the end of each txg, between its data and its uberblock:  no thread reads or writes the device
+//!            ─> sectors are moved from their places in the old width to those in the new one ─> flush
+//!            ─> the uberblock records the progress ─> other threads continue, with the new places
+//!   first:   via the scratch area, the boot area of each child: otherwise a row would overwrite itself
+//!   end:     the new width applies from some txg on; older blocks keep the width for which they were written
 //! ```
-//! OpenZFS moves sectors beside other work, and writes what meets them to both places. Here a txg's end does it, in pieces short
-//! enough that nobody notices: so all that is written is either moved, or written where it belongs.
+//! OpenZFS moves sectors beside other work, and writes to both places where writes meet the move.
+//! Here the end of a txg moves them, in pieces short enough not to be noticed: all data is either
+//! moved, or written to its final place.
 //!
-//! Format: docs/format/raidz.md, `ub_raidz_reflow_info`. Facts: module/zfs/vdev_raidz.c (from "Big Theory Statement for how a RAIDZ VDEV is
-//! expanded" on), spa_vdev_attach (spa.c).
+//! Format: docs/format/raidz.md, `ub_raidz_reflow_info`. Facts: module/zfs/vdev_raidz.c (from "Big
+//! Theory Statement for how a RAIDZ VDEV is expanded" on), spa_vdev_attach (spa.c).
 //!
 //! Invariants:
-//!   * sectors behind what the last uberblock says are where they were: a power cut at any moment leaves all of them readable
-//!   * sectors are moved only while all children are there and lack nothing
+//!   * sectors behind the progress in the last uberblock are in their old places: after a power
+//!     failure at any time all of them are readable
+//!   * sectors are moved only while all children are available and their DTLs are empty
 //!   * nothing is trimmed or initialized meanwhile, and there is no checkpoint
 
 mod copy;
@@ -47,12 +49,12 @@ use std::time::Duration;
 /// States in the device's ZAP: `DSS_SCANNING`, `DSS_FINISHED`.
 const ACTIVE: u64 = 1;
 const FINISHED: u64 = 2;
-/// How long to wait until it is looked whether all children are there again.
+/// Interval at which to check whether all children are available again.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What OpenZFS says.
+/// OpenZFS's message.
 const IN_PROGRESS: &str = "raidz expansion in progress";
 
-/// The expansion of a pool: there is one at most.
+/// The expansion of a pool: there is at most one.
 #[derive(Default)]
 pub(super) struct Expansion {
     state: Mutex<Option<Running>>,
@@ -60,25 +62,25 @@ pub(super) struct Expansion {
     thread: Mutex<(Option<JoinHandle<()>>, bool)>,
 }
 
-/// One that is under way.
+/// A running expansion.
 struct Running {
     /// Number of the top-level device.
     vdev: u64,
     moving: Arc<Moving>,
-    /// Bytes moved.
+    /// Bytes moved so far.
     copied_bytes: u64,
-    /// How far the uberblock on disk says that it is.
+    /// Progress in the uberblock on disk.
     synced_bytes: u64,
-    /// As it was before: who still reads it knows nothing of what is moved.
+    /// The device before the expansion: readers that still use it do not know about moved sectors.
     before: Option<Weak<Vdev>>,
-    /// A child is away, or lacks something.
+    /// A child is unavailable, or its DTL is not empty.
     waits: bool,
-    /// Bytes to move with a txg.
+    /// Bytes to move in a txg.
     budget_bytes: u64,
 }
 
 impl Expansion {
-    /// What is known of a pool that is opened.
+    /// Loads the state of a pool that is being opened.
     pub fn load(pool: &Pool) -> Result<Self> {
         let tree = pool.store().tree();
         for top in &pool.root_vdev().children {
@@ -95,12 +97,12 @@ impl Expansion {
         Ok(Self::default())
     }
 
-    /// What the trees of the pool are to know of it.
+    /// Progress that the pool's device trees share.
     pub fn moving(&self) -> Option<Arc<Moving>> {
         self.state.lock().as_ref().map(|running| running.moving.clone())
     }
 
-    /// Whether a raidz is being widened.
+    /// Whether a raidz is being expanded.
     pub fn is_active(&self) -> bool {
         self.state.lock().is_some()
     }
@@ -115,7 +117,7 @@ impl Running {
 }
 
 impl Writer {
-    /// Has an expansion go on in the background from now on.
+    /// Starts the thread that runs expansions in the background.
     pub fn run_expansion(&self) -> Result<()> {
         let mut thread = self.shared.expansion.thread.lock();
         if thread.0.is_some() || thread.1 {
@@ -127,13 +129,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a raidz is being widened; whether it waits until all its children are there.
+    /// Whether a raidz is being expanded, and whether the expansion waits for its children.
     pub fn expansion_state(&self) -> (bool, bool) {
         let state = self.shared.expansion.state.lock();
         (state.is_some(), state.as_ref().is_some_and(|running| running.waits))
     }
 
-    /// Waits for a change of [`Writer::expansion_state`], but no longer than this.
+    /// Waits for a change of [`Writer::expansion_state`], at most `longest`.
     pub fn wait_for_expansion(&self, longest: Duration) {
         let mut state = self.shared.expansion.state.lock();
         self.shared.expansion.changed.wait_for(&mut state, longest);
@@ -141,7 +143,7 @@ impl Writer {
 }
 
 impl Shared {
-    /// Ends what runs in the background, and waits for it.
+    /// Stops the background thread and waits for it.
     pub(super) fn stop_expansion(&self) {
         let thread = {
             let mut thread = self.expansion.thread.lock();
@@ -155,7 +157,7 @@ impl Shared {
     }
 }
 
-/// Makes txgs as long as there is something to move, each of which moves a piece.
+/// Creates txgs as long as there is something to move; each of them moves a piece.
 fn run(shared: &Arc<Shared>) {
     loop {
         if shared.expansion.thread.lock().1 {
@@ -179,7 +181,8 @@ fn run(shared: &Arc<Shared>) {
         let result = match shared.allocator.end_bytes(vdev as u32) {
             Some(end) if synced_bytes >= end => shared.task(move |cx| cx.all_or_nothing(|| complete(cx, vdev))),
             Some(_) => {
-                // What is free is to be known: reading space maps while nobody may read would not do.
+                // Load the free ranges now: space maps must not be read while all other readers are
+                // blocked.
                 shared.allocator.load_slabs(vdev as u32, synced_bytes, budget_bytes);
                 shared.task(move |cx| cx.all_or_nothing(|| note(cx, vdev)))
             }
@@ -196,13 +199,13 @@ fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Notes how much was moved, of which nothing depends on.
+/// Records the number of bytes moved, for information only.
 fn note(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let copied = cx.shared.expansion.state.lock().as_ref().map_or(0, |running| running.copied_bytes);
     vdevs::top_zap(cx, vdev)?.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, copied)
 }
 
-/// Refuses what cannot be.
+/// Refuses an expansion that is impossible.
 fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     if !cx.feature_enabled("raidz_expansion") {
@@ -221,7 +224,7 @@ fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Res
     check_fits(new, top)
 }
 
-/// Lets `new` become one more child of the raidz `to`, and begins to spread over it what is there.
+/// Adds `new` as a child of the raidz `to`, and starts to spread the existing data over it.
 pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
@@ -267,14 +270,14 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     })
 }
 
-/// All was moved, and the uberblock on disk says so.
+/// Completes the expansion: all sectors are moved, and the uberblock on disk records it.
 fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let shared = cx.shared;
     let mut root = shared.root.lock().clone();
     let Some(top) = root.children.iter_mut().find(|top| top.id == vdev) else { return Ok(()) };
     let width = top.children.len();
     let mut txgs = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::to_vec).unwrap_or_default();
-    // The new width holds once nobody works in a txg of before.
+    // The new width applies once no thread works in an earlier txg.
     txgs.push(cx.txg() + TXGS_UNDER_WAY);
     top.all.put(config::RAIDZ_EXPAND_TXGS, txgs);
     top.all.remove(config::RAIDZ_EXPANDING);
@@ -292,9 +295,9 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, running.copied_bytes)?;
     let text = format!("{} vdev {vdev} new width {width}", cx.pool_name());
     cx.history("raidz vdev expansion completed", None, &text)?;
-    // What the new child has room for, too.
+    // Use the space of the new child, too.
     super::grow::expand_one(cx, vdev);
-    // Nobody has looked at what was moved yet.
+    // The moved sectors have not been verified yet.
     start_scrub_in(cx)?;
     shared.sweep_anew();
     Ok(())

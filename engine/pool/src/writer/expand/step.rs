@@ -1,4 +1,4 @@
-//! One piece of an expansion: what the end of a txg moves.
+//! One piece of an expansion: the sectors that the end of a txg moves.
 
 use super::copy::{Area, Mover};
 use crate::Result;
@@ -10,14 +10,15 @@ use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes to move with a txg: at first, and at most.
+/// Bytes to move in a txg: the first budget, and the limit.
 pub(super) const BUDGET_BYTES: std::ops::Range<u64> = 16 << 20..1 << 30;
-/// How long others should have to wait for it.
+/// Time that other threads should have to wait for it.
 const AIM: Duration = Duration::from_millis(300);
-/// Free space shorter than this, for each child, is moved along: another read would cost more.
+/// A free gap shorter than this, per child, is moved too: another read would cost more.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// Sectors were moved: nobody reads or writes the device until the uberblock says so, and this is gone.
+/// Sectors were moved. No thread reads or writes the device until the uberblock records it and this
+/// value is dropped.
 pub(in crate::writer) struct Step<'m> {
     guard: RwLockWriteGuard<'m, Reflow>,
     next: Reflow,
@@ -25,7 +26,7 @@ pub(in crate::writer) struct Step<'m> {
 }
 
 impl Step<'_> {
-    /// The uberblock that says so is on disk.
+    /// Called when the uberblock that records the step is on disk.
     pub fn done(mut self, cx: &SyncTx<'_>) {
         *self.guard = self.next;
         if let Some(running) = cx.shared.expansion.state.lock().as_mut() {
@@ -35,14 +36,14 @@ impl Step<'_> {
         cx.shared.expansion.changed.notify_all();
     }
 
-    /// What the uberblock is to say.
+    /// Progress word for the uberblock.
     pub fn word(&self) -> u64 {
         self.next.to_uberblock()
     }
 }
 
-/// Moves a piece, if an expansion is under way and can go on. All that the txg wrote is flushed. An error of a device means that nothing
-/// was moved.
+/// Moves a piece, if an expansion is running and can continue. All data of the txg was flushed
+/// before. If a device fails, nothing counts as moved.
 pub(in crate::writer) fn step<'m>(
     cx: &SyncTx<'_>,
     moving: Option<&'m Arc<block::vdev::raidz::Moving>>,
@@ -73,7 +74,7 @@ pub(in crate::writer) fn step<'m>(
         Ok(Some((next, bytes)))
     });
     match result {
-        // A flush that failed may have noted that a child missed something.
+        // A failed flush may have added to a child's DTL.
         Ok(Some((next, copied_bytes))) if is_whole(top) => {
             learn(cx, copied_bytes, started.elapsed());
             Ok(Some(Step { guard, next, copied_bytes }))
@@ -91,7 +92,7 @@ pub(in crate::writer) fn step<'m>(
     }
 }
 
-/// Whether all children are there and lack nothing.
+/// Whether all children are available and their DTLs are empty.
 pub(super) fn is_whole(top: &Vdev) -> bool {
     top.children.iter().all(|c| c.leaf().is_some_and(Leaf::is_whole))
 }
@@ -110,14 +111,14 @@ fn learn(cx: &SyncTx<'_>, bytes: u64, took: Duration) {
     }
 }
 
-/// How far it is then, and bytes that were moved.
+/// Moves a piece. Returns the new progress, and the number of bytes moved.
 fn piece(cx: &SyncTx<'_>, top: &Vdev, now: Reflow, budget: u64) -> Result<Option<(Reflow, u64)>> {
     let Kind::Raidz(_) = &top.kind else { return Ok(None) };
     let mover = Mover::new(top, cx.txg());
     let sector = 1u64 << top.ashift;
     let scratch_bytes = BOOT_BYTES / sector * sector * top.children.len() as u64;
     if now.offset_bytes == 0 {
-        // Whatever is there: the first rows of all children.
+        // The first rows of all children, whether they are in use or not.
         mover.move_range(0, scratch_bytes, Area::Scratch)?;
         return Ok(Some((Reflow { offset_bytes: scratch_bytes, in_scratch: true }, 0)));
     }
@@ -127,7 +128,8 @@ fn piece(cx: &SyncTx<'_>, top: &Vdev, now: Reflow, budget: u64) -> Result<Option
     }
     let vdev = top.id as u32;
     let Some(end) = cx.shared.allocator.end_bytes(vdev).filter(|end| now.offset_bytes < *end) else { return Ok(None) };
-    // As far as no sector is overwritten that the uberblock on disk says is still to be read there, and a row before that.
+    // Stops before the sectors that the uberblock on disk still needs in their old places, and one
+    // row earlier.
     let old = top.children.len() as u64 - 1;
     let done = now.offset_bytes / sector;
     let limit = ((done + done / old).saturating_sub(old) * sector).min(end);
@@ -151,7 +153,7 @@ fn piece(cx: &SyncTx<'_>, top: &Vdev, now: Reflow, budget: u64) -> Result<Option
     Ok(Some((Reflow { offset_bytes: to, in_scratch: false }, copied)))
 }
 
-/// What is not free between two places of the device, with short gaps.
+/// The ranges between two offsets of the device that are not free, joined across short gaps.
 fn joined(cx: &SyncTx<'_>, vdev: u32, from: u64, to: u64, gap: u64) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = Vec::new();
     for (start, end) in cx.shared.allocator.not_free(vdev, from, to) {

@@ -1,7 +1,9 @@
-//! One batch of a scan: what the walk found since the last place, looked at in the order of devices.
+//! One batch of a scan: the blocks that the walk found since the last position, examined in the
+//! order of devices.
 //!
 //! Invariants:
-//!   * a place is kept only when everything that was found on the way to it was looked at, and nothing of it was handed out meanwhile
+//!   * a position is stored only when all blocks found before it were examined, and none of them
+//!     was reallocated meanwhile
 
 use super::issue::{self, Found};
 use super::state::{self, End};
@@ -15,18 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the reads of a batch should take: longer means more in order, shorter that less is done again after a stop. Guessed.
+/// Target duration of the reads of a batch: longer means more sequential reads, shorter means that
+/// less is repeated after a stop. Guessed.
 const AIM: Duration = Duration::from_secs(20);
-/// How long to gather at most.
+/// Limit for the time of gathering blocks.
 const GATHER_MAX: Duration = Duration::from_secs(30);
-/// Bytes of a batch at least, and at first.
+/// Minimum size of a batch, and size of the first one, in bytes.
 const BYTES_MIN: u64 = 64 << 20;
 const BYTES_FIRST: u64 = 1 << 30;
-/// Blocks of a batch, for each MiB that the cache may have: 1/16 of the cache at most.
+/// Limit for the blocks of a batch, per MiB of cache: they take at most 1/16 of the cache's size.
 const BLOCKS_PER_MIB: u64 = (1 << 20) / 16 / size_of::<Found>() as u64;
 const BLOCKS: std::ops::Range<u64> = 10_000..400_000;
 
-/// How large batches are.
+/// Limits for the size of a batch.
 pub(super) struct Size {
     bytes: u64,
     blocks: usize,
@@ -49,18 +52,18 @@ impl Size {
     }
 }
 
-/// What became of a batch.
+/// Result of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Its place is kept.
+    /// Its position was stored.
     Kept,
-    /// It was stopped, or is about a scan that has ended.
+    /// It was stopped, or its scan has ended.
     Stopped,
-    /// The pool needed the room of what was freed meanwhile.
+    /// The pool needed the space of blocks that were freed meanwhile.
     LostHold,
 }
 
-/// Whether a batch should stop.
+/// Tells whether a batch should stop.
 pub(super) struct Stop<'a> {
     shared: &'a Shared,
     generation: u64,
@@ -68,11 +71,11 @@ pub(super) struct Stop<'a> {
     asked: AtomicU32,
 }
 
-/// Of so many times that it is asked whether to stop, it is looked at once.
+/// Only one of this many calls of [`Stop::soon`] checks the state.
 const ASKED: u32 = 64;
 
 impl Stop<'_> {
-    /// As [`Stop::now`], for those who ask often.
+    /// Like [`Stop::now`], for frequent calls.
     pub fn soon(&self) -> bool {
         self.said.load(Ordering::Relaxed)
             || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
@@ -129,10 +132,10 @@ impl Sink for Gather<'_> {
     }
 }
 
-/// Does the next batch of the scan under way.
+/// Runs the next batch of the active scan.
 pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> Result<Outcome> {
     let kept = shared.allocator.keep_freed();
-    // The place must be one of the view: what changed it last is waited for.
+    // The position must exist in the view: wait for the txg that last changed it.
     let (pool, mut place, generation) = loop {
         let pool = shared.pool()?;
         let view = pool.uberblock().txg.0;
@@ -187,7 +190,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
     size.learn(bytes, begun.elapsed());
     drop(kept);
     shared.change_scan(move |cx, state| {
-        // Another one began, or it ended, while this waited.
+        // Another scan began, or the scan ended, while this waited.
         if state.generation != generation {
             return Ok(Outcome::Stopped);
         }
@@ -200,7 +203,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
     })
 }
 
-/// Whether nothing is left: a dataset that changed while the last batch ran may have brought something back.
+/// Whether nothing is left: a dataset that changed while the last batch ran may have added work.
 fn is_finished(state: &State) -> bool {
     state.scan.is_some_and(|s| s.bookmark.objset == ordered::NO_OBJSET)
 }

@@ -1,9 +1,11 @@
-//! The error log: which blocks could not be read, kept in the pool, so that `status -v` can name files after a restart.
+//! The error log: blocks that could not be read, recorded in the pool, so that `status -v` can name
+//! files after a restart.
 //!
-//! Errors of a scan gather in a log of their own, which takes the place of the last one when the scan ends: so what was damaged before
-//! and is not any more is forgotten by a scrub.
+//! Errors of a scan are collected in a log of their own, which replaces the last one when the scan
+//! ends: so a scrub drops the entries of damage that was repaired.
 //!
-//! Format: `ondisk::errlog`. Facts: `spa_errlog_sync`, `spa_errlog_rotate` (module/zfs/spa_errlog.c).
+//! Format: `ondisk::errlog`. Facts: `spa_errlog_sync`, `spa_errlog_rotate`
+//! (module/zfs/spa_errlog.c).
 
 use crate::writer::tx::SyncTx;
 use crate::{Bookmark, Result};
@@ -17,14 +19,14 @@ use ondisk::{ObjectType, Txg};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Errors that wait for a txg at most: more of them are only counted.
+/// Limit for the errors that wait for a txg: more of them are only counted.
 const WAITING_MAX: usize = 100_000;
 
 /// Errors that wait to be written.
 #[derive(Default)]
 pub(super) struct Errors(Mutex<Lists>);
 
-/// Blocks, and the txgs in which they were born.
+/// Blocks and their birth txgs.
 #[derive(Default)]
 struct Lists {
     last: BTreeMap<Bookmark, u64>,
@@ -33,7 +35,7 @@ struct Lists {
 }
 
 impl Errors {
-    /// Notes a block that cannot be read.
+    /// Adds a block that cannot be read.
     pub fn add(&self, at: &Bookmark, birth: u64, during_scan: bool) {
         let mut lists = self.0.lock();
         let during_scan = during_scan || lists.rotate;
@@ -43,18 +45,18 @@ impl Errors {
         }
     }
 
-    /// A scan ended: with the next txg its errors are those of the last scan.
+    /// A scan ended: in the next txg its errors replace those of the last scan.
     pub fn rotate(&self) {
         self.0.lock().rotate = true;
     }
 
-    /// Whether a txg has something to write.
+    /// Whether there is anything to write in a txg.
     pub fn is_dirty(&self) -> bool {
         let lists = self.0.lock();
         lists.rotate || !lists.last.is_empty() || !lists.scan.is_empty()
     }
 
-    /// Brings what waits into the pool's logs.
+    /// Writes the waiting errors to the pool's logs.
     pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         if !self.is_dirty() {
             return Ok(());
@@ -80,7 +82,7 @@ impl Errors {
     }
 }
 
-/// Forgets the errors of a head that is destroyed (`spa_delete_dataset_errlog`).
+/// Removes the errors of a head that is being destroyed (`spa_delete_dataset_errlog`).
 pub(super) fn forget_dataset(cx: &SyncTx<'_>, head: u64) -> Result<()> {
     if !cx.feature_enabled("head_errlog") {
         return Ok(());
@@ -116,7 +118,7 @@ fn write(cx: &SyncTx<'_>, errors: &BTreeMap<Bookmark, u64>, log: &mut u64, by_he
             outer.update(cx.tx(), name.to_string(), &nothing)?;
             continue;
         }
-        // Of a dataset that is gone only its number is known.
+        // For a destroyed dataset only its own number is known.
         let head = head_of(cx, at.objset).ok().flatten().unwrap_or(at.objset);
         let key = format!("{head:x}");
         let own = match outer.lookup_u64(&key)? {
@@ -133,7 +135,7 @@ fn write(cx: &SyncTx<'_>, errors: &BTreeMap<Bookmark, u64>, log: &mut u64, by_he
     Ok(())
 }
 
-/// The head of the directory to which a dataset or snapshot belongs.
+/// The head of the DSL directory to which a dataset or snapshot belongs.
 fn head_of(cx: &SyncTx<'_>, id: u64) -> Result<Option<u64>> {
     if id == 0 {
         return Ok(None);

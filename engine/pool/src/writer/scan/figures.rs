@@ -1,4 +1,4 @@
-//! How far a scan is, as of this moment: what the pool keeps of it is only told from time to time.
+//! Current progress of scans. The pool itself records it only from time to time.
 
 use crate::status::{Progress, ScanStatus};
 use block::vdev::Mended;
@@ -8,34 +8,35 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Numbers of the scan under way, and of healing.
+/// Statistics of the active scan and of self-healing.
 #[derive(Default)]
 pub(crate) struct Figures {
-    /// There is a scan, and the rest is about it.
+    /// There is an active scan, which the other fields describe.
     is_active: AtomicBool,
     examined: AtomicU64,
     skipped: AtomicU64,
     processed: AtomicU64,
     errors: AtomicU64,
-    /// Bytes read before this pass: since the pool was opened, or the scan began.
+    /// Bytes read before this pass. A pass begins when the pool is opened or the scan starts.
     issued_before: AtomicU64,
     pass_start: AtomicU64,
     pass_examined: AtomicU64,
     pass_issued: AtomicU64,
     /// Seconds since 1970; 0: not paused.
     paused_since: AtomicU64,
-    /// Seconds of the pass in which it was paused.
+    /// Seconds of this pass during which it was paused.
     paused_for: AtomicU64,
     healed_blocks: AtomicU64,
     healed_bytes: AtomicU64,
-    /// Sequential rebuilds, by number of the device: now, and as they were when this process began.
+    /// Sequential rebuilds by number of the device: current state, and state when this process
+    /// began.
     pub rebuilds: Mutex<BTreeMap<u64, (Rebuild, Rebuild)>>,
-    /// A scrub of the error log is under way.
+    /// A scrub of the error log is active.
     is_error_scrub: AtomicBool,
 }
 
 impl Figures {
-    /// A pass begins: of a scan that began now, or that goes on.
+    /// Starts a pass, of a new or a resumed scan.
     pub fn begin(&self, scan: &Scan, now: u64) {
         self.reset(scan);
         self.issued_before.store(scan.examined_bytes.saturating_sub(scan.skipped_bytes), Relaxed);
@@ -49,7 +50,7 @@ impl Figures {
         self.is_active.store(true, Relaxed);
     }
 
-    /// Back to what the pool keeps: what was examined since does not count.
+    /// Returns to the progress that the pool has recorded: what was examined since does not count.
     pub fn reset(&self, scan: &Scan) {
         self.examined.store(scan.examined_bytes, Relaxed);
         self.skipped.store(scan.skipped_bytes, Relaxed);
@@ -59,21 +60,21 @@ impl Figures {
         self.is_active.store(false, Relaxed);
     }
 
-    /// A scrub of the error log begins or ends.
+    /// Sets whether a scrub of the error log is active.
     pub fn error_scrub(&self, on: bool) {
         self.is_error_scrub.store(on, Relaxed);
     }
 
-    /// Whether a scan is under way, and not paused.
+    /// Whether a scan is active and not paused.
     pub fn is_running(&self) -> bool {
         (self.is_active.load(Relaxed) && self.paused_since.load(Relaxed) == 0) || self.is_error_scrub.load(Relaxed)
     }
 
-    /// How far a sequential rebuild is.
+    /// Sets the progress of a sequential rebuild.
     pub fn rebuild(&self, vdev: u64, now: Rebuild) {
         let mut rebuilds = self.rebuilds.lock();
         let known = rebuilds.entry(vdev).or_insert((now, now));
-        // Another one, or the same anew.
+        // A new rebuild, or one that was restarted.
         if now.max_txg != known.1.max_txg {
             known.1 = now;
         }
@@ -107,7 +108,7 @@ impl Figures {
         }
     }
 
-    /// Blocks and bytes that reads had written over.
+    /// Blocks and bytes that self-healing has rewritten.
     pub fn healed_so_far(&self) -> (u64, u64) {
         (self.healed_blocks.load(Relaxed), self.healed_bytes.load(Relaxed))
     }
@@ -123,20 +124,20 @@ impl Figures {
         }
     }
 
-    /// Puts the counts of now into what the pool is to keep.
+    /// Copies the current counts to the state that the pool records.
     pub fn store_into(&self, scan: &mut Scan) {
         scan.examined_bytes = self.examined.load(Relaxed);
         scan.skipped_bytes = self.skipped.load(Relaxed);
         self.store_results(scan);
     }
 
-    /// Only what was done: it stays done when the place is not kept.
+    /// Copies only the results, which remain valid even if the position is not stored.
     pub fn store_results(&self, scan: &mut Scan) {
         scan.processed_bytes = self.processed.load(Relaxed);
         scan.errors = self.errors.load(Relaxed);
     }
 
-    /// Tells in `status` what is newer than what the pool keeps.
+    /// Updates `status` with progress newer than that in the pool.
     pub fn show(&self, status: &mut ScanStatus) {
         if !self.is_active.load(Relaxed) || status.state != Progress::Active {
             return;

@@ -1,15 +1,17 @@
-//! Self-healing: what a read found bad, while another place had the right bytes, is written over in the background.
+//! Self-healing: a copy that a read found to be bad, while another one was correct, is rewritten in
+//! the background.
 //!
 //! ```text
-//!   read ── some place was wrong ──> queue (bounded, each block once) ──> a thread: what is freed is kept from here on
-//!          ─> does the pool's tree, as of now, still lead to that block? ─> every place looked at, wrong ones written over
+//!   read ── a copy was wrong ──> queue (bounded, each block once) ──> a thread: freed space is kept from here on
+//!          ─> does the current tree of the pool still contain that block? ─> all copies are checked, wrong ones rewritten
 //! ```
 //!
 //! Invariants:
-//!   * a block is written over only while the last synced tree leads to it and what is freed is kept: nothing else can be there
-//!   * readers wait for none of this
+//!   * a block is rewritten only while the last synced tree contains it and freed space is kept:
+//!     nothing else can be in its place
+//!   * readers never wait for self-healing
 //!
-//! What devices missed while they were away is left to the resilver.
+//! Data that devices missed while they were unavailable is left to the resilver.
 
 use crate::writer::Shared;
 use crate::{Bookmark, Pool};
@@ -21,12 +23,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// Blocks that wait at most: of more, whoever reads them next tells again.
+/// Limit for waiting blocks. Blocks beyond it are reported again by the next read.
 const WAITING_MAX: usize = 1024;
-/// Blocks that are mended under one view of the pool. Guessed: what is freed meanwhile is kept for so long.
+/// Blocks that are repaired with one view of the pool. Guessed: blocks freed meanwhile are kept for
+/// that time.
 const AT_ONCE: usize = 64;
 
-/// Is told of bad blocks and mends them.
+/// Receives bad blocks and repairs them.
 pub(crate) struct Healer {
     shared: Weak<Shared>,
     queue: Mutex<Queue>,
@@ -35,7 +38,7 @@ pub(crate) struct Healer {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(BlkPtr, Bookmark)>,
-    /// First addresses and births of those.
+    /// First DVAs and birth txgs of the waiting blocks.
     known: HashSet<(u32, u64, u64)>,
     is_running: bool,
     thread: Option<JoinHandle<()>>,
@@ -62,12 +65,12 @@ impl Healer {
             let healer = self.clone();
             let thread = std::thread::Builder::new().name("heal".into()).spawn(move || healer.run());
             queue.is_running = thread.is_ok();
-            // One that was there before has ended.
+            // A previous thread has ended.
             queue.thread = thread.ok();
         }
     }
 
-    /// Stops; what waits is found again by whoever reads it.
+    /// Stops. Waiting blocks are found again by the next read.
     pub fn stop(&self) {
         let thread = {
             let mut queue = self.queue.lock();
@@ -75,13 +78,13 @@ impl Healer {
             queue.waiting.clear();
             queue.thread.take()
         };
-        // The last one to let go of the pool may be the thread itself.
+        // This may be the healing thread itself, if it held the last reference to the pool.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
 
-    /// Whether nothing waits any more.
+    /// Whether no block is waiting or being repaired.
     pub fn is_idle(&self) -> bool {
         !self.queue.lock().is_running
     }
@@ -129,17 +132,17 @@ impl Healer {
     }
 }
 
-/// Whether the tree of `pool` leads to this very block.
+/// Whether the tree of `pool` contains this very block.
 fn is_there(pool: &Pool, bp: &BlkPtr, at: &Bookmark) -> bool {
     matches!(pool.find_block(at), Ok(Some(found)) if key(&found) == key(bp) && found.checksum() == bp.checksum())
 }
 
-/// What the store knows the healer as.
+/// The healer as the store sees it.
 pub(crate) struct Told(pub Arc<Healer>);
 
 impl Watch for Told {
     fn met_bad(&self, bp: &BlkPtr, at: &Bookmark) {
-        // Blocks of the intent log are replayed or gone in a moment.
+        // Blocks of the intent log are replayed or freed soon.
         if at.level >= -1 && !bp.is_embedded() && !bp.is_hole() {
             self.0.offer(bp, at);
         }

@@ -1,8 +1,9 @@
-//! Looking at the blocks of a batch in the order in which they lie on the devices, a run of neighbours at a time.
+//! Examines the blocks of a batch in the order of their offsets on the devices, a run of neighbours
+//! at a time.
 //!
 //! Invariants:
-//!   * reads under way are bounded: a run for each thread
-//!   * while others read or sync, threads rest as long as they work
+//!   * reads in flight are bounded: one run for each thread
+//!   * while other threads read or sync, scan threads sleep as long as they work
 
 use super::batch::Stop;
 use super::note_mended;
@@ -18,14 +19,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A run spans at most so many bytes of a top-level device, unless one block does.
+/// Limit for the bytes of a top-level device that a run spans, unless a single block is larger.
 const RUN_BYTES_MAX: u64 = 2 << 20;
-/// Gaps in a run: larger ones are better not read.
+/// Longest gap in a run: longer gaps are not worth reading.
 const GAP_BYTES: u64 = 128 << 10;
-/// Longest rest between two runs.
+/// Longest sleep between two runs.
 const REST_MAX: Duration = Duration::from_millis(200);
 
-/// A block to be looked at.
+/// A block to examine.
 pub(super) struct Found {
     pub bp: BlkPtr,
     pub at: Bookmark,
@@ -36,22 +37,23 @@ struct Issue<'a> {
     kept: &'a Kept,
     function: ScanFunction,
     found: &'a [Found],
-    /// Which block and which of its addresses, by device and offset.
+    /// Index of the block and number of its DVA, sorted by device and offset.
     order: Vec<(u32, u8)>,
     runs: Vec<Range<usize>>,
     next: AtomicUsize,
     gave_up: AtomicBool,
-    /// Blocks that were looked at closely: once is enough.
+    /// Blocks that were already examined in full: once is enough.
     closely: Mutex<HashSet<u32>>,
     stop: &'a Stop<'a>,
 }
 
-/// Looks at all of them and mends what is wrong. False: not all were, or what was freed could not be kept.
+/// Examines all blocks and repairs bad ones. Returns false if not all were examined, or freed space
+/// could not be kept.
 pub(super) fn issue(shared: &Shared, kept: &Kept, function: ScanFunction, found: Vec<Found>, stop: &Stop<'_>) -> bool {
     let mut order: Vec<(u32, u8)> = Vec::with_capacity(found.len());
     for (number, block) in found.iter().enumerate() {
         let copies = match function {
-            // One look at the whole block mends all that is missing.
+            // One pass over the whole block repairs everything that is missing.
             ScanFunction::Resilver => 1,
             _ if block.bp.is_gang() => 1,
             _ => block.bp.dvas().count() as u8,
@@ -64,7 +66,7 @@ pub(super) fn issue(shared: &Shared, kept: &Kept, function: ScanFunction, found:
         (dva.vdev, dva.offset_bytes, bp.physical_birth().0)
     };
     order.sort_unstable_by_key(|entry| place(*entry));
-    // Blocks that several datasets have, or that the walk came by twice.
+    // Blocks that several datasets share, or that the walk found twice.
     order.dedup_by_key(|entry| place(*entry));
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut start = 0u64;
@@ -127,7 +129,7 @@ impl Issue<'_> {
                 self.gave_up.store(true, Ordering::Relaxed);
                 return;
             }
-            // Somebody else used the pool meanwhile: what he wants comes first.
+            // Other threads used the pool meanwhile: their requests take precedence.
             let now = self.shared.store.demand();
             if now != load {
                 load = now;
@@ -136,7 +138,7 @@ impl Issue<'_> {
         }
     }
 
-    /// False: what was freed could not be kept.
+    /// Returns false if freed space could not be kept.
     fn run(&self, entries: &[(u32, u8)]) -> bool {
         let figures = &self.shared.scan.figures;
         if self.function == ScanFunction::Resilver {
@@ -175,7 +177,8 @@ impl Issue<'_> {
             let mut state = scans.state.lock();
             state.failed.extend(mended.failed.iter().map(|guid| (*guid, birth)));
             if !mended.readable && mended.is_missing {
-                // It may be read again once others are back: then it is still missing here.
+                // It may become readable when other devices come back: until then it is still
+                // missing here.
                 let tree = self.shared.store.tree();
                 let leaves = tree.logs().into_iter().filter(|leaf| leaf.is_stale(birth));
                 state.failed.extend(leaves.map(|leaf| (leaf.guid, birth)));

@@ -1,21 +1,23 @@
-//! Scrub and resilver of a pool that is open for writing, healing of what reads find bad, and the error log.
+//! Scrub and resilver of a pool that is open for writing, self-healing, and the error log.
 //!
 //! ```text
-//!   commands, devices that are back ──> state (kept in the MOS, changed in the thread that syncs)
-//!                                          │ place                        ▲ place after the batch, results
+//!   commands, devices that came back ──> state (stored in the MOS, changed by the syncing thread)
+//!                                          │ position                     ▲ position after the batch, results
 //!                                          v                              │
-//!   a thread: batch = what is freed is kept ─> ordered walk gathers blocks ─> sorted by device and offset ─> runs of reads
-//!                                                                             ─> what is wrong is mended, lost blocks are logged
+//!   a thread: batch = freed space is kept ─> ordered walk gathers blocks ─> sorted by device and offset ─> runs of reads
+//!                                                                             ─> bad copies are repaired, lost blocks are logged
 //! ```
-//! OpenZFS does this while a txg syncs, so that nothing changes under it. Here a batch sees the pool as the last synced txg left
-//! it, and the allocator keeps what is freed meanwhile; datasets that change tell it ([`Change`]).
+//! OpenZFS scans while a txg syncs, so that nothing changes meanwhile. Here a batch sees the pool
+//! in the state of the last synced txg, and the allocator keeps blocks that are freed meanwhile;
+//! datasets report their changes ([`Change`]).
 //!
 //! ZFS names: dsl_scan, spa_errlog.
 //!
 //! Invariants:
-//!   * the place that the pool keeps has everything before it looked at, and mended where that was possible
-//!   * memory is bounded: so many blocks in a batch, so many bytes being read
-//!   * a batch whose blocks could not be kept, or that is stopped, is done again: its place is not kept
+//!   * all blocks before the stored position were examined, and repaired where possible
+//!   * memory is bounded: the blocks of a batch, and the bytes being read
+//!   * a batch that is stopped, or whose blocks could not be kept, is repeated: its position is not
+//!     stored
 
 mod batch;
 mod errors;
@@ -50,33 +52,33 @@ use std::time::Duration;
 /// Why a scan cannot begin, pause or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanRefused {
-    /// A scrub is under way.
+    /// A scrub is active.
     Scrubbing,
     /// A scrub is paused.
     ScrubPaused,
-    /// A scrub of the error log is under way.
+    /// A scrub of the error log is active.
     ErrorScrubbing,
     /// A scrub of the error log is paused.
     ErrorScrubPaused,
-    /// A resilver is under way.
+    /// A resilver is active.
     Resilvering,
-    /// Nothing is under way.
+    /// No scan is active or paused.
     NoScan,
 }
 
-/// Whether it was done, or why not.
+/// Success, or the reason for a refusal.
 pub type ScanAnswer = std::result::Result<(), ScanRefused>;
 
-/// What goes on in a pool.
+/// Current scan activity of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScanActivity {
-    /// A scrub, of the error log too, is under way and not paused.
+    /// A scrub is active and not paused, including a scrub of the error log.
     pub scrubbing: bool,
-    /// A resilver or rebuild is under way, or is about to begin.
+    /// A resilver or rebuild is active, or about to begin.
     pub resilvering: bool,
 }
 
-/// What happens to datasets that a scan has to know of.
+/// Changes of datasets that affect a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Destroyed { id: u64, next: Option<u64> },
@@ -84,13 +86,13 @@ enum Change {
     Swapped { a: u64, b: u64 },
 }
 
-/// What is scanned, and what is to be.
+/// Active and requested scans.
 #[derive(Default)]
 pub(crate) struct Scans {
     errors: Errors,
     pub figures: Arc<Figures>,
     state: Mutex<State>,
-    /// A resilver is asked for.
+    /// A resilver is requested.
     wanted: AtomicBool,
     changed: Condvar,
     healer: OnceLock<Arc<Healer>>,
@@ -99,28 +101,29 @@ pub(crate) struct Scans {
 
 #[derive(Default)]
 struct State {
-    /// As the pool keeps it.
+    /// As stored in the pool.
     scan: Option<Scan>,
     queue: BTreeMap<u64, u64>,
-    /// Sequential rebuilds, as the pool keeps them.
+    /// Sequential rebuilds, as stored in the pool.
     rebuilds: rebuild::Rebuilds,
     error_scrub: Option<ErrorScrub>,
-    /// A batch goes on from an older place than the pool's: what changed since.
+    /// A batch started from an older position than the current one; `changes` records what changed
+    /// since.
     in_batch: bool,
     changes: Vec<Change>,
-    /// The last txg that changed any of this.
+    /// The last txg that changed any of this state.
     changed_txg: u64,
-    /// Grows when what a batch does is of no use any more.
+    /// Incremented when the results of a running batch become useless.
     generation: u64,
-    /// Leaves that are there since the resilver began.
+    /// Leaves that have been available since the resilver began.
     covered: HashSet<u64>,
-    /// Leaves, and births of blocks that they could not be given.
+    /// Leaves, with the birth txgs of blocks that could not be written to them.
     failed: HashSet<(u64, u64)>,
-    /// Nothing new begins: the pool is let go.
+    /// Nothing new begins: the pool is being closed.
     stop: bool,
-    /// The thread could not go on; told once.
+    /// The thread could not continue; reported only once.
     trouble: bool,
-    /// What the thread does, until the txg that tells of it is on disk.
+    /// The current work of the thread, until the txg that records it is on disk.
     working: Option<ScanFunction>,
 }
 
@@ -146,7 +149,7 @@ impl State {
 }
 
 impl Scans {
-    /// As the pool keeps it.
+    /// Loads the stored state.
     pub fn load(pool: &Pool) -> Result<Self> {
         let scans = Self::default();
         let mut state = scans.state.lock();
@@ -175,7 +178,8 @@ impl Scans {
         Ok(scans)
     }
 
-    /// A leaf that is there has stale ranges, as of the syncing txg: it is to be resilvered. Cheap, and never waits.
+    /// Requests a resilver: an available leaf has stale ranges as of the syncing txg. Cheap, and
+    /// never waits.
     pub(crate) fn resilver_wanted(&self) {
         self.wanted.store(true, Ordering::Release);
         self.changed.notify_all();
@@ -185,23 +189,23 @@ impl Scans {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// Writes what waits for the error log.
+    /// Writes the errors that wait for the error log.
     pub(super) fn sync_errors(&self, cx: &SyncTx<'_>) -> Result<()> {
         self.errors.sync(cx)
     }
 
-    /// Whether the open txg has something of this.
+    /// Whether there is anything to write in the open txg.
     pub(super) fn is_dirty(&self) -> bool {
         self.errors.is_dirty()
     }
 
-    /// Whether errors are those of a scan. Takes no lock: whoever reads something asks.
+    /// Whether errors count as those of a scan. Takes no lock, because every reader calls it.
     fn is_running(&self) -> bool {
         self.figures.is_running()
     }
 }
 
-/// Begins a scrub in the txg that syncs, unless something is under way.
+/// Begins a scrub in the syncing txg, unless a scan is active.
 pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     let scans: &Scans = &cx.shared.scan;
     let mut state = scans.state.lock();
@@ -212,7 +216,7 @@ pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Counts what was written over.
+/// Counts rewritten bytes for each device.
 fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
     let tree = store.tree();
     for (guid, bytes) in mended.written.iter().chain(&mended.written_for) {
@@ -229,12 +233,13 @@ impl Shared {
         let _ = self.scan.healer.set(healer);
     }
 
-    /// Starts to heal what reads find bad.
+    /// Starts self-healing of bad blocks that reads find.
     pub(super) fn watch_reads(self: &Arc<Self>) {
         self.begin_watching();
     }
 
-    /// Ends what runs in the background, and waits for it. What was not kept yet is done again by whoever goes on.
+    /// Stops background work and waits for it. Progress that was not stored is repeated by the next
+    /// importer.
     pub(super) fn stop_scans(&self) {
         self.scan.state.lock().stop = true;
         self.scan.changed.notify_all();
@@ -243,13 +248,13 @@ impl Shared {
             healer.stop();
         }
         let thread = self.scan.thread.lock().take();
-        // The last one to let go of the pool may be the thread itself.
+        // This may be the scan thread itself, if it held the last reference to the pool.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
 
-    /// Changes the state in the thread that syncs.
+    /// Changes the state in the syncing thread.
     fn change_scan<R: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&SyncTx<'_>, &mut State) -> Result<R> + Send + 'static,
@@ -264,17 +269,18 @@ impl Shared {
 }
 
 impl Writer {
-    /// Has scans run in the background from now on: what was under way goes on, and devices that lack something are resilvered.
+    /// Starts background scans: an interrupted scan resumes, and devices with stale data are
+    /// resilvered.
     pub fn run_scans(&self) -> Result<()> {
         run::start(&self.shared)
     }
 
-    /// Begins a scrub, or has a paused one go on.
+    /// Begins a scrub, or resumes a paused one.
     pub fn start_scrub(&self) -> Result<ScanAnswer> {
         self.start_scrub_of(false)
     }
 
-    /// The same, of what was written since the last scrub.
+    /// The same, of blocks written since the last scrub.
     pub fn start_scrub_since_last(&self) -> Result<ScanAnswer> {
         self.start_scrub_of(true)
     }
@@ -295,7 +301,8 @@ impl Writer {
         })
     }
 
-    /// Begins a scrub of the blocks in the error log, or has a paused one go on. Without errors there is nothing to do.
+    /// Begins a scrub of the blocks in the error log, or resumes a paused one. Does nothing if the
+    /// log is empty.
     pub fn start_error_scrub(&self) -> Result<ScanAnswer> {
         self.shared.change_scan(|cx, state| match state::refusal(state) {
             None => {
@@ -332,7 +339,7 @@ impl Writer {
         })
     }
 
-    /// Pauses the scrub that is under way.
+    /// Pauses the active scrub.
     pub fn pause_scrub(&self) -> Result<ScanAnswer> {
         self.shared.change_scan(|cx, state| match state::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
@@ -341,7 +348,7 @@ impl Writer {
         })
     }
 
-    /// Pauses the scrub of the error log that is under way.
+    /// Pauses the active scrub of the error log.
     pub fn pause_error_scrub(&self) -> Result<ScanAnswer> {
         self.shared.change_scan(|cx, state| match state::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
@@ -350,7 +357,7 @@ impl Writer {
         })
     }
 
-    /// Ends the scrub that is under way or paused. A resilver cannot be ended.
+    /// Ends the scrub that is active or paused. A resilver cannot be ended.
     pub fn stop_scrub(&self) -> Result<ScanAnswer> {
         self.shared.change_scan(|cx, state| match state::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
@@ -362,12 +369,13 @@ impl Writer {
         })
     }
 
-    /// Begins a resilver of what devices lack, anew if one is under way. False: nothing lacks anything.
+    /// Begins a resilver of the stale data on devices, or restarts the active one. Returns false if
+    /// no device has stale data.
     pub fn restart_resilver(&self) -> Result<bool> {
         self.shared.change_scan(run::begin_resilver)
     }
 
-    /// What goes on now.
+    /// Current scan activity.
     pub fn scan_activity(&self) -> ScanActivity {
         let state = self.shared.scan.state.lock();
         let running = state.scan.as_ref().filter(|s| is_active(s) && !is_paused(s)).map(|s| s.function);
@@ -378,26 +386,27 @@ impl Writer {
         }
     }
 
-    /// Whether a resilver or rebuild is under way, is asked for, or has something to do: a device that is there lacks something.
+    /// Whether a resilver or rebuild is active, requested, or needed: an available device has stale
+    /// data.
     pub fn needs_resilver(&self) -> bool {
         self.scan_activity().resilvering || !state::lacking(&self.shared.store.tree()).is_empty()
     }
 
-    /// Waits for a change of [`Writer::scan_activity`], but no longer than this.
+    /// Waits for a change of [`Writer::scan_activity`], at most `longest`.
     pub fn wait_for_scan(&self, longest: Duration) {
         let scan = &self.shared.scan;
         let mut state = scan.state.lock();
         scan.changed.wait_for(&mut state, longest);
     }
 
-    /// Returns once everything that reads found bad so far was mended, or given up.
+    /// Waits until all bad blocks that reads found so far were repaired or given up.
     pub fn wait_for_healing(&self) {
         while self.shared.scan.healer.get().is_some_and(|healer| !healer.is_idle()) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Blocks and bytes that reads had written over since the pool was opened.
+    /// Blocks and bytes rewritten by self-healing since the pool was opened.
     pub fn healed(&self) -> (u64, u64) {
         self.shared.scan.figures.healed_so_far()
     }

@@ -1,20 +1,23 @@
-//! Sequential rebuild (`zpool attach -s`, `zpool replace -s`): devices that join are filled in the order of addresses, without looking at
-//! blocks; a scrub looks at them then.
+//! Sequential rebuild (`zpool attach -s`, `zpool replace -s`): new devices are filled in the order
+//! of addresses, without reading block pointers; a scrub verifies them afterwards.
 //!
 //! ```text
-//!   attach: state in the top-level device's ZAP, feature device_rebuild counts one more
-//!   batch:  what is freed is kept ─> what is allocated behind the place, as of the last txg ─> copied, many ranges at a time
-//!           ─> a txg notes the new place
-//!   end:    what was missed up to the attach is taken out of the new devices' logs ─> who was replaced leaves ─> scrub
+//!   attach: state in the top-level device's ZAP, device_rebuild counts one more
+//!   batch:  freed space is kept ─> ranges behind the position that are allocated as of the last txg ─> copied, many at a time
+//!           ─> a txg records the new position
+//!   end:    the txgs up to the attach are removed from the new devices' DTLs ─> replaced devices are detached ─> scrub
 //! ```
-//! It goes before any scan, as in OpenZFS: a scrub ends, a resilver waits.
+//! It takes precedence over scans, as in OpenZFS: a scrub ends, a resilver waits.
 //!
 //! Format: `ondisk::removal::Rebuild`. Facts: module/zfs/vdev_rebuild.c.
 //!
 //! Invariants:
-//!   * the place that the pool keeps has everything before it on the new devices, flushed before the uberblock that tells so
-//!   * only what was allocated in txgs on disk, and is kept or cannot be handed out now, is written to: whatever is written meanwhile is written elsewhere
-//!   * a device that did not take something lacks a later txg than the rebuild is about: neither we nor OpenZFS take it for whole
+//!   * all ranges before the stored position are on the new devices, flushed before the uberblock
+//!     that records the position
+//!   * only ranges allocated in txgs on disk are written to, and they are kept or cannot be
+//!     reallocated now: concurrent writes go elsewhere
+//!   * a device that did not take some write misses a later txg than the rebuild covers: neither
+//!     Weir nor OpenZFS takes it for complete
 
 use super::state::{self, End, lacking};
 use super::{State, run};
@@ -37,22 +40,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Feature that counts rebuilds under way.
+/// Feature whose reference count is the number of active rebuilds.
 const FEATURE: &str = "device_rebuild";
-/// How long a batch should take, and its bytes, for each device. Guessed: what is freed is kept for so long.
+/// Target duration of a batch, and its limits in bytes for each device. Guessed: freed space is
+/// kept for that time.
 const AIM: Duration = Duration::from_secs(5);
 const BYTES: std::ops::Range<u64> = 64 << 20..16 << 30;
-/// Ranges of a batch at most: 16 bytes each.
+/// Limit for the ranges of a batch: 16 bytes each.
 const RANGES_MAX: usize = 1 << 20;
-/// Ranges of a device in flight: reading one while others are written.
+/// Ranges of a device in flight: one is read while others are written.
 const IN_FLIGHT: usize = 4;
-/// Longest rest between two ranges.
+/// Longest sleep between two ranges.
 const REST_MAX: Duration = Duration::from_millis(200);
 
-/// Of each top-level device that has a state, by number.
+/// Stored states by number of the top-level device.
 pub(super) type Rebuilds = BTreeMap<u64, Rebuild>;
 
-/// What the pool keeps of them. One that is damaged does not keep the pool from being used.
+/// Loads the stored states. A damaged one does not prevent the pool from being used.
 pub(super) fn load(pool: &Pool) -> Rebuilds {
     let read = |top: &VdevConfig| pool.rebuild_of(top).filter(|rebuild| rebuild.state != 0);
     pool.root_vdev().children.iter().filter_map(|top| Some((top.id, read(top)?))).collect()
@@ -63,19 +67,19 @@ fn is_active(rebuild: &Rebuild) -> bool {
 }
 
 impl State {
-    /// Whether some device is being rebuilt.
+    /// Whether a device is being rebuilt.
     pub(super) fn is_rebuilding(&self) -> bool {
         self.rebuilds.values().any(is_active)
     }
 }
 
 impl Shared {
-    /// Whether some device is being rebuilt.
+    /// Whether a device is being rebuilt.
     pub(in crate::writer) fn is_rebuilding(&self) -> bool {
         self.scan.state.lock().is_rebuilding()
     }
 
-    /// Whether a resilver is under way or about to begin.
+    /// Whether a resilver is active or about to begin.
     pub(in crate::writer) fn is_resilvering(&self) -> bool {
         let state = self.scan.state.lock();
         self.scan.is_wanted()
@@ -83,7 +87,8 @@ impl Shared {
     }
 }
 
-/// Begins the rebuild of what leaves of a top-level device lack, or begins anew if it is under way. They are in the tree.
+/// Begins to rebuild the stale data of a top-level device's leaves, or restarts an active rebuild.
+/// The leaves must be in the tree.
 pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let mut guard = cx.shared.scan.state.lock();
     let state = &mut *guard;
@@ -123,7 +128,7 @@ fn used_bytes(shared: &Shared, vdev: u64) -> u64 {
     shared.allocator.used_and_size(vdev as u32).map_or(0, |(used, _)| used)
 }
 
-/// Writes it into the device's ZAP.
+/// Stores the state in the device's ZAP.
 fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebuild) -> Result<()> {
     let zap = {
         let root = cx.shared.root.lock();
@@ -144,23 +149,23 @@ fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
 
-/// What was said of rebuilds that ended is forgotten when a resilver begins (`vdev_rebuild_clear_sync`).
+/// Clears the states of ended rebuilds when a resilver begins (`vdev_rebuild_clear_sync`).
 pub(super) fn forget_ended(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let ended: Vec<u64> = state.rebuilds.iter().filter(|(_, r)| !is_active(r)).map(|(vdev, _)| *vdev).collect();
     ended.into_iter().try_for_each(|vdev| keep(cx, state, vdev, Rebuild::default()))
 }
 
-/// What a batch does on a device.
+/// The part of a batch on one device.
 struct Plan {
     vdev: u64,
     rebuild: Rebuild,
-    /// Offsets and bytes, in order.
+    /// Offsets and lengths in bytes, in order.
     ranges: Vec<(u64, u64)>,
-    /// The place when all of these are done.
+    /// Position after all of these ranges.
     end_bytes: u64,
 }
 
-/// How a device's part of a batch went.
+/// Result of a device's part of a batch.
 struct Done {
     vdev: u64,
     rebuild: Rebuild,
@@ -175,7 +180,7 @@ impl Size {
     }
 }
 
-/// Rebuilds a batch on each device that wants it.
+/// Runs one batch on each device with an active rebuild.
 pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
     let kept = shared.allocator.keep_freed();
     let (generation, places) = {
@@ -184,7 +189,7 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
         (state.generation, active.map(|(vdev, r)| (*vdev, r.last_offset_bytes, r.max_txg.0)).collect::<Vec<_>>())
     };
     for (vdev, place, until) in places {
-        // Whoever began to write before the device was there has ended.
+        // Writers that started before the device joined have finished.
         shared.wait(until)?;
         shared.allocator.load_slabs(vdev as u32, place, size.0);
     }
@@ -218,7 +223,8 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
     })
 }
 
-/// A batch in the thread that syncs, where nothing is handed out meanwhile: the pool is so full that what is freed cannot be kept.
+/// Runs a batch in the syncing thread, where nothing is reallocated meanwhile: the pool is so full
+/// that freed space cannot be kept.
 fn in_txg(shared: &Arc<Shared>, generation: u64) -> Result<()> {
     shared.task(move |cx| {
         let scan = &cx.shared.scan;
@@ -229,14 +235,14 @@ fn in_txg(shared: &Arc<Shared>, generation: u64) -> Result<()> {
             }
             cx.all_or_nothing(|| plan(cx, &mut state, BYTES.start))?
         };
-        // Flushed before this txg's uberblock tells of it.
+        // Flushed before this txg's uberblock records it.
         let done: Vec<Done> = plans.iter().map(|p| Copying::new(cx.shared, None, generation, p).run()).collect();
         let mut state = scan.state.lock();
         cx.all_or_nothing(|| done.into_iter().try_for_each(|done| keep(cx, &mut state, done.vdev, done.rebuild)))
     })
 }
 
-/// Ends what has nothing left to do, and tells what is next on the others.
+/// Ends rebuilds that are complete, and plans the next batch of the others.
 fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
     let active: Vec<(u64, Rebuild)> =
         state.rebuilds.iter().filter(|(_, r)| is_active(r)).map(|(vdev, r)| (*vdev, *r)).collect();
@@ -248,7 +254,8 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
             end(cx, state, vdev, rebuild, false)?;
             continue;
         };
-        // Devices that are away now, and lack what this is about, come back without it.
+        // Unavailable devices with stale data from this rebuild's txgs will still have it when they
+        // come back.
         let away = |leaf: &&Leaf| leaf.stale_ranges().last().is_some_and(|r| r.1 < until) && !is_rebuilt(leaf, until);
         top.leaves().into_iter().filter(away).for_each(|leaf| leaf.note_missed(cx.txg(), cx.txg()));
         match next(cx, vdev, rebuild, bytes)? {
@@ -259,7 +266,8 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Whether some leaf is to be rebuilt, and can be: of what is needed for that, others have all.
+/// Whether some leaf needs to be rebuilt and can be: the devices needed for that have complete
+/// data.
 fn goes_on(top: &Vdev, until: u64) -> bool {
     let has_all = |vdev: &Vdev| vdev.logs().into_iter().any(Leaf::is_whole);
     let can = match &top.kind {
@@ -269,7 +277,8 @@ fn goes_on(top: &Vdev, until: u64) -> bool {
     can && top.logs().iter().any(|leaf| is_rebuilt(leaf, until))
 }
 
-/// What is allocated behind the place, as the last txg has it: about so many bytes. `None`: nothing.
+/// The next ranges behind the position that are allocated as of the last txg, about `bytes` in
+/// total. `None`: there are no more.
 fn next(cx: &SyncTx<'_>, vdev: u64, rebuild: Rebuild, bytes: u64) -> Result<Option<Plan>> {
     let allocator = &cx.shared.allocator;
     let from = rebuild.last_offset_bytes;
@@ -290,7 +299,7 @@ fn next(cx: &SyncTx<'_>, vdev: u64, rebuild: Rebuild, bytes: u64) -> Result<Opti
     Ok((end_bytes > from).then_some(Plan { vdev, rebuild, ranges, end_bytes }))
 }
 
-/// Ends the rebuild of a device, in the txg that syncs: what it wrote is flushed.
+/// Ends the rebuild of a device in the syncing txg, after its writes were flushed.
 fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, complete: bool) -> Result<()> {
     rebuild.state = if complete { Rebuild::COMPLETE } else { Rebuild::CANCELLED };
     rebuild.end_time = cx.shared.now();
@@ -316,15 +325,15 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     Ok(())
 }
 
-/// Copies what a plan says.
+/// Copies the ranges of a plan.
 struct Copying<'a> {
     shared: &'a Shared,
-    /// `None`: within a txg.
+    /// `None`: runs within a txg.
     kept: Option<&'a Kept>,
     generation: u64,
     plan: &'a Plan,
     next: AtomicUsize,
-    /// The first range that was not done.
+    /// The first range that was not copied.
     undone: AtomicUsize,
     stop: AtomicBool,
     issued: AtomicU64,
@@ -389,7 +398,7 @@ impl<'a> Copying<'a> {
                 return;
             }
             self.show();
-            // Somebody else used the pool meanwhile: what he wants comes first.
+            // Other threads used the pool meanwhile: their requests take precedence.
             let now = self.shared.store.demand();
             if now != load && self.kept.is_some() {
                 load = now;
@@ -398,13 +407,13 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Whether nobody wants any more of it.
+    /// Whether the batch was stopped or has become useless.
     fn is_over(&self) -> bool {
         let state = self.shared.scan.state.lock();
         state.stop || state.generation != self.generation
     }
 
-    /// False: it was not done.
+    /// Copies a range. Returns false if it was not done.
     fn copy(&self, mut at: u64, len: u64) -> bool {
         let (end, until) = (at + len, self.plan.rebuild.max_txg.0);
         while at < end {
@@ -433,7 +442,7 @@ impl<'a> Copying<'a> {
                 self.written.fetch_add(mended.written_bytes(), Ordering::Relaxed);
                 true
             }
-            // One of those that had all lacks something now.
+            // A device that had complete data has stale data now.
             Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| goes_on(top, until)) => false,
             Err(failure) => {
                 let error = failure.into_error(self.shared.store.name().to_owned());
@@ -444,7 +453,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Has the figures follow.
+    /// Updates the progress that is shown.
     fn show(&self) {
         let Some(mut told) = self.told.try_lock() else { return };
         if told.elapsed() < Duration::from_millis(100) {

@@ -1,4 +1,4 @@
-//! The thread that scans: decides what is next, batch after batch.
+//! The scan thread: decides what to do next, batch after batch.
 
 use super::batch::{self, Outcome};
 use super::state::{self, End};
@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long to wait after trouble, before it is tried again.
+/// Time to wait after a failure before retrying.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often to look for something to do.
+/// Interval at which to look for work.
 const LOOK: Duration = Duration::from_secs(1);
-/// Snapshots in which a damaged block is looked for.
+/// Limit for the snapshots in which a damaged block is searched.
 const SNAPSHOTS_MAX: usize = 100_000;
 
 /// Starts the thread, once.
@@ -39,7 +39,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
         let lacking = state::lacking(&tree);
         let resilver = state.scan.filter(|s| is_active(s) && s.function == ScanFunction::Resilver);
         match resilver {
-            // Goes on for whoever lacks no more than it is about; who lacks more has it begin anew.
+            // An interrupted resilver resumes if all stale data is within its txgs; otherwise it is
+            // restarted.
             Some(scan) => {
                 let within =
                     |leaf: &block::vdev::Leaf| leaf.stale_ranges().last().is_some_and(|r| r.1 < scan.max_txg.0);
@@ -48,7 +49,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
                 }
                 state.covered = lacking.iter().map(|leaf| leaf.guid).collect();
             }
-            // What is being rebuilt is looked at again when that ends.
+            // A rebuild checks for stale data again when it ends.
             None if state.is_rebuilding() => {}
             None if !lacking.is_empty() => shared.scan.wanted.store(true, Ordering::Release),
             None => {}
@@ -80,7 +81,7 @@ fn run(shared: &Arc<Shared>) {
             Work::Resilver => shared.change_scan(begin_resilver).map(drop),
             Work::Batch => batch::run(shared, &readers, &mut size).map(|outcome| {
                 if outcome == Outcome::LostHold {
-                    // The pool needed the room of what was freed: less at a time.
+                    // The pool needed the space of freed blocks: use smaller batches.
                     size.shrink();
                 }
             }),
@@ -103,7 +104,7 @@ fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits for something to do. `None`: stop.
+/// Waits for work. `None`: stop.
 fn next(shared: &Shared) -> Option<Work> {
     let mut state = shared.scan.state.lock();
     loop {
@@ -126,12 +127,12 @@ fn next(shared: &Shared) -> Option<Work> {
             state.working = Some(ScanFunction::ErrorScrub);
             return Some(Work::ErrorScrub);
         }
-        // Whoever wants a resilver tells without the lock, so that it may be missed once.
+        // Resilvers are requested without the lock, so a notification may be missed.
         shared.scan.changed.wait_for(&mut state, LOOK);
     }
 }
 
-/// Begins a resilver if some leaf lacks something; whatever is under way makes room.
+/// Begins a resilver if a leaf has stale data, and ends the active scan.
 pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool> {
     if state.is_rebuilding() {
         cx.shared.scan.resilver_wanted();
@@ -140,7 +141,7 @@ pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool>
     cx.shared.scan.wanted.store(false, Ordering::Release);
     let is_resilver = state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver);
     if state::lacking(&cx.store().tree()).is_empty() {
-        // Devices went away, or nothing is missing after all.
+        // The devices became unavailable, or have no stale data after all.
         if is_resilver {
             state::end(cx, state, End::Cancelled)?;
         }
@@ -162,7 +163,7 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
     let (scrub, text) = (*scrub, if complete { "error scrub done" } else { "error scrub canceled" });
     cx.shared.scan.figures.error_scrub(false);
     state.began_anew(cx.txg());
-    // Of what was not looked at again nothing is known: the log stays as it is.
+    // Nothing is known about blocks that were not examined again: the log stays as it is.
     if complete {
         cx.shared.scan.errors.rotate();
     }
@@ -172,7 +173,7 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
     Ok(())
 }
 
-/// Looks at all blocks of the error log once more.
+/// Examines all blocks of the error log again.
 fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
     let generation = shared.scan.state.lock().generation;
     let kept = shared.allocator.keep_freed();
@@ -208,7 +209,7 @@ fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
     })
 }
 
-/// What the log of the last scan names; without head_errlog the births are not known.
+/// The blocks in the last scan's log, with their birth txgs; without head_errlog these are unknown.
 fn logged(pool: &Pool) -> Result<Vec<(Bookmark, Option<u64>)>> {
     let mut found = Vec::new();
     let Some(log) = pool.directory().lookup_u64(directory::ERRLOG_LAST)?.filter(|id| *id != 0) else {
@@ -233,7 +234,7 @@ fn logged(pool: &Pool) -> Result<Vec<(Bookmark, Option<u64>)>> {
     Ok(found)
 }
 
-/// The block that an entry of the log means: in the head, or in one of its snapshots.
+/// Finds the block of a log entry: in the head, or in one of its snapshots.
 fn find_logged(pool: &Pool, at: &Bookmark, birth: Option<u64>) -> Result<Option<(BlkPtr, Bookmark)>> {
     let is_it = |bp: &BlkPtr| birth.is_none_or(|birth| bp.logical_birth() == Txg(birth));
     let mut objset = at.objset;
@@ -251,7 +252,7 @@ fn find_logged(pool: &Pool, at: &Bookmark, birth: Option<u64>) -> Result<Option<
         }) else {
             return Ok(None);
         };
-        // Not past where the head's own snapshots begin.
+        // Stop at the first of the head's own snapshots.
         let dir = pool.mos().object(ds.dir)?;
         let origin = DslDir::parse(dir.bonus(), dir.endian())?.origin;
         if ds.prev_snap == 0 || (ds.prev_snap == origin && birth.is_none()) {

@@ -1,11 +1,13 @@
-//! What the pool keeps of its scan, and how that changes: all in the thread that syncs.
+//! The stored state of a scan and its changes, which are all made by the syncing thread.
 //!
-//! Format: `ondisk::scan`. Facts: `dsl_scan_setup_sync`, `dsl_scan_done`, `dsl_scan_sync_state`, `dsl_scan_ds_destroyed` and its
-//! like (module/zfs/dsl_scan.c).
+//! Format: `ondisk::scan`. Facts: `dsl_scan_setup_sync`, `dsl_scan_done`, `dsl_scan_sync_state`,
+//! `dsl_scan_ds_destroyed` and similar functions (module/zfs/dsl_scan.c).
 //!
 //! Invariants:
-//!   * what is kept is a place from which OpenZFS can go on: everything before it was looked at, all datasets it names are there
-//!   * dedup tables are not walked by themselves: blocks that they name are looked at wherever they are used
+//!   * OpenZFS can resume from the stored position: everything before it was examined, and all
+//!     datasets that it names exist
+//!   * dedup tables are not walked separately: their blocks are examined wherever they are
+//!     referenced
 
 use super::{Change, ScanRefused, Scans, State, is_active, is_paused};
 use crate::Result;
@@ -22,14 +24,14 @@ use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
 use ondisk::{ObjectType, Txg};
 use std::collections::BTreeMap;
 
-/// The first place: the MOS.
+/// The first position: the MOS.
 pub(super) const START: ErrorBookmark = ErrorBookmark { objset: 0, object: 0, level: 0, block: 0 };
 
 impl Change {
-    /// Brings a place in line with a dataset that is gone, or that others took the place of.
+    /// Updates a position after a dataset was destroyed, snapshotted or swapped.
     fn apply(self, scan: &mut Scan, queue: &mut BTreeMap<u64, u64>) {
         let put = |queue: &mut BTreeMap<u64, u64>, id: u64, txg: u64| {
-            // Of two reasons to visit a dataset the one that means more.
+            // If there are two reasons to visit a dataset, the one that covers more applies.
             queue.entry(id).and_modify(|known| *known = (*known).min(txg)).or_insert(txg);
         };
         match self {
@@ -75,7 +77,7 @@ impl Change {
 }
 
 impl SyncTx<'_> {
-    /// A dataset is destroyed: of a snapshot, `next` is what comes after it.
+    /// A dataset is destroyed. For a snapshot, `next` is the dataset after it.
     pub fn scan_destroyed(&self, id: u64, next: Option<u64>) -> Result<()> {
         if next.is_none() {
             super::errors::forget_dataset(self, id)?;
@@ -83,12 +85,12 @@ impl SyncTx<'_> {
         self.scan_changed(Change::Destroyed { id, next })
     }
 
-    /// `snapshot` was made of `head`.
+    /// `snapshot` was taken of `head`.
     pub fn scan_snapshotted(&self, head: u64, snapshot: u64) -> Result<()> {
         self.scan_changed(Change::Snapshotted { head, snapshot })
     }
 
-    /// Two heads gave each other what they have.
+    /// The contents of two heads were swapped.
     pub fn scan_swapped(&self, a: u64, b: u64) -> Result<()> {
         self.scan_changed(Change::Swapped { a, b })
     }
@@ -110,7 +112,7 @@ impl SyncTx<'_> {
     }
 }
 
-/// Writes the place into the pool.
+/// Stores the position in the pool.
 fn keep(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let Some(scan) = state.scan.as_mut() else { return Ok(()) };
     if is_active(scan) {
@@ -122,7 +124,7 @@ fn keep(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
             queue.insert_u64(cx.tx(), format!("{id:x}"), *txg)?;
         }
         scan.queue_object = queue.id();
-        // Past the classes of dedup tables that are walked by themselves.
+        // Behind the last class of dedup tables that is walked separately.
         scan.ddt_class_max = 0;
         scan.ddt_bookmark = [1, 0, 0, 0];
     }
@@ -137,14 +139,14 @@ pub(super) fn keep_error_scrub(cx: &SyncTx<'_>, scrub: Option<&ErrorScrub>) -> R
     cx.directory()?.update(cx.tx(), directory::ERRORSCRUB, &ZapValue::words(&words))
 }
 
-/// Leaves and distributed spares that are there and lack something.
+/// Leaves and distributed spares that are available and have stale data.
 pub(super) fn lacking(tree: &block::vdev::Tree) -> Vec<&Leaf> {
     let mut leaves = tree.logs();
     leaves.retain(|leaf| leaf.is_open() && !leaf.has_failed() && !leaf.stale_ranges().is_empty());
     leaves
 }
 
-/// Why nothing new can begin.
+/// Why no new scan can begin.
 pub(super) fn refusal(state: &State) -> Option<ScanRefused> {
     if state.is_rebuilding() {
         return Some(ScanRefused::Resilvering);
@@ -162,7 +164,8 @@ pub(super) fn refusal(state: &State) -> Option<ScanRefused> {
     })
 }
 
-/// Begins a scan from the start, a scrub of what was born after `min`. Another one must not be under way.
+/// Begins a scan from the start. A scrub covers blocks born after `min`. No other scan may be
+/// active.
 pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, mut min: u64) -> Result<()> {
     let now = cx.shared.now();
     let mut max = cx.txg();
@@ -219,11 +222,11 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
 pub(super) enum End {
     Complete,
     Cancelled,
-    /// Another one begins at once.
+    /// Another scan begins at once.
     Restarting,
 }
 
-/// Ends the scan under way.
+/// Ends the active scan.
 pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     let Some(mut scan) = state.scan.filter(is_active) else { return Ok(()) };
     let scans: &Scans = &cx.shared.scan;
@@ -264,12 +267,13 @@ pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     Ok(())
 }
 
-/// What was resilvered is taken out of the leaves' logs, but for what could not be written.
+/// Removes the resilvered txgs from the leaves' DTLs, except those of blocks that could not be
+/// written.
 fn resilvered(cx: &SyncTx<'_>, state: &mut State, scan: &Scan) -> Result<()> {
     let tree = cx.store().tree();
     for leaf in lacking(&tree) {
         let last = leaf.stale_ranges().last().map_or(0, |(_, last)| *last);
-        // One that came later, or was away again meanwhile, did not get all.
+        // A leaf that joined later, or was unavailable again meanwhile, did not get everything.
         if !state.covered.contains(&leaf.guid) || last >= scan.max_txg.0 {
             continue;
         }
@@ -281,13 +285,13 @@ fn resilvered(cx: &SyncTx<'_>, state: &mut State, scan: &Scan) -> Result<()> {
     replaced::after_resilver(cx)
 }
 
-/// Keeps the place to which a batch came.
+/// Stores the position that a batch has reached.
 pub(super) fn advance(cx: &SyncTx<'_>, state: &mut State, mut place: Position) -> Result<()> {
     for change in std::mem::take(&mut state.changes) {
         change.apply(&mut place.scan, &mut place.queue);
     }
     if let Some(known) = &state.scan {
-        // These changed since the batch began.
+        // These fields may have changed since the batch began.
         place.scan.queue_object = known.queue_object;
         place.scan.flags = (place.scan.flags & !Scan::FLAG_PAUSED) | (known.flags & Scan::FLAG_PAUSED);
     }
@@ -298,7 +302,7 @@ pub(super) fn advance(cx: &SyncTx<'_>, state: &mut State, mut place: Position) -
     keep(cx, state)
 }
 
-/// Pauses a scrub, or has it go on.
+/// Pauses or resumes a scrub.
 pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<()> {
     let Some(scan) = state.scan.as_mut() else { return Ok(()) };
     let now = cx.shared.now();
@@ -315,7 +319,7 @@ pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<
     Ok(())
 }
 
-/// Pauses a scrub of the error log, or has it go on.
+/// Pauses or resumes a scrub of the error log.
 pub(super) fn pause_errors(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<()> {
     let scrub = state.error_scrub.as_mut().map(|scrub| {
         scrub.paused = paused.into();

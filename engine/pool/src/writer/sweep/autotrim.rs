@@ -1,7 +1,8 @@
-//! Telling devices by itself what was freed: the property `autotrim`.
+//! Trims freed space automatically: the property `autotrim`.
 //!
-//! What txgs free gathers until it may be handed out, and for some txgs more, so that neighbours become one range. Devices that are being
-//! replaced, and those with a spare beside them, are left in peace, as OpenZFS does.
+//! Ranges that txgs free are collected until they are allocatable, and for some txgs more, so that
+//! neighbours become one range. Devices that are being replaced, and those with a spare attached,
+//! are skipped, as in OpenZFS.
 
 use super::run::{TRIM_BYTES_MIN, trim};
 use crate::Result;
@@ -11,12 +12,12 @@ use block::vdev::{DATA_START_BYTES, Kind, Leaf, MirrorKind, Vdev};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Txgs between two times (`zfs_trim_txg_batch`).
+/// Txgs between two rounds (`zfs_trim_txg_batch`).
 const TXGS: u64 = 32;
-/// How often is looked whether they have passed.
+/// Interval at which to check whether they have passed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Until the pool is let go of. Also has what is under way for leaves that come back go on.
+/// Runs until the pool is closed. Also resumes interrupted work on leaves that come back.
 pub(super) fn run(shared: &Arc<Shared>) {
     let mut last = shared.progress.lock().synced;
     loop {
@@ -27,7 +28,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
             shared.sweeps.changed.wait_for(&mut state, LOOK);
         }
-        // Leaves that came back go on with what was under way for them.
+        // Leaves that came back resume their interrupted work.
         if let Err(error) = shared.start_sweeps() {
             tracing::debug!(pool = shared.store.name(), %error, "trimming does not go on");
         }
@@ -42,7 +43,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Tells all devices what was freed since they were last told.
+/// Trims all ranges that were freed since the last round.
 pub(super) fn all(shared: &Shared) -> Result<()> {
     let tree = shared.store.tree();
     for top in &tree.tops {

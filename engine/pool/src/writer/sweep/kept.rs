@@ -1,6 +1,6 @@
-//! What a leaf's ZAP says of what is done to its free space, and how that changes.
+//! Trim and initialize state in a leaf's ZAP, and its changes.
 //!
-//! Offsets count from the beginning of the device, labels included, as OpenZFS writes them.
+//! Offsets count from the beginning of the device, including labels, as OpenZFS writes them.
 
 use super::{Order, Work, WorkState};
 use crate::Result;
@@ -13,17 +13,17 @@ use ondisk::pool_dir::{config, vdev_leaf as key};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How far it is with a leaf.
+/// Progress on a leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub state: WorkState,
-    /// What is before it on the device was done.
+    /// Everything before this offset on the device is done.
     pub last_offset: u64,
-    /// When that began, or the state changed: seconds since 1970.
+    /// Time of the start or of the last state change: seconds since 1970.
     pub action_time: u64,
-    /// Bytes in a second; 0: no limit.
+    /// Bytes per second; 0: no limit.
     pub rate: u64,
-    /// Only in metaslabs that were ever used.
+    /// Only metaslabs that were ever used.
     pub partial: bool,
 }
 
@@ -39,7 +39,7 @@ impl WorkState {
     }
 }
 
-/// Names in the ZAP: state, how far, since when.
+/// Names in the ZAP: state, offset, time.
 fn names(work: Work) -> [&'static str; 3] {
     match work {
         Work::Trim => [key::TRIM_STATE, key::TRIM_LAST_OFFSET, key::TRIM_ACTION_TIME],
@@ -47,7 +47,7 @@ fn names(work: Work) -> [&'static str; 3] {
     }
 }
 
-/// What the ZAP of a leaf says.
+/// Reads the state from the ZAP of a leaf.
 pub(crate) fn read(zap: &Zap, work: Work) -> Result<Progress> {
     let number = |name: &str| -> Result<u64> { Ok(zap.lookup_u64(name)?.unwrap_or(0)) };
     let [state, offset, time] = names(work);
@@ -64,7 +64,7 @@ pub(crate) fn read(zap: &Zap, work: Work) -> Result<Progress> {
     Ok(progress)
 }
 
-/// Of all leaves.
+/// Reads the states of all leaves.
 pub(super) fn load(mos: &Arc<ObjectSet>, root: &VdevConfig) -> Result<HashMap<(u64, Work), Progress>> {
     let mut all = HashMap::new();
     for leaf in root.leaves() {
@@ -83,7 +83,7 @@ pub(super) fn load(mos: &Arc<ObjectSet>, root: &VdevConfig) -> Result<HashMap<(u
     Ok(all)
 }
 
-/// Carries out what somebody wants, and tells.
+/// Carries out an order and records it.
 pub(super) fn change(cx: &SyncTx<'_>, work: Work, guid: u64, order: Order) -> Result<()> {
     let mut state = cx.shared.sweeps.state.lock();
     let before = state.leaves.get(&(guid, work)).copied().unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn change(cx: &SyncTx<'_>, work: Work, guid: u64, order: Order) -> Re
     set(cx, &mut state, work, guid, before, now)
 }
 
-/// All was done for these leaves.
+/// Marks the work as complete for these leaves.
 pub(super) fn complete(cx: &SyncTx<'_>, work: Work, leaves: &[u64]) -> Result<()> {
     let mut state = cx.shared.sweeps.state.lock();
     for guid in leaves {
@@ -128,7 +128,7 @@ fn set(
     before: Progress,
     mut now: Progress,
 ) -> Result<()> {
-    // Where it goes on, it began when it did.
+    // Resumed work keeps the time of its start.
     if before.state != WorkState::Suspended && now.state != before.state && now.state != WorkState::None {
         now.action_time = cx.shared.now();
     }
@@ -166,7 +166,7 @@ fn set(
     Ok(())
 }
 
-/// Writes it into the leaf's ZAP. A leaf that has left is not written to.
+/// Stores the progress in the leaf's ZAP. Does nothing for a leaf that has left the pool.
 pub(super) fn keep(cx: &SyncTx<'_>, work: Work, guid: u64, progress: &Progress) -> Result<()> {
     let zap = cx.shared.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
     if zap == 0 {

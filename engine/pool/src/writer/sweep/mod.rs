@@ -1,19 +1,21 @@
-//! What is done to all free space of a device: trimming it, writing a pattern to it.
+//! Work on all free space of a device: trim and initialize.
 //!
 //! ```text
-//!   commands ──> state of each leaf (in its ZAP, changed in the thread that syncs)
-//!                   │ active                                   ▲ how far, with each txg that has news of it
+//!   commands ──> state of each leaf (in its ZAP, changed by the syncing thread)
+//!                   │ active                                   ▲ progress, in each txg that has news of it
 //!                   v                                          │
-//!   a thread for each top-level device: next free range is held ─> on each active leaf: discard, or write ─> let go of
+//!   a thread for each top-level device: the next free range is held ─> on each active leaf: discard, or write ─> released
 //! ```
-//! A range is held once for all leaves of a device. A leaf that began later, or was away, has the device's sweep begin anew, which passes
-//! by what others have had.
+//! A range is held once for all leaves of a device. If a leaf joins later, or was unavailable, the
+//! device's pass starts again and skips, on each leaf, what is already done there.
 //!
-//! Format: the leaf's ZAP, as OpenZFS has it; who imports the pool next goes on. Facts: module/zfs/vdev_trim.c, vdev_initialize.c.
+//! Format: the leaf's ZAP, as in OpenZFS; the next importer of the pool resumes the work. Facts:
+//! module/zfs/vdev_trim.c, vdev_initialize.c.
 //!
 //! Invariants:
-//!   * only what is held is touched: free in this txg and in those that may be gone back to
-//!   * how far a leaf is, is noted after that was done
+//!   * only held ranges are touched: they are free in this txg and in those to which the pool may
+//!     be rewound
+//!   * the progress of a leaf is recorded after the work was done
 
 mod autotrim;
 mod kept;
@@ -33,64 +35,61 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What is done.
+/// Kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// Devices are told what is free.
+    /// Discard free space.
     Trim,
-    /// A pattern is written to what is free.
+    /// Write a pattern to free space.
     Initialize,
 }
 
-/// How far it is with a leaf: the numbers are those on disk.
+/// State of the work on a leaf, with the numbers on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum WorkState {
-    /// Never begun.
+    /// Never started.
     #[default]
     None = 0,
-    /// Under way.
     Active = 1,
-    /// Ended before its time.
+    /// Cancelled before it was complete.
     Cancelled = 2,
-    /// It waits to be told to go on.
+    /// Suspended until it is resumed.
     Suspended = 3,
-    /// Done.
     Complete = 4,
 }
 
-/// What somebody wants.
+/// A command for a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Begin, or go on. Trimming: bytes in a second at most, 0 for no limit.
+    /// Start or resume.
     Start {
-        /// See above.
+        /// For trim: limit in bytes per second, 0 for no limit.
         rate: u64,
     },
-    /// End it.
     Cancel,
-    /// Wait to be told to go on.
+    /// Suspend it.
     Suspend,
-    /// Forget that it was ever done: initializing only.
+    /// Clear the state as if it had never run (`zpool initialize -u`); only for initialize.
     Forget,
 }
 
-/// Why it cannot be.
+/// Why an order is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkRefused {
     /// There is no such leaf.
     NoDevice,
-    /// It is none that holds blocks, or not there.
+    /// The device is not a leaf that holds blocks, or is unavailable.
     BadDevice,
-    /// It is being done.
+    /// The work is already active.
     Busy,
-    /// It is not being done.
+    /// The work is not active.
     NotActive,
-    /// The device cannot.
+    /// The device does not support it.
     Unsupported,
 }
 
-/// All of a pool.
+/// Trim and initialize of a pool.
 #[derive(Default)]
 pub(super) struct Sweeps {
     state: Mutex<State>,
@@ -103,17 +102,17 @@ struct State {
     leaves: HashMap<(u64, Work), Progress>,
     /// Top-level devices that have a thread.
     running: HashSet<(u64, Work)>,
-    /// Rises when some leaf joins or leaves.
+    /// Incremented when a leaf joins or leaves.
     generation: u64,
     is_loaded: bool,
-    /// Work goes on in the background.
+    /// Background work is enabled.
     runs: bool,
     trims_by_itself: bool,
     stop: bool,
 }
 
 impl State {
-    /// Whether a leaf that is there wants the work.
+    /// Whether the work is active on an available leaf.
     fn wants(&self, work: Work, leaf: &Leaf) -> bool {
         let is_active = self.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
         is_active && leaf.is_open() && !leaf.has_failed()
@@ -121,7 +120,7 @@ impl State {
 }
 
 impl Writer {
-    /// Begins, suspends or ends something for a leaf, with the next txg.
+    /// Starts, suspends or ends work on a leaf, in the next txg.
     pub fn order_work(&self, work: Work, guid: u64, order: Order) -> Result<std::result::Result<(), WorkRefused>> {
         let shared = &self.shared;
         shared.load_sweeps()?;
@@ -134,7 +133,7 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    /// Has what is under way go on in the background from now on, and trims by itself if the pool is to.
+    /// Starts background work: interrupted work resumes, and `autotrim` applies if it is on.
     pub fn run_sweeps(&self) -> Result<()> {
         self.shared.load_sweeps()?;
         self.shared.sweeps.state.lock().runs = true;
@@ -142,7 +141,8 @@ impl Writer {
         self.shared.start_autotrim()
     }
 
-    /// Whether some of it is under way for one of these leaves, or ended with a txg that is not on disk yet: for all when none is named.
+    /// Whether the work is active on one of these leaves, or ended in a txg that is not on disk
+    /// yet. An empty list means all leaves.
     pub fn is_working(&self, work: Work, leaves: &[u64]) -> bool {
         let tree = self.shared.store.tree();
         let is_meant = |top: &u64| {
@@ -155,13 +155,13 @@ impl Writer {
             || state.running.iter().any(|(top, w)| *w == work && is_meant(top))
     }
 
-    /// Waits for a change of [`Writer::is_working`], but no longer than this.
+    /// Waits for a change of [`Writer::is_working`], at most `longest`.
     pub fn wait_for_work(&self, longest: Duration) {
         let mut state = self.shared.sweeps.state.lock();
         self.shared.sweeps.changed.wait_for(&mut state, longest);
     }
 
-    /// Tells devices now what was freed since they were last told (`autotrim`).
+    /// Trims all ranges that were freed since the last round of `autotrim`, now.
     pub fn trim_freed(&self) -> Result<()> {
         autotrim::all(&self.shared)
     }
@@ -206,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// Gives each top-level device with active leaves a thread, if it has none.
+    /// Starts a thread for each top-level device with active leaves that has none.
     fn start_sweeps(self: &Arc<Self>) -> Result<()> {
         let tree = self.store.tree();
         let mut state = self.sweeps.state.lock();
@@ -249,13 +249,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Devices came back, or the tree is another one: what is under way begins anew, which passes by what was done.
+    /// Devices came back, or the tree changed: active passes start again and skip what is done.
     pub(super) fn sweep_anew(&self) {
         self.sweeps.state.lock().generation += 1;
         self.sweeps.changed.notify_all();
     }
 
-    /// Ends what runs in the background, and waits for it; it goes on when the pool is opened again.
+    /// Stops background work and waits for it. It resumes when the pool is opened again.
     pub(super) fn stop_sweeps(&self) {
         self.sweeps.state.lock().stop = true;
         self.sweeps.changed.notify_all();

@@ -1,4 +1,4 @@
-//! The thread of a top-level device: range after range.
+//! The thread of a top-level device: processes range after range.
 
 use super::{Work, WorkState, kept};
 use crate::Result;
@@ -8,39 +8,41 @@ use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is written (`zfs_initialize_value`), and how much at a time (`zfs_initialize_chunk_size`).
+/// The pattern (`zfs_initialize_value`), and the bytes written at a time
+/// (`zfs_initialize_chunk_size`).
 const PATTERN: u64 = 0xdead_beef_dead_beee;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Ranges shorter than this are not worth a device's while (`zfs_trim_extent_bytes_min`).
+/// Shorter ranges are not trimmed (`zfs_trim_extent_bytes_min`).
 pub(super) const TRIM_BYTES_MIN: u64 = 32 << 10;
-/// How much is set aside at a time, for each child, when patterns are written: a second or so of a disk. Guessed.
+/// Bytes held at a time, for each child, while patterns are written: about a second of a disk.
+/// Guessed.
 const WRITE_BYTES: u64 = 64 << 20;
-/// How often is noted how far it is.
+/// Interval at which progress is recorded.
 const NOTE: Duration = Duration::from_secs(1);
-/// How often a thread that waits looks whether it is to end.
+/// Interval at which a sleeping thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long to wait after trouble.
+/// Time to wait after a failure.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A leaf that wants the work.
+/// A leaf on which the work is active.
 struct Worker<'v> {
-    /// The child that it is, or is below of.
+    /// Index of the child that is this leaf, or is above it.
     child: usize,
     leaf: &'v Leaf,
-    /// What is before this on it has been done.
+    /// Everything before this offset on the leaf is done.
     since: u64,
 }
 
 /// Why a pass over a device ended.
 enum Pass {
-    /// It came to the end.
+    /// It is complete.
     Done,
     /// Leaves joined or left.
     Changed,
     Stop,
 }
 
-/// Does the work for the leaves of a top-level device until none wants it.
+/// Works on the leaves of a top-level device until none is active.
 pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
     loop {
         let Some((generation, top, active)) = active(shared, top_guid, work) else { return };
@@ -53,7 +55,7 @@ pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
             }
             Ok(Pass::Changed) => note(shared, work, &active),
             Ok(Pass::Done) => {
-                // Before it is said that it was done, it is.
+                // The work is done before its completion is recorded.
                 let done = active.clone();
                 let ended = shared.task(move |cx| cx.all_or_nothing(|| kept::complete(cx, work, &done)));
                 if let Err(error) = ended {
@@ -73,7 +75,8 @@ fn wait(shared: &Shared, error: &crate::Error) {
     }
 }
 
-/// The device and its leaves that want the work; `None`: there are none, and the thread is noted as gone.
+/// The device and its active leaves; `None`: there are none, and the thread is removed from the
+/// list.
 fn active(shared: &Shared, top_guid: u64, work: Work) -> Option<(u64, Arc<Vdev>, Vec<u64>)> {
     let tree = shared.store.tree();
     let top = tree.tops.iter().find(|top| top.guid == top_guid).cloned();
@@ -90,7 +93,7 @@ fn active(shared: &Shared, top_guid: u64, work: Work) -> Option<(u64, Arc<Vdev>,
     }
 }
 
-/// Goes once over what is free.
+/// One pass over the free space.
 fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &[u64]) -> Result<Pass> {
     let leaves: Vec<(usize, &Leaf)> =
         top.leaves_by_child().into_iter().filter(|(_, leaf)| active.contains(&leaf.guid)).collect();
@@ -101,7 +104,8 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
         let meant = if active.iter().all(partial) { Meant::Used } else { Meant::Free };
         (meant, if work == Work::Trim { u64::MAX } else { WRITE_BYTES * top.children.len().max(1) as u64 })
     };
-    // What was done before this pass, to a place on each leaf. The places of a draid are not in the order of its addresses: begin anew.
+    // Offsets up to which each leaf is done. On a draid, offsets on a leaf are not in the order of
+    // the device's offsets: start at 0.
     let resume: Vec<u64> = leaves
         .iter()
         .map(|(_, leaf)| match top.kind {
@@ -114,7 +118,7 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
     let (started, mut noted, mut done_bytes) = (Instant::now(), Instant::now(), 0u64);
     let mut at = Sweep::default();
     while let Some((from, to)) = shared.allocator.slab_bounds(vdev, at.slab) {
-        // A metaslab that all leaves have behind them need not be loaded.
+        // A metaslab that is done on all leaves need not be loaded.
         let is_behind = |w: &Worker<'_>| {
             let ends = top.places(w.child, from, to - from).into_iter().map(|(at, len)| DATA_START_BYTES + at + len);
             ends.max().is_none_or(|end| end <= w.since)
@@ -149,7 +153,7 @@ fn interruption(shared: &Shared, generation: u64) -> Option<Pass> {
     (state.generation != generation).then_some(Pass::Changed)
 }
 
-/// Keeps to the rate that somebody asked for.
+/// Keeps to the requested rate.
 fn slow_down(
     shared: &Shared,
     work: Work,
@@ -178,7 +182,7 @@ fn last_offset(shared: &Shared, work: Work, guid: u64) -> u64 {
     shared.sweeps.state.lock().leaves.get(&(guid, work)).map_or(0, |p| p.last_offset)
 }
 
-/// Does it to the places of a range on all leaves that want it; bytes of the leaf with most.
+/// Processes a range on all active leaves. Returns the bytes of the leaf with most of them.
 fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &Held) -> u64 {
     let txg = shared.gate.open();
     let one = |w: &Worker<'_>| -> u64 {
@@ -205,7 +209,7 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
     };
     match leaves {
         [single] => one(single),
-        // Each waits for a device, so all wait at once.
+        // Each waits for its device, so they run in parallel.
         several => std::thread::scope(|scope| {
             let running: Vec<_> = several.iter().map(|w| scope.spawn(|| one(w))).collect();
             running.into_iter().map(|thread| thread.join().unwrap_or(0)).max().unwrap_or(0)
@@ -213,7 +217,7 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
     }
 }
 
-/// Whether it was told; that a device failed at it is no harm.
+/// Trims a range. Returns false if the device cannot trim; a failed trim is only counted.
 pub(super) fn trim(leaf: &Leaf, offset: u64, len: u64) -> bool {
     match leaf.discard(offset, len) {
         Some(Ok(())) => true,
@@ -233,7 +237,7 @@ fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
         let len = (to - at).min(CHUNK_BYTES);
         match leaf.write(txg, at, &pattern[..len as usize]) {
             None => return false,
-            // Best effort, as in OpenZFS: it is counted.
+            // Best effort, as in OpenZFS: the error is counted.
             Some(written) => {
                 if written.is_err() {
                     leaf.note_sweep_error(false);
@@ -245,7 +249,7 @@ fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
     true
 }
 
-/// Has it noted how far these leaves are; nobody waits for that.
+/// Records the progress of these leaves in the next txg, without waiting.
 fn note(shared: &Arc<Shared>, work: Work, leaves: &[u64]) {
     let leaves = leaves.to_vec();
     let Some(_tx) = shared.gate.enter() else { return };

@@ -1,4 +1,4 @@
-//! Pools with log space maps: what is flushed when, and logs that cannot be true.
+//! Pools with log space maps: which metaslabs are flushed when, and invalid logs.
 
 use super::*;
 
@@ -7,7 +7,8 @@ fn metaslabs_are_flushed_bit_by_bit_and_old_logs_go() {
     let devices = [device(0, Class::Normal, 40 << 24), device(1, Class::Normal, 40 << 24)];
     let (allocator, maps) = pool_with(&devices, LOGGED);
     let mut model = Model::default();
-    // Blocks all over the devices, then each txg moves a few: most metaslabs change in each.
+    // Allocates blocks all over the devices, then moves a few in each txg: most metaslabs change in
+    // each.
     for txg in 5..15 {
         (0..700).for_each(|_| model.take(&allocator.allocate(&want(txg, 128 << 10)).unwrap()[0], txg));
         sync(&allocator, &maps, txg);
@@ -43,7 +44,8 @@ fn metaslabs_are_flushed_bit_by_bit_and_old_logs_go() {
             model.check_maps(&reopened(&devices, &allocator, &maps), &maps);
         }
     }
-    // 80 metaslabs in about 96 txgs, on pools of more than 1 GiB; the log of the txg is one map more.
+    // 80 metaslabs in about 96 txgs, on pools of more than 1 GiB; the log of the txg is one map
+    // more.
     assert!(most_written <= 6, "{most_written} maps were written in a txg");
     assert!((80..=128).contains(&most_logs), "{most_logs} logs");
     allocator.flush_all_next();

@@ -1,12 +1,12 @@
-//! Space maps in memory, and a model that remembers every address that was given out.
+//! Space maps in memory, and a model that remembers every allocated address.
 
 use super::*;
 use slab::Slab;
 
-/// Entries, bytes of a block, bonus.
+/// Entries, block size, bonus.
 pub type FakeMap = (Vec<u8>, u64, Option<Header>);
 
-/// Space maps in memory, as the pool's own objects keep them.
+/// Space maps in memory, in place of the MOS.
 #[derive(Default)]
 pub struct FakeMaps {
     pub maps: Mutex<HashMap<u64, FakeMap>>,
@@ -14,9 +14,9 @@ pub struct FakeMaps {
     pub next: AtomicU64,
     /// Logs by txg.
     pub logs: Mutex<BTreeMap<u64, u64>>,
-    /// By a device's ZAP: the txg of each metaslab.
+    /// The unflushed txg of each metaslab, by the ZAP of its device.
     pub unflushed: Mutex<HashMap<u64, Vec<u64>>>,
-    /// The last snapshot: an allocator does not keep what it reads.
+    /// The last snapshot. The allocator holds its reader weakly.
     kept: Mutex<Option<Arc<FakeMaps>>>,
 }
 
@@ -25,7 +25,7 @@ impl FakeMaps {
         self.next.fetch_add(1, Ordering::Relaxed) + 10
     }
 
-    /// All as they are now: what a reader sees once the txg is synced.
+    /// A copy of the current state, as a reader sees it once the txg is synced.
     pub fn snapshot(&self) -> Arc<Self> {
         let maps = Mutex::new(self.maps.lock().clone());
         let snapshot = Arc::new(Self { maps, ..Self::default() });
@@ -37,13 +37,13 @@ impl FakeMaps {
         self.maps.lock()[&object].2.clone().expect("its header was written")
     }
 
-    /// Bytes of all maps.
+    /// Length of each map in bytes.
     pub fn lengths(&self) -> BTreeMap<u64, u64> {
         let length = |map: &FakeMap| map.2.as_ref().map_or(0, |h| h.length_bytes);
         self.maps.lock().iter().map(|(id, map)| (*id, length(map))).collect()
     }
 
-    /// The logs, as who opens a pool finds them.
+    /// The logs, as an import finds them.
     pub fn logs(&self) -> logs::Logs {
         let log = |object: u64| {
             let header = self.header(object);
@@ -54,12 +54,12 @@ impl FakeMaps {
         logs
     }
 
-    /// From which txg on logs count.
+    /// The txgs from which on logs apply.
     pub fn unflushed(&self, top_zap: u64, count: usize) -> Vec<u64> {
         self.unflushed.lock().get(&top_zap).cloned().unwrap_or_else(|| vec![0; count])
     }
 
-    /// What logs add to a metaslab's own map, each entry held against those before.
+    /// Applies the logs to a metaslab's own map, and checks each entry against those before.
     pub fn replay_logs(&self, group: &Group, slab: &Slab, allocated: &mut Ranges) {
         let since = self.unflushed(group.top_zap, group.slabs.len())[slab.id as usize];
         assert!(since == 0 || self.logs.lock().contains_key(&since), "no log of txg {since}");
@@ -88,7 +88,7 @@ impl FakeMaps {
         }
     }
 
-    /// What a map says is allocated, each entry held against those before.
+    /// The allocated ranges in a map. Checks each entry against those before.
     pub fn replay(&self, object: u64) -> Ranges {
         let mut allocated = Ranges::default();
         self.read_map(object, &mut |e| {
@@ -156,7 +156,7 @@ impl MapWriter for FakeMaps {
 
     fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64> {
         let id = self.create_map(block_bytes, with_histogram)?;
-        // What a new object's bonus says: nothing is in it yet.
+        // Header of a new object: it is empty.
         self.set_header(id, &Header { object: 0, length_bytes: 0, allocated_bytes: 0, histogram: None })?;
         assert_eq!(self.logs.lock().insert(txg, id), None);
         Ok(id)
@@ -180,11 +180,11 @@ impl MapWriter for FakeMaps {
     }
 }
 
-/// Every address that was given out, and when it may be again.
+/// Every allocated address, and when it may be allocated again.
 #[derive(Default)]
 pub struct Model {
     pub live: Vec<(Dva, u64)>,
-    /// Freed in a txg.
+    /// Freed blocks and their txgs.
     pub waiting: Vec<(Dva, u64)>,
     pub taken: BTreeMap<(u32, u64), u64>,
 }
@@ -208,7 +208,7 @@ impl Model {
         list.iter().map(|(d, _)| d.asize_bytes).sum()
     }
 
-    /// Holds the maps and the allocator's numbers against what is live.
+    /// Compares the maps and the allocator's statistics with the live blocks.
     pub fn check(&self, allocator: &Allocator, maps: &FakeMaps) {
         self.check_maps(allocator, maps);
         let stats = allocator.stats();
@@ -242,7 +242,8 @@ impl Model {
                         let sum: u64 = histogram.iter().sum();
                         assert!(sum >= free.count() as u64, "{sum} ranges, there are {}", free.count());
                     }
-                    // By its top bucket OpenZFS ranks a metaslab that it has not loaded, and must not find less there.
+                    // OpenZFS ranks a metaslab that is not loaded by its top bucket, and must not
+                    // find less free space than that.
                     let mut exact = [0; spacemap::HISTOGRAM_BUCKETS];
                     free.add_to_histogram(&mut exact);
                     let rank = |h: &[u64]| h.iter().rposition(|n| *n > 0).map(|i| (i, h[i]));

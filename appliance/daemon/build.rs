@@ -1,4 +1,5 @@
-//! Puts the page into the program: every file of `ui/dist`, if somebody has built it (`make ui`; no Node is run here).
+//! Embeds the web page into the program: every file of `ui/dist`, if it was built (`make ui`). Node
+//! is not run here.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +9,7 @@ fn main() {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../ui");
     let dist = root.join("dist");
     println!("cargo:rerun-if-changed=build.rs");
-    // Also when it comes into being: the folder above is there in any case.
+    // Also when `dist` is created later: its parent directory always exists.
     println!("cargo:rerun-if-changed={}", if dist.exists() { &dist } else { &root }.display());
     let mut files = Vec::new();
     collect(&dist, &mut files);

@@ -1,4 +1,5 @@
-//! Analytics of the daemon: who tells it what happens, what files are called, and what is read off each second.
+//! Analytics of the daemon: event sources, names of files and users, and values sampled each
+//! second.
 
 mod hostnames;
 mod live;
@@ -23,26 +24,27 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use worksheets::Worksheets;
 
-/// Events of one group of threads that wait to be counted, at most: a fifth of a second of a fast one.
+/// Limit for the events of one group of threads that wait to be counted: a fifth of a second of a
+/// fast one.
 const WAITING: usize = 65_536;
 
-/// The engine, and its thread.
+/// The engine and its thread.
 pub struct Analytics {
-    /// Answers questions.
+    /// Answers queries.
     pub engine: Engine,
-    /// Takes what happens.
+    /// Receives events.
     pub events: Arc<Events>,
-    /// Tells each second what was watched in it.
+    /// Sends the values of each second to live readers.
     pub columns: Columns,
-    /// What is looked at together.
+    /// Saved sets of graphs.
     pub worksheets: Worksheets,
-    /// What the NFS server counts.
+    /// Statistics of the NFS server.
     server: Arc<Mutex<Weak<Figures>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Analytics {
-    /// Begins to count, in `FOLDER/analytics`.
+    /// Starts counting, with the data in `FOLDER/analytics`.
     pub fn start(owner: &Arc<Owner>, folder: &Path, wanted: &AnalyticsConfig) -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let events = Arc::new(Events::new(threads * 2, WAITING));
@@ -65,13 +67,13 @@ impl Analytics {
         Ok(Self { engine, events, columns, worksheets, server, thread })
     }
 
-    /// From now on, operations and clients of this server are counted.
+    /// Counts the operations and clients of this server from now on.
     pub fn serves(&self, server: &Arc<Figures>) {
         server.tell_to(self.events.clone());
         *self.server.lock() = Arc::downgrade(server);
     }
 
-    /// Keeps what was counted, and ends.
+    /// Stores what was counted and stops.
     pub fn stop(&self) {
         self.columns.stop();
         self.engine.stop();

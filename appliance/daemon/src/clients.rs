@@ -1,4 +1,4 @@
-//! Clients of the NFS server with their rates: what two looks differ by.
+//! Clients of the NFS server with their rates, which are differences between two samples.
 
 use crate::access::now;
 use api::Client;
@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Rates are over at least so long.
+/// Minimum interval over which rates are computed.
 const LATELY: Duration = Duration::from_millis(1800);
 
-/// What was seen last.
+/// The last sample.
 #[derive(Default)]
 pub struct Clients(Mutex<Last>);
 
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 impl Clients {
-    /// All clients, with what they did since the last look.
+    /// All clients, with their rates since the last sample.
     pub fn look(&self, all: impl FnOnce() -> Vec<ClientInfo>) -> Vec<Client> {
         self.look_at(Instant::now(), all)
     }

@@ -1,4 +1,4 @@
-//! Commands that run in the process that owns the pools, with their output and input somewhere else.
+//! Commands that run in the process that owns the pools, while input and output belong to a client.
 
 use crate::owner::{Owner, Peer};
 use api::{CommandAnswer, CommandFrame, CommandQuestion, CommandRequest, Wanted};
@@ -14,27 +14,28 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// How often a command that waits for an answer looks whether its client is still there.
+/// Interval at which a command that waits for an answer checks whether its client is still
+/// connected.
 const POLL: Duration = Duration::from_millis(200);
-/// Longest piece of output in one frame.
+/// Maximum size of the output in one frame.
 const FRAME_BYTES: usize = 64 << 10;
 /// Bytes of output that are passed on at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// How often is looked whether the client has come for bytes.
+/// Interval at which to check whether the client has requested the bytes.
 const FETCHED_POLL: Duration = Duration::from_millis(2);
-/// Pieces that wait for the client, at most.
+/// Limit for pieces that wait for the client.
 const PIECES: usize = 4;
 
 /// The program's commands.
 pub trait Commands: Send + Sync {
-    /// Runs one, and gives its exit code. Called in a thread that may wait.
+    /// Runs a command and returns its exit code. Called in a thread that may block.
     fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8;
 
-    /// Whether a command changes nothing, which is all that others than the pools' owner may do.
+    /// Whether a command only reads. Users other than the pools' owner may run only such commands.
     fn only_looks(&self, request: &CommandRequest) -> bool;
 }
 
-/// Where a command's output goes and its input comes from.
+/// Input and output of a command.
 pub struct Io {
     frames: Sender<CommandFrame>,
     owner: Arc<Owner>,
@@ -42,16 +43,14 @@ pub struct Io {
     cancelled: Arc<AtomicBool>,
 }
 
-/// Which of the standard streams.
+/// A standard output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Out,
-    /// Standard error.
     Err,
 }
 
-/// A standard stream of the client.
+/// A writer for one of the client's standard streams.
 pub struct StreamWriter {
     frames: Sender<CommandFrame>,
     stream: Stream,
@@ -73,7 +72,7 @@ pub struct Output {
     asked: Asked,
 }
 
-/// Bytes that a client was asked to give or take beside its text.
+/// A transfer of bytes that was requested from a client, separate from its text.
 struct Asked {
     id: String,
     frames: Sender<CommandFrame>,
@@ -85,13 +84,14 @@ struct Asked {
 #[derive(Default)]
 pub(crate) struct Questions {
     waiting: Mutex<HashMap<String, SyncSender<CommandAnswer>>>,
-    /// Bytes that nobody has come for yet.
+    /// Output that the client has not requested yet.
     outputs: Mutex<HashMap<String, Receiver<Bytes>>>,
-    /// Those who wait for bytes that have not begun to come.
+    /// Commands that wait for input which has not started yet.
     inputs: Mutex<HashMap<String, Sender<io::Result<Bytes>>>>,
 }
 
-/// Runs a command in a thread of its own: one that takes long, or waits for a device, keeps no other request from a thread.
+/// Runs a command in a thread of its own: a command that takes long, or waits for a device, does
+/// not take a thread from other requests.
 pub(crate) fn in_thread(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = Handle::current();
     let thread = std::thread::Builder::new().name("weir-command".to_owned());
@@ -103,18 +103,20 @@ pub(crate) fn in_thread(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 impl Questions {
-    /// Passes an answer on; whether anybody waits for it.
+    /// Delivers an answer. Returns whether a command was waiting for it.
     pub fn answer(&self, answer: CommandAnswer) -> bool {
         let waiting = self.waiting.lock().remove(&answer.id);
         waiting.is_some_and(|to| to.try_send(answer).is_ok())
     }
 
-    /// Where bytes go that a command asks for under this number, once. Dropping it ends them.
+    /// The channel for the input that a command requested under this number; it can be taken once.
+    /// Dropping it ends the input.
     pub fn input(&self, id: &str) -> Option<Sender<io::Result<Bytes>>> {
         self.inputs.lock().remove(id)
     }
 
-    /// The bytes that a command offers under this number, once. Dropping them ends the command.
+    /// The output that a command offers under this number; it can be taken once. Dropping it ends
+    /// the command.
     pub fn output(&self, id: &str) -> Option<Receiver<Bytes>> {
         self.outputs.lock().remove(id)
     }
@@ -125,27 +127,27 @@ impl Io {
         Self { frames, owner, peer, cancelled: Arc::default() }
     }
 
-    /// One of the client's streams.
+    /// A writer for one of the client's streams.
     pub fn stream(&self, stream: Stream) -> StreamWriter {
         StreamWriter { frames: self.frames.clone(), stream, part: Vec::new() }
     }
 
-    /// Who asks.
+    /// The calling user and process.
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// Whether the client disconnected, or somebody stopped the command: what takes long ends early then.
+    /// Whether the client disconnected, or the command was stopped: long operations then end early.
     pub fn is_cancelled(&self) -> bool {
         self.frames.is_closed() || self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Stops the command when it is set.
+    /// Flag that stops the command.
     pub fn canceller(&self) -> &Arc<AtomicBool> {
         &self.cancelled
     }
 
-    /// Asks the client for its standard input.
+    /// Requests the client's standard input.
     pub fn input(&self) -> io::Result<Input> {
         let (to, from) = channel(PIECES);
         let asked = self.about();
@@ -154,7 +156,7 @@ impl Io {
         Ok(Input { from, piece: Bytes::new(), asked })
     }
 
-    /// Asks the client to take bytes to its standard output.
+    /// Requests the client to write bytes to its standard output.
     pub fn output(&self) -> io::Result<Output> {
         let (to, from) = channel(PIECES);
         let asked = self.about();
@@ -168,7 +170,7 @@ impl Io {
         Asked { id: number(), frames, cancelled, owner }
     }
 
-    /// Asks the client.
+    /// Asks the client a question and waits for the answer.
     pub fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>> {
         let id = number();
         let (to, from) = sync_channel(1);
@@ -198,7 +200,7 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the client disconnected")
 }
 
-/// Of a question: nobody can guess it.
+/// Number of a question; it cannot be guessed.
 fn number() -> String {
     let random = host::random::u64;
     format!("{:016x}{:016x}", random(), random())
@@ -210,7 +212,7 @@ impl Asked {
         self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())
     }
 
-    /// Refuses to wait longer for a client that went away, and in a command that was stopped.
+    /// Fails if the client has disconnected or the command was stopped.
     fn check(&self) -> io::Result<()> {
         match () {
             () if self.cancelled.load(Ordering::Relaxed) => Err(io::Error::other("it was stopped")),
@@ -222,7 +224,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Nobody may have come for them, or begun.
+        // They may not have been taken.
         self.owner.questions.inputs.lock().remove(&self.id);
         self.owner.questions.outputs.lock().remove(&self.id);
     }
@@ -285,7 +287,7 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // A short stream ends before its client has come for it.
+        // A short stream may end before its client has requested it.
         let is_waiting = || self.asked.owner.questions.outputs.lock().contains_key(&self.asked.id);
         while is_waiting() && !self.asked.frames.is_closed() {
             std::thread::sleep(FETCHED_POLL);
@@ -309,7 +311,8 @@ impl Write for StreamWriter {
         self.part.extend_from_slice(&bytes[..taken]);
         let whole = match std::str::from_utf8(&self.part) {
             Ok(_) => self.part.len(),
-            // Cut within a character: its end comes with the next write. What is no text at all is shown as such.
+            // The text is cut within a character: the rest comes with the next write. Invalid bytes
+            // are replaced.
             Err(e) if e.error_len().is_none() => e.valid_up_to(),
             Err(_) => self.part.len(),
         };

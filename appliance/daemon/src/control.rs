@@ -1,4 +1,4 @@
-//! The control socket of a process that has one pool: `weir mount` without a daemon.
+//! The control socket of a process with one pool: `weir mount` without a daemon.
 
 use crate::owner::{Owner, Peer};
 use crate::{http, socket};
@@ -11,10 +11,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Longest time that answers have to reach their clients in the end.
+/// Time limit for sending the last answers when stopping.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Answers at a socket as long as it lives.
+/// Answers requests on a socket until it is dropped.
 pub struct Control {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
@@ -23,7 +23,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens at `path` for `owner`'s commands.
+    /// Listens at `path` for commands to `owner`.
     pub fn start(owner: Arc<Owner>, path: &Path) -> Result<Self> {
         let mut listening = socket::listen(path)?;
         let listener = listening.listener().context("the socket was replaced")?;
@@ -44,7 +44,8 @@ impl Control {
         Ok(Self { runtime: Some(runtime), stop, server: Some(server), listening: Some(listening) })
     }
 
-    /// Answers nobody any more. What is given back shows others, as long as it lives, that the pool is not let go of yet.
+    /// Stops answering. While the returned value exists, other processes see that the pool is not
+    /// released yet.
     pub fn stop(mut self) -> Option<socket::Listening> {
         self.end();
         let listening = self.listening.take();
@@ -56,7 +57,7 @@ impl Control {
 
     fn end(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // The last answer may be on its way.
+            // The last answer may still be in transit.
             let _ = self.stop.send(true);
             if let Some(server) = self.server.take() {
                 let _ = runtime.block_on(async { tokio::time::timeout(LAST_WORDS, server).await });

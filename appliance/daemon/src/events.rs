@@ -1,9 +1,9 @@
-//! What happened lately, and who listens to what happens.
+//! Recent events, and their subscribers.
 //!
 //! Invariants:
-//!   * the last [`KEPT`] events are kept, in memory and in `events.log` of the state folder; numbers rise by one, and go on after a
-//!     restart
-//!   * who listens too slowly is told that he missed something, and holds up nobody
+//!   * the last [`KEPT`] events are kept, in memory and in `events.log` of the state directory;
+//!     their numbers increase by one, and continue after a restart
+//!   * a slow subscriber is notified that it missed events, and delays no other thread
 
 use crate::access::now_ms;
 use crate::lines::Lines;
@@ -16,35 +16,35 @@ use std::collections::VecDeque;
 use std::path::Path;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-/// Events that are kept.
+/// Number of events kept.
 pub const KEPT: usize = 10_000;
-/// Messages that a listener may be behind.
+/// Number of messages that a subscriber may be behind.
 const BEHIND: usize = 256;
-/// Longest message.
+/// Maximum length of a message.
 const MESSAGE_BYTES: usize = 4000;
-/// Largest size of the file; the one before it is kept too. Of usual events, one holds [`KEPT`].
+/// Maximum size of the file; the previous one is kept too. One file holds [`KEPT`] typical events.
 const FILE_BYTES: u64 = 4 << 20;
 const FILES: u32 = 2;
 
-/// The events of this process, and those of processes before it.
+/// The events of this process and of earlier ones.
 pub struct Events {
     kept: Mutex<Ring>,
     file: Option<Lines>,
     live: Sender<Live>,
 }
 
-/// An event as it is kept.
+/// An event as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     event: Event,
-    /// Its message for those who may not see names of files, if it has some.
+    /// Message for readers who may not see file names, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     without_files: Option<String>,
 }
 
 impl Kept {
-    /// What somebody reads.
+    /// The event for a reader.
     fn seen(self, sight: Sight) -> Event {
         match self.without_files.filter(|_| !sight.files) {
             Some(message) => Event { message, ..self.event },
@@ -53,7 +53,7 @@ impl Kept {
     }
 }
 
-/// What listeners get, before it is known what they may see.
+/// A message for subscribers, before it is filtered for each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live(Either);
 
@@ -64,7 +64,7 @@ enum Either {
 }
 
 impl Live {
-    /// What somebody reads.
+    /// The message for a reader.
     pub fn seen(self, sight: Sight) -> LiveMessage {
         match self.0 {
             Either::Event(kept) => LiveMessage::Event { event: kept.seen(sight) },
@@ -79,7 +79,7 @@ struct Ring {
     last: u64,
 }
 
-/// An event that is being told.
+/// An event to report.
 #[derive(Debug, Clone)]
 pub struct Happening {
     kind: EventKind,
@@ -91,34 +91,34 @@ pub struct Happening {
 }
 
 impl Happening {
-    /// Something that needs nobody.
+    /// An event that needs no attention.
     pub fn info(kind: EventKind, message: impl Into<String>) -> Self {
         Self { kind, severity: Severity::Info, subject: None, by: None, message: message.into(), without_files: None }
     }
 
-    /// Something that somebody should know.
+    /// An event that someone should know about.
     pub fn warning(kind: EventKind, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::info(kind, message) }
     }
 
-    /// Something that somebody should do something about.
+    /// An event that requires action.
     pub fn error(kind: EventKind, message: impl Into<String>) -> Self {
         Self { severity: Severity::Error, ..Self::info(kind, message) }
     }
 
-    /// What it is about.
+    /// Sets the object that the event is about.
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
         self
     }
 
-    /// Its message, for those who may not see names of files.
+    /// Sets the message for readers who may not see file names.
     pub fn without_files(mut self, message: Option<String>) -> Self {
         self.without_files = message;
         self
     }
 
-    /// Who did it.
+    /// Sets the user who caused it.
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.by = Some(who.into());
         self
@@ -132,13 +132,13 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Those of the state folder, which keeps what will be told.
+    /// Opens the events of the state directory, which stores new ones.
     pub fn open(state: &Path) -> Result<Self> {
         let file = Lines::open(&state.join("events.log"), FILE_BYTES, FILES)?;
         let mut found: Vec<Kept> = file.newest(KEPT);
         found.reverse();
         let mut ring = Ring::default();
-        // Numbers rise, whatever somebody has done to the file.
+        // Numbers must increase, even if the file was edited.
         for kept in found.into_iter().filter(|e| e.event.id < u64::MAX / 2) {
             if kept.event.id > ring.last {
                 ring.last = kept.event.id;
@@ -148,7 +148,7 @@ impl Events {
         Ok(Self { kept: Mutex::new(ring), file: Some(file), live: channel(BEHIND).0 })
     }
 
-    /// Notes what happened, and tells it to whoever listens.
+    /// Records an event and sends it to subscribers.
     pub fn tell(&self, happening: Happening) {
         let Happening { kind, severity, subject, by, mut message, mut without_files } = happening;
         for text in [&mut message].into_iter().chain(&mut without_files).filter(|text| text.len() > MESSAGE_BYTES) {
@@ -166,21 +166,22 @@ impl Events {
             file.append(&event);
         }
         kept.events.push_back(event.clone());
-        // Sent under the lock: listeners get them in order. Nobody listening is no error.
+        // Sent under the lock, so that subscribers get events in order. No subscribers is no error.
         let _ = self.live.send(Live(Either::Event(event)));
     }
 
-    /// Tells something that is not kept.
+    /// Sends a message that is not stored.
     pub fn pass(&self, message: LiveMessage) {
         let _ = self.live.send(Live(Either::Other(message)));
     }
 
-    /// Whether anybody listens.
+    /// Whether there are subscribers.
     pub fn heard(&self) -> bool {
         self.live.receiver_count() > 0
     }
 
-    /// Events after that number, oldest first: at most `limit`, and whether there are more. Without a number, the newest.
+    /// Events after this number, oldest first: at most `limit`, and whether there are more. Without
+    /// a number, the newest ones.
     pub fn after(&self, id: Option<u64>, limit: usize, sight: Sight) -> (Vec<Event>, bool) {
         let kept = self.kept.lock();
         let newest = kept.events.len().saturating_sub(limit);
@@ -189,13 +190,14 @@ impl Events {
         (found, kept.events.len() > start + limit)
     }
 
-    /// Listens from now on; and the events after `id`, or that some of them are not kept any more.
+    /// Subscribes from now on. Also returns the events after `id`, or [`LiveMessage::Missed`] if
+    /// some of them are no longer stored.
     pub fn listen(&self, id: Option<u64>, sight: Sight) -> (Vec<LiveMessage>, Receiver<Live>) {
         let kept = self.kept.lock();
         let receiver = self.live.subscribe();
         let Some(id) = id else { return (Vec::new(), receiver) };
         let first = kept.events.front().map_or(kept.last + 1, |e| e.event.id);
-        // One that was never told is of another state folder.
+        // A number that was never used comes from another state directory.
         if id + 1 < first || id > kept.last {
             return (vec![LiveMessage::Missed], receiver);
         }
@@ -238,7 +240,7 @@ mod tests {
         let all: Vec<(u64, String)> = events.after(None, 100, ALL).0.into_iter().map(|e| (e.id, e.message)).collect();
         let expected: Vec<(u64, String)> = (0..4).map(|i| (i + 1, i.to_string())).collect();
         assert_eq!(all, expected);
-        // Who was there before the restart gets what he missed.
+        // A subscriber from before the restart gets the events that it missed.
         let (missed, _) = events.listen(Some(2), ALL);
         assert_eq!(missed.len(), 2);
     }

@@ -1,24 +1,23 @@
-//! What of the pools is shared by NFS: file systems whose `sharenfs` is not off.
+//! NFS shares of the pools: file systems whose `sharenfs` is not off.
 
 use admin::OwnedPool;
 use anyhow::Result;
 use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
 use serve::nfs::exports::ShareOptions;
 
-/// A file system and how it is shared.
+/// A file system and its sharing options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared {
-    /// The dataset.
     pub dataset: String,
-    /// Where clients find it; `None`: it has no mount point.
+    /// Path for clients; `None`: it has no mount point.
     pub path: Option<String>,
-    /// `sharenfs`.
+    /// Value of `sharenfs`.
     pub options: String,
-    /// The dataset that sets it, if it is another one.
+    /// The dataset from which `sharenfs` is inherited, if it is another one.
     pub inherited_from: Option<String>,
-    /// Why it cannot be shared as it is.
+    /// Why it cannot be shared, if so.
     pub problem: Option<String>,
-    /// How NFS knows it.
+    /// Guid of the file system for NFS file handles.
     pub fs_guid: u64,
 }
 
@@ -27,7 +26,8 @@ pub fn of_pool(pool: &OwnedPool) -> Result<Vec<Shared>> {
     among(pool, &[], None)
 }
 
-/// The file system of that name; `None`: it is none. One of many costs no more than one of few.
+/// The file system with this name; `None` if it is not a file system. The cost does not depend on
+/// the number of file systems.
 pub fn of_dataset(pool: &OwnedPool, name: &str) -> Result<Option<Shared>> {
     Ok(among(pool, &[name], Some(0))?.pop())
 }

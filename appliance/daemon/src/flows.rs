@@ -1,13 +1,15 @@
-//! Streams that `zfs send` and `zfs receive` pass: each record is counted, and who takes longer than a moment is shown as a job.
+//! Streams of `zfs send` and `zfs receive`: records are counted, and a stream that takes longer
+//! than a second is shown as a job.
 //!
 //! ```text
 //!   the command's thread ── begin ─> Flow <── passed, a record at a time ── the stream
-//!                                     └ a thread that looks on: after a second, a job until the end
+//!                                     └ a watching thread: after a second, a job until the end
 //! ```
 //!
 //! Invariants:
-//!   * counting waits for nobody: a record costs a few atomic additions, and an event where events are wanted
-//!   * a flow that is dropped has ended, whatever happened to its command
+//!   * counting never blocks: a record costs a few atomic additions, and an event if events are
+//!     enabled
+//!   * a dropped flow has ended, whatever happened to its command
 
 use crate::jobs::{Finished, Running};
 use crate::owner::Peer;
@@ -20,31 +22,29 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What ends sooner is counted, and is no job: most incremental streams do.
+/// Shorter flows are counted, but are not jobs: most incremental streams are short.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
-/// How often is looked how far one is.
+/// Interval at which the progress is updated.
 const LOOKED: Duration = Duration::from_millis(500);
 
-/// Which way bytes go.
+/// Direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Out.
     Send,
-    /// In.
     Receive,
 }
 
 /// Shows a flow as a job.
 pub(crate) type Show = Box<dyn Fn(&Arc<Flow>) + Send + Sync>;
 
-/// All flows of a process: who is told of them.
+/// All flows of a process, with the receivers of their events.
 #[derive(Default)]
 pub struct Flows {
     events: OnceLock<Arc<Events>>,
     show: OnceLock<Show>,
 }
 
-/// A command that sends or receives; several streams, if they are a package.
+/// A command that sends or receives; several streams if it is a replication package.
 pub struct Flow {
     direction: Direction,
     target: String,
@@ -52,7 +52,7 @@ pub struct Flow {
     events: Option<Arc<Events>>,
     pool: u32,
     place: AtomicU32,
-    /// When the record before ended, in nanoseconds.
+    /// Time when the previous record ended, in nanoseconds.
     last: AtomicU64,
     bytes: AtomicU64,
     total: AtomicU64,
@@ -63,21 +63,22 @@ pub struct Flow {
     ended: Condvar,
 }
 
-/// A flow, for whom it belongs to: it ends with this.
+/// The owner's handle of a flow, which ends when this is dropped.
 pub struct Begun(Arc<Flow>);
 
 impl Flows {
-    /// From now on, records are told there; once, the first time counts.
+    /// Sets the receiver of events. Only the first call has an effect.
     pub(crate) fn tell_to(&self, events: Arc<Events>) {
         let _ = self.events.set(events);
     }
 
-    /// From now on, who takes longer is shown by this; once, the first time counts.
+    /// Sets how long flows are shown. Only the first call has an effect.
     pub(crate) fn show_by(&self, show: Show) {
         let _ = self.show.set(show);
     }
 
-    /// A command begins to send or receive `target`, a dataset or snapshot. `cancelled` becomes true when somebody stops it.
+    /// Begins a flow: a command sends or receives `target`, a dataset or snapshot. `cancelled`
+    /// becomes true when the flow is stopped.
     pub fn begin(self: &Arc<Self>, direction: Direction, target: &str, by: Peer, cancelled: Arc<AtomicBool>) -> Begun {
         let events = self.events.get().cloned();
         let pool = target.split(['/', '@', '#']).next().unwrap_or(target);
@@ -114,17 +115,17 @@ impl Flows {
 }
 
 impl Flow {
-    /// What is sent or received into.
+    /// Dataset or snapshot that is sent, or received into.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }
 
-    /// Whoever called the command.
+    /// The user who called the command.
     pub(crate) fn by(&self) -> String {
         format!("uid {}", self.by.uid)
     }
 
-    /// As which job it is shown.
+    /// Kind of job for this flow.
     pub(crate) fn kind(&self) -> JobKind {
         match self.direction {
             Direction::Send => JobKind::Send,
@@ -132,23 +133,24 @@ impl Flow {
         }
     }
 
-    /// So many bytes will pass, about; 0: nobody knows.
+    /// Sets the estimated total in bytes; 0: unknown.
     pub fn total(&self, bytes: u64) {
         self.total.store(bytes, Relaxed);
     }
 
-    /// What passes next, in words.
+    /// Describes what is transferred next.
     pub fn doing(&self, what: String) {
         *self.doing.lock() = what;
     }
 
-    /// The dataset that the next records are of; of a snapshot, its dataset.
+    /// Sets the dataset of the following records; for a snapshot, its dataset.
     pub fn dataset(&self, name: &str) {
         let Some(events) = &self.events else { return };
         self.place.store(events.places.number(name.split(['@', '#']).next().unwrap_or(name)), Relaxed);
     }
 
-    /// A record passed: its kind as [`Layer::operation`] numbers it, what it is about, its bytes. False: the stream is to end.
+    /// Counts a record: its kind as numbered by [`Layer::operation`], its object, offset and bytes.
+    /// Returns false if the stream must end.
     pub fn passed(&self, kind: u8, object: u64, offset: u64, bytes: u64) -> bool {
         self.bytes.fetch_add(bytes, Relaxed);
         if let Some(events) = self.events.as_ref().filter(|events| events.is_on()) {
@@ -173,13 +175,13 @@ impl Flow {
         end.is_some()
     }
 
-    /// Tells how far it is until it ends. A job that is stopped stops it.
+    /// Reports progress until the flow ends. Stopping the job stops the flow.
     pub(crate) fn follow(&self, running: &Running) -> Result<Finished> {
         loop {
             let ended = self.ends_within(LOOKED);
             let bytes = self.bytes.load(Relaxed);
             let total = match self.total.load(Relaxed) {
-                // An estimate: what has passed, will have passed.
+                // The total is an estimate: it is at least what was already transferred.
                 total if total > 0 => total.max(bytes),
                 _ => 0,
             };
@@ -219,7 +221,7 @@ impl std::ops::Deref for Begun {
 }
 
 impl Begun {
-    /// It came to its end, or could not: why.
+    /// Ends the flow, with the reason of a failure.
     pub fn end(self, how: Result<(), String>) {
         *self.0.end.lock() = Some(how);
     }
@@ -318,7 +320,7 @@ mod tests {
         assert!(!flow.passed(3, 1, 0, 1));
         drop(flow);
         until(&jobs, |job| job.id == id && job.state == JobState::Cancelled);
-        // Another one breaks off by itself.
+        // Another one is interrupted without a result.
         let flow = flows.begin(Direction::Receive, "tank/b", PEER, Arc::default());
         until(&jobs, |job| job.state == JobState::Running);
         drop(flow);

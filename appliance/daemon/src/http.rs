@@ -1,6 +1,6 @@
-//! HTTP: which path leads to what.
+//! HTTP routes of the control socket.
 //!
-//! Whatever may wait for a disk runs in a thread that may wait.
+//! Handlers that may wait for a disk run in a thread that may block.
 
 use crate::command::{Io, in_thread};
 use crate::owner::{Owner, Peer};
@@ -24,14 +24,14 @@ use std::task::{Context, Poll};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Frames of a command that its client has not read yet, at most.
+/// Limit for the frames of a command that its client has not read yet.
 const FRAMES_WAITING: usize = 16;
-/// Longest request: command lines are short.
+/// Maximum size of a request: command lines are short.
 const REQUEST_BYTES: usize = 1 << 20;
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        // Whoever cannot be told is nobody.
+        // A caller that cannot be identified has no permissions.
         stream.io().peer_cred().map_or(Self { uid: u32::MAX, gid: u32::MAX, pid: None }, |c| Self {
             uid: c.uid(),
             gid: c.gid(),
@@ -40,7 +40,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// What the control socket of any process that owns pools answers: commands, and whether it is up.
+/// Routes of the control socket of any process that owns pools: commands and health.
 pub fn control(owner: Arc<Owner>) -> Router {
     Router::new()
         .route(COMMANDS_PATH, post(command))
@@ -52,7 +52,7 @@ pub fn control(owner: Arc<Owner>) -> Router {
         .with_state(owner)
 }
 
-/// An error as all endpoints tell it.
+/// An error in the format of all endpoints.
 pub fn problem(code: ErrorCode, message: impl std::fmt::Display) -> Response {
     let message = message.to_string();
     let error = ErrorBody { code, message, place: None, found: None, expected: None };
@@ -68,7 +68,7 @@ async fn command(
     let (frames, answer) = channel(FRAMES_WAITING);
     let begun = in_thread(move || {
         let io = Io::new(frames.clone(), owner.clone(), peer);
-        // It runs until its last word is said.
+        // The process does not stop before the command has ended.
         let running = owner.begin();
         let code = match &running {
             Some(_) => owner.commands.run(&owner, &request, &io),
@@ -91,7 +91,7 @@ async fn input(
     ConnectInfo(peer): ConnectInfo<Peer>,
     Json(answer): Json<CommandAnswer>,
 ) -> Response {
-    // Who knows the number of the question was asked.
+    // The number of the question is the authorization: only the client that was asked knows it.
     let _ = peer;
     match owner.questions.answer(answer) {
         true => StatusCode::NO_CONTENT.into_response(),
@@ -99,10 +99,10 @@ async fn input(
     }
 }
 
-/// Whose bytes.
+/// Query that selects the bytes.
 #[derive(serde::Deserialize)]
 pub(crate) struct OutputOf {
-    /// Of the question.
+    /// Number of the question.
     pub(crate) id: String,
 }
 
@@ -116,7 +116,7 @@ async fn bytes(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>, body
     }
 }
 
-/// Takes a body to a command until it ends, breaks off, or the command needs no more.
+/// Passes a body to a command until it ends, fails, or the command needs no more.
 pub(crate) async fn pass(body: Body, to: Sender<io::Result<Bytes>>) {
     let mut body = body.into_data_stream();
     while let Some(piece) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {
@@ -143,7 +143,8 @@ async fn health(State(owner): State<Arc<Owner>>) -> Response {
     (status, Json(HealthReply { ok, checks })).into_response()
 }
 
-/// Frames, a line each. Dropped with the connection, which tells the command that its client is gone.
+/// Frames, one per line. It is dropped with the connection, which tells the command that its client
+/// has disconnected.
 pub(crate) struct Lines(pub(crate) Receiver<CommandFrame>);
 
 impl Stream for Lines {

@@ -1,11 +1,13 @@
-//! Work that takes longer than a request: it goes on when nobody looks, and what it found is kept.
+//! Jobs: work that takes longer than a request. It continues without a client, and its result is
+//! kept.
 //!
 //! Invariants:
 //!   * a job runs in a thread of its own, and ends soon after it is cancelled
-//!   * [`AT_A_TIME`] run at once, and one of a kind on a target, streams aside, which run anyway; [`ENDED_KEPT`] that ended are kept, with their results
-//!   * a job whose thread panics has failed; nothing else is hurt
-//!   * each is a file in `jobs/` of the state folder: those that ended are there after a restart, and one that ran when the process
-//!     ended is told to be interrupted
+//!   * at most [`AT_A_TIME`] jobs run at once, and one of a kind per target, not counting streams,
+//!     which run anyway; [`ENDED_KEPT`] ended jobs are kept with their results
+//!   * a job whose thread panics has failed; nothing else is affected
+//!   * each job is a file in `jobs/` of the state directory: ended jobs survive a restart, and a
+//!     job that ran when the process ended is marked as interrupted
 
 use crate::access::now;
 use crate::events::{Events, Happening};
@@ -22,23 +24,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Jobs that run at once.
+/// Limit for running jobs.
 const AT_A_TIME: usize = 8;
-/// Jobs that ended and are kept, streams aside.
+/// Ended jobs that are kept, not counting streams.
 const ENDED_KEPT: usize = 100;
-/// Streams that ended and are kept: there may be some each minute.
+/// Ended streams that are kept: there may be several each minute.
 const STREAMS_KEPT: usize = 20;
-/// How often listeners are told of progress.
+/// Minimum interval between progress messages to subscribers.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// How often the file of a job is told of progress.
+/// Minimum interval between progress updates of a job's file.
 const NOTED_EVERY: Duration = Duration::from_secs(10);
-/// Over what time "lately" is measured.
+/// Time over which the current rate is measured.
 const LATELY: Duration = Duration::from_secs(10);
 
 /// All jobs.
 pub struct Jobs {
     events: Arc<Events>,
-    /// Where they are kept over restarts.
+    /// Directory in which they are stored.
     folder: Option<PathBuf>,
     all: Mutex<BTreeMap<u64, Arc<Running>>>,
     last: AtomicU64,
@@ -50,7 +52,7 @@ pub struct Running {
     shown: Mutex<Shown>,
     file: Option<PathBuf>,
     cancelled: AtomicBool,
-    /// The process ends, and the job with it.
+    /// The job ends because the process ends.
     interrupted: AtomicBool,
 }
 
@@ -58,31 +60,31 @@ struct Shown {
     job: Job,
     told: Instant,
     noted: Instant,
-    /// When how many bytes were done.
+    /// Bytes done at recent times.
     lately: VecDeque<(Instant, u64)>,
 }
 
-/// How a job ended well.
+/// Result of a successful job.
 #[derive(Default)]
 pub struct Finished {
-    /// What it found, in a sentence.
+    /// The result in one sentence.
     pub message: Option<String>,
-    /// What verifying found.
+    /// Result of a verification.
     pub verification: Option<Verification>,
 }
 
 impl Running {
-    /// Whether it is to end.
+    /// Whether the job must end.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// As it is now.
+    /// Its current state.
     pub fn job(&self) -> Job {
         self.shown.lock().job.clone()
     }
 
-    /// Tells how far it is, and what it is doing.
+    /// Reports the progress and the current step.
     pub fn progress(&self, doing: &str, done_bytes: u64, total_bytes: u64) {
         self.progress_at(Instant::now(), doing, done_bytes, total_bytes);
     }
@@ -90,7 +92,7 @@ impl Running {
     fn progress_at(&self, now: Instant, doing: &str, done_bytes: u64, total_bytes: u64) {
         let mut shown = self.shown.lock();
         let Shown { job, told, noted, lately } = &mut *shown;
-        // Threads tell it side by side: an older figure may come later.
+        // Several threads report: an older number may arrive later.
         let done_bytes = done_bytes.max(job.progress.done_bytes);
         while lately.len() > 2 && lately.front().is_some_and(|(then, _)| now.duration_since(*then) > LATELY) {
             lately.pop_front();
@@ -164,7 +166,7 @@ fn name(kind: JobKind) -> &'static str {
     }
 }
 
-/// What is said of a job that ended with the process.
+/// Message of a job that ended with the process.
 fn interruption(job: &Job) -> String {
     let far = match job.progress.total_bytes {
         0 => String::new(),
@@ -178,7 +180,7 @@ fn interruption(job: &Job) -> String {
     }
 }
 
-/// What is said of a job that somebody ended.
+/// Message of a job that was cancelled.
 fn cancellation(kind: JobKind) -> Option<String> {
     let what = match kind {
         JobKind::Verify | JobKind::Send | JobKind::Receive => return None,
@@ -189,17 +191,17 @@ fn cancellation(kind: JobKind) -> Option<String> {
     Some(format!("the pool was exported; {what} continues when it is imported again"))
 }
 
-/// Whether a job shows what a pool does by itself and will not leave off.
+/// Whether a job shows work that the pool does by itself and that cannot be stopped.
 pub fn goes_on(kind: JobKind) -> bool {
     matches!(kind, JobKind::Destroy | JobKind::Resilver)
 }
 
-/// Whether a job shows a stream, which a command sends or receives.
+/// Whether a job shows a stream that a command sends or receives.
 pub fn is_stream(kind: JobKind) -> bool {
     matches!(kind, JobKind::Send | JobKind::Receive)
 }
 
-/// Keeps a job as it is now.
+/// Stores the current state of a job.
 fn note(file: Option<&Path>, job: &Job) {
     let Some(path) = file else { return };
     let written = serde_json::to_vec(job).map_err(std::io::Error::other);
@@ -210,12 +212,13 @@ fn note(file: Option<&Path>, job: &Job) {
 }
 
 impl Jobs {
-    /// None yet, and none is kept.
+    /// No jobs, and nothing is stored.
     pub fn new(events: Arc<Events>) -> Self {
         Self { events, folder: None, all: Mutex::default(), last: AtomicU64::new(0) }
     }
 
-    /// Those of the state folder, which keeps what will be started. What ran when its process ended is told to be interrupted.
+    /// Opens the jobs of the state directory. Jobs that ran when their process ended are marked as
+    /// interrupted.
     pub fn open(events: Arc<Events>, state: &Path) -> Result<Self> {
         let folder = state.join("jobs");
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -260,7 +263,7 @@ impl Jobs {
         })
     }
 
-    /// Of those that ended, only the newest are kept.
+    /// Removes all but the newest ended jobs.
     fn forget_old(&self, all: &mut BTreeMap<u64, Arc<Running>>) {
         let ended = all.values().map(|r| r.job()).filter(|j| j.ended.is_some());
         let (streams, others): (Vec<Job>, Vec<Job>) = ended.partition(|job| is_stream(job.kind));
@@ -273,7 +276,7 @@ impl Jobs {
         }
     }
 
-    /// Starts one; the error says why not.
+    /// Starts a job. The error says why it cannot start.
     pub fn start(
         &self,
         kind: JobKind,
@@ -331,7 +334,7 @@ impl Jobs {
         all.insert(id, running);
         self.forget_old(&mut all);
         drop(all);
-        // The command of a stream is told by itself.
+        // The command of a stream reports its own end.
         if !is_stream(kind) {
             let begins = Happening::info(EventKind::Job, format!("{} of {target} started", name(kind)));
             self.events.tell(begins.about(target).by(by));
@@ -340,23 +343,24 @@ impl Jobs {
         Ok(job)
     }
 
-    /// All, newest first.
+    /// All jobs, newest first.
     pub fn list(&self) -> Vec<Job> {
         self.all.lock().values().rev().map(|r| r.job()).collect()
     }
 
-    /// The one of these kinds that has a target under way.
+    /// The running job of one of these kinds for a target.
     pub fn running_on(&self, kinds: &[JobKind], target: &str) -> Option<Job> {
         let is_it = |job: &Job| kinds.contains(&job.kind) && job.target == target && job.ended.is_none();
         self.all.lock().values().map(|running| running.job()).find(is_it)
     }
 
-    /// One.
+    /// One job.
     pub fn get(&self, id: u64) -> Option<Job> {
         self.all.lock().get(&id).map(|r| r.job())
     }
 
-    /// Lets one end; `None`: there is none. One that ended, or that cannot be stopped, is left as it is.
+    /// Cancels a job and returns it; `None`: there is no such job. A job that has ended or cannot
+    /// be stopped is left as it is.
     pub fn cancel(&self, id: u64) -> Option<Job> {
         let running = self.all.lock().get(&id).cloned()?;
         if goes_on(running.job().kind) {
@@ -371,13 +375,13 @@ impl Jobs {
         Some(shown.job.clone())
     }
 
-    /// Lets all of a pool end, and waits for that. Before a pool is let go of.
+    /// Cancels all jobs of a pool and waits for them, before the pool is closed.
     pub fn cancel_of(&self, pool: &str, longest: Duration) {
         let of = |target: &str| target.split(['/', '@']).next() == Some(pool);
         self.cancel_where(of, longest);
     }
 
-    /// Lets all end, as the process does.
+    /// Interrupts all jobs, because the process ends.
     pub fn interrupt_all(&self, longest: Duration) {
         self.all.lock().values().for_each(|running| running.interrupted.store(true, Ordering::Relaxed));
         self.cancel_where(|_| true, longest);
@@ -499,7 +503,7 @@ mod tests {
         });
         let next = next.expect("started").id;
         assert_eq!(next, killed + 1);
-        // As a clean end does.
+        // As a clean shutdown does.
         jobs.interrupt_all(Duration::from_secs(10));
         assert_eq!(jobs.get(next).expect("kept").state, JobState::Interrupted);
         assert_eq!(open().get(next).expect("kept").state, JobState::Interrupted);

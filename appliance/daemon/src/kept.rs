@@ -1,10 +1,10 @@
-//! Files of JSON that hold secrets.
+//! JSON files that contain secrets.
 
 use admin::durable;
 use serde::Serialize;
 use std::path::Path;
 
-/// Writes `value` in place of what is at `path` (`admin::durable`), for its owner alone.
+/// Replaces the file at `path` with `value` (`admin::durable`); only its owner can read it.
 pub(crate) fn replace(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
     durable::replace(path, &serde_json::to_vec_pretty(value)?, durable::PRIVATE)
 }

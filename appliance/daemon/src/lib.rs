@@ -1,7 +1,7 @@
-//! The process that owns pools: `weir serve`, and in small what `weir mount` is.
+//! The process that owns pools: `weir serve`, and on a smaller scale `weir mount`.
 //!
-//! Below: `admin` (the pools), `serve` (FUSE, NFS). Beside: `api` (what passes over the wire). Above: the program, which hands in
-//! how its commands run ([`Commands`]) and starts [`run`].
+//! Below: `admin` (the pools), `serve` (FUSE, NFS). Beside: `api` (messages on the wire). Above:
+//! the program, which supplies its commands ([`Commands`]) and starts [`run`].
 //!
 //! ```text
 //!   client ── STATE/run/weir.sock ── http: router ── command ──> Commands (the program's own verbs, in a thread each)
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Invariants:
-//!   * one daemon a state folder: it holds the lock `run/weir.lock` as long as it lives
-//!   * a command's text and exit code are those that it has when it runs alone
-//!   * the engine knows no async runtime: whatever may wait for a disk runs in a thread of its own
+//!   * one daemon per state directory: it holds the lock `run/weir.lock` for its whole life
+//!   * output and exit code of a command are the same as without a daemon
+//!   * the engine knows no async runtime: work that may wait for a disk runs in a thread of its own
 
 pub mod access;
 pub mod alerts;

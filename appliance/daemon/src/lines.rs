@@ -1,9 +1,9 @@
-//! A file of JSON documents, one a line, only ever appended to: `audit.log`, `events.log`.
+//! An append-only file of JSON documents, one per line: `audit.log`, `events.log`.
 //!
 //! Invariants:
-//!   * at its size it becomes `NAME.1`, and so on; so many files are kept, and no more
-//!   * a line that a crash has cut off hides no other
-//!   * that it cannot be written is logged, and keeps nobody from working
+//!   * at its maximum size it becomes `NAME.1`, and so on; a fixed number of files is kept
+//!   * a line truncated by a crash hides no other line
+//!   * a write error is logged and does not fail the caller
 
 use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
@@ -23,7 +23,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The file at `path`, made if it is not there; it is put aside at `file_bytes`, and `files` are kept.
+    /// Opens or creates the file at `path`. It is rotated at `file_bytes`, and `files` files are
+    /// kept.
     pub fn open(path: &Path, file_bytes: u64, files: u32) -> Result<Self> {
         let lines = Self { path: path.to_owned(), file_bytes, files, file: Mutex::default() };
         let file = lines.append_to().with_context(|| path.display().to_string())?;
@@ -88,7 +89,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The newest documents, newest first: no more files are read than `count` of them take.
+    /// The newest documents, newest first. Reads no more files than `count` documents need.
     pub fn newest<T: DeserializeOwned>(&self, count: usize) -> Vec<T> {
         let mut found = Vec::new();
         for number in 0..self.files {

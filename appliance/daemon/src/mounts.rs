@@ -1,11 +1,12 @@
-//! What this process has mounted with FUSE.
+//! FUSE mounts of this process.
 //!
-//! As root each file system is a mount of its own, at its mount point, as with the kernel module. Others cannot mount inside a
-//! FUSE mount: a file system whose mount point lies in that of another one shows through that one's mount.
+//! As root each file system is a mount of its own at its mount point, as with the kernel module.
+//! Other users cannot mount inside a FUSE mount: a file system whose mount point lies in another
+//! one's mount is shown through that mount.
 //!
 //! Invariants:
-//!   * a mount stands in the table as long as it is served, whoever unmounts it
-//!   * the lock of the table is not held while something is mounted or unmounted
+//!   * a mount is in the table as long as it is served, even if another process unmounts it
+//!   * the lock of the table is not held during mounting and unmounting
 
 use crate::rules::{NotMounted, Plan, plan};
 use admin::OwnedPool;
@@ -18,23 +19,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Longest time that is waited for what was written to reach the disks.
+/// Limit for the time to wait until written data reaches the disks.
 const SYNC_MAX: Duration = Duration::from_secs(60);
-/// Threads that serve a mount: there may be hundreds of mounts.
+/// Threads for each mount: there may be hundreds of mounts.
 const THREADS: usize = 4;
 
-/// A file system that is mounted.
+/// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Its pool.
+    /// Guid of the pool.
     pub pool: u64,
-    /// Its name.
+    /// Name of the dataset.
     pub dataset: String,
-    /// Where.
+    /// Mount point.
     pub place: PathBuf,
     /// How it was mounted.
     pub plan: Plan,
-    /// Mounted by `weir mount`, with what is beneath it, wherever somebody wanted it.
+    /// Mounted by `weir mount`, with the datasets below it, at any place.
     pub by_hand: bool,
 }
 
@@ -46,9 +47,9 @@ struct Entry {
 
 enum How {
     Own(Unmounter),
-    /// Mounted by `weir mount` as a whole.
+    /// Mounted by `weir mount` as a whole tree.
     Tree(TreeUnmounter),
-    /// Shows through the mount with this number.
+    /// Shown through the mount with this number.
     Through(u64),
 }
 
@@ -56,16 +57,16 @@ enum How {
 struct Table {
     entries: Vec<Entry>,
     last: u64,
-    /// How the last mount ended that ended badly.
+    /// Error of the last mount that ended with one.
     failed: Option<io::Error>,
 }
 
-/// What of a tree is mounted, and how.
+/// Which datasets of a tree are mounted, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Also the datasets beneath.
+    /// Include the descendants.
     pub children: bool,
-    /// Each for itself; takes root.
+    /// A separate mount for each dataset; requires root.
     pub separate: bool,
 }
 
@@ -73,48 +74,49 @@ pub struct Shape {
 #[derive(Clone, Default)]
 pub struct Mounts {
     shared: Arc<(Mutex<Table>, Condvar)>,
-    /// Nothing is mounted unless somebody asks for it by name.
+    /// Mount only on explicit request.
     quiet: Arc<AtomicBool>,
-    /// What is mounted from now on talks to the kernel by way of io_uring.
+    /// Use io_uring for new mounts.
     uring: Arc<AtomicBool>,
-    /// Whom operations of mounts are told.
+    /// Receiver of events about operations on mounts.
     events: Arc<OnceLock<Arc<observe::Events>>>,
 }
 
 impl Mounts {
-    /// With `quiet`, file systems are mounted only when somebody asks for one: not when they are made or imported.
+    /// With `quiet`, file systems are mounted only on explicit request, not when they are created
+    /// or imported.
     pub fn new(quiet: bool) -> Self {
         Self { quiet: Arc::new(AtomicBool::new(quiet)), ..Self::default() }
     }
 
-    /// From now on, operations of new mounts are told.
+    /// Sets the receiver of events for new mounts.
     pub fn tell_to(&self, events: Arc<observe::Events>) {
         let _ = self.events.set(events);
     }
 
-    /// Whether file systems are mounted when they are made or imported.
+    /// Whether file systems are mounted when they are created or imported.
     pub fn is_automatic(&self) -> bool {
         !self.quiet.load(Ordering::Relaxed)
     }
 
-    /// Mounts from now on when file systems are made or imported, or only when somebody asks.
+    /// Sets whether file systems are mounted when they are created or imported.
     pub fn set_automatic(&self, automatic: bool) {
         self.quiet.store(!automatic, Ordering::Relaxed);
     }
 
-    /// Mounts from now on by way of io_uring, where the kernel offers it, or through /dev/fuse.
+    /// Sets whether new mounts use io_uring, where the kernel offers it, or /dev/fuse.
     pub fn set_uring(&self, uring: bool) {
         self.uring.store(uring, Ordering::Relaxed);
     }
 
-    /// All, parents first.
+    /// All mounts, parents first.
     pub fn list(&self) -> Vec<Mounted> {
         let mut all: Vec<Mounted> = self.shared.0.lock().entries.iter().map(|e| e.mounted.clone()).collect();
         all.sort_by(|a, b| a.place.cmp(&b.place));
         all
     }
 
-    /// Those of a pool at and below a dataset, parents first.
+    /// Mounts of a dataset and its descendants in a pool, parents first.
     pub fn below(&self, pool: u64, dataset: &str) -> Vec<Mounted> {
         let is_below = |m: &Mounted| m.pool == pool && is_at_or_below(&m.dataset, dataset);
         self.list().into_iter().filter(is_below).collect()
@@ -125,7 +127,7 @@ impl Mounts {
         self.list().into_iter().find(|m| m.dataset == dataset)
     }
 
-    /// Mounts a dataset as its properties say.
+    /// Mounts a dataset according to its properties.
     pub fn mount(&self, pool: &OwnedPool, dataset: &str, plan: &Plan) -> io::Result<()> {
         let other = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
         if self.of(dataset).is_some() {
@@ -159,7 +161,8 @@ impl Mounts {
         self.watch(id, move || handle.wait())
     }
 
-    /// Mounts a dataset with those beneath it at any place, as `weir mount` does. Where all of it is.
+    /// Mounts a dataset with its descendants at any place, as `weir mount` does. Returns the mount
+    /// points.
     pub fn mount_tree(
         &self,
         pool: u64,
@@ -178,7 +181,7 @@ impl Mounts {
         Ok(places)
     }
 
-    /// Takes a mount out of the table when it is not served any more.
+    /// Removes a mount from the table when it is no longer served.
     fn watch(&self, id: u64, wait: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
         let this = self.clone();
         std::thread::Builder::new().name("weir-mounted".to_owned()).spawn(move || {
@@ -191,7 +194,7 @@ impl Mounts {
         Ok(())
     }
 
-    /// Waits until nothing is mounted any more; the last thing that went wrong.
+    /// Waits until nothing is mounted any more. Returns the last error.
     pub fn wait(&self) -> io::Result<()> {
         let (table, changed) = &*self.shared;
         let mut table = table.lock();
@@ -216,7 +219,7 @@ impl Mounts {
         id
     }
 
-    /// The mount that a place lies in.
+    /// The mount that contains a path.
     fn around(&self, place: &Path) -> Option<u64> {
         let table = self.shared.0.lock();
         let own = table.entries.iter().filter(|e| !matches!(e.how, How::Through(_)));
@@ -225,7 +228,7 @@ impl Mounts {
             .map(|e| e.id)
     }
 
-    /// The mount around is made anew, if it did not have the dataset yet.
+    /// Renews the surrounding mount if it does not contain the dataset yet.
     fn show_through(&self, pool: &OwnedPool, id: u64, dataset: &str, plan: &Plan) -> io::Result<()> {
         let mounted = Mounted {
             pool: pool.guid(),
@@ -249,7 +252,8 @@ impl Mounts {
         Ok(())
     }
 
-    /// Makes a mount anew, so that what lies in it shows as it is now; its number.
+    /// Mounts a file system again, so that it shows the current file systems inside it. Returns its
+    /// number.
     fn renew(&self, pool: &OwnedPool, around: &Mounted, inside: &Plan) -> io::Result<u64> {
         let is_inside = |m: &Mounted| m.place != around.place && m.place.starts_with(&around.place);
         let others: Vec<Mounted> = self.list().into_iter().filter(is_inside).collect();
@@ -262,7 +266,7 @@ impl Mounts {
         Ok(id)
     }
 
-    /// What was unmounted does not exist any more: takes it out of the mounts that it showed through, unless they are in use.
+    /// Removes destroyed datasets from the mounts that showed them, unless these are in use.
     pub fn forget(&self, pool: &OwnedPool, unmounted: &[Mounted]) {
         if rustix::process::geteuid().is_root() {
             return;
@@ -282,15 +286,17 @@ impl Mounts {
         }
     }
 
-    /// Whether another file system than the one around begins at the place: one that shows through it.
+    /// Whether another file system begins at the path, shown through the surrounding mount.
     fn is_root_of_own(&self, around: &Mounted, plan: &Plan) -> bool {
         use std::os::unix::fs::MetadataExt;
-        // All in one mount have one device; numbers of nodes tell their file system above bit 48.
+        // All file systems in one mount have the same device number; inode numbers contain the file
+        // system above bit 48.
         let number = |path: &Path| std::fs::metadata(path).map(|m| m.ino() >> 48).ok();
         number(&plan.place) != number(&around.place)
     }
 
-    /// Unmounts a dataset; not those mounted in it. Fails when it is in use, unless by `force`. On return all is on disk.
+    /// Unmounts a dataset, but not file systems mounted inside it. Fails if it is in use, unless
+    /// `force`. All data is on disk on return.
     pub fn unmount(&self, dataset: &str, force: bool) -> io::Result<()> {
         let (table, changed) = &*self.shared;
         let found = table.lock().entries.iter().find(|e| e.mounted.dataset == dataset).map(|e| {
@@ -324,7 +330,8 @@ impl Mounts {
         Ok(())
     }
 
-    /// Unmounts what of a pool is mounted at and below a dataset, children first. What could not be, with where it is: the first.
+    /// Unmounts a dataset of a pool and its descendants, children first. An error contains the
+    /// place of the first one that failed.
     pub fn unmount_below(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, (PathBuf, io::Error)> {
         let around = |e: &Entry| {
             let m = &e.mounted;
@@ -336,7 +343,7 @@ impl Mounts {
         self.unmount_each(self.below(pool, dataset), force)
     }
 
-    /// The same, of those that are mounted where their properties say: what somebody mounted elsewhere stays.
+    /// The same for datasets mounted according to their properties: manual mounts stay.
     pub fn unmount_placed(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, (PathBuf, io::Error)> {
         self.unmount_each(self.below(pool, dataset).into_iter().filter(|m| !m.by_hand).collect(), force)
     }
@@ -348,7 +355,7 @@ impl Mounts {
         Ok(mounted)
     }
 
-    /// Datasets at and below `from` are called otherwise now.
+    /// Updates the table after datasets at and below `from` were renamed.
     pub fn renamed(&self, pool: u64, from: &str, to: &str) {
         let mut table = self.shared.0.lock();
         for mounted in table.entries.iter_mut().map(|e| &mut e.mounted).filter(|m| m.pool == pool) {
@@ -358,7 +365,8 @@ impl Mounts {
         }
     }
 
-    /// Mounts again what was unmounted, as properties say now; what is not to be mounted any more stays away.
+    /// Mounts unmounted datasets again, according to their current properties. Datasets that are
+    /// not to be mounted are skipped.
     pub fn mount_again(&self, pool: &OwnedPool, names: &[String]) -> Vec<(String, String)> {
         let mut failed = Vec::new();
         for name in names {
@@ -372,7 +380,7 @@ impl Mounts {
         failed
     }
 
-    /// Unmounts all, in use or not: the process ends.
+    /// Unmounts everything by force, because the process ends.
     pub fn unmount_all(&self) {
         for one in self.list().iter().rev() {
             if let Err(error) = self.unmount(&one.dataset, true) {
@@ -387,19 +395,19 @@ enum Way {
     Tree(TreeUnmounter),
 }
 
-/// What the operating system says, without the number.
+/// Message of the operating system without the error number.
 pub fn text(error: &io::Error) -> String {
     let text = match error.kind() {
         ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
         _ => error.to_string(),
     };
     let text = text.split(" (os error").next().unwrap_or(&text);
-    // Who shows it says where.
+    // The caller prints the place.
     let why = text.strip_prefix("cannot mount at ").and_then(|rest| Some(rest.split_once(": ")?.1));
     why.unwrap_or(text).to_owned()
 }
 
-/// Whether a dataset is `above` or below it.
+/// Whether a dataset is `above` or one of its descendants.
 pub fn is_at_or_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

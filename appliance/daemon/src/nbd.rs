@@ -1,7 +1,7 @@
-//! The NBD server of the daemon: which volumes it serves, and how it is configured.
+//! The NBD server of the daemon: the volumes that it serves, and its configuration.
 //!
-//! A volume is served unless its property `volmode` is `none`. Its snapshots can be opened by whoever names them, and are listed where
-//! `snapdev=visible`, as OpenZFS makes their devices.
+//! A volume is served unless its property `volmode` is `none`. Clients can open its snapshots by
+//! name; they are listed where `snapdev=visible`, as OpenZFS creates their devices.
 
 use crate::config::{Config, NbdTls};
 use crate::owner::Owner;
@@ -22,12 +22,12 @@ pub struct PoolVolumes {
     only: Option<One>,
 }
 
-/// What a command line asks for.
+/// A single export from the command line.
 #[derive(Debug, Clone)]
 pub struct One {
-    /// This volume or snapshot alone, whatever its `volmode`. It also stands for no name at all.
+    /// This volume or snapshot only, whatever its `volmode`. It is also the default export.
     pub name: String,
-    /// It is not to be changed.
+    /// Export it read-only.
     pub read_only: bool,
 }
 
@@ -41,7 +41,7 @@ fn is_served(volume: &Dataset) -> bool {
 }
 
 impl PoolVolumes {
-    /// Of the pools that `owner` has; with `only`, that alone.
+    /// The volumes of the pools that `owner` has; with `only`, that one.
     pub fn new(owner: Arc<Owner>, only: Option<One>) -> Arc<Self> {
         Arc::new(Self { owner, only })
     }
@@ -97,7 +97,7 @@ impl Exports for PoolVolumes {
     }
 
     fn open(&self, name: &str) -> Found {
-        // As the path of an address it has a slash in front.
+        // The path of a URL begins with a slash.
         let name = name.trim_start_matches('/');
         let name = match &self.only {
             Some(only) if name.is_empty() || name == only.name => &only.name,
@@ -120,7 +120,7 @@ pub fn socket(state: &Path) -> PathBuf {
     state.join("run/nbd.sock")
 }
 
-/// Starts the server, if it is to listen anywhere.
+/// Starts the server if it is configured to listen anywhere.
 pub fn start(
     config: &Config,
     state: &Path,
@@ -153,7 +153,7 @@ pub fn start(
             }
             Ok(Some(server))
         }
-        // Nobody asked for the socket.
+        // The socket was not requested explicitly, so this is no error.
         Err(error) if config.nbd.listen.is_empty() => {
             tracing::warn!(%error, "NBD is not served at the socket");
             Ok(None)
@@ -162,10 +162,10 @@ pub fn start(
     }
 }
 
-/// The server of one volume.
+/// Starts the server of one volume.
 pub fn start_one(one: One, settings: nbd::Config, owner: &Arc<Owner>) -> Result<Server> {
     let exports = PoolVolumes::new(owner.clone(), Some(one));
-    // That there is none such is to be said now, not to clients.
+    // Report a missing volume now, not to clients.
     match exports.open("") {
         Found::Export(_) => {}
         Found::Unknown => anyhow::bail!("no such volume"),

@@ -1,8 +1,9 @@
-//! The NFS server of the daemon: what of the pools it serves, and how it is configured.
+//! The NFS server of the daemon: the shares of the pools, and its configuration.
 //!
 //! Invariants:
-//!   * what is not shared any more is refused at the next call: the number of the shares moves with every command and import
-//!   * a pool that is let go of is served no more before it is closed
+//!   * a share that was removed is refused at the next call: every command and import changes the
+//!     generation of the shares
+//!   * a pool is no longer served before it is closed
 
 use crate::access::secret;
 use crate::config::{Config, Portmap};
@@ -23,33 +24,34 @@ use std::sync::{Arc, Weak};
 /// The shares of all pools.
 pub struct PoolExports {
     owner: Arc<Owner>,
-    /// What `sharenfs=on` stands for.
+    /// Options for `sharenfs=on`.
     on: RwLock<String>,
     generation: AtomicU64,
-    /// One tree for each pool, so that clients go from one file system into the next.
+    /// One tree per pool, so that clients can cross from one file system to the next.
     trees: Mutex<BTreeMap<u64, Tree>>,
 }
 
 struct Tree {
     of: Weak<OwnedPool>,
-    /// [`OwnedPool::tree_stamp`] when it was made: another one means other file systems, or other places.
+    /// [`OwnedPool::tree_stamp`] at creation: a different stamp means different file systems or
+    /// mount points.
     stamp: u64,
     vfs: Arc<dyn Vfs>,
 }
 
 impl PoolExports {
-    /// Of the pools that `owner` has.
+    /// The shares of the pools that `owner` has.
     pub fn new(owner: Arc<Owner>, on: &str) -> Arc<Self> {
         Arc::new(Self { owner, on: RwLock::new(on.to_owned()), generation: AtomicU64::new(1), trees: Mutex::default() })
     }
 
-    /// `sharenfs=on` stands for something else from now on.
+    /// Changes the options for `sharenfs=on`.
     pub fn set_on(&self, on: &str) {
         *self.on.write() = on.to_owned();
         self.changed();
     }
 
-    /// Something may be shared otherwise than before.
+    /// Shares may have changed.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
@@ -84,8 +86,8 @@ impl PoolExports {
                     continue;
                 }
             };
-            // The root of the pool may want a key that is not there; what is beneath can be served all the same.
-            // The same for all: it is told by a walk over the whole pool.
+            // The key of the pool's root may be missing; the file systems below can still be
+            // served. All of them share the tree, because building it walks the whole pool.
             let vfs = match tree.get_or_insert_with(|| self.tree(pool)) {
                 Ok(vfs) => vfs.clone(),
                 Err(_) => Arc::new(Namespace::with_children(pool.provider(&shared.dataset)?, |_| false)?),
@@ -122,7 +124,7 @@ impl Exports for PoolExports {
     }
 }
 
-/// Starts the server, if it is to listen anywhere.
+/// Starts the server if it is configured to listen anywhere.
 pub fn start(config: &Config, state: &Path, exports: Arc<PoolExports>) -> Result<Option<Server>> {
     if config.nfs.listen.is_empty() {
         return Ok(None);
@@ -157,7 +159,7 @@ fn settings(config: &Config, state: &Path) -> Result<nfs::Config> {
     Ok(settings)
 }
 
-/// What handles are signed with: made once, as handles are to be good for ever.
+/// Secret that signs file handles: created once, because handles must stay valid.
 fn handle_secret(state: &Path) -> Result<[u8; 32]> {
     let path = state.join("nfs-secret");
     if let Ok(text) = fs::read_to_string(&path)
@@ -176,7 +178,7 @@ fn handle_secret(state: &Path) -> Result<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// It was not told where, so every restart took all locks away from clients.
+    /// Regression: the server had no state directory, so every restart lost the clients' locks.
     #[test]
     fn who_has_locks_is_kept_in_the_state_folder() {
         let folder = tempfile::tempdir().expect("a folder");

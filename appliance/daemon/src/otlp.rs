@@ -1,11 +1,11 @@
-//! Pushes all figures to a collector, as OpenTelemetry has it: OTLP over HTTP, in its JSON encoding.
+//! Pushes all statistics to an OpenTelemetry collector: OTLP over HTTP, in JSON encoding.
 //!
-//! Counters are monotonic sums, levels gauges, distributions exponential histograms; all since the start of the process. JSON is
-//! one of the two encodings that every receiver has to take; protobuf would need its messages generated, for a quarter of the bytes of
-//! some 100 KiB.
+//! Counters are monotonic sums, levels are gauges, distributions are exponential histograms, all
+//! since the start of the process. JSON is one of the two encodings that every receiver must
+//! accept. Protobuf would need generated messages, and save three quarters of some 100 KiB.
 //!
-//! Invariant: what cannot be pushed is left out: the next push has all that happened, and a collector that does not answer costs a
-//! thread its time, and nobody else.
+//! Invariant: a failed push is skipped: the next one contains everything. A collector that does not
+//! answer delays only the thread that pushes.
 
 use crate::config::OtlpConfig;
 use crate::outgoing;
@@ -17,23 +17,23 @@ use serde_json::{Value as Json, json};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Longest time for one push.
+/// Time limit for one push.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether something has changed.
+/// Interval at which to check for changes.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Why headers cannot be sent.
+/// Why a header is invalid, if so.
 pub fn wrong_header(header: &str) -> Option<String> {
     let is_right = header.split_once(':').is_some_and(|(name, value)| {
         !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
             && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
     });
-    // What is wrong with it is not shown: headers carry secrets.
+    // The header is not shown, because headers contain secrets.
     (!is_right).then(|| "contains an invalid header, expected NAME: VALUE".to_owned())
 }
 
-/// Pushes as the configuration says, in a thread of its own, as long as there is the service.
+/// Starts the thread that pushes as configured, as long as the service exists.
 pub fn start(service: &Arc<Service>) -> std::io::Result<()> {
     let of = Arc::downgrade(service);
     std::thread::Builder::new().name("weir-otlp".to_owned()).spawn(move || run(&of)).map(|_| ())
@@ -44,7 +44,7 @@ fn run(of: &Weak<Service>) {
     let mut failing = false;
     loop {
         std::thread::sleep(TURN);
-        // Not held while it waits: the service ends when others let go of it.
+        // Not held while waiting: the service ends when all others have dropped it.
         let Some(service) = of.upgrade() else { return };
         if *service.stopped.borrow() {
             return;
@@ -80,7 +80,7 @@ fn push(config: &OtlpConfig, document: &Json) -> Result<(), String> {
     outgoing::post(&url, "application/json", &headers, document.to_string().as_bytes(), PATIENCE)
 }
 
-/// Figures between two seconds since 1970, as an `ExportMetricsServiceRequest`.
+/// Statistics between two times, in seconds since 1970, as an `ExportMetricsServiceRequest`.
 pub fn document(families: &[Family], started: u64, now: u64) -> Json {
     let attribute = |name: &str, value: &str| json!({"key": name, "value": {"stringValue": value}});
     let version = env!("CARGO_PKG_VERSION");
@@ -97,11 +97,11 @@ pub fn document(families: &[Family], started: u64, now: u64) -> Json {
     }]})
 }
 
-/// Of one cumulative kind.
+/// Aggregation temporality `CUMULATIVE`.
 const CUMULATIVE: u8 = 2;
 
 fn metric(family: &Family, started: u64, now: u64) -> Json {
-    // Numbers of 64 bits are text in this encoding.
+    // 64-bit numbers are strings in this encoding.
     let nanos = |second: u64| second.saturating_mul(1_000_000_000).to_string();
     let unit = family.info.unit;
     let points = family.series.iter().map(|series| {

@@ -1,10 +1,12 @@
-//! Requests that this process makes: webhooks of alerts, figures that are pushed.
+//! HTTP requests by this process: webhooks of alerts, export of statistics.
 //!
 //! Invariants:
-//!   * a request ends within its time, whatever the other side does; at most some KiB of its answer are read
-//!   * what operators may choose an address for reaches neither this machine nor its link, unless the configuration says so; the address
-//!     that was looked at is the one that is connected to
-//!   * redirections are not followed and proxies of the environment not used: what is sent goes where the configuration says
+//!   * a request ends within its time limit, whatever the other side does; at most some KiB of the
+//!     answer are read
+//!   * addresses chosen by operators reach neither this machine nor its link, unless the
+//!     configuration allows it; the address that was checked is the one that is connected to
+//!   * redirects are not followed and proxies from the environment are not used: data goes where
+//!     the configuration says
 
 use serve::nfs::{HostNames, HostPattern};
 use std::io;
@@ -19,14 +21,14 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
-/// Where clouds tell a machine its keys, beside link-local addresses: Alibaba, Oracle; AWS.
+/// Metadata services of clouds besides link-local addresses: Alibaba, Oracle; AWS.
 const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// Longest address.
+/// Maximum length of a URL.
 const URL_BYTES: usize = 2000;
 
-/// Why something cannot be sent to an address.
+/// Why a URL is invalid, if so.
 pub fn wrong_url(url: &str) -> Option<String> {
     let expected = "expected http://HOST… or https://HOST…, without a user";
     let shown: String = url.chars().take(100).collect();
@@ -40,7 +42,8 @@ pub fn wrong_url(url: &str) -> Option<String> {
     (!is_right).then(|| format!("'{shown}' is not a valid URL, {expected}"))
 }
 
-/// The client; certificates are those that this machine trusts (or of the file that `SSL_CERT_FILE` names).
+/// The HTTP client. It trusts this machine's certificates (or those in the file named by
+/// `SSL_CERT_FILE`).
 fn agent() -> &'static Agent {
     static AGENT: OnceLock<Agent> = OnceLock::new();
     AGENT.get_or_init(|| {
@@ -68,12 +71,12 @@ fn agent() -> &'static Agent {
     })
 }
 
-/// Hosts that may be reached although they are of this machine or its link.
+/// Hosts that may be reached although they are on this machine or its link.
 fn exceptions(hosts: &[String]) -> Vec<HostPattern> {
     hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect()
 }
 
-/// Whether an address leads to this machine, to what is on its link alone, or to where clouds tell a machine its keys.
+/// Whether an address leads to this machine, to its link only, or to a cloud's metadata service.
 fn is_inside(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
@@ -86,7 +89,7 @@ fn is_inside(address: IpAddr) -> bool {
         }
         IpAddr::V6(v6) => {
             let segments = v6.segments();
-            // NAT64 (RFC 6052) and IPv4-compatible addresses hold one of IPv4.
+            // NAT64 (RFC 6052) and IPv4-compatible addresses contain an IPv4 address.
             let holds_v4 = segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] || segments[..6] == [0; 6];
             let held = Ipv4Addr::from(u32::from(segments[6]) << 16 | u32::from(segments[7]));
             v6.is_loopback()
@@ -104,7 +107,8 @@ fn may_reach(address: IpAddr, exceptions: &[HostPattern]) -> bool {
     !is_inside(address) || exceptions.iter().any(|host| host.matches(address, &names))
 }
 
-/// Why an alert may not be told to an address, as far as the address itself says so; names are looked up when it is used.
+/// Why an alert must not use a URL, as far as its address shows; names are checked when they are
+/// resolved.
 pub fn refused_host(url: &str, hosts: &[String]) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
@@ -119,7 +123,7 @@ fn inside(host: &str) -> String {
     format!("{host} is this machine or on its link, which webhooks do not reach unless alerts.webhook_hosts names it")
 }
 
-/// Resolves names to addresses outside.
+/// A resolver that returns only permitted addresses.
 #[derive(Debug)]
 struct Outside(Vec<HostPattern>);
 
@@ -138,14 +142,15 @@ impl Resolver for Outside {
     }
 }
 
-/// As [`post`], to an address that an operator chose.
+/// Like [`post`], to a URL that an operator chose.
 pub fn post_outside(url: &str, kind: &str, body: &[u8], patience: Duration, hosts: &[String]) -> Result<(), String> {
     let resolver = Outside(exceptions(hosts));
     let agent = Agent::with_parts(agent().config().clone(), DefaultConnector::default(), resolver);
     post_by(&agent, url, kind, &[], body, patience)
 }
 
-/// Sends a document. Waits for the answer, `patience` at most; an answer that is not 2xx is an error.
+/// Sends a document and waits for the answer, at most `patience`. An answer other than 2xx is an
+/// error.
 pub fn post(
     url: &str,
     kind: &str,
@@ -205,7 +210,7 @@ mod tests {
         }
         let hosts = ["127.0.0.0/8".to_owned()];
         assert!(refused_host("http://127.0.0.1/", &hosts).is_none() && refused_host("http://[::1]/", &hosts).is_some());
-        // Names are looked at when they are resolved, and addresses that are written otherwise are names.
+        // Names are checked when they are resolved; unusual forms of addresses count as names.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("set");
         let port = listener.local_addr().expect("bound").port();

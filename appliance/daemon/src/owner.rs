@@ -1,4 +1,4 @@
-//! What a process that owns pools has, for everybody in it.
+//! State of a process that owns pools, shared by all its parts.
 
 use crate::command::{Commands, Questions};
 use crate::flows::Flows;
@@ -9,40 +9,41 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Lets go of a dataset and what is below it.
+/// Releases a dataset and its descendants.
 pub type LetGo = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Who is at the other end of a Unix socket.
+/// The process at the other end of a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// User.
+    /// User id.
     pub uid: u32,
-    /// Group.
+    /// Group id.
     pub gid: u32,
-    /// Process, if it is known.
+    /// Process id, if known.
     pub pid: Option<i32>,
 }
 
 impl Peer {
-    /// Whether it may do all that this process may: it is the same user, or root.
+    /// Whether it has all permissions of this process: it has the same user, or is root.
     pub fn is_owner(&self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
     }
 }
 
-/// The pools of this process, and what goes on in it.
+/// The pools of this process, and its activity.
 pub struct Owner {
     /// The pools.
     pub house: Arc<House>,
-    /// What of them is mounted.
+    /// Mounts of their file systems.
     pub mounts: Mounts,
-    /// File systems that `zfs unshare` took from NFS clients, until `zfs share` or a restart.
+    /// File systems removed from NFS by `zfs unshare`, until `zfs share` or a restart.
     pub unshared: Mutex<BTreeSet<String>>,
     /// The same, for SMB.
     pub unshared_smb: Mutex<BTreeSet<String>>,
-    /// Told of a dataset before it and what is below it are unmounted: who serves it from its mount lets go of it.
+    /// Called for a dataset before it and its descendants are unmounted, so that servers of the
+    /// mount release it.
     pub before_unmount: OnceLock<LetGo>,
-    /// Streams that are sent and received.
+    /// Active sends and receives.
     pub flows: Arc<Flows>,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) questions: Questions,
@@ -50,22 +51,22 @@ pub struct Owner {
     changed: Condvar,
 }
 
-/// What goes on.
+/// Current activity.
 #[derive(Debug, Default)]
 struct Work {
-    /// All pools that could be opened at the start are.
+    /// All pools that can be opened at the start are open.
     ready: bool,
-    /// Nothing new begins.
+    /// No new command begins.
     stopping: bool,
-    /// Commands that run.
+    /// Number of running commands.
     running: usize,
 }
 
-/// A command that runs; stopping waits for its end.
+/// A running command; stopping waits for its end.
 pub struct Running(Arc<Owner>);
 
 impl Owner {
-    /// With the pools of `house`; nothing runs before [`Owner::ready`].
+    /// For the pools of `house`. Commands wait until [`Owner::ready`] is called.
     pub fn new(house: Arc<House>, mounts: Mounts, commands: Arc<dyn Commands>) -> Arc<Self> {
         let questions = Questions::default();
         Arc::new(Self {
@@ -82,7 +83,7 @@ impl Owner {
         })
     }
 
-    /// Lets commands run, also those that came before.
+    /// Starts running commands, including waiting ones.
     pub fn ready(&self) {
         self.work.lock().ready = true;
         self.changed.notify_all();
@@ -94,7 +95,7 @@ impl Owner {
         work.ready && !work.stopping
     }
 
-    /// Waits until commands may run; `None`: none may any more.
+    /// Waits until commands may run; `None`: the process is stopping.
     pub fn begin(self: &Arc<Self>) -> Option<Running> {
         let mut work = self.work.lock();
         while !work.ready && !work.stopping {
@@ -107,7 +108,8 @@ impl Owner {
         Some(Running(self.clone()))
     }
 
-    /// Lets no command begin any more, and waits for those that run, but no longer than this. Whether all ended.
+    /// Refuses new commands and waits for running ones, at most `longest`. Returns whether all have
+    /// ended.
     pub fn stop(&self, longest: Duration) -> bool {
         let deadline = Instant::now() + longest;
         let mut work = self.work.lock();

@@ -1,9 +1,9 @@
-//! The web page: the files that `ui/dist` had when the program was built.
+//! The web page: the files in `ui/dist` when the program was built.
 //!
 //! Invariants:
-//!   * what is named by its contents (`assets/`) is kept for a year; everything else is asked for again, and answered by 304 when
-//!     it is the same
-//!   * a path that is no file and no part of the interface leads to the page, which knows what to show there
+//!   * files named by their contents (`assets/`) are cached for a year; all others are revalidated,
+//!     and answered by 304 if unchanged
+//!   * a path that is neither a file nor part of the interface leads to the page, which handles it
 //!   * without built files there is a page that says how to build them
 
 use axum::body::Bytes;
@@ -21,19 +21,19 @@ const ABSENT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><
     <code>make build</code> builds the program with them. Until then: the interface is under <code>/v1/</code>, and \
     <code>weir zpool</code> and <code>weir zfs</code> work as ever.</p></html>\n";
 
-/// What a page may do: load from here and nowhere else, and be in no other page.
+/// Content security policy of the page: it loads only from here, and cannot be framed.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The same for what may be in other pages. It shows graphs to who has a token, and nothing to a session: cookies are kept from frames of
-/// others by `SameSite`, so nobody can be made to press a button that he does not see.
+/// The same for pages that may be framed. They show graphs to holders of a token, and nothing to a
+/// session: `SameSite` keeps cookies from frames on other sites, so clickjacking is not possible.
 pub const EMBEDDED: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors *";
 
-/// Where that is.
+/// Path of these pages.
 pub const EMBED: &str = "/embed/";
 
-/// A file, and what is sent when the client takes it compressed.
+/// A file, with its compressed forms.
 struct File {
     plain: &'static [u8],
     gzip: Option<&'static [u8]>,
@@ -80,7 +80,7 @@ fn takes(headers: &HeaderMap, encoding: &str) -> bool {
     })
 }
 
-/// Answers whatever is no part of the interface.
+/// Answers requests for anything that is not part of the interface.
 pub async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     answer(&ALL, &method, uri.path(), &headers)
 }

@@ -1,4 +1,5 @@
-//! How many of something there may be at once: in all, and of one caller, so that no caller takes the places of the others.
+//! Limits how many of something exist at once: in total and per caller, so that no caller uses up
+//! the share of the others.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 pub use serve::network::network;
 
-/// Places for callers that are known by a `K`.
+/// Slots for callers with keys of type `K`.
 pub struct Places<K: Ord + Clone> {
     most: usize,
     of_one: usize,
@@ -18,28 +19,28 @@ struct Taken<K> {
     by: BTreeMap<K, usize>,
 }
 
-/// A place that is taken.
+/// A slot in use.
 pub struct Place<K: Ord + Clone> {
     places: Arc<Places<K>>,
     by: K,
 }
 
-/// Why there is no place.
+/// Why there is no free slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// All callers together have so many.
+    /// The total limit is reached; its value.
     All(usize),
-    /// This caller has so many.
+    /// The limit of this caller is reached; its value.
     One(usize),
 }
 
 impl<K: Ord + Clone> Places<K> {
-    /// So many in all, and so many of one caller.
+    /// Creates slots with a total limit and a limit per caller.
     pub fn new(most: usize, of_one: usize) -> Arc<Self> {
         Arc::new(Self { most, of_one, taken: Mutex::new(Taken { all: 0, by: BTreeMap::new() }) })
     }
 
-    /// One more, if there may be.
+    /// Takes a slot, if there is a free one.
     pub fn take(self: &Arc<Self>, by: K) -> Result<Place<K>, Full> {
         let mut taken = self.taken.lock();
         if taken.by.get(&by).is_some_and(|n| *n >= self.of_one) {

@@ -1,4 +1,4 @@
-//! What this process uses: from /proc, as figures and for the page.
+//! Resource usage of this process, from /proc, for the statistics and the page.
 
 use observe::{Collector, Info, Source, Unit, Value};
 use std::fs;
@@ -11,20 +11,18 @@ static THREADS: Info = Info { name: "process_threads", unit: Unit::Number, help:
 static START: Info =
     Info { name: "process_start_time", unit: Unit::Number, help: "Start time, in seconds since 1970." };
 
-/// What the process uses.
+/// Resource usage of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Resident bytes.
     pub memory_bytes: u64,
     /// Processor time.
     pub cpu_nanoseconds: u64,
-    /// Open files.
     pub open_files: u64,
-    /// Threads.
     pub threads: u64,
 }
 
-/// Measures it. What the system does not tell is 0.
+/// Measures the usage. Values that the system does not report are 0.
 pub fn usage() -> Usage {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| -> u64 {
@@ -36,13 +34,13 @@ pub fn usage() -> Usage {
     Usage {
         memory_bytes: field("VmRSS:") << 10,
         cpu_nanoseconds: u64::try_from(nanoseconds).unwrap_or(0),
-        // The folder itself is open while it is read.
+        // The directory itself is open while it is read.
         open_files: fs::read_dir("/proc/self/fd").map_or(0, |all| all.count().saturating_sub(1) as u64),
         threads: field("Threads:"),
     }
 }
 
-/// This process as a source of figures.
+/// This process as a source of statistics.
 pub struct Process {
     /// Start time, in seconds since 1970.
     pub started: u64,

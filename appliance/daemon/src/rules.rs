@@ -1,4 +1,4 @@
-//! Which file systems are mounted where: zfs(8)'s rules, from properties.
+//! Which file systems are mounted where: the rules of zfs(8), from properties.
 
 use admin::OwnedPool;
 use dataset::property::{self, Source};
@@ -7,10 +7,10 @@ use dataset::{Dataset, DatasetKind, View};
 use serve::fuse::MountOptions;
 use std::path::PathBuf;
 
-/// Where and how a file system is to be mounted.
+/// Mount point and options of a file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Where.
+    /// Mount point.
     pub place: PathBuf,
     /// `readonly=on`, or `-o ro`.
     pub read_only: bool,
@@ -20,16 +20,16 @@ pub struct Plan {
     pub devices: bool,
     /// `exec=off`.
     pub no_exec: bool,
-    /// Only when it is asked for by name: `canmount=noauto`.
+    /// Mounted only on explicit request: `canmount=noauto`.
     pub by_name: bool,
-    /// NFS clients change it as well: `sharenfs` is not off.
+    /// NFS clients may change it too: `sharenfs` is not off.
     pub shared: bool,
 }
 
 /// Why a dataset is not mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotMounted {
-    /// It is no file system.
+    /// It is not a file system.
     NoFileSystem,
     /// `mountpoint=legacy`.
     Legacy,
@@ -44,8 +44,8 @@ pub enum NotMounted {
 }
 
 impl Plan {
-    /// As FUSE takes it. What is written goes to the `Vfs` at once: other servers of the pool show it, and a full pool is told of at
-    /// each write.
+    /// Options for FUSE. Writes go to the `Vfs` at once, so that other servers of the pool see
+    /// them, and a full pool is reported at each write.
     pub fn options(&self) -> MountOptions {
         MountOptions {
             read_only: self.read_only,
@@ -58,7 +58,7 @@ impl Plan {
     }
 }
 
-/// A property as text, with the pool's alternate root.
+/// A property as text, including the pool's alternate root.
 pub fn property(pool: &OwnedPool, dataset: &Dataset, name: &str) -> Option<String> {
     let record = pool.record();
     let view = View { altroot: record.altroot.as_deref(), ..View::default() };
@@ -92,7 +92,7 @@ fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
         _ => return Err(NotMounted::NoPlace),
     };
     let canmount = text("canmount");
-    // What a stream is being received into, or was in part, is nobody's to see.
+    // A dataset with an unfinished receive is not visible.
     if canmount == "off" || text("inconsistent") == "1" {
         return Err(NotMounted::Never);
     }
@@ -110,8 +110,8 @@ fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
     })
 }
 
-/// The file system `name`, and those below it, if their properties give them no place, in the order in which they could be mounted. None if it has one itself: who inherits
-/// from it has one then, too.
+/// The file system `name` and its descendants without a mount point in their properties, in mount
+/// order. Empty if `name` has a mount point: its descendants then inherit one.
 pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Error> {
     let without = |dataset: &Dataset| matches!(plan_of(pool, dataset), Err(NotMounted::Legacy | NotMounted::NoPlace));
     let datasets = pool.datasets()?;
@@ -123,8 +123,8 @@ pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Er
     Ok(all.filter(|dataset| without(dataset)).map(|dataset| dataset.name().to_owned()).collect())
 }
 
-/// The file systems of a pool that are mounted by themselves, in the order in which they can be: what lies inside another comes
-/// after it.
+/// The file systems of a pool that are mounted automatically, in mount order: parents before
+/// children.
 pub fn all(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
     let datasets = pool.datasets()?;
     let mut found = Vec::new();

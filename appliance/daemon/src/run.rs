@@ -1,4 +1,4 @@
-//! `weir serve`: from the lock of the state folder to the last pool closed.
+//! `weir serve`: from locking the state directory to closing the last pool.
 
 use crate::command::Commands;
 use crate::config::{Settings, Source, Wrong};
@@ -22,20 +22,19 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Longest time that commands have to end when the daemon stops.
+/// Time limit for commands to end when the daemon stops.
 const COMMANDS_END: Duration = Duration::from_secs(5);
-/// How long a pool that another process has is waited for at the start: a command may be about to end.
+/// Time to wait at the start for a pool that another process has: a command may be about to end.
 const IN_USE: Duration = Duration::from_secs(10);
 const IN_USE_POLL: Duration = Duration::from_millis(100);
 
-/// Descriptors that the process may have: more than all connections together.
+/// File descriptor limit of the process: more than all connections together.
 const DESCRIPTORS: u64 = 65_536;
 
-/// Longest time that jobs have to end when the daemon stops.
+/// Time limit for jobs to end when the daemon stops.
 const JOBS_END: Duration = Duration::from_secs(5);
 
-/// Runs the daemon for the pools of `state` until a signal ends it.
-/// `level` brings another level of the log into force.
+/// Runs the daemon for the pools of `state` until a signal ends it. `level` changes the log level.
 pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: SetLevel) -> Result<()> {
     let settings = Settings::open(source, state.folder()).map_err(|wrong| anyhow::anyhow!(all(&wrong)))?;
     let config = settings.now();
@@ -45,11 +44,11 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     let mounts = Mounts::new(!config.mount);
     mounts.set_uring(config.mount_uring);
     let owner = Owner::new(house, mounts, commands);
-    // Clients of the network have threads of their own: whatever they do, the local socket is answered.
+    // Network clients have threads of their own: they cannot block the local socket.
     let (runtime, network) = (threads("weir-local")?, threads("weir-http")?);
     let listener = listening.listener().context("the socket was replaced")?;
     let result = runtime.block_on(until_stopped(&owner, settings, level, listener, network.handle()));
-    // What still runs is a command whose client is gone, or that waits for a device.
+    // Any remaining command has no client, or waits for a device.
     network.shutdown_timeout(Duration::from_millis(100));
     runtime.shutdown_timeout(Duration::from_millis(100));
     owner.mounts.unmount_all();
@@ -76,7 +75,7 @@ fn threads(name: &str) -> Result<Runtime> {
     builder.worker_threads(2).thread_name(name).enable_all().build().context("cannot start threads")
 }
 
-/// All that is wrong, in a text.
+/// All errors in one text.
 pub(crate) fn all(wrong: &[Wrong]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -111,7 +110,7 @@ async fn until_stopped(
     let opener = owner.clone();
     let opened = tokio::task::spawn_blocking(move || open_all(&opener));
     let mut opened = Some(opened);
-    // Twice in the time that systemd waits; without one that waits, never.
+    // Twice per watchdog period of systemd; never without a watchdog.
     let mut alive = sd_notify::watchdog_enabled().map(|within| tokio::time::interval(within / 2));
     let mut failure = None;
     loop {
@@ -119,7 +118,7 @@ async fn until_stopped(
             _ = async { opened.as_mut().expect("checked").await }, if opened.is_some() => {
                 opened = None;
                 owner.ready();
-                // Only now: until its pools are open, clients would be told that their files are gone.
+                // Not earlier: until its pools are open, clients would get errors for their files.
                 service.exports.changed();
                 if let Err(error) = service.start_nfs().and_then(|()| service.start_nbd()) {
                     failure = Some(error);
@@ -140,7 +139,7 @@ async fn until_stopped(
                 notify(&[NotifyState::Reloading, now.unwrap_or(NotifyState::Status("reloading"))]);
                 let (opener, reloader) = (owner.clone(), service.clone());
                 let _ = tokio::task::spawn_blocking(move || {
-                    // What it says is in the log and among the events.
+                    // The result is in the log and among the events.
                     let _ = reloader.reload("SIGHUP");
                     open_all(&opener);
                     reloader.changed("");
@@ -152,13 +151,13 @@ async fn until_stopped(
     }
     notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
-    // Streams end at once: their clients would hold up the rest.
+    // Streams end at once: their clients would delay the rest.
     let _ = stop.send(true);
     service.watch.end();
     service.schedules.end();
     let jobs = service.clone();
     let _ = tokio::task::spawn_blocking(move || jobs.jobs.interrupt_all(JOBS_END)).await;
-    // Clients wait for the next process: what they were told is on disk, is.
+    // NFS clients wait for the next process: everything confirmed to them is on disk.
     let serving = service.clone();
     let _ = tokio::task::spawn_blocking(move || drop(serving.nfs.lock().take())).await;
     let serving = service.clone();
@@ -181,7 +180,7 @@ async fn until_stopped(
     failure.map_or(Ok(()), Err)
 }
 
-/// Serves over TCP where that is configured, and says how the first administrator is made.
+/// Serves over TCP if configured, and prints how to create the first administrator.
 fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<bool>, network: &Handle) -> Result<()> {
     let _inside = network.enter();
     let config = service.settings.now();
@@ -209,7 +208,7 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
             shown.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
         }
         let url = format!("{scheme}://{shown}/setup#token={}", service.setup.make());
-        // On a line of its own, so that a terminal lets it be clicked.
+        // On a line of its own, so that it is clickable in a terminal.
         eprintln!(
             "weir: there are no users yet. Create the first administrator with this link (valid for an hour, once):\n  {url}"
         );
@@ -217,14 +216,14 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
     Ok(())
 }
 
-/// Tells systemd, if it started us.
+/// Notifies systemd, if it started this process.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
-/// Opens all imported pools side by side: one that is slow or damaged keeps no other waiting.
+/// Opens all imported pools in parallel: a slow or damaged one delays no other.
 fn open_all(owner: &Arc<Owner>) {
     let records = match owner.house.state().pools() {
         Ok(records) => records,
@@ -243,7 +242,7 @@ fn open_all(owner: &Arc<Owner>) {
     });
 }
 
-/// Tries again while another process has the pool, for a while.
+/// Retries for a while if another process has the pool.
 fn patiently(open: impl Fn() -> Result<Arc<OwnedPool>>) -> Result<Arc<OwnedPool>> {
     let deadline = Instant::now() + IN_USE;
     loop {
@@ -256,7 +255,7 @@ fn patiently(open: impl Fn() -> Result<Arc<OwnedPool>>) -> Result<Arc<OwnedPool>
     }
 }
 
-/// Mounts what of a pool is mounted by itself and is not yet.
+/// Mounts the file systems of a pool that are mounted automatically and are not mounted yet.
 fn mount_all(owner: &Arc<Owner>, pool: &OwnedPool) {
     let all = match rules::all(pool) {
         Ok(all) => all,

@@ -1,4 +1,4 @@
-//! The jobs "scrub" and "resilver": what a pool does by itself, shown while it does it, whoever began it.
+//! The jobs "scrub" and "resilver": they show work that a pool does by itself, whatever started it.
 
 use crate::jobs::{Finished, Jobs, Running};
 use admin::OwnedPool;
@@ -8,10 +8,10 @@ use pool::status::{Progress, ScanStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often is looked how far it is.
+/// Interval at which the progress is updated.
 const LOOKED: Duration = Duration::from_millis(500);
 
-/// Shows what goes on in a pool, unless a job does already.
+/// Shows the active scan of a pool, unless a job already does.
 pub fn show(jobs: &Jobs, pool: &Arc<OwnedPool>) {
     let Some(writable) = pool.writable() else { return };
     let activity = writable.writer().scan_activity();
@@ -30,7 +30,7 @@ pub fn show(jobs: &Jobs, pool: &Arc<OwnedPool>) {
     }
 }
 
-/// Begins a scrub, or has a paused one go on. The error is a sentence.
+/// Begins a scrub, or resumes a paused one. The error is a sentence.
 pub fn begin(pool: &OwnedPool) -> Result<(), String> {
     let writable = pool.writable().ok_or("the pool is imported read-only")?;
     match writable.writer().start_scrub() {
@@ -40,7 +40,7 @@ pub fn begin(pool: &OwnedPool) -> Result<(), String> {
     }
 }
 
-/// Ends a scrub; one that has ended already is no error.
+/// Ends a scrub. A scrub that has already ended is no error.
 pub fn stop(pool: &OwnedPool) -> Result<(), String> {
     let Some(writable) = pool.writable() else { return Ok(()) };
     match writable.writer().stop_scrub() {
@@ -49,12 +49,12 @@ pub fn stop(pool: &OwnedPool) -> Result<(), String> {
     }
 }
 
-/// What the pool tells of its last scan.
+/// Status of the pool's last scan.
 fn status(pool: &OwnedPool) -> Option<ScanStatus> {
     pool.pool().ok()?.status().ok()?.scan
 }
 
-/// Tells how far a scan is until it ends, or until the job is to.
+/// Reports the progress of a scan until it ends, or the job is cancelled.
 pub fn follow(pool: &OwnedPool, running: &Running) -> Result<Finished> {
     loop {
         let Some(writable) = pool.writable() else { return Ok(Finished::default()) };
@@ -73,7 +73,7 @@ pub fn follow(pool: &OwnedPool, running: &Running) -> Result<Finished> {
             let message = now.map(|scan| summary(&scan));
             return Ok(Finished { message, verification: None });
         }
-        // It goes on without being shown: whoever wanted it to end has ended it.
+        // A cancelled job only stops showing the scan; the caller ends the scan itself.
         if running.is_cancelled() {
             return Ok(Finished::default());
         }

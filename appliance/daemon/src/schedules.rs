@@ -1,8 +1,10 @@
-//! Has snapshots taken by rule (`admin::schedule`): looks when a period of any label begins, and when a rule may have changed.
+//! Takes snapshots by rule (`admin::schedule`): runs when a period of any label begins, and when a
+//! rule may have changed.
 //!
 //! Invariants:
-//!   * the clock is given, and may be set: what is due follows from it and the pools alone
-//!   * a pool that cannot be written now is left alone, and made up for later
+//!   * the clock is a parameter, and may be set: what is due depends only on the clock and the
+//!     pools
+//!   * a pool that cannot be written now is skipped, and caught up later
 
 use crate::events::Happening;
 use crate::web::Service;
@@ -13,34 +15,34 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long is waited at most: clocks are set, and machines sleep.
+/// Longest wait: clocks are set, and machines sleep.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The same, until the pools are open.
 const OPENING: Duration = Duration::from_secs(1);
-/// Who did it, in events.
+/// Originator in events.
 const BY: &str = "schedule";
 
-/// What is known from one look to the next.
+/// State kept between rounds.
 #[derive(Default)]
 pub struct Schedules {
     done: HashMap<u64, Done>,
-    /// What could not be, as it was told last: not again until it is another.
+    /// Failures in the last round: each is reported once.
     told: BTreeSet<String>,
 }
 
-/// Whether a command may have changed what is due: a rule, or which pools there are.
+/// Whether a command may have changed what is due: a rule, or the set of pools.
 pub fn concerns(line: &str) -> bool {
     ["weir:snapshot-", "com.sun:auto-snapshot", "zpool import", "zpool create"].iter().any(|word| line.contains(word))
 }
 
-/// Looks until [`crate::watch::Wake::end`]; `clock` gives seconds since 1970.
+/// Runs until [`crate::watch::Wake::end`]. `clock` returns seconds since 1970.
 pub fn keep(service: &Arc<Service>, clock: &dyn Fn() -> u64) {
     let (mut schedules, mut looked, mut next) = (Schedules::default(), 0, 0);
     let mut woken = true;
     loop {
         let now = clock();
         let is_ready = service.owner.is_ready();
-        // A clock that was set back is due too.
+        // A clock that was set back triggers a round, too.
         if is_ready && (woken || now >= next || now < looked) {
             schedules.look(service, now);
             (looked, next) = (now, schedule::next(now));
@@ -95,7 +97,7 @@ impl Schedules {
     }
 }
 
-/// What a round did, in a sentence.
+/// Result of a round, in a sentence.
 fn said(label: Label, round: &Round) -> Option<String> {
     let count = |all: &[String], done: &str| match all {
         [] => None,

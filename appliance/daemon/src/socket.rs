@@ -1,8 +1,9 @@
-//! Unix sockets in the state folder's `run`: binding them, who may connect, and what a process that was killed leaves behind.
+//! Unix sockets in `run` of the state directory: binding, permissions, and leftovers of killed
+//! processes.
 //!
 //! Invariants:
-//!   * a socket belongs to whoever has the lock beside it (`weir.lock` for `weir.sock`): one that is left behind is removed only
-//!     by somebody who got that lock
+//!   * a socket belongs to the process that holds the lock beside it (`weir.lock` for `weir.sock`):
+//!     a stale socket is removed only by a process that holds that lock
 
 use admin::durable;
 use anyhow::{Context as _, Result, bail};
@@ -14,14 +15,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Group whose members may look at the pools of a daemon that root runs.
+/// Group whose members may read the state of pools, if the daemon runs as root.
 const GROUP: &str = "weir";
 
-/// How long a process that has the lock may take until it listens: it does nothing else between.
+/// Time limit between taking the lock and listening: a process does nothing else in between.
 const BEGINS: Duration = Duration::from_secs(5);
 const BEGINS_POLL: Duration = Duration::from_millis(10);
 
-/// The folder of sockets.
+/// Directory of the sockets.
 pub fn folder(state: &Path) -> PathBuf {
     state.join("run")
 }
@@ -31,7 +32,7 @@ pub fn of_daemon(state: &Path) -> PathBuf {
     folder(state).join("weir.sock")
 }
 
-/// The socket of a process that has one pool.
+/// The socket of a process with one pool.
 pub fn of_pool(state: &Path, guid: u64) -> PathBuf {
     folder(state).join(format!("{guid}.sock"))
 }
@@ -40,7 +41,7 @@ fn lock_path(socket: &Path) -> PathBuf {
     socket.with_extension("lock")
 }
 
-/// A socket that this process listens at. Dropping it removes it.
+/// A socket on which this process listens. It is removed on drop.
 pub struct Listening {
     path: PathBuf,
     /// For [`Listening::listener`].
@@ -48,7 +49,7 @@ pub struct Listening {
     _lock: File,
 }
 
-/// Takes the lock of `socket` without waiting; `None`: somebody else has it.
+/// Takes the lock of `socket` without waiting; `None`: another process has it.
 fn lock(socket: &Path) -> Result<Option<File>> {
     let path = lock_path(socket);
     let file = durable::lock_file(&path).with_context(|| path.display().to_string())?;
@@ -59,7 +60,7 @@ fn lock(socket: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Listens at `socket`. Refused when another process does.
+/// Listens on `socket`. Refused if another process does.
 pub fn listen(socket: &Path) -> Result<Listening> {
     let folder = socket.parent().context("the socket path has no parent folder")?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -70,7 +71,7 @@ pub fn listen(socket: &Path) -> Result<Listening> {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e).with_context(|| socket.display().to_string()),
         _ => {}
     }
-    // Nobody may connect before the permissions are right: it is made under another name.
+    // It is created under another name, so that nothing can connect before the permissions are set.
     let fresh = socket.with_extension("new");
     let _ = fs::remove_file(&fresh);
     let listener = UnixListener::bind(&fresh).with_context(|| format!("cannot listen on {}", socket.display()))?;
@@ -85,12 +86,12 @@ pub fn listen(socket: &Path) -> Result<Listening> {
 }
 
 impl Listening {
-    /// The listener, once.
+    /// Returns the listener, once.
     pub fn listener(&mut self) -> Option<UnixListener> {
         self.listener.take()
     }
 
-    /// Takes the socket away; the lock stays.
+    /// Removes the socket and keeps the lock.
     pub fn hide(&self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -102,13 +103,14 @@ impl Drop for Listening {
     }
 }
 
-/// Whether a process has the pool or the state folder of `socket`: it listens there, or is about to end and lets go of its pools.
+/// Whether a process has the pool or state directory of `socket`: it listens there, or is stopping
+/// and closing its pools.
 pub fn is_owned(socket: &Path) -> bool {
     lock_path(socket).exists() && matches!(lock(socket), Ok(None))
 }
 
-/// Connects to the process behind `socket`; `None`: there is none. What one that was killed left is removed; one that is about to
-/// take its place is waited for.
+/// Connects to the process behind `socket`; `None`: there is none. Removes the socket of a killed
+/// process, and waits for a process that is about to listen.
 pub fn connect(socket: &Path) -> Result<Option<UnixStream>> {
     let deadline = Instant::now() + BEGINS;
     loop {
@@ -154,7 +156,7 @@ mod tests {
         assert!(connect(&socket).expect("it connects").is_some());
         assert!(is_owned(&socket));
         assert_eq!(fs::metadata(&socket).expect("there").permissions().mode() & 0o007, 0);
-        // Killed: the socket stays, nobody listens, the lock is gone.
+        // As after a kill: the socket remains, no process listens, and the lock is free.
         drop(first.listener());
         let fresh = socket.with_extension("kept");
         fs::rename(&socket, &fresh).expect("renamed");

@@ -1,4 +1,5 @@
-//! HTTP over TCP: connections in, requests to the router, and no client holds up the others.
+//! HTTP over TCP: accepts connections and passes requests to the router. No client can block the
+//! others.
 //!
 //! Invariants:
 //!   * [`CONNECTIONS`] are open at once, [`OF_AN_ADDRESS`] of one network; a further one takes the place of the connection that has
@@ -36,9 +37,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at once.
+/// Limit for connections.
 const CONNECTIONS: usize = 1024;
-/// Connections of one network at once: an IPv4 address, or the /64 of an IPv6 address.
+/// Limit for connections of one network: an IPv4 address, or the /64 of an IPv6 address.
 const OF_AN_ADDRESS: usize = 128;
 /// How long a connection may wait for its client before a further one can take its place. Guessed: time for the first request of
 /// a client on another continent, and short enough that a client in the lobby does not notice.
@@ -54,19 +55,18 @@ const LOBBY_OF_AN_ADDRESS: usize = 64;
 /// For a handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a client may take nothing of what it asked for.
+/// Time limit for a client that does not read its answer.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// The other end of a connection over TCP.
+/// The other end of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address.
     pub address: SocketAddr,
-    /// Whether what passes is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
 }
 
-/// Listens at an address.
+/// Listens on an address.
 pub fn bind(address: SocketAddr) -> Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)
         .with_context(|| format!("cannot listen on {address}{}", privileged(&[address])))?;
@@ -74,7 +74,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::from_std(listener).with_context(|| format!("cannot listen on {address}"))
 }
 
-/// What to do where ports are for root, if one of these is.
+/// Advice if one of these ports requires root and this process is not root; else empty.
 pub fn privileged(addresses: &[SocketAddr]) -> &'static str {
     match !rustix::process::geteuid().is_root() && addresses.iter().any(|a| (1..1024).contains(&a.port())) {
         true => " (ports below 1024 require root: use another port, or set sysctl net.ipv4.ip_unprivileged_port_start)",
@@ -82,11 +82,11 @@ pub fn privileged(addresses: &[SocketAddr]) -> &'static str {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 pub(crate) struct Visitor {
-    /// Since when it waits for its client; `None`: its client waits for us.
+    /// When it started to wait for its client; `None`: its client waits for the server.
     since: Mutex<Option<Instant>>,
-    /// Wakes it to end, as another one takes its place.
+    /// Ends the connection, because another one takes its place.
     end: Notify,
 }
 
@@ -95,7 +95,7 @@ impl Visitor {
         Arc::new(Self { since: Mutex::new(Some(now)), end: Notify::new() })
     }
 
-    /// Its client has sent all that was needed, or is known: it keeps its place.
+    /// The client has sent a complete request, or is authenticated: the connection keeps its place.
     pub(crate) fn works(&self) {
         *self.since.lock() = None;
     }
@@ -113,7 +113,7 @@ struct Room {
     visitors: Mutex<BTreeMap<IpAddr, Vec<Arc<Visitor>>>>,
 }
 
-/// A connection that is counted.
+/// A counted connection.
 struct Place {
     room: Arc<Room>,
     network: IpAddr,
@@ -193,16 +193,16 @@ impl Drop for Place {
     }
 }
 
-/// A socket whose client is not waited for without end.
+/// A socket that limits the time to wait for its client.
 struct Patient {
     socket: TcpStream,
     visitor: Arc<Visitor>,
-    /// Ends while the client does not read.
+    /// Timer that runs while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
-    /// Passes on how a write went, unless the client has taken nothing for [`STALLED`].
+    /// Passes on the result of a write, unless the client has read nothing for [`STALLED`].
     fn written<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             if self.stalled.take().is_some() {
@@ -253,7 +253,7 @@ impl AsyncWrite for Patient {
     }
 }
 
-/// A body, and what its end means.
+/// A body, and what its end means for the connection.
 struct Watched<B> {
     body: B,
     visitor: Arc<Visitor>,
@@ -292,7 +292,7 @@ impl<B> Drop for Watched<B> {
     }
 }
 
-/// Serves until `stopped` is true; then lets requests that run end.
+/// Serves until `stopped` is true, then lets running requests end.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Current>>,
@@ -308,7 +308,8 @@ pub async fn serve(
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or a client that is gone already: the next may do better.
+                // No descriptors are left, or the client has already disconnected: try the next
+                // one.
                 tracing::debug!(%error, "accept");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;

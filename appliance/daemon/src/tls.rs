@@ -1,7 +1,7 @@
-//! HTTPS: the certificate of the configuration, or one that is made at the first start.
+//! HTTPS: the configured certificate, or a self-signed one that is created at the first start.
 //!
-//! One of our own stands in the state folder under `tls/`. Browsers warn of it until they are told to trust it; its fingerprint is
-//! logged, so that somebody can compare.
+//! The self-signed certificate is in `tls/` of the state directory. Browsers warn about it until
+//! the user trusts it; its fingerprint is logged for comparison.
 
 use crate::access::secret;
 use crate::config::ApiConfig;
@@ -23,7 +23,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, version};
 
-/// How long a certificate of our own is good, and when it is made anew. Some systems take none that is good for longer.
+/// Lifetime of a self-signed certificate, and age at which it is renewed. Some systems reject
+/// certificates with a longer lifetime.
 const GOOD_FOR: Duration = Duration::from_secs(800 * 86_400);
 const RENEWED_AFTER: Duration = Duration::from_secs(700 * 86_400);
 
@@ -32,41 +33,40 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What HTTPS is spoken with: those who connect from now on get the newest.
+/// The current TLS configuration; new connections use the latest one.
 pub struct Current(RwLock<Loaded>);
 
 /// A certificate with its key.
 #[derive(Clone)]
 pub struct Loaded {
     acceptor: TlsAcceptor,
-    /// Of the certificate.
+    /// SHA-256 fingerprint of the certificate.
     pub sha256: String,
 }
 
 impl Current {
-    /// With this one.
     pub fn new(loaded: Loaded) -> Arc<Self> {
         Arc::new(Self(RwLock::new(loaded)))
     }
 
-    /// For a connection.
+    /// For an HTTP connection.
     pub fn acceptor(&self) -> TlsAcceptor {
         self.0.read().acceptor.clone()
     }
 
-    /// For a connection that speaks another protocol than HTTP.
+    /// For a connection with another protocol than HTTP.
     pub fn server(&self) -> Arc<ServerConfig> {
         let mut server = ServerConfig::clone(self.0.read().acceptor.config());
         server.alpn_protocols.clear();
         Arc::new(server)
     }
 
-    /// Of the certificate.
+    /// SHA-256 fingerprint of the certificate.
     pub fn sha256(&self) -> String {
         self.0.read().sha256.clone()
     }
 
-    /// Those who are connected go on with what they have. Whether it is another one.
+    /// Replaces the certificate for new connections. Returns whether it is a different one.
     pub fn replace(&self, loaded: Loaded) -> bool {
         let is_new = loaded.sha256 != self.0.read().sha256;
         if is_new {
@@ -77,7 +77,7 @@ impl Current {
     }
 }
 
-/// Reads the certificate, or makes one.
+/// Reads the certificate, or creates one.
 pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
     let (certificate, key) = match (&config.certificate, &config.key) {
         (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
@@ -104,7 +104,7 @@ pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
     Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(server)), sha256 })
 }
 
-/// Names and addresses that a certificate of our own is for.
+/// Names and addresses for a self-signed certificate.
 fn names(config: &ApiConfig) -> BTreeSet<String> {
     let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let listened =
@@ -112,7 +112,8 @@ fn names(config: &ApiConfig) -> BTreeSet<String> {
     loopback.into_iter().chain(listened).chain([host_name()]).chain(config.hosts.clone()).collect()
 }
 
-/// The certificate in `folder` and its key; made if it is not there, is for other names, or is about to end.
+/// The certificate in `folder` and its key. It is created if it is missing, is for other names, or
+/// is about to expire.
 fn own(config: &ApiConfig, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     let (certificate, key, wanted) = (folder.join("cert.pem"), folder.join("key.pem"), folder.join("names"));
     let names: Vec<String> = names(config).into_iter().collect();

@@ -1,4 +1,5 @@
-//! The job "verify": everything in a pool is read and compared with its checksums, while the pool is in use.
+//! The job "verify": reads everything in a pool and compares it with its checksums, while the pool
+//! is in use.
 
 use crate::jobs::{Finished, Running};
 use admin::verify::{self as verifying, Place, Verdict};
@@ -6,12 +7,12 @@ use admin::{OpenPool, OwnedPool};
 use anyhow::{Result, bail};
 use api::{DamagedDevice, DamagedFile, Verification};
 
-/// Files that are named.
+/// Limit for the damaged files that are listed.
 const NAMED: usize = 1_000;
 
-/// Verifies the pool as its newest synced txg shows it.
+/// Verifies the pool in the state of its newest synced txg.
 pub fn verify(pool: &OwnedPool, running: &Running) -> Result<Finished> {
-    // What is freed meanwhile is not given out again: the view stays whole.
+    // Freed blocks are not reallocated meanwhile, so that the view stays intact.
     let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
     let open = OpenPool { datasets: pool.datasets()?, keys: pool.keys().clone() };
     let found = verifying::verify(&open, 0, &|progress| {

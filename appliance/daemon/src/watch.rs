@@ -1,4 +1,4 @@
-//! Looks at the pools now and then, tells when their state has changed, and shows whoever listens how they are.
+//! Watches the pools: reports changes of their state, and sends their status to subscribers.
 
 use crate::events::Happening;
 use crate::jobs::Finished;
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often, while somebody listens.
+/// Interval while there are subscribers.
 const LISTENED: Duration = Duration::from_secs(2);
-/// How often, while nobody does.
+/// Interval without subscribers.
 const ALONE: Duration = Duration::from_secs(10);
 
-/// How often is looked how far freeing is.
+/// Interval at which the progress of freeing is updated.
 const FREEING: Duration = Duration::from_millis(500);
 
-/// Wakes the one who looks.
+/// Wakes the watching thread.
 #[derive(Default)]
 pub struct Wake {
     due: Mutex<Due>,
@@ -34,24 +34,24 @@ struct Due {
 }
 
 impl Wake {
-    /// Has him look at once.
+    /// Makes the thread run at once.
     pub fn wake(&self) {
         self.due.lock().now = true;
         self.changed.notify_all();
     }
 
-    /// Lets him end.
+    /// Makes the thread end.
     pub fn end(&self) {
         self.due.lock().ends = true;
         self.changed.notify_all();
     }
 
-    /// Waits until it is time; false: for ever.
+    /// Waits until it is time to run; false: the thread must end.
     fn wait(&self, longest: Duration) -> bool {
         self.pause(longest).is_some()
     }
 
-    /// Waits so long, or until somebody wakes him: whether somebody did; `None`: he is to end.
+    /// Waits at most `longest`. Returns whether the thread was woken; `None`: it must end.
     pub fn pause(&self, longest: Duration) -> Option<bool> {
         let mut due = self.due.lock();
         if !due.now && !due.ends {
@@ -62,16 +62,16 @@ impl Wake {
     }
 }
 
-/// What was seen of a pool.
+/// Last observed state of a pool.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     state: State,
     errors: u64,
-    /// By path or name: how each device was, and the errors that it had.
+    /// By path or name: state of each device, and its number of errors.
     devices: BTreeMap<String, (State, u64)>,
 }
 
-/// What is looked after by itself.
+/// Object of a piece of upkeep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     Pool(u64),
@@ -79,7 +79,7 @@ enum Whose {
     Nfs,
 }
 
-/// Work that waits for devices. A pool whose devices do not answer keeps its own work waiting, and no other's.
+/// Work that waits for devices. A pool whose devices do not respond delays only its own work.
 #[derive(Default)]
 struct Upkeep(BTreeMap<Whose, Latest<()>>);
 
@@ -104,7 +104,7 @@ impl Upkeep {
     }
 }
 
-/// Looks until [`Wake::end`].
+/// Watches until [`Wake::end`].
 pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut told: Vec<Pool> = Vec::new();
@@ -143,7 +143,7 @@ pub fn watch(service: &Arc<Service>) {
         if seen.keys().ne(now.keys()) {
             service.exports.changed();
         }
-        // What is not shared any more is not kept until a client calls: its pool may be gone.
+        // Removed shares are dropped without waiting for a client's call: their pool may be closed.
         let refreshing = service.clone();
         upkeep.of(Whose::Nfs, move || refreshing.refresh_nfs());
         seen = now;
@@ -158,8 +158,8 @@ pub fn watch(service: &Arc<Service>) {
     }
 }
 
-/// Devices that became larger are used to their end, and new ones take the place of those that are gone, where the pool's properties
-/// `autoexpand` and `autoreplace` say so.
+/// Expands devices that became larger, and replaces missing devices with new ones in the same
+/// place, if the properties `autoexpand` and `autoreplace` are on.
 fn other_devices(pool: &OwnedPool) {
     let Some(writable) = pool.writable() else { return };
     match writable.writer().autoexpand() {
@@ -177,7 +177,7 @@ fn other_devices(pool: &OwnedPool) {
     }
 }
 
-/// Spares step in for devices that are lost.
+/// Replaces lost devices with hot spares.
 fn spares(pool: &OwnedPool) {
     let Some(writable) = pool.writable() else { return };
     match admin::spares::step_in(writable) {
@@ -193,7 +193,7 @@ fn left(pool: &OwnedPool) -> u64 {
     pool.pool().and_then(|pool| Ok(pool.freeing_bytes()?)).unwrap_or(0)
 }
 
-/// What was destroyed is freed by the pool itself; the job tells how far it is.
+/// Shows the freeing of destroyed datasets as a job. The pool itself does it.
 fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
     let name = pool.name();
     let is_shown = || service.jobs.running_on(&[JobKind::Destroy], &name).is_some();
@@ -222,7 +222,7 @@ fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
     }
 }
 
-/// Whether they are the same but for the number of their newest txg, which moves all the time.
+/// Whether both are equal, ignoring the newest txg, which always changes.
 fn same(a: &[Pool], b: &[Pool]) -> bool {
     let still = |pool: &Pool| Pool { txg: 0, ..pool.clone() };
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| still(a) == still(b))
@@ -245,7 +245,7 @@ fn word(state: State) -> String {
     format!("{state:?}").to_uppercase()
 }
 
-/// What has changed, in sentences.
+/// The changes, in sentences.
 fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<Happening> {
     let mut told = Vec::new();
     for (name, pool) in now {

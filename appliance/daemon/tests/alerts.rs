@@ -1,4 +1,5 @@
-//! Alerts from a threshold to a receiver: a local HTTP server, a mail command, a socket in the system log's place.
+//! Alerts from a threshold to a receiver: a local HTTP server, a mail command, a socket in place of
+//! syslog.
 
 mod rig;
 
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server of webhooks: answers with these, in turn, the last one again and again; tells path and body of each request.
+/// A server for webhooks. It gives these answers in turn and repeats the last one; it reports path
+/// and body of each request.
 fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -79,7 +81,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
     assert_eq!(made.status, 201, "{}", made.text());
     let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
 
-    // Something is written until it fires; then it is quiet for a second now and then, and it clears.
+    // Writes until the alert fires, then stops, so that it clears.
     let mut notices = Vec::new();
     until("it fires, and clears", || {
         if notices.is_empty() {
@@ -117,7 +119,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
     assert_eq!((&events[0]["severity"], &events[0]["message"]), (&json!("warning"), &json!(message)));
     assert_eq!(events[1]["severity"], json!("info"));
 
-    // It is still there after a restart, and so is that it fires.
+    // The alert and its firing state survive a restart.
     let steady = rule("always", "cpu.utilization", -1.0, json!([]));
     assert_eq!(rig.ask(&root, "PUT", &path, Some(&steady)).json()["firing_since"], Value::Null);
     until("it fires", || rig.ask(&root, "GET", &path, None).json()["firing_since"].as_u64());
@@ -138,7 +140,7 @@ fn redirections_are_not_followed_and_what_failed_is_shown() {
     let rig = Rig::with(config, false);
     let root = rig.administrator();
     let (elsewhere, told_elsewhere) = hook(&["200 OK"]);
-    // The address of the other server is only known now.
+    // The address of the other server is known only now.
     let answer: &'static str = format!("302 Found\r\nLocation: {elsewhere}").leak();
     let (url, told) = hook(vec![answer].leak());
     let rule = rule("cpu", "cpu.utilization", -1.0, json!([{"kind": "webhook", "url": url}]));
@@ -172,7 +174,7 @@ fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
         assert_eq!(refused.code(), "invalid_request", "{url}");
         assert!(refused.text().contains("alerts.webhook_hosts"), "{}", refused.text());
     }
-    // Another way to write 127.0.0.1 is seen when it is resolved, and nothing is connected to.
+    // Another form of 127.0.0.1 is noticed when it is resolved, and nothing is connected to.
     let (url, told) = hook(&["200 OK"]);
     let made = make(&url.replace("127.0.0.1", "2130706433"));
     assert_eq!(made.status, 201, "{}", made.text());

@@ -1,4 +1,5 @@
-//! Every operation of `openapi.json` is done against a running daemon, and what it answers has the shape that the document says.
+//! Calls every operation of `openapi.json` on a running daemon, and checks that the answer matches
+//! the schema in the document.
 
 mod rig;
 
@@ -6,7 +7,7 @@ use rig::{Answer, Client, PASSWORD, Rig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What a value lacks to be of a schema.
+/// Why a value does not match a schema, if so.
 fn misfit(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = document.pointer(name.trim_start_matches('#')).unwrap_or(&Value::Null);
@@ -67,7 +68,7 @@ struct Document {
 }
 
 impl Document {
-    /// Holds an answer against what the document says of the operation.
+    /// Compares an answer with the document's description of the operation.
     fn check(&mut self, id: &str, answer: &Answer, status: u16) -> Value {
         assert_eq!(answer.status, status, "{id}: {}", answer.text());
         let operation = api::operations().iter().find(|o| o.id == id).unwrap_or_else(|| panic!("no {id}"));
@@ -113,7 +114,7 @@ fn every_operation_does_what_the_document_says() {
     };
     let get = |client: &Client, path: &str| rig.ask(client, "GET", path, None);
 
-    // Nobody yet.
+    // Without users.
     d.check("getHealth", &get(&nobody, "/healthz"), 200);
     d.check("getReadiness", &get(&nobody, "/readyz"), 200);
     d.check("getVersion", &get(&nobody, "/v1/version"), 200);
@@ -187,7 +188,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("getDataset", &get(&root, "/v1/datasets/tank%2Fhome"), 404);
     d.check("listPropertyDefinitions", &get(&root, "/v1/properties"), 200);
 
-    // Snapshots. What is refused leaves everything as it was.
+    // Snapshots. A refused request changes nothing.
     let names = json!({"names": ["tank/people@a", "tank/vol@a"], "properties": {"org.test:why": "a test"}});
     let taken = d.check("createSnapshots", &ask(&root, "POST", "/v1/snapshots", names), 201);
     assert_eq!(names_of(&taken, "name"), ["tank/people@a", "tank/vol@a"]);
@@ -214,7 +215,7 @@ fn every_operation_does_what_the_document_says() {
     }
     let below = d.check("listHolds", &get(&root, &(at("tank@b", "holds") + "?recursive=true&limit=5")), 200);
     assert_eq!(names_of(&below, "snapshot"), ["tank/people@b"]);
-    // What would go, and what keeps it.
+    // Previews: what would be destroyed, and what prevents it.
     let preview = d.check("previewDestroy", &get(&root, &at("tank/people@a,c%d", "destroy")), 200);
     assert_eq!(preview["names"], json!(["tank/people@a", "tank/people@c", "tank/people@d"]));
     assert!(preview["reclaimed_bytes"].is_u64(), "{preview}");
@@ -231,7 +232,7 @@ fn every_operation_does_what_the_document_says() {
     assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople@c").status, 200, "all of them or none");
     d.check("releaseSnapshot", &ask(&root, "POST", &at("tank/people@b", "release"), keep.clone()), 204);
     assert_eq!(ask(&root, "POST", &at("tank/people@b", "release"), keep).code(), "not_found");
-    // Clones, and what becomes of them.
+    // Clones and promotion.
     let clone = json!({"to": "tank/made/of-it", "parents": true, "properties": {"atime": "off"}});
     let cloned = d.check("cloneSnapshot", &ask(&root, "POST", &at("tank/people@b", "clone"), clone), 201);
     assert_eq!(cloned["origin"], "tank/people@b");
@@ -280,7 +281,7 @@ fn every_operation_does_what_the_document_says() {
     );
     d.check("listClients", &get(&root, "/v1/clients"), 200);
 
-    // Analytics: what was not counted is told by the record of operations.
+    // Analytics: a statistic that was not recorded is computed from the recorded operations.
     let found = d.check("listStatistics", &get(&root, "/v1/analytics/statistics"), 200);
     assert!(names_of(&found, "name").contains(&"nfs3.ops".to_owned()), "{found:#}");
     assert!(
@@ -292,7 +293,7 @@ fn every_operation_does_what_the_document_says() {
     let wanted = json!({"name": "io.ops[op=write][latency]", "archived": true});
     let made = d.check("countStatistic", &ask(&root, "POST", "/v1/analytics/datasets", wanted), 201);
     let path = format!("/v1/analytics/datasets/{}", made["id"]);
-    // A txg without a change writes nothing, and the timer may have written all there was.
+    // A txg without changes writes nothing, and the timer may already have written everything.
     ask(&root, "PATCH", "/v1/pools/tank/properties", json!({"set": {"comment": "counted"}}));
     ask(&root, "POST", "/v1/pools/tank/sync", Value::Null);
     let told = (0..200).find_map(|_| {
@@ -333,7 +334,7 @@ fn every_operation_does_what_the_document_says() {
         assert_eq!(get(&root, &path).code(), "invalid_request", "{wrong}");
     }
     assert_eq!(get(&root, "/v1/analytics/query?name=io.ops&rows=9").code(), "invalid_request");
-    // One that is counted, and one that is only as long as this is read.
+    // One recorded statistic, and one that is counted only while it is read.
     let (counted, passing) = ("io.ops%5Bop%3Dwrite%5D%5Blatency%5D", "io.ops%5Bdisk%5D%5Bcolour%5D");
     assert_eq!(get(&root, &format!("/v1/analytics/stream?name={passing}")).code(), "invalid_request");
     assert_eq!(get(&root, "/v1/analytics/stream").code(), "invalid_request");
@@ -349,7 +350,7 @@ fn every_operation_does_what_the_document_says() {
         let schema = json!({"$ref": "#/components/schemas/LiveColumns"});
         assert_eq!(misfit(&d.document, &schema, &message, "streamStatistics"), None);
         let second = message["second"].as_u64().expect("a second");
-        // None is missing of those that were over; of the others, a machine that stands still may miss some.
+        // No past second may be missing; of live ones, a stalled machine may miss some.
         assert!(second == seen + 1 || (second > seen && seen >= last), "{seen}: {message:#}");
         seen = second;
         let names: Vec<_> =
@@ -372,7 +373,7 @@ fn every_operation_does_what_the_document_says() {
         "nobody looks any more"
     );
 
-    // Single operations: what was written, and what is written from now on.
+    // Single operations: recorded ones, and new ones.
     let recorded = "/v1/analytics/operations?name=io.ops%5Bop%3Dwrite%5D";
     let listed = d.check("listOperations", &get(&root, &format!("{recorded}&limit=3")), 200);
     let items = listed["items"].as_array().expect("a list");
@@ -421,7 +422,7 @@ fn every_operation_does_what_the_document_says() {
     assert_eq!(names_of(&d.check("listWorksheets", &get(&viewer, sheets), 200), "title"), ["Slow disks"]);
     assert_eq!(ask(&viewer, "POST", sheets, sheet).code(), "forbidden");
     assert_eq!(ask(&viewer, "DELETE", &one, Value::Null).code(), "forbidden");
-    // Who only looks may be kept from names of files.
+    // File names may be hidden from viewers.
     let files = "name=fuse.ops%5Bfile%3Dtank/secret%5D";
     assert_eq!(get(&viewer, &format!("/v1/analytics/query?{files}")).status, 200);
     ask(&root, "PATCH", "/v1/settings", json!({"set": {"analytics.viewers_see_files": "false"}}));
@@ -452,7 +453,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("deleteAlert", &ask(&root, "DELETE", &path, Value::Null), 204);
     d.check("deleteAlert", &ask(&root, "DELETE", &path, Value::Null), 404);
 
-    // What goes on.
+    // Activity.
     let job = d.check("startJob", &ask(&root, "POST", "/v1/jobs", json!({"kind": "verify", "target": "tank"})), 201);
     let path = format!("/v1/jobs/{}", job["id"]);
     let ended = (0..600).find_map(|_| {
@@ -471,12 +472,12 @@ fn every_operation_does_what_the_document_says() {
     assert_eq!(d.check("runCommand", &ran, 200), json!({"stdout": "tank\n"}));
     assert!(ran.text().ends_with("{\"exit\":0}\n"), "{}", ran.text());
     d.check("answerCommand", &ask(&root, "POST", "/v1/commands/input", json!({"id": "0", "bytes": null})), 404);
-    // What nobody asked has no other answer; that somebody is answered is shown by the passphrases above.
+    // There is no question to answer here; the passphrases above show that answers arrive.
     d.done.insert("answerCommand".to_owned());
     d.check("writeCommandInput", &ask(&root, "POST", "/v1/commands/bytes?id=0", Value::Null), 404);
     d.done.insert("writeCommandInput".to_owned());
     d.check("readCommandOutput", &get(&root, "/v1/commands/output?id=0"), 404);
-    // What no command offers or asks for is not there; that bytes arrive is shown by the program's own tests.
+    // No command offers output here; the program's own tests show that bytes arrive.
     d.done.insert("readCommandOutput".to_owned());
     let (status, mut stream) = rig.open_stream(&root, "/v1/events/stream?topics=pools,jobs");
     assert_eq!(status, 200);
@@ -508,7 +509,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("changeSettings", &ask(&root, "PATCH", "/v1/settings", change), 400);
     d.check("reloadSettings", &ask(&root, "POST", "/v1/settings/reload", Value::Null), 200);
 
-    // People.
+    // Accounts.
     let eve = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
     d.check("createUser", &ask(&root, "POST", "/v1/users", eve.clone()), 201);
     d.check("createUser", &ask(&root, "POST", "/v1/users", eve), 409);
@@ -528,7 +529,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("changePassword", &ask(&root, "PUT", "/v1/session/password", password), 204);
     d.check("getSession", &get(&other, "/v1/session"), 401);
 
-    // What is lost has to be named.
+    // Destruction requires the name as confirmation.
     let destroy = "/v1/datasets/tank%2Fvol/destroy";
     let refused = d.check("destroyDataset", &ask(&root, "POST", destroy, json!({"confirm": "tank"})), 409);
     assert_eq!(refused["error"]["code"], "confirmation_required");

@@ -1,4 +1,4 @@
-//! What holds while the daemon goes on: over restarts, and when its settings change.
+//! Behaviour over restarts and changes of settings.
 
 mod rig;
 
@@ -53,7 +53,7 @@ fn jobs_and_events_are_there_after_a_restart() {
         e["kind"] == "job" && e["subject"] == "tank" && e["message"].as_str().is_some_and(|m| m.contains("blocks"))
     };
     assert!(after.iter().any(|e| said(&e)), "{after:?}");
-    // Their numbers go on, so that who was there before is told what he missed.
+    // Numbers continue, so that a subscriber from before gets the events that it missed.
     let numbers: Vec<u64> = after.iter().filter_map(|e| e["id"].as_u64()).collect();
     assert!(numbers.is_sorted() && numbers.contains(&last), "{numbers:?}");
 }
@@ -83,7 +83,7 @@ fn settings_change_while_a_client_goes_on() {
     let done = rig.ask(&root, "POST", "/v1/settings/reload", None);
     assert_eq!(done.json(), json!({"changed": ["api.hosts"], "restart": ["nfs.listen"]}));
     assert_eq!((ask("old.example"), ask("new.example")), (421, 200));
-    // Who was there hears of it.
+    // Subscribers are notified of the change.
     let mut line = String::new();
     while !line.contains("changed: api.hosts; after a restart: nfs.listen") {
         line.clear();
@@ -92,13 +92,13 @@ fn settings_change_while_a_client_goes_on() {
     let listed = rig.ask(&root, "GET", "/v1/settings", None).json();
     let listen = listed["items"].as_array().expect("a list").iter().find(|s| s["name"] == "nfs.listen").expect("there");
     assert_eq!((&listen["value"], &listen["pending"]), (&json!("[]"), &json!("[\"127.0.0.1:1\"]")));
-    // What is wrong is told with its line, and changes nothing.
+    // An error names its line and changes nothing.
     std::fs::write(&file, "api.hosts = ['x.example']\narc_max = 'lots'\n").expect("written");
     let refused = rig.ask(&root, "POST", "/v1/settings/reload", None);
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("line 2: arc_max is 'lots'"), "{}", refused.text());
     assert_eq!(ask("new.example"), 200);
-    // A level that the log does not know is refused, and nothing else is brought into force.
+    // An invalid log level is refused, and nothing else changes.
     let body = json!({"set": {"api.hosts": "y.example", "log.level": "loud"}});
     assert_eq!(rig.ask(&root, "PATCH", "/v1/settings", Some(&body)).status, 400);
     assert_eq!((ask("new.example"), ask("y.example")), (200, 421));
@@ -110,7 +110,7 @@ fn a_new_certificate_is_shown_to_who_comes_next() {
     let current = rig.service.tls.get().expect("over TLS").clone();
     let before = current.sha256();
     assert_eq!(rig.service.reload("test").expect("right").changed, Vec::<String>::new());
-    // One that is about to end is made anew at a reload; here it is taken away.
+    // A certificate that is about to expire is renewed at a reload; here it is removed instead.
     std::fs::remove_dir_all(rig.folder.path().join("state/tls")).expect("removed");
     assert_eq!(rig.service.reload("test").expect("right").changed, ["api.certificate"]);
     assert_ne!(current.sha256(), before);

@@ -1,4 +1,5 @@
-//! Snapshots by rule in a daemon: by a clock of the test's, told as events, refused ones told once.
+//! Snapshots by rule in a daemon, with the test's own clock: reported as events; failures are
+//! reported once.
 
 mod rig;
 

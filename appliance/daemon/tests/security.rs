@@ -1,4 +1,4 @@
-//! Who may do what, over real connections.
+//! Permissions, over real connections.
 
 mod rig;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
 
-/// A path of an operation with something in place of its parameters that is not there.
+/// Path of an operation, with parameters that refer to nothing.
 fn path(operation: &api::Operation) -> String {
     let parts = operation.path.split('/').map(|p| if p.starts_with('{') { "0" } else { p });
     parts.collect::<Vec<_>>().join("/")
@@ -25,12 +25,12 @@ fn each_operation_is_open_to_its_role_and_those_above() {
         (Some(api::Role::Administrator), rig.token_of("administrator")),
     ];
     for operation in api::operations() {
-        // What has no end is looked at in a test of its own.
+        // The endless stream has a test of its own.
         if operation.id == "streamEvents" {
             continue;
         }
         for (role, client) in &clients {
-            // What no operation takes: those that may ask get as far as being told so.
+            // A body that no operation accepts: authorized clients get as far as this error.
             let body = operation.body.map(|_| json!({"nonsense": true}));
             let answer = rig.ask(client, operation.method.name(), &path(operation), body.as_ref());
             let expected = match (operation.role, role) {
@@ -110,7 +110,7 @@ fn nobody_has_a_password_that_nobody_set() {
             rig.ask(&Client::default(), "POST", "/v1/session", Some(&json!({"user": user, "password": password})));
         assert_eq!(answer.status, 401);
     }
-    // Without a link nobody is made, whatever token is tried.
+    // Without a link no administrator can be created, whatever token is tried.
     let body = json!({"token": "", "user": "root", "password": PASSWORD});
     assert_eq!(rig.ask(&Client::default(), "POST", "/v1/setup", Some(&body)).status, 401);
     assert_eq!(rig.ask(&Client::default(), "GET", "/v1/setup", None).json()["needed"], true);
@@ -147,7 +147,7 @@ fn the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites() {
 fn forms_of_other_sites_cannot_log_in() {
     let rig = Rig::new();
     rig.administrator();
-    // What a form can send is no JSON by its type.
+    // A form cannot send the content type of JSON.
     let mut stream = TcpStream::connect(rig.address).expect("it listens");
     let body = json!({"user": "root", "password": PASSWORD}).to_string();
     let request = format!(
@@ -254,7 +254,7 @@ fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
     let gone = rig.ask(&root, "DELETE", &format!("/v1/tokens/{}", first.token.id), None);
     assert_eq!(gone.status, 204, "{}", gone.text());
     ends(stream);
-    // The other one is still good, until its user may less.
+    // The other token stays valid until its user gets a lower role.
     let (status, stream) = rig.open_stream(&Client::token(&second.secret), "/v1/events/stream");
     assert_eq!(status, 200);
     let viewer = json!({"role": "viewer"});
@@ -268,7 +268,7 @@ fn a_login_of_before_a_change_of_the_user_opens_nothing() {
     let rig = Rig::new();
     rig.administrator();
     rig.service.accounts.create("eve", api::Role::Viewer, PASSWORD, false).expect("made");
-    // Checked, but its session begins only after the change.
+    // The password is checked before the change, but the session begins after it.
     let proof = rig.service.accounts.check("eve", PASSWORD).expect("right");
     rig.service.accounts.change_user("eve", None, Some("another horse")).expect("changed");
     let (number, _) = rig.service.sessions.begin("eve", proof);
@@ -335,7 +335,7 @@ fn bodies_that_do_not_come_are_not_waited_for_and_keep_no_place_from_others() {
         stream.write_all(head.as_bytes()).expect("sent");
         stream
     };
-    // More than one address may have.
+    // More connections than one address may have.
     let mut slow: Vec<_> = (0..300).map(|_| begin()).collect();
     assert_eq!(rig.ask(&Client::default(), "GET", "/healthz", None).status, 200);
     let begun = std::time::Instant::now();
@@ -392,7 +392,7 @@ fn over_tls_the_cookie_is_for_tls_alone() {
     assert!(answer.header("set-cookie").is_some_and(|c| c.contains("; Secure")));
     let session = Client::session(&answer);
     assert_eq!(exchange(connect(), "localhost", &session, "GET", "/v1/users", None).status, 200);
-    // Who speaks plain HTTP to it gets nothing.
+    // A plain HTTP client gets no answer.
     let mut plain = TcpStream::connect(rig.address).expect("it listens");
     plain.write_all(b"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
     let mut got = Vec::new();
@@ -428,7 +428,7 @@ fn a_stream_ends_with_its_session() {
     }
     assert!(text.contains("event: event\nid: "), "{text}");
     assert_eq!(rig.ask(&root, "DELETE", "/v1/session", None).status, 204);
-    // It is looked at every 15 s.
+    // The stream checks every 15 s.
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("the stream ends");
 }
@@ -442,7 +442,7 @@ fn bodies_without_end_and_heads_without_end_are_refused() {
         "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4194304\r\n\r\n",
     );
     stream.write_all(head.as_bytes()).expect("sent");
-    // It stops taking it some time after the first MiB.
+    // The daemon stops reading some time after the first MiB.
     let piece = vec![b' '; 64 << 10];
     let taken = (0..64).take_while(|_| stream.write_all(&piece).is_ok()).count();
     let mut got = Vec::new();

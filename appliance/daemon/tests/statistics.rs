@@ -1,4 +1,5 @@
-//! Statistics of what goes on beneath: a pool of a mirror, served by NFS, that is loaded, outgrows its cache, and rots.
+//! Statistics of the layers below the file system: a mirrored pool that is served by NFS is put
+//! under load, outgrows its cache, and is damaged.
 
 mod rig;
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
-/// What was counted, by key.
+/// Counts by key.
 type Sums = BTreeMap<String, u64>;
 
 struct Filer {
@@ -47,7 +48,7 @@ impl Filer {
         Self { rig, root, address, begun }
     }
 
-    /// Loads a file of 24 MiB.
+    /// Puts load on a file of 24 MiB.
     fn load(&self, kind: Kind, sync: bool) {
         let port = self.address.port();
         let target = format!("nfs://127.0.0.1/tank/file?nfsport={port}&mountport={port}&uid=0");
@@ -78,7 +79,7 @@ impl Filer {
         found.json()
     }
 
-    /// All that a statistic counted so far, by key, and as it counts as a whole.
+    /// Counts of a statistic by key since the start, and its total.
     fn sums(&self, name: &str) -> (Sums, u64) {
         let told = self.get("query", name, &format!("&from={}&to={}", self.begun, seconds() + 1));
         let (mut sums, mut total) = (BTreeMap::new(), 0);
@@ -108,7 +109,7 @@ impl Filer {
     }
 }
 
-/// Whether something was counted by each of these.
+/// Whether each of these keys has a count.
 fn has(keys: &[&str]) -> impl Fn(&Sums) -> bool {
     move |sums| keys.iter().all(|key| sums.get(*key).is_some_and(|n| *n > 0))
 }
@@ -156,7 +157,7 @@ fn what_goes_on_beneath_the_file_system_is_counted() {
     read();
     filer.until("arc.evicted[component]", has(&["data"]), read);
     filer.until("arc.size[component]", has(&["data", "metadata", "headers"]), read);
-    // What was written came in.
+    // The written data was received.
     filer.until("ip.bytes[direction]", |sums| has(&["in", "out"])(sums) && sums["in"] >= 24 * MIB, read);
     filer.until("ip.bytes[client]", has(&["127.0.0.1"]), read);
     filer.until("ip.bytes[hostname]", any, read);
@@ -169,7 +170,7 @@ fn reads_that_had_to_be_healed_are_told_by_disk_and_explain_a_storm_of_repairs()
     let read = || filer.load(Kind::RandRead, false);
     filer.until("io.ops[op=read][disk]", has(&[&filer.rig.file("left"), &filer.rig.file("right")]), read);
     assert!(!filer.sums("io.ops[result]").0.contains_key("checksum"));
-    // Behind the labels in front and before those at the end, one side turns into something else.
+    // Overwrites one side between the front labels and those at the end.
     let rotten = std::fs::OpenOptions::new().write(true).open(filer.rig.file("right")).expect("an image");
     let noise: Vec<u8> = (0..MIB as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for piece in 8..248 {
@@ -184,7 +185,7 @@ fn reads_that_had_to_be_healed_are_told_by_disk_and_explain_a_storm_of_repairs()
     assert_eq!(disks.len(), 1, "the other side is right: {disks:?}");
     read();
     let deadline = Instant::now() + PATIENCE;
-    // The last second is counted once it is over.
+    // The last second is available once it is over.
     loop {
         let found = filer.get("explain", "io.ops[op=read]", &format!("&from={from}&to={}", seconds()));
         let (field, first) = (&found["fields"][0]["field"], &found["fields"][0]["values"][0]);

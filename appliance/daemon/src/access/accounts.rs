@@ -1,9 +1,9 @@
-//! Users and tokens, kept in `accounts.json` of the state folder.
+//! Users and tokens, stored in `accounts.json` of the state directory.
 //!
 //! Invariants:
-//!   * the file is readable by its owner alone, and replaced as a whole
-//!   * there is always an administrator, once there was one
-//!   * a token may do what its user may, and no more
+//!   * only the file's owner can read it, and it is replaced as a whole
+//!   * once there is an administrator, there is always one
+//!   * a token has at most the permissions of its user
 
 use super::password::{self, Hash};
 use super::{now, secret};
@@ -20,23 +20,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Most users.
+/// Limit for the number of users.
 const USERS: usize = 1_000;
-/// Most tokens of one user.
+/// Limit for the tokens of one user.
 const TOKENS: usize = 100;
-/// Statistics that one token shows, at most: those of one stream.
+/// Limit for the statistics that one token may read: those of one stream.
 const STATISTICS: usize = 32;
-/// How often it is noted that a token was used, in seconds.
+/// Interval at which the last use of a token is recorded, in seconds.
 const NOTED: u64 = 60;
-/// What tokens begin with, so that they are known as such where they leak.
+/// Prefix of tokens, so that leaked ones can be recognized.
 const TOKEN_PREFIX: &str = "weir_";
 
-/// Why an account cannot be made or changed.
+/// Why an account cannot be created or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// For programs.
+    /// Error code for programs.
     pub code: ErrorCode,
-    /// For people.
+    /// Message for people.
     pub message: String,
 }
 
@@ -50,12 +50,12 @@ struct Kept {
     last_generation: u64,
 }
 
-/// What a password proves: who it is, until something about the user changes.
+/// Result of a successful password check. It is valid until the user changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// What the user may do.
+    /// Role of the user.
     pub role: Role,
-    /// Of the user as it is now: another one after each change, and of a later user of the same name.
+    /// Generation of the user: it differs after each change, and for a later user of the same name.
     pub generation: u64,
 }
 
@@ -66,7 +66,7 @@ struct KeptUser {
     created: u64,
     #[serde(default)]
     last_login: Option<u64>,
-    /// Another one after each change of what a login proves: sessions of before are over.
+    /// Changes whenever the user changes: sessions from before become invalid.
     #[serde(skip)]
     generation: u64,
 }
@@ -93,7 +93,7 @@ pub struct Accounts {
     kept: Mutex<Kept>,
 }
 
-/// Names of statistics, as the grammar writes them.
+/// Names of statistics in canonical form. Fails for unknown names.
 fn as_written(names: &[String]) -> Result<Vec<String>, Refused> {
     if names.is_empty() || names.len() > STATISTICS {
         return refuse(ErrorCode::InvalidRequest, format!("a token shows 1 to {STATISTICS} statistics"));
@@ -118,7 +118,7 @@ fn name_refusal(name: &str) -> Option<String> {
 }
 
 impl Accounts {
-    /// Those of the state folder.
+    /// Opens the accounts of the state directory.
     pub fn open(state: &Path) -> Result<Self> {
         let path = state.join("accounts.json");
         let kept = match fs::read(&path) {
@@ -129,7 +129,7 @@ impl Accounts {
         Ok(Self { path, kept: Mutex::new(kept) })
     }
 
-    /// Whether nobody can log in yet.
+    /// Whether there are no users yet, so that no login is possible.
     pub fn is_empty(&self) -> bool {
         self.kept.lock().users.is_empty()
     }
@@ -149,23 +149,23 @@ impl Accounts {
         Ok(result)
     }
 
-    /// All users. `sessions` tells how many sessions one has.
+    /// All users. `sessions` returns the number of a user's sessions.
     pub fn users(&self, sessions: impl Fn(&str) -> u64) -> Vec<User> {
         let kept = self.kept.lock();
         kept.users.iter().map(|(name, user)| shown(name, user, sessions(name))).collect()
     }
 
-    /// A user's role.
+    /// A user's role; `None` if there is no such user.
     pub fn role(&self, user: &str) -> Option<Role> {
         self.proof(user).map(|proof| proof.role)
     }
 
-    /// What a login as this user proves at present.
+    /// What a login as this user would prove now.
     pub fn proof(&self, user: &str) -> Option<Proof> {
         self.kept.lock().users.get(user).map(|u| Proof { role: u.role, generation: u.generation })
     }
 
-    /// Makes a user; as the first one, only if there is none.
+    /// Creates a user. With `first`, fails if there are users already.
     pub fn create(&self, name: &str, role: Role, new: &str, first: bool) -> Result<User, Refused> {
         if let Some(why) = name_refusal(name).or_else(|| password::refusal(new)) {
             return refuse(ErrorCode::InvalidRequest, why);
@@ -188,7 +188,7 @@ impl Accounts {
         })
     }
 
-    /// Changes a user.
+    /// Changes a user's role or password.
     pub fn change_user(&self, name: &str, role: Option<Role>, new: Option<&str>) -> Result<User, Refused> {
         if let Some(why) = new.and_then(password::refusal) {
             return refuse(ErrorCode::InvalidRequest, why);
@@ -208,7 +208,7 @@ impl Accounts {
         })
     }
 
-    /// Removes a user and his tokens.
+    /// Removes a user and all of their tokens.
     pub fn remove(&self, name: &str) -> Result<(), Refused> {
         self.change(|kept| match kept.users.remove(name) {
             Some(_) => {
@@ -219,7 +219,7 @@ impl Accounts {
         })
     }
 
-    /// What the password proves, if it is the user's. Takes the same time whether there is such a user or not.
+    /// Checks a password. Takes the same time whether the user exists or not.
     pub fn check(&self, name: &str, given: &str) -> Option<Proof> {
         let found = self.kept.lock().users.get(name).cloned();
         match found {
@@ -233,7 +233,7 @@ impl Accounts {
         }
     }
 
-    /// Notes that a user logged in.
+    /// Records that a user logged in.
     pub fn logged_in(&self, name: &str) {
         let _ = self.change(|kept| {
             if let Some(user) = kept.users.get_mut(name) {
@@ -243,20 +243,20 @@ impl Accounts {
         });
     }
 
-    /// Tokens: of one user, or all.
+    /// Tokens of one user, or all tokens.
     pub fn tokens(&self, of: Option<&str>) -> Vec<Token> {
         let kept = self.kept.lock();
         kept.tokens.iter().filter(|t| of.is_none_or(|user| t.user == user)).map(KeptToken::shown).collect()
     }
 
-    /// What may be done with the token of this number at present.
+    /// Current role of the token with this number.
     pub fn token_role(&self, id: u64) -> Option<Role> {
         let kept = self.kept.lock();
         let token = kept.tokens.iter().find(|t| t.id == id && !t.is_over())?;
         Some(token.role.min(kept.users.get(&token.user)?.role))
     }
 
-    /// Makes a token for a user.
+    /// Creates a token for a user.
     pub fn create_token(&self, user: &str, wanted: CreateToken) -> Result<CreatedToken, Refused> {
         let CreateToken { name, role, days, statistics } = wanted;
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
@@ -297,7 +297,7 @@ impl Accounts {
         })
     }
 
-    /// Removes a token: that of `of`, or anybody's.
+    /// Removes a token. With `of`, only a token of that user.
     pub fn remove_token(&self, id: u64, of: Option<&str>) -> Result<(), Refused> {
         self.change(|kept| {
             let before = kept.tokens.len();
@@ -309,7 +309,7 @@ impl Accounts {
         })
     }
 
-    /// What a token is, with what it may do at present.
+    /// The token with this secret, with its current permissions.
     pub fn by_token(&self, secret: &str) -> Option<Token> {
         let digest = secret::digest(secret.strip_prefix(TOKEN_PREFIX).map(|_| secret)?);
         let mut kept = self.kept.lock();

@@ -1,22 +1,22 @@
-//! The log of what was asked for: `audit.log` in the state folder, one JSON document a line, only ever appended to.
+//! The audit log: `audit.log` in the state directory, one JSON document per line, append-only.
 //!
 //! Invariants:
-//!   * what was done or refused is in the file before the answer goes out; what only looked is not in it
-//!   * at [`FILE_BYTES`] the file becomes `audit.log.1`, and so on; [`FILES`] are kept
+//!   * a change or a refusal is in the file before the answer is sent; requests that only read are
+//!     not recorded
+//!   * at [`FILE_BYTES`] the file becomes `audit.log.1`, and so on; [`FILES`] files are kept
 
 use crate::lines::Lines;
 use anyhow::Result;
 use api::AuditEntry;
 use std::path::Path;
 
-/// Largest size of a file.
+/// Maximum size of a file.
 const FILE_BYTES: u64 = 16 << 20;
-/// Files that are kept.
+/// Number of files kept.
 const FILES: u32 = 8;
-/// Longest text of one field.
+/// Maximum length of one field in bytes.
 const FIELD_BYTES: usize = 2000;
 
-/// The log.
 pub struct AuditLog(Lines);
 
 fn cut(text: &mut String) {
@@ -28,19 +28,19 @@ fn cut(text: &mut String) {
 }
 
 impl AuditLog {
-    /// That of the state folder.
+    /// Opens the log of the state directory.
     pub fn open(state: &Path) -> Result<Self> {
         Ok(Self(Lines::open(&state.join("audit.log"), FILE_BYTES, FILES)?))
     }
 
-    /// Appends an entry. That it cannot be written is logged, and keeps nobody from working.
+    /// Appends an entry. A write error is logged and does not fail the request.
     pub fn note(&self, mut entry: AuditEntry) {
         [&mut entry.who, &mut entry.from, &mut entry.what].into_iter().for_each(cut);
         entry.target.iter_mut().chain(&mut entry.reason).for_each(cut);
         self.0.append(&entry);
     }
 
-    /// Entries, newest first: `limit` of them after the first `skip`; and whether there are more.
+    /// Entries, newest first: `limit` of them after the first `skip`, and whether there are more.
     pub fn read(&self, skip: usize, limit: usize) -> (Vec<AuditEntry>, bool) {
         let found: Vec<AuditEntry> = self.0.newest(skip.saturating_add(limit).saturating_add(1));
         let more = found.len() > skip.saturating_add(limit);

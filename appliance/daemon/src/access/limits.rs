@@ -1,10 +1,12 @@
-//! How often passwords may be guessed: each failure makes the next attempt wait longer, for the address and for the account.
+//! Limits on password guessing: each failure makes the next attempt wait longer, per address and
+//! per account.
 //!
 //! Invariants:
-//!   * an attempt that comes too early is not checked, and does not make the wait longer
-//!   * an attempt counts as failed before it is checked: those that are under way at once cannot be more than those one after the other
-//!   * a user who is attacked waits a minute at most: others cannot lock him out for good
-//!   * what is remembered is bounded; when it is full, what waits the least is forgotten
+//!   * an attempt that comes too early is not checked, and does not extend the wait
+//!   * an attempt counts as failed before it is checked: concurrent attempts cannot exceed the
+//!     number of sequential ones
+//!   * an attacked account waits at most a minute: attackers cannot lock a user out for good
+//!   * memory is bounded; when it is full, the entry with the shortest wait is dropped
 
 use crate::places::network;
 use parking_lot::Mutex;
@@ -12,23 +14,23 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Failures that cost nothing: people mistype.
+/// Failures without a penalty: people mistype.
 const FREE: u32 = 4;
 /// Longest wait of an address.
 const ADDRESS_MOST: Duration = Duration::from_secs(15 * 60);
 /// Longest wait of an account.
 const ACCOUNT_MOST: Duration = Duration::from_secs(60);
-/// Failures are forgotten after this time without one.
+/// Failures are dropped after this time without another one.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
-/// Most addresses, and most accounts, that are remembered.
+/// Limit for the addresses and accounts remembered.
 const REMEMBERED: usize = 4096;
 
-/// Whose attempts are counted together.
+/// Key under which attempts are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Who {
-    /// An IPv4 address, or the /64 of an IPv6 address: who has one of them has all of them.
+    /// An IPv4 address, or the /64 of an IPv6 address: the owner of one address has all of them.
     Address(IpAddr),
-    /// A name that somebody gave, of a user or not.
+    /// An account name from a request; the account need not exist.
     Account(String),
 }
 
@@ -39,7 +41,7 @@ struct Failures {
     until: Instant,
 }
 
-/// Failed attempts.
+/// Failed attempts by address and account.
 #[derive(Default)]
 pub struct Limits {
     failures: Mutex<HashMap<Who, Failures>>,
@@ -60,7 +62,8 @@ impl Limits {
         keys
     }
 
-    /// Counts an attempt as failed, until [`Limits::succeeded`]; refused with the time that it has to wait.
+    /// Counts an attempt as failed until [`Limits::succeeded`]. Fails with the remaining wait if
+    /// the attempt comes too early.
     pub fn begin(&self, address: Option<IpAddr>, account: &str) -> Result<(), Duration> {
         self.begin_at(Instant::now(), address, account)
     }
@@ -92,7 +95,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Notes a success: the account's failures are forgotten; those of the address too, as it has proved to be somebody's.
+    /// Records a success: clears the failures of the account and of the address.
     pub fn succeeded(&self, address: Option<IpAddr>, account: &str) {
         let mut failures = self.failures.lock();
         for (who, _) in Self::keys(address, account) {
@@ -108,7 +111,7 @@ mod tests {
     const A: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
     const B: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)));
 
-    /// Makes an attempt fail `now`, whether it would have had to wait or not.
+    /// Makes an attempt fail at `now`, ignoring any wait.
     fn failed_at(limits: &Limits, now: Instant, address: Option<IpAddr>, account: &str) {
         for (who, _) in Limits::keys(address, account) {
             if let Some(failures) = limits.failures.lock().get_mut(&who) {

@@ -1,11 +1,13 @@
-//! Who may do what over TCP: users, their passwords and sessions, tokens, limits on guessing, and the log of what was done.
+//! Access over TCP: users, passwords, sessions, tokens, limits on guessing, and the audit log.
 //!
-//! Nothing here knows HTTP. On the Unix socket the kernel says who asks, and none of this is needed but the log.
+//! This module does not know HTTP. On the Unix socket the kernel identifies the caller, and only
+//! the audit log is used.
 //!
 //! Invariants:
-//!   * no password, token or session number is kept: only what one can be checked with
-//!   * there is no password that nobody has set: the first administrator is made with a link that is shown once
-//!   * memory that somebody who is not known can make us use is bounded
+//!   * no password, token or session number is stored, only a value to check it against
+//!   * there is no default password: the first administrator is created with a link that is shown
+//!     once
+//!   * unauthenticated callers can only use a bounded amount of memory
 
 pub mod accounts;
 pub mod audit;

@@ -1,6 +1,7 @@
-//! Passwords: argon2id, with the parameters kept beside each so that they can be raised.
+//! Passwords: argon2id, with the parameters stored next to each hash so that they can be raised.
 //!
-//! Invariant: [`AT_A_TIME`] are checked or made at once, as each takes 19 MiB: whoever computes a [`Hash`] has a [`Turn`].
+//! Invariant: at most [`AT_A_TIME`] hashes are computed at once, as each takes 19 MiB: computing a
+//! [`Hash`] requires a [`Turn`].
 
 use super::secret;
 use crate::places::{Full, Places, network};
@@ -10,17 +11,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shortest password, in bytes.
+/// Minimum length of a password in bytes.
 pub const LEAST_BYTES: usize = 10;
-/// Longest password, in bytes.
+/// Maximum length of a password in bytes.
 pub const MOST_BYTES: usize = 256;
 
-/// What OWASP's cheat sheet of 2023 names first for argon2id: 19 MiB, 2 passes, 1 lane.
+/// The first recommendation for argon2id in OWASP's cheat sheet of 2023: 19 MiB, 2 passes, 1 lane.
 const COST: Cost = Cost { memory_kib: 19 << 10, passes: 2, lanes: 1 };
-/// Passwords that are checked at a time.
+/// Number of passwords that are checked at a time.
 const AT_A_TIME: usize = 2;
 
-/// What checking a password costs.
+/// Parameters of argon2id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Cost {
     memory_kib: u32,
@@ -28,7 +29,7 @@ struct Cost {
     lanes: u32,
 }
 
-/// What a password can be checked with.
+/// The salted hash of a password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hash {
     argon2id: String,
@@ -37,18 +38,19 @@ pub struct Hash {
     cost: Cost,
 }
 
-/// Attempts that wait for their turn, at most. Guessed: some seconds of work.
+/// Limit for attempts that wait for their turn. Guessed: some seconds of work.
 const WAITING: usize = 256;
-/// Of one address.
+/// The same for one address.
 const WAITING_OF_ONE: usize = 8;
 
-/// Passwords are checked in turn. Who waits for his turn holds no thread, so that nothing else waits with him.
+/// Queue for checking passwords. A waiting request holds no thread, so that it does not delay
+/// others.
 pub struct Turns {
     running: Arc<Semaphore>,
     waiting: Arc<Places<IpAddr>>,
 }
 
-/// The right to check a password, or to make one.
+/// The right to compute one hash.
 pub struct Turn {
     _running: OwnedSemaphorePermit,
 }
@@ -60,7 +62,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for a turn, unless too many wait already. `address`: of a caller who need not be known; others are few.
+    /// Waits for a turn. Fails if too many requests wait already. `address` is that of an
+    /// unauthenticated caller; others are few and not limited.
     pub async fn take(&self, address: Option<IpAddr>) -> Result<Turn, Full> {
         let _place = address.map(|address| self.waiting.take(network(address))).transpose()?;
         let running = self.running.clone().acquire_owned().await;
@@ -78,14 +81,14 @@ fn compute(password: &str, salt: &[u8], cost: Cost) -> Option<[u8; 32]> {
 }
 
 impl Hash {
-    /// Of a password; takes some tens of milliseconds.
+    /// Hash of a password. Takes some tens of milliseconds.
     pub fn of(password: &str) -> Self {
         let salt = host::random::bytes::<16>();
         let hash = compute(password, &salt, COST).expect("the parameters are within argon2's bounds");
         Self { argon2id: secret::hex(&hash), salt: secret::hex(&salt), cost: COST }
     }
 
-    /// Whether it is that of `password`.
+    /// Whether this is the hash of `password`.
     pub fn is_of(&self, password: &str) -> bool {
         let (Some(salt), Some(hash)) = (secret::unhex(&self.salt), secret::unhex(&self.argon2id)) else { return false };
         password.len() <= MOST_BYTES
@@ -93,12 +96,12 @@ impl Hash {
     }
 }
 
-/// Takes as long as checking a password, so that it does not show that there is no such user.
+/// Takes as long as checking a password, so that the time does not reveal whether the user exists.
 pub fn pretend(password: &str) {
     let _ = compute(password.get(..MOST_BYTES.min(password.len())).unwrap_or(""), &[0; 16], COST);
 }
 
-/// Why it cannot be a password.
+/// Why this text cannot be a password, if so.
 pub fn refusal(password: &str) -> Option<String> {
     let bytes = password.len();
     if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
@@ -125,7 +128,8 @@ mod tests {
 
     #[test]
     fn the_hash_is_argon2id() {
-        // Made with the reference implementation: `echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1 -l 32 -r`.
+        // From the reference implementation: `echo -n password | argon2 somesalt -id -t 2 -k 65536
+        // -p 1 -l 32 -r`.
         let params = Params::new(65536, 2, 1, Some(32)).expect("in bounds");
         let mut out = [0; 32];
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);

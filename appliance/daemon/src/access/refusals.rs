@@ -1,10 +1,10 @@
-//! Refusals on their way into the audit log: so many of each address, the rest as a number, so that nobody can fill the log and drive
-//! out what is in it.
+//! Limits how many refusals enter the audit log: for each address the first ones are recorded, the
+//! rest is counted, so that an attacker cannot fill the log and displace its contents.
 //!
 //! Invariants:
-//!   * what was done is not counted here: it is always recorded
+//!   * successful changes are not limited here: they are always recorded
 //!   * every refusal is recorded, or counted in a later entry or in the log of the process
-//!   * what is remembered is bounded
+//!   * memory is bounded
 
 use crate::places::network;
 use parking_lot::Mutex;
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Refusals of an address that are recorded one by one, in each [`WINDOW`]: what people do.
+/// Refusals per address and [`WINDOW`] that are recorded individually: more than people cause.
 const RECORDED: u32 = 30;
-/// How long they are counted together.
+/// Time during which they are counted together.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are remembered, at most; those beyond are counted as one.
+/// Limit for the addresses remembered; all others are counted as one.
 const REMEMBERED: usize = 4096;
 
 /// See the module.
@@ -31,7 +31,8 @@ struct Counted {
 }
 
 impl Refusals {
-    /// Counts a refusal: whether it is to be recorded, and how many before it were not.
+    /// Counts a refusal. Returns `None` if it must not be recorded, else the number of refusals
+    /// before it that were not.
     pub fn count(&self, address: IpAddr) -> Option<u64> {
         self.count_at(Instant::now(), address)
     }

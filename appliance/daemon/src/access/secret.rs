@@ -1,28 +1,28 @@
-//! Random texts that prove something, and what they are checked with.
+//! Random secrets, and their digests.
 
 use sha2::{Digest, Sha256};
 
-/// 256 random bits as text.
+/// 256 random bits in hexadecimal.
 pub fn random() -> String {
     hex(&host::random::bytes::<32>())
 }
 
-/// What a random text is known by. As it has 256 bits, a fast hash keeps it.
+/// Digest of a secret. A fast hash is enough, because the secret has 256 bits.
 pub fn digest(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 
-/// Whether both are the same, in a time that does not tell how far they are.
+/// Whether both are equal, in a time that does not depend on where they differ.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// Bytes as text.
+/// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Text as bytes.
+/// Parses hexadecimal; `None` if the text is invalid.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !text.is_ascii() {

@@ -1,4 +1,4 @@
-//! Sessions of browsers. They end with the process.
+//! Browser sessions. They end with the process.
 
 use super::accounts::Proof;
 use super::{now, secret};
@@ -6,19 +6,18 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most sessions of one user; the oldest ends when there is one more.
+/// Limit for the sessions of one user; a further login ends the oldest.
 const OF_A_USER: usize = 50;
 
-/// A session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Whose.
+    /// Name of the user.
     pub user: String,
     /// What the login proved.
     pub proof: Proof,
-    /// What requests that change something must carry besides the cookie.
+    /// CSRF token that requests with side effects must carry in addition to the cookie.
     pub csrf: String,
-    /// When it ends, if it is not used before.
+    /// Time when it ends if it is not used, in seconds since 1970.
     pub expires: u64,
 }
 
@@ -26,24 +25,24 @@ fn seconds(hours: u64) -> u64 {
     hours.clamp(1, 24 * 366) * 3600
 }
 
-/// All sessions, by what their numbers are known by.
+/// All sessions, by the digest of their number.
 pub struct Sessions {
     seconds: AtomicU64,
     open: Mutex<HashMap<String, Session>>,
 }
 
 impl Sessions {
-    /// None yet; each ends when it is not used for `hours`.
+    /// No sessions yet. A session ends after `hours` without use.
     pub fn new(hours: u64) -> Self {
         Self { seconds: AtomicU64::new(seconds(hours)), open: Mutex::default() }
     }
 
-    /// Each ends when it is not used for `hours`, from its next use on.
+    /// Changes the idle time after which a session ends, from its next use on.
     pub fn set_hours(&self, hours: u64) {
         self.seconds.store(seconds(hours), Ordering::Relaxed);
     }
 
-    /// Begins one: its number for the cookie, and it.
+    /// Begins a session. Returns its number for the cookie, and the session.
     pub fn begin(&self, user: &str, proof: Proof) -> (String, Session) {
         let number = secret::random();
         let expires = now() + self.seconds.load(Ordering::Relaxed);
@@ -60,7 +59,7 @@ impl Sessions {
         (number, session)
     }
 
-    /// The session of this number, which goes on.
+    /// The session with this number. Extends it.
     pub fn find(&self, number: &str) -> Option<Session> {
         let mut open = self.open.lock();
         let session = open.get_mut(&secret::digest(number)).filter(|s| s.expires > now())?;
@@ -68,7 +67,7 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// The session has proved this as well: its user changed the password with it.
+    /// Updates what the session has proved, after its user changed the password in it.
     pub fn renew(&self, number: &str, proof: Proof) {
         if let Some(session) = self.open.lock().get_mut(&secret::digest(number)) {
             session.proof = proof;
@@ -80,13 +79,13 @@ impl Sessions {
         self.open.lock().remove(&secret::digest(number));
     }
 
-    /// Ends all of a user's, but the one of the number `but`.
+    /// Ends all sessions of a user except the one with the number `but`.
     pub fn end_all(&self, user: &str, but: Option<&str>) {
         let but = but.map(secret::digest);
         self.open.lock().retain(|number, s| s.user != user || Some(number) == but.as_ref());
     }
 
-    /// How many a user has.
+    /// Number of a user's sessions.
     pub fn count(&self, user: &str) -> u64 {
         self.open.lock().values().filter(|s| s.user == user && s.expires > now()).count() as u64
     }

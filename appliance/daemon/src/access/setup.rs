@@ -1,32 +1,33 @@
-//! The link with which the first administrator is made: shown once, good once, for an hour.
+//! The link for creating the first administrator: shown once, valid once, for an hour.
 
 use super::secret;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long a link is good.
+/// Lifetime of a link.
 pub const GOOD_FOR: Duration = Duration::from_secs(3600);
 
-/// The link that is open, if any.
+/// The digest and expiry of the current link, if any.
 #[derive(Default)]
 pub struct SetupLink {
     open: Mutex<Option<(String, Instant)>>,
 }
 
 impl SetupLink {
-    /// Makes one; an earlier one is good no more.
+    /// Creates a link. An earlier one becomes invalid.
     pub fn make(&self) -> String {
         let token = secret::random();
         *self.open.lock() = Some((secret::digest(&token), Instant::now() + GOOD_FOR));
         token
     }
 
-    /// Whether there is one that is good.
+    /// Whether there is a valid link.
     pub fn is_open(&self) -> bool {
         self.open.lock().as_ref().is_some_and(|(_, end)| *end > Instant::now())
     }
 
-    /// Does something with the right token; if that succeeds, the link is used up.
+    /// Runs `act` if the token is valid. If that succeeds, the link is used up. `None`: the token
+    /// is invalid.
     pub fn using<T, E>(&self, token: &str, act: impl FnOnce() -> Result<T, E>) -> Option<Result<T, E>> {
         let mut open = self.open.lock();
         let (digest, end) = open.as_ref()?;

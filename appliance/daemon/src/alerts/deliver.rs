@@ -6,12 +6,12 @@ use crate::events::Happening;
 use api::EventKind;
 use std::sync::Arc;
 
-/// Notices that are being delivered at once, at most.
+/// Limit for notices being delivered at the same time.
 const AT_ONCE: usize = 8;
-/// Pauses before it is tried again, in seconds.
+/// Pauses before a retry, in seconds.
 const PAUSES: [u64; ATTEMPTS as usize - 1] = [2, 10, 60, 300, 900];
 
-/// Delivers what is due, until it is to end.
+/// Delivers notices that are due, until the process stops.
 pub(super) fn deliver(inner: &Arc<Inner>) {
     while !inner.is_stopped() {
         let mut kept = inner.kept.lock();
@@ -34,7 +34,7 @@ pub(super) fn deliver(inner: &Arc<Inner>) {
     }
 }
 
-/// The next notice to deliver: one whose time has come, and before which nothing waits for the same receiver.
+/// The next notice to deliver: it is due, and no earlier one waits for the same receiver.
 fn next(kept: &Kept, now: u64) -> Option<u64> {
     if kept.notices.values().filter(|w| w.under_way).count() >= AT_ONCE {
         return None;
@@ -48,7 +48,7 @@ fn next(kept: &Kept, now: u64) -> Option<u64> {
     due.map(|(id, _)| *id).find(|id| is_first(*id))
 }
 
-/// It was tried.
+/// Records the result of an attempt.
 fn done(inner: &Inner, id: u64, result: Result<(), String>) {
     let given_up = inner.note(|kept| {
         let waiting = kept.notices.get_mut(&id)?;

@@ -1,4 +1,5 @@
-//! Alerts: thresholds on statistics, and telling people when they are exceeded and when that has ended.
+//! Alerts: thresholds on statistics, and notices when they are exceeded and when they are clear
+//! again.
 //!
 //! ```text
 //!   analytics: a second is over ─> watch (thread) ─ fired, cleared ─┬─> events, log
@@ -6,10 +7,11 @@
 //! ```
 //!
 //! Invariants:
-//!   * alerts, whether they fire, and notices that are not delivered yet are in `alerts.json` of the state folder
-//!   * what cannot be delivered is tried again, with longer and longer pauses, at most [`ATTEMPTS`] times; the notices of one
-//!     alert come to each of its receivers in their order
-//!   * a receiver that does not answer holds up no other alert, and nothing that is served
+//!   * alerts, their state, and undelivered notices are stored in `alerts.json` of the state
+//!     directory
+//!   * a failed delivery is retried after increasing pauses, with at most [`ATTEMPTS`] attempts;
+//!     each receiver gets the notices of one alert in order
+//!   * a receiver that does not answer delays no other alert, and no request to the server
 
 mod deliver;
 mod rules;
@@ -39,15 +41,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Most alerts.
+/// Limit for the number of alerts.
 const ALERTS: usize = 200;
-/// Most notices that wait.
+/// Limit for waiting notices.
 const NOTICES: usize = 1000;
-/// How often a notice is tried.
+/// Attempts to deliver a notice.
 const ATTEMPTS: u32 = 6;
-/// Seconds that are looked at again after a pause: longer ones (a machine that slept) are not known.
+/// Seconds that are evaluated later after a pause. Longer gaps, such as a sleeping machine, are
+/// skipped.
 const BEHIND: u64 = 60;
-/// How often it is looked whether this has to end.
+/// Interval at which a thread checks whether it must stop.
 const TURN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -73,7 +76,7 @@ struct Waiting {
     action: AlertAction,
     notice: AlertNotice,
     attempts: u32,
-    /// Not before: seconds since 1970.
+    /// Earliest time of delivery: seconds since 1970.
     due: u64,
     #[serde(skip)]
     under_way: bool,
@@ -96,7 +99,7 @@ pub struct Alerts {
 }
 
 impl Alerts {
-    /// Those of the state folder; they are watched from now on.
+    /// Opens the alerts of the state directory and starts to evaluate them.
     pub fn open(state: &Path, engine: Engine, events: Arc<Events>, config: &AlertsConfig) -> Result<Self> {
         let path = state.join("alerts.json");
         let kept: Kept = match fs::read(&path) {
@@ -115,19 +118,19 @@ impl Alerts {
         Ok(Self { inner, threads: Mutex::new(threads) })
     }
 
-    /// All of them.
+    /// All alerts.
     pub fn list(&self) -> Vec<Alert> {
         let kept = self.inner.kept.lock();
         kept.alerts.iter().map(|(id, alert)| shown(&kept, *id, alert)).collect()
     }
 
-    /// One of them.
+    /// One alert.
     pub fn get(&self, id: u32) -> Option<Alert> {
         let kept = self.inner.kept.lock();
         kept.alerts.get(&id).map(|alert| shown(&kept, id, alert))
     }
 
-    /// Makes one.
+    /// Creates an alert.
     pub fn create(&self, rule: AlertRule, owner: &str) -> Result<Alert, Refused> {
         let ready = self.ready(&rule)?;
         let id = self.inner.change(|kept| {
@@ -143,7 +146,7 @@ impl Alerts {
         self.get(id).ok_or(Refused::Missing)
     }
 
-    /// Makes another one of it; it begins anew, and what fires does not any more.
+    /// Replaces the rule of an alert. Its evaluation starts again, and it no longer fires.
     pub fn replace(&self, id: u32, rule: AlertRule, owner: &str) -> Result<Alert, Refused> {
         let ready = self.ready(&rule)?;
         self.inner.change(|kept| {
@@ -156,7 +159,7 @@ impl Alerts {
         self.get(id).ok_or(Refused::Missing)
     }
 
-    /// Removes it, with what waits to be delivered.
+    /// Removes an alert and its undelivered notices.
     pub fn delete(&self, id: u32) -> Result<(), Refused> {
         self.inner.change(|kept| {
             kept.alerts.remove(&id).ok_or(Refused::Missing)?;
@@ -173,7 +176,7 @@ impl Alerts {
         self.inner.engine.count(&ready.name, false).map(|_| ()).map_err(|e| Refused::Failed(e.to_string()))
     }
 
-    /// Ends watching and telling; what is not delivered is tried again by the next process.
+    /// Stops evaluation and delivery. The next process retries undelivered notices.
     pub fn stop(&self) {
         self.inner.stop.store(true, Ordering::Relaxed);
         self.inner.changed.notify_all();
@@ -202,7 +205,7 @@ fn shown(kept: &Kept, id: u32, alert: &KeptAlert) -> Alert {
 }
 
 impl Inner {
-    /// Changes what is kept: on disk first.
+    /// Changes the stored state: on disk first.
     fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Refused>) -> Result<T, Refused> {
         let mut kept = self.kept.lock();
         let mut changed = kept.clone();
@@ -214,7 +217,7 @@ impl Inner {
         Ok(done)
     }
 
-    /// Changes what is kept, whether or not it can be written: what happened has happened.
+    /// Changes the stored state even if it cannot be written, because the event has happened.
     fn note<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.kept.lock();
         let done = change(&mut kept);
@@ -229,7 +232,7 @@ impl Inner {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The thread that looks at each second.
+    /// The thread that evaluates each second.
     fn watch(self: &Arc<Self>) {
         for alert in self.kept.lock().alerts.values() {
             let counted = Ready::new(&alert.rule, &self.config)
@@ -250,7 +253,7 @@ impl Inner {
         }
     }
 
-    /// Looks at the seconds `from` to `last`, all that are to be watched.
+    /// Evaluates all active alerts for the seconds `from` to `last`.
     fn look(&self, from: u64, last: u64) {
         let rules: Vec<(u32, AlertRule)> = {
             let kept = self.kept.lock();
@@ -278,7 +281,7 @@ impl Inner {
         }
     }
 
-    /// Tells the events, the log, and all receivers.
+    /// Reports a notice to the events, the log and all receivers.
     fn tell(&self, rule: &AlertRule, notice: AlertNotice) {
         let happening = match notice.state {
             AlertState::Firing => {
@@ -290,7 +293,7 @@ impl Inner {
                 Happening::info(EventKind::Alert, notice.message.as_str())
             }
         };
-        // The words of a statistic have the files that it names.
+        // The title of a statistic contains the file names in it.
         let hidden = Sight { files: false }.name(&rule.statistic);
         let hidden = hidden
             .zip(rule.statistic.parse::<Name>().ok())

@@ -1,4 +1,4 @@
-//! Rules as people write them, looked at before they are taken.
+//! Validation of alert rules before they are accepted.
 
 use crate::config::AlertsConfig;
 use crate::outgoing::{refused_host, wrong_url};
@@ -8,32 +8,29 @@ use analytics::engine::Answer;
 use analytics::name::Name;
 use api::{AlertAction, AlertReduction, AlertRule, AlertSide};
 
-/// Most receivers of an alert, and of a mail.
+/// Limit for the receivers of an alert, and for the addresses of a mail.
 const ACTIONS: usize = 8;
-/// Longest title, in characters.
+/// Maximum length of a title in characters.
 const TITLE: usize = 200;
-/// Longest time, in seconds.
+/// Maximum duration in seconds.
 const SECONDS: u32 = 86_400;
 
-/// Why something was not done.
+/// Why an operation was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The rule is none.
+    /// The rule is invalid.
     #[error("{0}")]
     Rule(String),
-    /// There is no such alert.
     #[error("no such alert")]
     Missing,
-    /// It cannot be kept or counted.
+    /// It could not be stored or counted.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A rule that can be watched.
+/// A validated rule.
 pub struct Ready {
-    /// The statistic.
     pub name: Name,
-    /// The threshold.
     pub threshold: Threshold,
 }
 
@@ -42,7 +39,7 @@ fn wrong<T>(text: impl Into<String>) -> Result<T, Refused> {
 }
 
 impl Ready {
-    /// Says what is wrong with it, if something is.
+    /// Validates a rule; the error says what is wrong.
     pub fn new(rule: &AlertRule, config: &AlertsConfig) -> Result<Self, Refused> {
         let letters = rule.title.chars().count();
         if letters == 0 || letters > TITLE || rule.title.chars().any(char::is_control) {
@@ -89,7 +86,7 @@ impl Ready {
         Ok(Self { name, threshold })
     }
 
-    /// In what values and the limit are.
+    /// Unit of the values and the limit.
     pub fn unit(&self, answer: &Answer) -> String {
         match (self.threshold.reduction, answer.scheme) {
             (Reduction::Total, _) if answer.shown == catalogue::Shown::Rate => format!("{}/s", answer.unit),

@@ -1,4 +1,4 @@
-//! Ways to tell: HTTP, a mail command, the system log. Each ends within its time.
+//! Delivery of notices by HTTP, a mail command, or syslog. Each attempt ends within a time limit.
 
 use crate::config::AlertsConfig;
 use crate::outgoing;
@@ -12,14 +12,14 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time for one notice.
+/// Time limit for one notice.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often it is looked whether a command has ended.
+/// Interval at which to check whether a command has ended.
 const POLL: Duration = Duration::from_millis(20);
 /// Facility `daemon` of RFC 5424.
 const FACILITY: u8 = 3;
 
-/// Tells by one way. The error says why it did not work.
+/// Delivers a notice by one way. The error gives the reason of a failure.
 pub fn send(action: &AlertAction, notice: &AlertNotice, config: &AlertsConfig) -> Result<(), String> {
     match action {
         AlertAction::Webhook { url } => {
@@ -31,7 +31,7 @@ pub fn send(action: &AlertAction, notice: &AlertNotice, config: &AlertsConfig) -
     }
 }
 
-/// A mail, with its headers.
+/// A mail with its headers.
 fn letter(to: &[String], notice: &AlertNotice) -> String {
     let state = if notice.state == AlertState::Firing { "FIRING" } else { "cleared" };
     let subject = format!("[weir {}] {state}: {}", notice.host, notice.title);
@@ -58,8 +58,8 @@ fn letter(to: &[String], notice: &AlertNotice) -> String {
     )
 }
 
-/// Runs the command with the mail at its standard input: the program itself, no shell, nothing of the notice among its
-/// arguments.
+/// Runs the command with the mail on its standard input: the program itself without a shell, and
+/// nothing of the notice among its arguments.
 fn mail(command: &[String], letter: &str) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else {
         return Err("alerts.mail_command is not set".to_owned());
@@ -74,7 +74,8 @@ fn mail(command: &[String], letter: &str) -> Result<(), String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{program}: {e}"))?;
-    // It fits into the pipe: a program that reads nothing does not hold this up. One that has ended is told by its status.
+    // The mail fits into the pipe, so a program that does not read it causes no delay. The status
+    // of a program that has ended is reported below.
     if let Some(mut input) = child.stdin.take() {
         let _ = input.write_all(letter.as_bytes());
     }
@@ -93,7 +94,8 @@ fn mail(command: &[String], letter: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", said(&mut child))) }
 }
 
-/// What an ended program has said, without waiting for children of its own that may still hold the pipe.
+/// Standard error of a program that has ended, without waiting for its own children, which may
+/// still hold the pipe.
 fn said(child: &mut Child) -> String {
     let mut bytes = [0; 1000];
     let Some(mut errors) = child.stderr.take() else { return String::new() };

@@ -1,10 +1,10 @@
-//! Names of clients' hosts, without waiting for them.
+//! Host names of clients, without waiting for the name service.
 //!
 //! ```text
-//!   sampler, each second ── name(address) ──> what is known; what is not is asked for ──> one thread ──> the system's name service
+//!   sampler, each second ── name(address) ──> known names; unknown ones are requested ──> one thread ──> the system's name service
 //! ```
 //!
-//! Invariant: who asks never waits; until there is an answer, a client has no name.
+//! Invariant: a lookup never waits; until there is an answer, a client has no name.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long an answer is believed. Guessed: hosts are seldom renamed.
+/// Lifetime of an answer. Guessed: hosts are seldom renamed.
 const BELIEVED: Duration = Duration::from_secs(600);
-/// Names that are remembered.
+/// Limit for the names remembered.
 const NAMES: usize = 4096;
 
-/// A name, and when it was asked for; `None` also while nobody has answered.
+/// A name, and when it was requested; `None` while there is no answer, too.
 type Known = HashMap<IpAddr, (Instant, Option<String>)>;
 
 /// See the module. Its thread ends with it.
@@ -29,7 +29,7 @@ pub struct Hostnames {
 }
 
 impl Hostnames {
-    /// `name_of` may take its time.
+    /// Starts the thread. `name_of` may block.
     pub fn start(name_of: fn(IpAddr) -> Option<String>) -> io::Result<Self> {
         let (ask, asked) = channel();
         let known = Arc::<Mutex<Known>>::default();
@@ -51,9 +51,9 @@ impl Hostnames {
             if known.len() >= NAMES {
                 known.clear();
             }
-            // The old answer stands until there is a new one.
+            // The old answer is used until there is a new one.
             known.insert(address, (Instant::now(), found.as_ref().and_then(|(_, name)| name.clone())));
-            // The thread is there as long as this is.
+            // The thread lives as long as this value.
             let _ = self.ask.send(address);
         }
         found.and_then(|(_, name)| name)

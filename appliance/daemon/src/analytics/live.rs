@@ -1,10 +1,10 @@
-//! Tells each second what was watched in it, to all who look, in one text that all of them share.
+//! Sends the values of each second to all live readers, as one text that they share.
 //!
 //! ```text
 //!   engine ─ a second is over ─> one thread: a text for each statistic ─> a channel of few seconds ─> streams, a task each
 //! ```
 //!
-//! Invariant: who reads slowly misses seconds; nothing is kept for him beyond the channel.
+//! Invariant: a slow reader misses seconds; nothing is buffered for it beyond the channel.
 
 use super::told;
 use crate::web::Sight;
@@ -17,22 +17,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-/// Seconds that a reader may be behind.
+/// Number of seconds that a reader may be behind.
 const BEHIND: usize = 8;
-/// How often the thread looks whether it is to end.
+/// Interval at which the thread checks whether it must stop.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// One second of all that is watched.
+/// One second of all watched statistics.
 pub struct Second {
-    /// Which, since 1970.
+    /// Seconds since 1970.
     pub second: u64,
     texts: HashMap<String, Arc<str>>,
-    /// For those who see no names of files, where that makes a difference.
+    /// Texts for readers who may not see file names, where they differ.
     hidden: HashMap<String, Arc<str>>,
 }
 
 impl Second {
-    /// Of answers that have it, with a step of one second.
+    /// Builds the texts from answers with a step of one second.
     pub fn new(second: u64, answers: &[Answer]) -> Self {
         let text = |answer: &Answer| -> (String, Arc<str>) {
             let told = told::second(answer, second);
@@ -65,14 +65,14 @@ impl Second {
     }
 }
 
-/// The seconds, as they come.
+/// The stream of seconds.
 pub struct Columns {
     to: Sender<Arc<Second>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Columns {
-    /// Begins to tell.
+    /// Starts the thread.
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (to, stop) = (channel(BEHIND).0, Arc::new(AtomicBool::new(false)));
         let (engine, sender, stopped) = (engine.clone(), to.clone(), stop.clone());
@@ -80,7 +80,7 @@ impl Columns {
             let mut last = engine.wait(0, Duration::ZERO);
             while !stopped.load(Ordering::Relaxed) {
                 let now = engine.wait(last, PATIENCE);
-                // A machine that slept has a long gap: nobody wants all of it.
+                // A machine that slept has a long gap, which is skipped.
                 let first = (last + 1).max(now.saturating_sub(BEHIND as u64));
                 for second in first..=now {
                     if sender.receiver_count() > 0 {
@@ -93,12 +93,12 @@ impl Columns {
         Ok(Self { to, stop })
     }
 
-    /// Ends it.
+    /// Stops the thread.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Listens from now on.
+    /// Subscribes to the stream from now on.
     pub fn listen(&self) -> Receiver<Arc<Second>> {
         self.to.subscribe()
     }

@@ -1,6 +1,6 @@
-//! What files and users are called: from an object's number to a path, through the directories that it says it is in.
+//! Names of files and users: from an object number to a path, through its parent directories.
 //!
-//! Invariant: a directory is read at most every few seconds, and none that has more names than [`NAMES`].
+//! Invariant: a directory is read at most every few seconds, and never beyond [`NAMES`] names.
 
 use crate::owner::Owner;
 use analytics::engine::Resolver;
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Directories whose names are remembered.
+/// Limit for the directories whose names are remembered.
 const DIRECTORIES: usize = 64;
-/// Names of a directory that are looked at; files behind them have none here.
+/// Limit for the names read from a directory; files behind it have no name here.
 const NAMES: usize = 50_000;
-/// How old names may be.
+/// Lifetime of names.
 const FRESH: Duration = Duration::from_secs(5);
-/// Directories above each other; what goes deeper is damaged.
+/// Limit for the depth of directories; anything deeper is damage.
 const DEPTH: usize = 512;
 
 struct Directory {
@@ -24,7 +24,7 @@ struct Directory {
     names: HashMap<u64, String>,
 }
 
-/// Dataset and object of a directory -> what is in it.
+/// Dataset and object number of a directory -> its contents.
 type Directories = HashMap<(String, u64), Directory>;
 
 /// Finds names in the pools that are open.
@@ -95,7 +95,7 @@ impl Resolver for Paths {
     }
 }
 
-/// As /etc/passwd has it. Other sources of users would need the C library, which may wait for the network.
+/// Name from /etc/passwd. Other sources would need the C library, which may wait for the network.
 fn user_name(id: u32) -> Option<String> {
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
     let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! What is read off each second: of the machine from /proc, of the pools from their own figures.
+//! Values sampled each second: of the machine from /proc, of the pools from their own statistics.
 
 use super::hostnames::Hostnames;
 use crate::owner::Owner;
@@ -20,13 +20,13 @@ use std::time::Instant;
 /// Processors and network devices.
 #[derive(Default)]
 pub struct Machine {
-    /// Ticks of each processor: user, system, idle (with waiting).
+    /// Ticks of each processor: user, system, idle (including waiting).
     ticks: HashMap<String, [u64; 3]>,
     /// Bytes of each device: in, out.
     bytes: HashMap<String, [u64; 2]>,
 }
 
-/// Processor, and its ticks in user mode, in the kernel, and idle (proc_stat(5)).
+/// Name of each processor, and its ticks in user mode, in the kernel, and idle (proc_stat(5)).
 fn processors(text: &str) -> Vec<(String, [u64; 3])> {
     let processor = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -39,7 +39,7 @@ fn processors(text: &str) -> Vec<(String, [u64; 3])> {
     text.lines().filter_map(processor).collect()
 }
 
-/// Device, and bytes in and out (proc_pid_net(5)).
+/// Name of each device, and bytes in and out (proc_pid_net(5)).
 fn devices(text: &str) -> Vec<(String, [u64; 2])> {
     let device = |line: &str| {
         let (name, rest) = line.split_once(':')?;
@@ -52,7 +52,8 @@ fn devices(text: &str) -> Vec<(String, [u64; 2])> {
 impl Sampler for Machine {
     fn sample(&mut self, out: &mut Vec<Sample>) {
         let now = processors(&read_to_string("/proc/stat").unwrap_or_default());
-        // Shares are rounded so that all processors together make whole percents: each by what is left of the former.
+        // Shares are rounded so that all processors together give whole percents: each value
+        // carries the rounding error of the previous ones.
         let count = now.len().max(1) as f64;
         let mut rounded = 0.0;
         let mut told = 0;
@@ -78,9 +79,9 @@ impl Sampler for Machine {
     }
 }
 
-/// What clients of the NFS server send and get.
+/// Traffic of the NFS server's clients.
 pub struct Network {
-    /// The figures of the server, once there is one.
+    /// Statistics of the server, once there is one.
     pub server: Arc<Mutex<Weak<Figures>>>,
     /// Bytes of each client: in, out.
     bytes: HashMap<IpAddr, [u64; 2]>,
@@ -93,7 +94,7 @@ impl Network {
     }
 }
 
-/// By what a count grew; one that became smaller began anew.
+/// Growth of a counter. A counter that became smaller has restarted from 0.
 fn grown(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
@@ -101,7 +102,7 @@ fn grown(now: u64, before: u64) -> u64 {
 impl Sampler for Network {
     fn sample(&mut self, out: &mut Vec<Sample>) {
         let Some(figures) = self.server.lock().upgrade() else { return };
-        // Nobody is connected: that is a zero, too.
+        // Without clients the value is 0.
         out.push(Sample::new("ip.bytes", &[], 0));
         let mut bytes = HashMap::new();
         for client in figures.clients() {
@@ -123,14 +124,14 @@ impl Sampler for Network {
     }
 }
 
-/// Caches, space, transaction groups and devices of the pools that are open.
+/// Caches, space, txgs and devices of the open pools.
 pub struct Pools {
     owner: Weak<Owner>,
     events: Arc<Events>,
     busy: HashMap<(u64, u64), u64>,
-    /// By pool: its last transaction group, and the bytes that its cache had evicted.
+    /// By pool: its last txg, and the bytes that its cache had evicted.
     seen: HashMap<u64, (u64, [u64; 2])>,
-    /// By pool: what its cache devices had done.
+    /// By pool: previous counts of its cache devices.
     second: HashMap<u64, Second>,
     last: Instant,
 }
@@ -142,7 +143,7 @@ impl Pools {
     }
 }
 
-/// Has the devices and intent logs of a pool tell of their operations; those that do already are left alone.
+/// Makes the devices and intent logs of a pool send events. Those that already do are not changed.
 pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
     let name = pool.name();
     pool.store().tree().all_leaves().for_each(|leaf| leaf.tell_to(events, &name));
@@ -151,7 +152,8 @@ pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
     }
 }
 
-/// What the cache of a pool holds, and what it put out since that was `evicted`. What it put out so far.
+/// Samples the contents of a pool's cache and its evictions since `evicted`. Returns the total
+/// evictions.
 fn cache(name: &str, store: &Store, evicted: [u64; 2], out: &mut Vec<Sample>) -> [u64; 2] {
     let pool = (Field::Pool, name);
     let now = store.cache().counters();
@@ -166,7 +168,8 @@ fn cache(name: &str, store: &Store, evicted: [u64; 2], out: &mut Vec<Sample>) ->
     now.evicted_bytes
 }
 
-/// What cache devices did since it was `before`, and what they hold. What they did so far. Nothing of a pool that has none.
+/// Samples the cache devices of a pool: contents, and changes since `before`. Returns the current
+/// counts. Nothing is sampled for a pool without cache devices.
 fn second(name: &str, store: &Store, before: Second, out: &mut Vec<Sample>) -> Second {
     let now = store.second().figures();
     if store.tree().caches.is_empty() {
@@ -187,14 +190,15 @@ fn second(name: &str, store: &Store, before: Second, out: &mut Vec<Sample>) -> S
     now
 }
 
-/// The transaction groups of a pool that are on disk since `last`, and what waits for the next ones. The newest of all.
+/// Samples the txgs of a pool that were synced after `last`, and its dirty data. Returns the newest
+/// txg.
 fn txgs(name: &str, writer: &Writer, last: u64, out: &mut Vec<Sample>) -> u64 {
     let pool = [(Field::Pool, name)];
     out.push(Sample::new("txg.dirty", &pool, writer.dirty_bytes()));
     let all = writer.txg_stats();
     let new = all.iter().filter(|t| t.txg > last);
     out.push(Sample::new("txg.bytes", &pool, new.clone().map(|t| t.written_bytes).sum()));
-    // No transaction group ended: that is a zero, too.
+    // If no txg ended, the value is 0.
     out.push(Sample::new("txg.phases", &pool, 0));
     for TxgStats { open_ns, phase_ns: [quiesce, sync @ ..], .. } in new {
         for (phase, ns) in [("open", *open_ns), ("quiesce", *quiesce), ("sync", sync.iter().sum())] {
@@ -228,7 +232,7 @@ impl Sampler for Pools {
                 out.push(Sample::new("cap.percentused", &labels, used.saturating_mul(100) / size.max(1)));
             }
             seen.insert(guid, (last, evicted));
-            // Those that were added since the last time.
+            // Includes devices that were added since the last time.
             listen(&open, &self.events);
             for leaf in store.tree().all_leaves() {
                 let now = leaf.busy_ns();

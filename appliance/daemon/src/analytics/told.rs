@@ -1,4 +1,4 @@
-//! Answers of the engine in the words of the interface.
+//! Converts answers of the engine to API types.
 
 use analytics::catalogue::Shown;
 use analytics::column::{Column, UNRECORDED};
@@ -29,7 +29,7 @@ fn column(is_map: bool, start: u64, column: &Column) -> StatisticColumn {
     }
 }
 
-/// All of an answer.
+/// A complete answer.
 pub fn data(answer: Answer) -> StatisticData {
     let keys = keys(&answer, answer.columns.values());
     let is_map = answer.scheme.is_some();
@@ -45,7 +45,7 @@ pub fn data(answer: Answer) -> StatisticData {
     }
 }
 
-/// One second of an answer whose step is one.
+/// One second of an answer whose step is one second.
 pub fn second(answer: &Answer, second: u64) -> LiveStatistic {
     let found = answer.columns.get(&second);
     LiveStatistic {

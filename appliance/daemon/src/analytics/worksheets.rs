@@ -1,9 +1,9 @@
-//! Worksheets, kept in `analytics/worksheets.json` of the state folder.
+//! Worksheets, stored in `analytics/worksheets.json` of the state directory.
 //!
 //! Invariants:
 //!   * the file is replaced as a whole: a crash leaves the old one or the new one
-//!   * what is kept is bounded in number and in size
-//!   * numbers are not given out again
+//!   * number and size of worksheets are bounded
+//!   * numbers are not reused
 
 use crate::access::now;
 use analytics::name::Name;
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Worksheets at most.
+/// Limit for the number of worksheets.
 const WORKSHEETS: usize = 500;
-/// Graphs of one.
+/// Limit for the graphs of one worksheet.
 const GRAPHS: usize = 64;
-/// Longest title.
+/// Maximum length of a title.
 const TITLE_BYTES: usize = 200;
-/// Longest comment.
+/// Maximum length of a comment.
 const COMMENT_BYTES: usize = 4096;
-/// How much the page may keep of each graph.
+/// Limit for the data that the page may store with each graph.
 const VIEW_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -32,25 +32,24 @@ struct Kept {
     worksheets: Vec<Worksheet>,
 }
 
-/// The worksheets.
 pub struct Worksheets {
     path: PathBuf,
     kept: Mutex<Kept>,
 }
 
-/// Why a worksheet is not kept.
+/// Why a worksheet is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It is not what it must be: what of it, how it is, how it should be.
+    /// A field is invalid: its name, what was found, what was expected.
     #[error("{0} is {1}, expected {2}")]
     Invalid(String, String, String),
-    /// There are so many.
+    /// The limit is reached.
     #[error("there are {WORKSHEETS} worksheets: remove some first")]
     Full,
-    /// There is none with this number.
+    /// There is no worksheet with this number.
     #[error("no such worksheet: {0}")]
     Missing(u32),
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("cannot save worksheets: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -87,7 +86,7 @@ fn span(span: WorksheetSpan) -> Result<(), Refused> {
     }
 }
 
-/// The statistics of a worksheet, if all of it is as it must be.
+/// Validates a worksheet. Returns its statistics.
 pub fn statistics(wanted: &SaveWorksheet) -> Result<Vec<Name>, Refused> {
     bytes("title", &wanted.title, 1, TITLE_BYTES)?;
     bytes("comment", &wanted.comment, 0, COMMENT_BYTES)?;
@@ -100,7 +99,8 @@ pub fn statistics(wanted: &SaveWorksheet) -> Result<Vec<Name>, Refused> {
 }
 
 impl Worksheets {
-    /// Those of the state folder. A file that cannot be understood is put aside: it keeps nothing from starting.
+    /// Opens the worksheets of the state directory. A damaged file is moved aside, and does not
+    /// prevent the start.
     pub fn open(state: &Path) -> Result<Self> {
         let path = state.join("analytics/worksheets.json");
         let kept = match std::fs::read(&path) {
@@ -120,19 +120,19 @@ impl Worksheets {
         Ok(Self { path, kept: Mutex::new(kept) })
     }
 
-    /// All, by title.
+    /// All worksheets, by title.
     pub fn list(&self) -> Vec<Worksheet> {
         let mut all = self.kept.lock().worksheets.clone();
         all.sort_by(|a, b| a.title.cmp(&b.title).then(a.id.cmp(&b.id)));
         all
     }
 
-    /// One.
+    /// One worksheet.
     pub fn get(&self, id: u32) -> Result<Worksheet, Refused> {
         self.kept.lock().worksheets.iter().find(|w| w.id == id).cloned().ok_or(Refused::Missing(id))
     }
 
-    /// Keeps a new one.
+    /// Adds a worksheet.
     pub fn add(&self, wanted: SaveWorksheet, owner: String) -> Result<Worksheet, Refused> {
         self.change(|kept| {
             if kept.worksheets.len() >= WORKSHEETS {
@@ -147,7 +147,7 @@ impl Worksheets {
         })
     }
 
-    /// Keeps what one says now.
+    /// Replaces the contents of a worksheet.
     pub fn set(&self, id: u32, wanted: SaveWorksheet) -> Result<Worksheet, Refused> {
         self.change(|kept| {
             let found = kept.worksheets.iter_mut().find(|w| w.id == id).ok_or(Refused::Missing(id))?;
@@ -157,7 +157,7 @@ impl Worksheets {
         })
     }
 
-    /// Removes one. Its statistics are counted on.
+    /// Removes a worksheet. Its statistics continue to be recorded.
     pub fn remove(&self, id: u32) -> Result<(), Refused> {
         self.change(|kept| {
             let before = kept.worksheets.len();

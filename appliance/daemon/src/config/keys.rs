@@ -1,4 +1,4 @@
-//! The table of keys.
+//! The table of configuration keys.
 
 use super::Config;
 use super::value::Read;
@@ -8,20 +8,20 @@ use toml::de::DeValue;
 pub struct Key {
     /// `section.name`.
     pub name: &'static str,
-    /// What it means.
+    /// Description.
     pub help: &'static str,
-    /// What it takes, in words.
+    /// Accepted values, in words.
     pub expected: &'static str,
     /// Whether it can change while the daemon runs.
     pub live: bool,
-    /// What the commented file shows instead of the default.
+    /// Value in the commented file, instead of the default.
     pub(super) example: Option<&'static str>,
     pub(super) copy: fn(&mut Config, &Config),
     pub(super) set: fn(&mut Config, &DeValue<'_>) -> Result<(), String>,
     pub(super) get: fn(&Config) -> String,
 }
 
-/// When a change is in force.
+/// When a change takes effect.
 enum When {
     Now,
     Restart,

@@ -1,11 +1,13 @@
-//! The configuration: one commented TOML file, and options of the command line that stand above it.
+//! The configuration: one commented TOML file, and command line options that take precedence.
 //!
-//! Every key is one row of a table ([`keys`]): its default, its meaning, what it takes. The file that `weir config default`
-//! prints, the errors of `weir config check` and the list of settings on the page are made from it.
+//! Every key is one row of a table ([`keys`]): its default, its description, its accepted values.
+//! The file that `weir config default` prints, the errors of `weir config check` and the list of
+//! settings on the page are generated from it.
 //!
 //! Invariants:
-//!   * a file with something unknown or wrong in it is refused as a whole; each error names the line and what is expected
-//!   * what `weir config default` prints is accepted, and changes nothing
+//!   * a file with unknown or invalid entries is refused as a whole; each error names the line and
+//!     the expected value
+//!   * the output of `weir config default` is accepted, and changes nothing
 
 mod keys;
 mod settings;
@@ -23,19 +25,19 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Where the configuration is looked for when nobody says it.
+/// Default path of the configuration file.
 pub const DEFAULT_FILE: &str = "/etc/weir/weir.toml";
 
-/// How `weir serve` works.
+/// Configuration of `weir serve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Folder in which it is remembered what is imported; `None`: the usual one.
+    /// Directory for state such as the list of imported pools; `None`: the default.
     pub state: Option<PathBuf>,
-    /// Most memory for cached blocks of each pool.
+    /// Limit for the cached blocks of each pool.
     pub arc_max: Size,
-    /// Mount file systems where their properties say.
+    /// Mount file systems according to their properties.
     pub mount: bool,
-    /// Mounts talk to the kernel by way of io_uring, where it is offered.
+    /// Use io_uring between mounts and the kernel where available.
     pub mount_uring: bool,
     /// The HTTP interface over TCP.
     pub api: ApiConfig,
@@ -45,158 +47,159 @@ pub struct Config {
     pub nbd: NbdConfig,
     /// The SMB server.
     pub smb: SmbConfig,
-    /// What is logged.
+    /// Logging.
     pub log: LogConfig,
-    /// What is counted and recorded.
+    /// Analytics.
     pub analytics: AnalyticsConfig,
-    /// How people are told of alerts.
+    /// Delivery of alerts.
     pub alerts: AlertsConfig,
-    /// Where figures are pushed.
+    /// Export of statistics.
     pub otlp: OtlpConfig,
-    /// Who is told what happens to pools.
+    /// Programs and webhooks for pool events.
     pub events: EventsConfig,
-    /// What holds for shares that do not say otherwise.
+    /// Defaults for shares.
     pub shares: SharesConfig,
-    /// Which keys were set, and by what.
+    /// Keys that were set, and their source.
     pub sources: BTreeMap<&'static str, SettingSource>,
 }
 
-/// The HTTP interface over TCP. (The Unix socket is always there: `run/weir.sock` in the state folder.)
+/// The HTTP interface over TCP. (The Unix socket always exists: `run/weir.sock` in the state
+/// directory.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiConfig {
-    /// Where it listens; empty: nowhere.
+    /// Addresses to listen on; empty: none.
     pub listen: Vec<SocketAddr>,
-    /// Names by which browsers may call it, besides addresses, `localhost` and this machine's name.
+    /// Host names that browsers may use, besides addresses, `localhost` and this machine's name.
     pub hosts: Vec<String>,
     /// HTTP instead of HTTPS; only on loopback addresses.
     pub plain_http: bool,
-    /// Certificate chain, PEM; `None`: one of its own.
+    /// Certificate chain, PEM; `None`: a self-signed one.
     pub certificate: Option<PathBuf>,
-    /// Its key, PEM.
+    /// Private key, PEM.
     pub key: Option<PathBuf>,
-    /// Hours until a session that is not used ends.
+    /// Idle time in hours after which a session ends.
     pub session_hours: u64,
 }
 
 /// The NFS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NfsConfig {
-    /// Where it listens; empty: nowhere.
+    /// Addresses to listen on; empty: none.
     pub listen: Vec<SocketAddr>,
     /// Versions: `3`, `4.0`, `4.1`, `4.2`.
     pub versions: Vec<String>,
-    /// For taking back locks after a restart, and for silent clients.
+    /// Lease time: for reclaiming locks after a restart, and for silent clients.
     pub lease_seconds: u64,
-    /// What tells clients its ports.
+    /// How clients find the ports.
     pub portmap: Portmap,
-    /// Threads; 0: as many as suit this machine.
+    /// Number of threads; 0: chosen for this machine.
     pub threads: u64,
-    /// Shares that do not say otherwise want clients to call from ports below 1024.
+    /// By default, shares require clients to use source ports below 1024.
     pub secure: bool,
 }
 
 /// The NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdConfig {
-    /// Where it listens over TCP; empty: nowhere.
+    /// TCP addresses to listen on; empty: none.
     pub listen: Vec<SocketAddr>,
-    /// Whether it listens at `run/nbd.sock` in the state folder, for this process's user.
+    /// Whether it listens on `run/nbd.sock` in the state directory, for this process's user.
     pub local: bool,
-    /// Whom TCP connections are taken from.
+    /// Hosts from which TCP connections are accepted.
     pub hosts: Vec<String>,
-    /// How TLS is used over TCP.
+    /// Use of TLS over TCP.
     pub tls: NbdTls,
 }
 
-/// How NBD uses TLS, with the certificate of the HTTP interface.
+/// Use of TLS by NBD, with the certificate of the HTTP interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NbdTls {
-    /// Not at all.
+    /// No TLS.
     Off,
-    /// Clients may ask for it.
+    /// Clients may use TLS.
     Offered,
-    /// Nothing is told without.
+    /// Clients must use TLS.
     Required,
 }
 
 /// The SMB server: Samba, run by this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmbConfig {
-    /// Where it listens; empty: nowhere.
+    /// Addresses to listen on; empty: none.
     pub listen: Vec<SocketAddr>,
-    /// Samba's server.
+    /// Path of Samba's server.
     pub program: PathBuf,
     /// Workgroup that clients see.
     pub workgroup: String,
-    /// A file with more lines for `[global]`.
+    /// A file with further lines for `[global]`.
     pub include: Option<PathBuf>,
 }
 
-/// What tells NFSv3 clients where services are.
+/// How NFSv3 clients find the ports of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Portmap {
-    /// Nothing: clients name the port.
+    /// They do not: clients name the port.
     Off,
     /// The system's rpcbind.
     Register,
-    /// This process answers at port 111.
+    /// This process answers on port 111.
     Answer,
 }
 
-/// What is logged.
+/// Logging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Least level, or a filter such as `info,daemon=debug`.
+    /// Minimum level, or a filter such as `info,daemon=debug`.
     pub level: String,
-    /// How.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON document a line.
+    /// One JSON document per line.
     Json,
 }
 
-/// What is counted and recorded.
+/// Analytics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyticsConfig {
-    /// Whether anything is counted at all.
+    /// Whether anything is recorded at all.
     pub enabled: bool,
-    /// Bytes on disk for single operations.
+    /// Disk space for records of single operations.
     pub operations: Size,
-    /// Whether who only looks sees names of files.
+    /// Whether viewers see file names.
     pub viewers_see_files: bool,
 }
 
-/// How people are told of alerts.
+/// Delivery of alerts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertsConfig {
-    /// A program and its arguments, which gets a mail at its standard input; empty: there is no mail.
+    /// A program and its arguments, which gets a mail on its standard input; empty: no mail.
     pub mail_command: Vec<String>,
     /// Path of a datagram socket, or address and port.
     pub syslog: String,
-    /// Hosts inside of what is otherwise refused that webhooks may reach.
+    /// Hosts in otherwise refused networks that webhooks may reach.
     pub webhook_hosts: Vec<String>,
 }
 
-/// Who is told what happens to pools.
+/// Programs and webhooks for pool events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsConfig {
-    /// A folder of programs.
+    /// A directory of programs.
     pub programs: Option<PathBuf>,
-    /// Longest time for one of them.
+    /// Time limit for one program.
     pub program_seconds: u64,
-    /// How many run at a time.
+    /// Limit for programs running at a time.
     pub programs_at_once: u64,
     /// Addresses to which events are posted.
     pub webhooks: Vec<String>,
-    /// Which events are.
+    /// Classes of events that are posted.
     pub webhook_classes: Vec<String>,
-    /// An operation of a device that takes so long is told as slow.
+    /// Duration from which an operation of a device is reported as slow.
     pub slow_ms: u64,
 }
 
@@ -228,31 +231,31 @@ impl Default for EventsConfig {
     }
 }
 
-/// Where figures are pushed.
+/// Export of statistics by OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
-    /// Address of a collector; empty: nowhere.
+    /// Address of a collector; empty: none.
     pub endpoint: String,
-    /// How often, in seconds.
+    /// Interval in seconds.
     pub interval_seconds: u64,
-    /// Headers that go with each request: `NAME: VALUE`.
+    /// Headers for each request: `NAME: VALUE`.
     pub headers: Vec<String>,
 }
 
-/// What holds for shares that do not say otherwise.
+/// Defaults for shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharesConfig {
-    /// What `sharenfs=on` stands for, as in exports(5).
+    /// Options for `sharenfs=on`, as in exports(5).
     pub options: String,
 }
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", line.map(|n| format!(", line {n}")).unwrap_or_default())]
 pub struct Wrong {
     /// The file, or `command line`.
     pub file: String,
-    /// The line, if it is one.
+    /// Line number, if known.
     pub line: Option<usize>,
     /// What was found and what was expected.
     pub message: String,
@@ -300,14 +303,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the file says, on top of the defaults. All that is wrong is told, not only the first.
+    /// Parses a file on top of the defaults. Returns all errors, not only the first.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Wrong>> {
         let mut config = Self::default();
         config.take(text, file, SettingSource::File)?;
         Ok(config)
     }
 
-    /// What the file says, on top of what there is.
+    /// Applies a file on top of the current values.
     fn take(&mut self, text: &str, file: &str, source: SettingSource) -> Result<(), Vec<Wrong>> {
         let line = |at: usize| text.get(..at).map(|before| before.matches('\n').count() + 1);
         let wrong =
@@ -348,7 +351,7 @@ impl Config {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Reads a file; without one, `/etc/weir/weir.toml` if it is there.
+    /// Reads a file; without one, `/etc/weir/weir.toml` if it exists.
     pub fn load(file: Option<&Path>) -> Result<Self, Vec<Wrong>> {
         let path = file.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
@@ -358,7 +361,7 @@ impl Config {
         }
     }
 
-    /// Sets a key from an option of the command line; `value` as the file would say it, quotes left out.
+    /// Sets a key from a command line option. `value` is as in the file, without quotes.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), Wrong> {
         let wrong = |message: String| Wrong { file: "command line".to_owned(), line: None, message };
         let Some(key) = keys().iter().find(|k| k.name == name) else { return Err(wrong(unknown(name))) };
@@ -374,7 +377,7 @@ impl Config {
         Ok(())
     }
 
-    /// What contradicts itself: the key that says it, and why. To be looked at again after options were set.
+    /// Contradictions: the key, and the reason. Check again after setting options.
     pub fn conflicts(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         let away = self.api.listen.iter().find(|a| !a.ip().is_loopback());
@@ -463,7 +466,7 @@ impl Config {
         found
     }
 
-    /// All settings. `next`: what would be in force after a restart.
+    /// All settings. `next` is the configuration after a restart.
     pub fn settings(&self, next: &Self) -> Vec<Setting> {
         let default = Self::default();
         let setting = |key: &Key| Setting {

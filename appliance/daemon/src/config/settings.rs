@@ -1,12 +1,13 @@
-//! The settings that are in force, and how they change while the daemon runs.
+//! The current settings, and how they change while the daemon runs.
 //!
 //! ```text
-//!   defaults < configuration file < STATE/settings.toml (what was set through the interface) < options of the command line
+//!   defaults < configuration file < STATE/settings.toml (set through the interface) < command line options
 //! ```
 //!
 //! Invariants:
-//!   * what is wrong anywhere changes nothing
-//!   * a key that needs a restart is in force as it was at the start; what the next start will take is told beside it
+//!   * an error anywhere changes nothing
+//!   * a key that needs a restart keeps its value from the start; the value after the next start is
+//!     listed with it
 
 use super::{Config, Wrong, keys, unknown};
 use admin::durable;
@@ -17,25 +18,25 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What was set through the interface, in the state folder.
+/// File in the state directory with the values set through the interface.
 const KEPT: &str = "settings.toml";
 
-/// Where a configuration comes from.
+/// Source of a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
-    /// The file; without one, the usual place if it is there.
+    /// The file; without one, the default path if it exists.
     pub file: Option<PathBuf>,
     /// Keys and values of the command line.
     pub options: Vec<(String, String)>,
 }
 
 impl Source {
-    /// Reads it, as it is now. All that is wrong is told.
+    /// Reads the current configuration. Returns all errors.
     pub fn load(&self) -> Result<Config, Vec<Wrong>> {
         self.with("", Path::new(""))
     }
 
-    /// With what was set through the interface between the file and the command line.
+    /// The same, with the values set through the interface between file and command line.
     fn with(&self, kept: &str, path: &Path) -> Result<Config, Vec<Wrong>> {
         let mut config = Config::load(self.file.as_deref())?;
         config.take(kept, &path.display().to_string(), SettingSource::Interface)?;
@@ -47,10 +48,10 @@ impl Source {
     }
 }
 
-/// What a change meant.
+/// Result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Keys that have another value now.
+    /// Keys whose value changed.
     pub changed: Vec<&'static str>,
     /// Keys whose new value needs a restart.
     pub restart: Vec<&'static str>,
@@ -66,7 +67,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// At the start: what `source` says, and what was set through the interface before.
+    /// Loads `source` and the values set through the interface before.
     pub fn open(source: Source, state: &Path) -> Result<Self, Vec<Wrong>> {
         let path = state.join(KEPT);
         let config = source.with(&text(&path)?, &path)?;
@@ -74,30 +75,32 @@ impl Settings {
         Ok(Self { source, path, now, next, changing: Mutex::default() })
     }
 
-    /// A configuration that comes from nowhere, for tests.
+    /// A configuration without a source, for tests.
     pub fn fixed(config: Config, state: &Path) -> Self {
         let (now, next) = (RwLock::new(Arc::new(config.clone())), RwLock::new(config));
         Self { source: Source::default(), path: state.join(KEPT), now, next, changing: Mutex::default() }
     }
 
-    /// What is in force.
+    /// The current configuration.
     pub fn now(&self) -> Arc<Config> {
         self.now.read().clone()
     }
 
-    /// As the interface lists them.
+    /// The list of settings for the interface.
     pub fn list(&self) -> Vec<api::Setting> {
         self.now().settings(&self.next.read())
     }
 
-    /// Reads everything again. `apply` brings what can change into force, and may refuse: then nothing has changed.
+    /// Reads everything again. `apply` puts live changes into effect and may refuse: then nothing
+    /// changes.
     pub fn reload(&self, apply: impl FnOnce(&Config) -> Result<(), String>) -> Result<Change, Vec<Wrong>> {
         let _changing = self.changing.lock();
         let config = self.source.with(&text(&self.path)?, &self.path)?;
         self.become_(config, apply)
     }
 
-    /// Sets keys, or (`None`) sets them back to what the file says; for this process and those after it.
+    /// Sets keys, or (`None`) resets them to the value in the file, for this process and later
+    /// ones.
     pub fn change(
         &self,
         set: &BTreeMap<String, Option<String>>,
@@ -190,14 +193,14 @@ mod tests {
         let change = settings.reload(|_| Ok(())).expect("right");
         assert_eq!((change.changed, change.restart), (vec!["api.hosts"], vec!["api.listen"]));
         let now = settings.now();
-        // An option of the command line stands above the file.
+        // A command line option takes precedence over the file.
         assert_eq!(
             (now.api.hosts[0].as_str(), now.api.listen[0].port(), now.log.level.as_str()),
             ("b.example", 1, "warn")
         );
         let listen = settings.list().into_iter().find(|s| s.name == "api.listen").expect("listed");
         assert_eq!(listen.pending.as_deref(), Some("[\"127.0.0.1:2\"]"));
-        // What is wrong, or refused, changes nothing.
+        // Invalid or refused values change nothing.
         write("[api]\nhosts = 7\n");
         assert!(settings.reload(|_| Ok(())).is_err());
         write("[api]\nhosts = ['c.example']\n");

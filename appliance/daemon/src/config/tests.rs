@@ -8,7 +8,7 @@ fn errors(text: &str) -> Vec<String> {
 fn the_default_file_is_accepted_and_changes_nothing() {
     let text = default_file();
     assert_eq!(Config::parse(&text, "default"), Ok(Config::default()));
-    // Also with its comments taken away, when the sources and the folder are left out of the comparison.
+    // Also with the comment signs removed, ignoring sources and the state directory.
     let live: String = text
         .lines()
         .map(|l| l.strip_prefix('#').filter(|l| !l.starts_with(' ')).unwrap_or(l).to_owned() + "\n")

@@ -1,4 +1,4 @@
-//! Values of the configuration: read from TOML, and written as TOML.
+//! Values of the configuration: read from TOML and written as TOML.
 
 use super::{LogFormat, NbdTls, Portmap};
 use std::net::SocketAddr;
@@ -30,11 +30,10 @@ impl FromStr for Size {
     }
 }
 
-/// What a value can be read as; the error says what was found instead.
+/// A type of values. An error of `read` says what was found instead.
 pub trait Read: Sized {
-    /// Reads it.
     fn read(value: &DeValue<'_>) -> Result<Self, String>;
-    /// As the file would say it.
+    /// The value in TOML.
     fn write(&self) -> String;
 }
 
@@ -48,7 +47,7 @@ fn found(value: &DeValue<'_>) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    // What JSON escapes, basic strings of TOML escape in the same way.
+    // Basic strings of TOML use the same escapes as JSON.
     serde_json::Value::from(text).to_string()
 }
 
@@ -133,7 +132,7 @@ impl Read for Option<PathBuf> {
     }
 }
 
-/// A list; one value stands for a list of one.
+/// A list; a single value is read as a list of one.
 impl<T: Read> Read for Vec<T> {
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value.as_array() {

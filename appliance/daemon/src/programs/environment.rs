@@ -1,18 +1,18 @@
-//! An event as the environment of a program, by the names that zed gives, and as a document.
+//! An event as environment variables with zed's names, and as a document.
 //!
 //! Facts: zed_event.c (cmd/zed).
 
 use pool::zevent::{Event, Nvlist, Value};
 use serde_json::{Map, json};
 
-/// Words of `vdev_state_t`, by number.
+/// Words for `vdev_state_t`, by number.
 const DEVICE_STATES: [&str; 8] =
     ["UNKNOWN", "OFFLINE", "OFFLINE", "REMOVED", "UNAVAIL", "FAULTED", "DEGRADED", "ONLINE"];
-/// Words of `pool_state_t`, by number.
+/// Words for `pool_state_t`, by number.
 const POOL_STATES: [&str; 8] =
     ["ACTIVE", "EXPORTED", "DESTROYED", "SPARE", "L2CACHE", "UNINITIALIZED", "UNAVAIL", "POTENTIALLY_ACTIVE"];
 
-/// Variables that tell the event: `ZEVENT_CLASS`, `ZEVENT_POOL` and so on.
+/// Environment variables for the event: `ZEVENT_CLASS`, `ZEVENT_POOL` and so on.
 pub fn of(event: &Event) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for pair in &event.payload.pairs {
@@ -37,7 +37,7 @@ pub fn of(event: &Event) -> Vec<(String, String)> {
     if let Some(zoned) = zoned.map(|time| time.to_zoned(jiff::tz::TimeZone::system())) {
         all.push(("ZEVENT_TIME_STRING".to_owned(), zoned.strftime("%Y-%m-%d %H:%M:%S%z").to_string()));
     }
-    // A value with a NUL could not be passed on; none of ours has one.
+    // A value with a NUL cannot be passed; none of ours has one.
     all.retain(|(_, value)| !value.contains('\0'));
     all
 }
@@ -66,7 +66,8 @@ fn text(value: &Value, is_hex: bool) -> String {
     }
 }
 
-/// The event as a document: its number, class and time, and what it tells. Numbers of 64 bits are texts, as in JSON documents of OpenZFS.
+/// The event as a document: number, class, time and payload. 64-bit numbers are strings, as in JSON
+/// output of OpenZFS.
 pub fn document(event: &Event, host: &str) -> serde_json::Value {
     let time = i64::try_from(event.time.0).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
     json!({

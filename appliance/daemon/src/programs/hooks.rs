@@ -1,4 +1,4 @@
-//! Webhooks: each event that is wanted goes to an address, one after the other.
+//! Webhooks: each selected event is posted to a URL, in order.
 
 use super::TURN;
 use super::environment::document;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest time for one request.
+/// Time limit for one request.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pauses before it is tried again, in seconds; then the event is given up. Events that come meanwhile wait in the queue.
+/// Pauses before a retry, in seconds; then the event is given up. Later events wait in the queue.
 const PAUSES: [u64; 3] = [1, 5, 30];
 
-/// An address, and what it wants to know.
+/// A URL, and the events selected for it.
 pub struct Hook {
     pub url: String,
-    /// Classes, whole or what stands behind the third dot; `all`.
+    /// Classes, complete or the part behind the third dot; `all`.
     pub classes: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl Hook {
         self.classes.iter().any(|class| class == "all" || *class == event.class || class == event.subclass())
     }
 
-    /// Posts until it is to end.
+    /// Posts events until the process stops.
     pub fn run(&self, queue: &Arc<Queue>, ended: &AtomicBool) {
         let mut seen = 0;
         while !ended.load(Ordering::Acquire) {

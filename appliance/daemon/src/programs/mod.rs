@@ -1,14 +1,15 @@
-//! Programs and webhooks that are told what happens to pools: what zed is to OpenZFS.
+//! Programs and webhooks for pool events: the counterpart of OpenZFS's zed.
 //!
 //! ```text
-//!   pool::zevent::Queue ─┬─> run: programs of a folder whose names say which events they want, so many at a time, each for so long
-//!                        └─> hooks: a document by HTTP POST, to each address in order
+//!   pool::zevent::Queue ─┬─> run: programs of a directory, selected by their names, with limits on number and time
+//!                        └─> hooks: a document by HTTP POST, to each URL in order
 //! ```
 //!
 //! Invariants:
-//!   * a program is run by this process's user, who must be the only one able to change it or its folder; nothing of an event is
-//!     read by a shell, or is an argument
-//!   * nothing here holds up a pool: who is slow is ended, or misses events, and the log says so
+//!   * a program runs as this process's user, who must be the only one able to change it or its
+//!     directory; no part of an event is read by a shell or passed as an argument
+//!   * a slow program or webhook never delays a pool: it is killed, or misses events, and this is
+//!     logged
 
 mod environment;
 mod hooks;
@@ -23,17 +24,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often is looked whether it is to end.
+/// Interval at which threads check whether they must stop.
 const TURN: Duration = Duration::from_millis(200);
 
-/// What runs programs and posts documents.
+/// The threads that run programs and post documents.
 pub struct Programs {
     ended: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Programs {
-    /// Starts what `config` wants, for all events from the first one on. `state`: where programs find this process's pools.
+    /// Starts what `config` asks for, for all events from the first one on. `state` is passed to
+    /// programs, so that they find this process's pools.
     pub fn start(config: &EventsConfig, queue: &Arc<Queue>, state: &Path) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -57,11 +59,11 @@ impl Programs {
         Self { ended, threads: Mutex::new(threads) }
     }
 
-    /// Ends what runs, and waits for it a moment.
+    /// Stops the threads, and waits for them briefly.
     pub fn stop(&self) {
         self.ended.store(true, Ordering::Release);
         for thread in std::mem::take(&mut *self.threads.lock()) {
-            // One that is in the middle of a request ends with the process.
+            // A thread in the middle of a request ends with the process.
             let deadline = std::time::Instant::now() + Duration::from_secs(1);
             while !thread.is_finished() && std::time::Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(10));

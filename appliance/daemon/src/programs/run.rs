@@ -1,6 +1,8 @@
-//! Running the programs of a folder: whose turn it is, that nobody else could have changed them, and that they end.
+//! Runs the programs of a directory: selects them by event, checks that no other user could have
+//! changed them, and limits their time.
 //!
-//! Facts: zed_exec.c and zed_conf.c (cmd/zed): a program is called for the classes that its name begins with, or for all.
+//! Facts: zed_exec.c and zed_conf.c (cmd/zed): a program is called for the classes with which its
+//! name begins, or for all.
 
 use super::{TURN, environment};
 use crate::config::EventsConfig;
@@ -14,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where programs look for others.
+/// `PATH` of programs.
 const PATH: &str = "/sbin:/bin:/usr/sbin:/usr/bin";
-/// How often is looked whether programs have ended, while some run.
+/// Interval at which to check whether programs have ended, while some run.
 const POLL: Duration = Duration::from_millis(20);
-/// Bytes of what a program says that the log gets.
+/// Limit for the bytes of a program's output that are logged.
 const SAID_BYTES: usize = 1000;
 
-/// Runs them.
+/// Runs the programs.
 pub struct Runner {
     folder: PathBuf,
     longest: Duration,
@@ -49,7 +51,7 @@ impl Runner {
         Self { folder, longest, at_once, state: state.to_owned(), tools: tools.ok() }
     }
 
-    /// Runs what events want, until it is to end.
+    /// Runs programs for events until the process stops.
     pub fn run(&self, queue: &Arc<Queue>, ended: &AtomicBool) {
         let (mut seen, mut running) = (0, Vec::new());
         while !ended.load(Ordering::Acquire) {
@@ -75,7 +77,8 @@ impl Runner {
         }
     }
 
-    /// What is to be run for an event, by name. What somebody else could have changed is told and left out.
+    /// The programs for an event, by name. Programs that another user could have changed are logged
+    /// and skipped.
     fn programs(&self, event: &Event) -> Vec<PathBuf> {
         if let Err(why) = check(&self.folder, true) {
             tracing::warn!(folder = %self.folder.display(), why, "event programs are not run");
@@ -109,7 +112,7 @@ impl Runner {
         }
         command.envs(environment::of(event)).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // A group of its own: what it starts ends with it.
+        // A process group of its own, so that its children can be killed with it.
         command.process_group(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match command.spawn() {
@@ -125,7 +128,7 @@ impl Runner {
     }
 }
 
-/// Links by which programs call this very program, so that `"$ZPOOL" status` works.
+/// Creates links by which programs call this very program, so that `"$ZPOOL" status` works.
 fn tools(state: &Path) -> std::io::Result<PathBuf> {
     let folder = state.join("run").join("bin");
     std::fs::create_dir_all(&folder)?;
@@ -143,7 +146,8 @@ fn tools(state: &Path) -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether a name begins with the event's class, what is behind its third dot, or `all`, and goes on with something that is no letter.
+/// Whether a name begins with the event's class, the part behind its third dot, or `all`, followed
+/// by something other than a letter.
 fn is_wanted(name: &str, event: &Event) -> bool {
     let begins = |class: &str| {
         let rest = name.strip_prefix(class);
@@ -152,7 +156,7 @@ fn is_wanted(name: &str, event: &Event) -> bool {
     !name.starts_with('.') && [&event.class, event.subclass(), "all"].iter().any(|class| begins(class))
 }
 
-/// Why something is not trusted: who else could have changed it, or that it is no program.
+/// Why a path is not trusted: another user could have changed it, or it is not a program.
 fn check(path: &Path, is_folder: bool) -> Result<(), String> {
     let meta = std::fs::metadata(path).map_err(|error| error.to_string())?;
     let own = rustix::process::geteuid().as_raw();
@@ -170,7 +174,7 @@ fn check(path: &Path, is_folder: bool) -> Result<(), String> {
     }
 }
 
-/// Takes away those that have ended, and ends those that should have.
+/// Removes ended programs, and kills those that exceed their time limit.
 fn reap(running: &mut Vec<Running>) {
     running.retain_mut(|one| match one.child.try_wait() {
         Ok(None) if Instant::now() < one.until => true,
@@ -194,14 +198,15 @@ fn reap(running: &mut Vec<Running>) {
 fn kill(one: &mut Running) {
     let group = i32::try_from(one.child.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
-        // Gone already is as good.
+        // It may have ended already.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = one.child.kill();
     let _ = one.child.wait();
 }
 
-/// What an ended program has said, without waiting for children of its own that may still hold the pipe.
+/// Standard error of a program that has ended, without waiting for its own children, which may
+/// still hold the pipe.
 fn said(child: &mut Child) -> String {
     let mut bytes = [0; SAID_BYTES];
     let Some(mut errors) = child.stderr.take() else { return String::new() };
@@ -274,7 +279,7 @@ mod tests {
             until(|| std::fs::read_to_string(&out).is_ok_and(|text| text.lines().count() >= 3));
             until(|| {
                 pid.exists() && {
-                    // What it started has ended with it.
+                    // Its children have ended with it.
                     let child = std::fs::read_to_string(&pid).unwrap_or_default();
                     let status = std::fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
                     !child.trim().is_empty() && (status.is_empty() || status.contains(") Z "))

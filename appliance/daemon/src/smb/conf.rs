@@ -1,8 +1,8 @@
-//! The configuration of Samba: what `smb.conf` says.
+//! The configuration of Samba: the contents of `smb.conf`.
 //!
 //! Invariants:
-//!   * nothing of a property or a path can end its line or begin another section
-//!   * all that Samba keeps is in the folder, so that it runs as any user
+//!   * no part of a property or path can end its line or begin another section
+//!   * all state of Samba is in the directory, so that it runs as any user
 
 use super::SmbShare;
 use crate::config::SmbConfig;
@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Folders that Samba wants to have.
+/// Directories that Samba needs.
 pub const FOLDERS: [&str; 6] = ["private", "lock", "state", "cache", "pid", "ncalrpc"];
 
-/// Whether a path can stand in the file.
+/// Whether a path can be written to the file.
 pub fn fits(path: &str) -> bool {
-    // A percent sign would be replaced by something, and white space at the ends is lost.
+    // A percent sign would be substituted, and white space at the ends would be lost.
     !path.contains(char::is_control) && path.trim() == path && !path.contains(['%', '"', ';', '#'])
 }
 
@@ -25,9 +25,9 @@ fn modules(is_root: bool) -> &'static [&'static str] {
     if is_root { &["acl_xattr", "streams_xattr"] } else { &["streams_xattr"] }
 }
 
-/// Fails where this smbd lacks a module: it would answer every client that there is no such share.
+/// Fails if this smbd lacks a module: it would report every share as missing.
 pub fn check_modules(program: &Path) -> Result<()> {
-    // What cannot be run is told by who runs it to serve.
+    // Failure to run it is reported when it is started.
     let Ok(built) = Command::new(program).arg("-b").stdin(Stdio::null()).output() else { return Ok(()) };
     let built = String::from_utf8_lossy(&built.stdout);
     let Some(folder) = built.lines().find_map(|line| line.trim().strip_prefix("MODULESDIR:")) else { return Ok(()) };
@@ -43,7 +43,7 @@ pub fn check_modules(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The whole file.
+/// The complete file.
 pub fn text(config: &SmbConfig, folder: &Path, shares: &[SmbShare]) -> String {
     let is_root = rustix::process::geteuid().is_root();
     let place = |name: &str| folder.join(name).display().to_string();
@@ -85,12 +85,13 @@ pub fn text(config: &SmbConfig, folder: &Path, shares: &[SmbShare]) -> String {
     set("max log size", "1024");
     set("map to guest", if shares.iter().any(|s| s.options.guests) { "bad user" } else { "never" });
     if !is_root {
-        // It can be nobody else.
+        // As a normal user, smbd cannot switch to another one.
         if let Some(user) = super::user_name() {
             set("guest account", &user);
         }
     }
-    // What Windows and macOS keep beside a file is in its extended attributes; only root may set those of the system.
+    // Metadata that Windows and macOS keep with a file goes to its extended attributes; only root
+    // may set those in the system namespace.
     set("ea support", "yes");
     set("store dos attributes", "yes");
     set("map archive", "no");

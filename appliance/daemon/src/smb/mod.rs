@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Invariants:
-//!   * smbd runs only while `smb.listen` says where and something is shared; it ends with this process
-//!   * a share that is not any more is taken from those who have it open, so that what is unmounted is not busy for it
+//!   * smbd runs only while `smb.listen` is set and something is shared; it ends with this process
+//!   * a share that is removed is closed for clients that have it open, so that it does not keep
+//!     its file system busy
 
 mod conf;
 mod options;
@@ -29,31 +30,31 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long smbd has to end.
+/// Time limit for smbd to end.
 const END: Duration = Duration::from_secs(5);
-/// How long what is about to be unmounted is not shared.
+/// Time during which a file system that is about to be unmounted is not shared.
 const RELEASED: Duration = Duration::from_secs(3);
-/// How long smbd's processes have to leave a share. Guessed; who is not quick enough makes the unmount say that it is busy.
+/// Time for smbd's processes to leave a share. Guessed; if it is too short, the unmount reports
+/// that the file system is busy.
 const LET_GO: Duration = Duration::from_millis(300);
-/// How soon it is started again when it ended by itself.
+/// Time before smbd is restarted after it ended by itself.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// A file system and how it is shared.
+/// A file system and its sharing options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmbShare {
-    /// The dataset.
     pub dataset: String,
     /// The name that clients see.
     pub name: String,
-    /// Where it is mounted.
+    /// Mount point, if it is mounted.
     pub path: Option<String>,
-    /// `sharesmb`.
+    /// Value of `sharesmb`.
     pub text: String,
-    /// What that means.
+    /// The parsed value.
     pub options: SmbOptions,
-    /// The dataset that sets it, if it is another one.
+    /// The dataset from which `sharesmb` is inherited, if it is another one.
     pub inherited_from: Option<String>,
-    /// Why clients cannot have it.
+    /// Why clients cannot use it, if so.
     pub problem: Option<String>,
 }
 
@@ -67,19 +68,20 @@ pub struct Smb {
 #[derive(Default)]
 struct Server {
     child: Option<Child>,
-    /// What the file says.
+    /// Current contents of the configuration file.
     text: String,
     /// Names of the shares.
     names: BTreeSet<String>,
-    /// Datasets that are about to be unmounted with what is below them, and until when they are not shared.
+    /// Datasets that are about to be unmounted with their descendants, and until when they are not
+    /// shared.
     released: Vec<(String, Instant)>,
     failure: Option<String>,
     failed: Option<Instant>,
-    /// The process ends: nothing is started any more.
+    /// The process is stopping: nothing is started any more.
     ends: bool,
 }
 
-/// The user of this process.
+/// Name of this process's user.
 fn user_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").ok()?;
@@ -88,7 +90,7 @@ fn user_name() -> Option<String> {
 }
 
 impl Smb {
-    /// Nothing runs yet; what Samba keeps is in `state`.
+    /// The server, not started yet. Samba's files are below `state`.
     pub fn new(owner: Arc<Owner>, state: &Path) -> Self {
         Self { owner, folder: state.join("smb"), server: Mutex::default() }
     }
@@ -102,7 +104,7 @@ impl Smb {
         found.sort_by(|a, b| a.dataset.cmp(&b.dataset));
         let mut names = BTreeSet::new();
         for share in found.iter_mut().filter(|s| s.problem.is_none()) {
-            // Names are the same whatever their case.
+            // Names are not case-sensitive.
             if !names.insert(share.name.to_lowercase()) {
                 share.problem = Some(format!("another share is called {}", share.name));
             }
@@ -129,7 +131,7 @@ impl Smb {
             let name = dataset.name();
             let mountpoint = property::get(&entry, "mountpoint", &view)?.map(|p| p.value.raw).unwrap_or_default();
             let own = mounts.iter().find(|m| m.dataset == name).map(|m| m.place.display().to_string());
-            // One that lies in another one's mount shows through it.
+            // A file system inside another one's mount is shown through it.
             let above = |m: &&crate::mounts::Mounted| {
                 crate::mounts::is_at_or_below(name, &m.dataset) && Path::new(&mountpoint).starts_with(&m.place)
             };
@@ -160,7 +162,7 @@ impl Smb {
         Ok(())
     }
 
-    /// Why nobody is served, whatever is shared.
+    /// Why SMB is not served at all, if so.
     pub fn failure(&self, config: &SmbConfig) -> Option<String> {
         match config.listen.is_empty() {
             true => Some("SMB is not configured to listen (smb.listen)".to_owned()),
@@ -168,7 +170,8 @@ impl Smb {
         }
     }
 
-    /// Brings what is shared now before clients. Called when something may have changed, and now and then.
+    /// Updates the configuration and smbd to the current shares. Called when something may have
+    /// changed, and periodically.
     pub fn refresh(&self, config: &SmbConfig) {
         if config.listen.is_empty() {
             return;
@@ -187,7 +190,7 @@ impl Smb {
         }
     }
 
-    /// Takes what is at and below a dataset from clients, as it is about to be unmounted.
+    /// Removes the shares of a dataset and its descendants, before they are unmounted.
     pub fn release(&self, config: &SmbConfig, dataset: &str) {
         let mut server = self.server.lock();
         if server.child.is_none() {
@@ -199,7 +202,7 @@ impl Smb {
             tracing::warn!(error = %format!("{error:#}"), "cannot notify smbd");
         }
         if server.names != before {
-            // Messages to the processes of clients have no answer.
+            // Messages to the processes of clients are not answered.
             std::thread::sleep(LET_GO);
         }
     }
@@ -229,7 +232,7 @@ impl Smb {
             let made = |folder: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made(&self.folder).with_context(|| self.folder.display().to_string())?;
             for name in conf::FOLDERS {
-                // Samba insists on who may enter some of them.
+                // Samba requires certain permissions for some of them.
                 let folder = self.folder.join(name);
                 let mode = if name == "private" { 0o700 } else { 0o755 };
                 made(&folder).and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)))?;
@@ -260,7 +263,8 @@ impl Smb {
         let log = fs::File::options().write(true).create(true).truncate(true).mode(durable::PRIVATE).open(log)?;
         let mut command = Command::new(&config.program);
         command.args(["--foreground", "--no-process-group", "--debug-stdout", "-s"]).arg(self.folder.join("smb.conf"));
-        // A group of its own: those that it starts for its clients end with it, and Ctrl-C of a terminal is ours to handle.
+        // A process group of its own: its children end with it, and a terminal's Ctrl-C is handled
+        // here.
         command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
@@ -290,7 +294,7 @@ impl Smb {
         }
     }
 
-    /// Ends smbd and those that it started.
+    /// Ends smbd and its children.
     pub fn stop(&self) {
         let mut server = self.server.lock();
         server.ends = true;

@@ -1,24 +1,23 @@
-//! `sharesmb`: `on`, `off`, or options; and the name that clients see.
+//! Values of `sharesmb`: `on`, `off`, or options; and the name of the share.
 //!
-//! On Linux OpenZFS takes `on` and `off` alone; illumos takes options, whose words these are.
+//! On Linux, OpenZFS accepts only `on` and `off`. The options are those of illumos.
 
-/// How a file system is shared by SMB.
+/// Sharing options of a file system for SMB.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SmbOptions {
-    /// The name that clients see, instead of one made of the dataset's.
+    /// The name that clients see, instead of one derived from the dataset.
     pub name: Option<String>,
-    /// Nobody writes.
     pub read_only: bool,
-    /// Who has no account may come in.
+    /// Users without an account may connect.
     pub guests: bool,
-    /// What a user may not read is not listed for him.
+    /// Files that a user may not read are not listed.
     pub hides_unreadable: bool,
-    /// What clients read beside the name.
+    /// Description that clients see.
     pub description: Option<String>,
 }
 
 impl SmbOptions {
-    /// Of the property's value; `None`: it is off.
+    /// Parses the property's value; `None`: off.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let mut options = Self::default();
         match text {
@@ -53,7 +52,8 @@ impl SmbOptions {
     }
 }
 
-/// The name of a dataset's share: what a share's name cannot have becomes an underscore.
+/// Default name of a dataset's share: characters that are invalid in share names become
+/// underscores.
 pub fn share_name(dataset: &str) -> String {
     let fits = |c: char| !c.is_control() && !"%<>*?|/\\+=;:\",[]".contains(c);
     dataset.chars().map(|c| if fits(c) { c } else { '_' }).take(80).collect()

@@ -1,4 +1,4 @@
-//! What goes on: jobs, events, the live stream, the audit log, and commands as on the command line.
+//! Activity: jobs, events, the live stream, the audit log, and commands as on the command line.
 
 use super::Service;
 use super::caller::Caller;
@@ -26,9 +26,9 @@ use std::sync::atomic::Ordering;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Messages that a client has not read yet.
+/// Limit for messages that a client has not read yet.
 const UNREAD: usize = 64;
-/// Frames of a command that its client has not read yet.
+/// Limit for frames of a command that its client has not read yet.
 const FRAMES: usize = 16;
 
 pub async fn jobs(State(service): State<Arc<Service>>) -> Json<JobList> {
@@ -57,7 +57,7 @@ pub async fn start_job(
             scanned::begin(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target.clone()))?;
         }
         let started = service.jobs.start(kind, &target, &by, work(kind, pool));
-        // Whoever looks after the pools may have seen it begin before.
+        // The watching thread may have noticed the scrub first.
         let shown = || service.jobs.running_on(&[JobKind::Scrub], &target).filter(|_| kind == JobKind::Scrub);
         let started = started.or_else(|why| shown().ok_or(why));
         started.map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target))
@@ -100,7 +100,7 @@ pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>
     service.jobs.cancel(id).map(Json).ok_or_else(|| no_job(id))
 }
 
-/// Which events.
+/// Selects events.
 #[derive(Deserialize)]
 pub struct After {
     after: Option<u64>,
@@ -126,7 +126,7 @@ pub async fn audit(State(service): State<Arc<Service>>, Query(page): Query<Page>
     .await
 }
 
-/// What a stream tells.
+/// Topics of a stream.
 #[derive(Deserialize)]
 pub struct Topics {
     topics: Option<String>,
@@ -197,7 +197,7 @@ pub async fn stream(
     Ok(streams::events(from))
 }
 
-/// Tells messages until the client goes away, may not any more, or the process stops.
+/// Sends messages until the client disconnects or loses its permission, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
@@ -244,16 +244,16 @@ fn text(message: &LiveMessage) -> Bytes {
     format!("event: {name}\n{id}data: {data}\n\n").into()
 }
 
-/// Answers what a command asked.
+/// Delivers the answer to a command's question.
 pub async fn answer(State(service): State<Arc<Service>>, Body(answer): Body<CommandAnswer>) -> Answer<Response> {
-    // Who knows the number of the question was asked.
+    // The number of the question is the authorization: only the client that was asked knows it.
     match service.owner.questions.answer(answer) {
         true => Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response()),
         false => Err(Problem::new(ErrorCode::NotFound, "no command is waiting for this answer")),
     }
 }
 
-/// Bytes that a command takes.
+/// Delivers input to a command.
 pub async fn bytes(
     State(service): State<Arc<Service>>,
     Query(of): Query<OutputOf>,
@@ -265,7 +265,7 @@ pub async fn bytes(
     Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response())
 }
 
-/// Bytes that a command gives.
+/// Returns the output of a command.
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
     let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
     let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
@@ -276,7 +276,7 @@ fn line(request: &CommandRequest) -> String {
     std::iter::once(&request.program).chain(&request.args).cloned().collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command line, and streams what it says. What only looks leaves no trace in the audit log.
+/// Runs a command line and streams its output. Commands that only read are not in the audit log.
 pub async fn command(
     State(service): State<Arc<Service>>,
     caller: Caller,
@@ -302,7 +302,7 @@ pub async fn command(
     let begun = in_thread(move || {
         let _until = (place, running_until);
         let owner = service.owner.clone();
-        // It runs until its last word is said.
+        // The process does not stop before the command has ended.
         let running = owner.begin();
         let code = match &running {
             Some(_) => owner.commands.run(&owner, &request, &io),
@@ -317,7 +317,7 @@ pub async fn command(
             let reason = (code != 0).then(|| format!("it exited with {code}"));
             service.note(&caller, &line, None, outcome, reason);
             service.ran(&caller, &line, code);
-            // Which pool it was about is in the arguments somewhere.
+            // The pool is somewhere among the arguments.
             let pools: Vec<String> = owner.house.list().iter().map(|p| p.name()).collect();
             let named = |pool: &&String| request.args.iter().any(|a| pool_of(a) == **pool);
             pools.iter().filter(named).for_each(|pool| service.changed(pool));

@@ -22,7 +22,7 @@ impl From<Refused> for Problem {
     }
 }
 
-/// What the audit log names it.
+/// Target for the audit log.
 fn audited(alert: &Alert) -> Extension<Audited> {
     Extension(Audited { target: Some(format!("{} {}", alert.id, alert.rule.title)), ..Audited::default() })
 }

@@ -1,4 +1,4 @@
-//! Who asks, and from where.
+//! The caller of a request.
 
 use crate::owner::Peer;
 use crate::places::network;
@@ -10,53 +10,53 @@ use axum::http::{Extensions, HeaderMap, header};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The cookie's name. Its `Path` is `/`, so that the page's files are asked for with it too, which does no harm.
+/// Name of the session cookie. Its `Path` is `/`, so requests for the page's files carry it too,
+/// which is harmless.
 pub const COOKIE: &str = "weir_session";
 
-/// Who asks.
+/// Identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
-    /// A process of this machine, on the Unix socket.
+    /// A process on this machine, on the Unix socket.
     Local(Peer),
     /// A user with a session.
     Session {
-        /// His name.
+        /// User name.
         user: String,
-        /// The session's number.
+        /// Number of the session.
         number: String,
     },
     /// A program with a token.
     Token {
-        /// Whose it is.
+        /// The token's user.
         user: String,
-        /// What it is called. Another one may be called so, too.
+        /// Name of the token; not unique.
         name: String,
-        /// Its number, which no other one ever has.
+        /// Number of the token; never reused.
         id: u64,
     },
-    /// Somebody.
+    /// Not authenticated.
     Nobody,
 }
 
-/// Who asks, what he may, and from where.
+/// The caller's identity, role and origin.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Who.
     pub who: Who,
-    /// What he may; `None`: what anybody may.
+    /// Role of the caller; `None`: only public operations.
     pub role: Option<Role>,
-    /// The connection, when it is TCP.
+    /// The connection, if it is TCP.
     pub remote: Option<Remote>,
-    /// Requests with this session must carry it.
+    /// CSRF token that requests with this session must carry.
     pub csrf: Option<String>,
-    /// When the session ends.
+    /// Time when the session ends, in seconds since 1970.
     pub expires: Option<u64>,
-    /// He may look at these statistics, and at nothing else.
+    /// The caller may read these statistics and nothing else.
     pub only: Option<Arc<[String]>>,
 }
 
 impl Caller {
-    /// As the audit log calls him.
+    /// Name in the audit log.
     pub fn name(&self) -> String {
         match &self.who {
             Who::Local(peer) => format!("uid {}", peer.uid),
@@ -66,7 +66,7 @@ impl Caller {
         }
     }
 
-    /// The user, if he is one of ours.
+    /// The user name, if the caller is one of the daemon's users.
     pub fn user(&self) -> Option<&str> {
         match &self.who {
             Who::Session { user, .. } | Who::Token { user, .. } => Some(user),
@@ -74,7 +74,7 @@ impl Caller {
         }
     }
 
-    /// From where.
+    /// Origin of the request.
     pub fn from(&self) -> String {
         match (&self.who, self.remote) {
             (_, Some(remote)) => remote.address.ip().to_canonical().to_string(),
@@ -83,24 +83,25 @@ impl Caller {
         }
     }
 
-    /// His address.
+    /// IP address of a TCP caller.
     pub fn address(&self) -> Option<IpAddr> {
         self.remote.map(|r| r.address.ip())
     }
 
-    /// By what its requests, commands and streams are counted; `None`: they are not, as the owner of the pools is always served.
+    /// Key for the limits on requests, commands and streams; `None`: the owner of the pools is not
+    /// limited.
     pub fn key(&self) -> Option<String> {
         match (&self.who, self.remote) {
             (Who::Local(peer), _) if peer.is_owner() => None,
             (Who::Local(peer), _) => Some(format!("uid {}", peer.uid)),
             (Who::Session { user, .. } | Who::Token { user, .. }, _) => Some(user.clone()),
-            // No user is called so.
+            // Not a valid user name.
             (Who::Nobody, Some(remote)) => Some(format!("from {}", network(remote.address.ip()))),
             (Who::Nobody, None) => Some("-".to_owned()),
         }
     }
 
-    /// How he is known.
+    /// Kind of authentication.
     pub fn by(&self) -> Authentication {
         match self.who {
             Who::Session { .. } => Authentication::Session,
@@ -109,12 +110,13 @@ impl Caller {
         }
     }
 
-    /// Whether he is administrator.
+    /// Whether the caller is an administrator.
     pub fn is_administrator(&self) -> bool {
         self.role == Some(Role::Administrator)
     }
 
-    /// As commands know him: of those who come over TCP, administrators are taken for the owner, others for nobody.
+    /// Identity for commands: of TCP callers, operators and administrators act as the owner, others
+    /// have no permissions.
     pub fn peer(&self) -> Peer {
         match self.who {
             Who::Local(peer) => peer,
@@ -124,7 +126,7 @@ impl Caller {
     }
 }
 
-/// Put into the request by the guard.
+/// The guard has added it to the request.
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = super::reply::Problem;
 
@@ -140,7 +142,7 @@ pub fn connection(extensions: &Extensions) -> (Option<Remote>, Option<Peer>) {
     (remote, extensions.get::<ConnectInfo<Peer>>().map(|c| c.0))
 }
 
-/// The value of our cookie.
+/// Value of the session cookie.
 pub fn cookie(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
     all.flat_map(|v| v.split(';')).find_map(|pair| {
@@ -156,7 +158,7 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// What sets the cookie; an empty number takes it away.
+/// Header value that sets the cookie; an empty number deletes it.
 pub fn set_cookie(number: &str, tls: bool) -> String {
     let secure = if tls { "; Secure" } else { "" };
     let age = if number.is_empty() { "; Max-Age=0" } else { "" };

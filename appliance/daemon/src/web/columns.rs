@@ -1,4 +1,4 @@
-//! Statistics as they are counted: a message each second.
+//! Live statistics: a message each second.
 
 use super::Service;
 use super::caller::Caller;
@@ -18,13 +18,13 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Statistics of one stream.
+/// Limit for the statistics of one stream.
 const STATISTICS: usize = 32;
-/// Seconds that are told of what was before, at most.
+/// Limit for past seconds that are sent.
 const MISSED: u64 = 900;
-/// So many of them are put together at once.
+/// Number of past seconds that are collected at a time.
 const AT_ONCE: u64 = 60;
-/// Messages that a client has not read yet; beyond them it misses seconds.
+/// Limit for messages that a client has not read yet; it misses further seconds.
 const UNREAD: usize = 4;
 
 struct Wanted {
@@ -32,7 +32,7 @@ struct Wanted {
     after: Option<u64>,
 }
 
-/// `name` may stand there several times.
+/// Parses the query; `name` may occur several times.
 fn wanted(pairs: Vec<(String, String)>) -> Answer<Wanted> {
     let mut wanted = Wanted { names: Vec::new(), after: None };
     for (key, value) in pairs {
@@ -66,16 +66,16 @@ pub async fn stream(
     let (to, from) = channel(UNREAD);
     tokio::spawn(async move {
         tell(&service, &caller, names, last, &to).await;
-        // Letting go waits for the lock of the engine.
+        // Dropping them takes the lock of the engine.
         let _ = tokio::task::spawn_blocking(move || drop((watches, place))).await;
     });
     Ok(streams::events(from))
 }
 
-/// Tells seconds until the client goes away, may not any more, or the process stops.
+/// Sends seconds until the client disconnects or loses its permission, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: Option<u64>, to: &Sender<Bytes>) {
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
-    // Listening begins before it is looked what was: nothing lies between.
+    // Subscribe before reading the past, so that there is no gap.
     let mut live = service.analytics.columns.listen();
     let engine = service.analytics.engine.clone();
     let last_closed = move || (engine.wait(0, Duration::ZERO), engine);
@@ -120,7 +120,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
     }
 }
 
-/// What some seconds were.
+/// Past seconds.
 fn before(engine: &Engine, names: &[Name], from: u64, to: u64) -> Vec<Second> {
     let answers: Vec<_> = names.iter().filter_map(|name| engine.query(name, from, to, 1).ok()).collect();
     (from..to).map(|second| Second::new(second, &answers)).collect()

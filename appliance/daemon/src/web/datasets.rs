@@ -1,4 +1,4 @@
-//! Datasets and their properties: looking at them, and the verbs of zfs(8).
+//! Datasets and their properties: reading, and the verbs of zfs(8).
 
 use super::Service;
 use super::caller::Caller;
@@ -19,11 +19,12 @@ use dataset::{DatasetKind as Kind, Entry, ListOptions};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Properties by which somebody could get more of the machine than its pools: for administrators.
+/// Properties that could give access to more of the machine than its pools: only for
+/// administrators.
 const FOR_ADMINISTRATORS: &[&str] =
     &["mountpoint", "keylocation", "setuid", "devices", "exec", "zoned", "overlay", "canmount", "sharesmb"];
 
-/// Which datasets are listed.
+/// Selects datasets.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Wanted {
     root: Option<String>,
@@ -66,7 +67,7 @@ pub async fn list(State(service): State<Arc<Service>>, Query(wanted): Query<Want
         };
         let mounted = tree::mounted();
         let mut items = Vec::new();
-        // Of pools before that of the cursor, everything was told.
+        // Pools before that of the cursor are already listed.
         let cursor = wanted.cursor.as_deref();
         for pool in pools.iter().filter(|p| cursor.is_none_or(|c| p.name().as_str() >= pool_of(c))) {
             let datasets = pool.datasets()?;
@@ -87,7 +88,7 @@ pub async fn list(State(service): State<Arc<Service>>, Query(wanted): Query<Want
                 }
             }
             if page.more {
-                // A page without room says where it would have begun: behind everything of the pools before.
+                // If the page has no room, the cursor is the last dataset of the previous pools.
                 let next = last.or_else(|| items.last().map(|d: &api::Dataset| d.name.clone()));
                 return Ok(Json(DatasetList { items, next }));
             }
@@ -148,7 +149,7 @@ pub async fn create(
     let CreateDataset { name, volume_bytes, sparse, parents, properties, passphrase } = request;
     dataset_name("name", &name)?;
     for property in properties.keys() {
-        // Asking for a passphrase is what everybody may do.
+        // Prompting for a passphrase is allowed for everyone.
         if !(property == "keylocation" && properties[property] == "prompt") {
             may_set(&caller, property)?;
         }
@@ -237,7 +238,7 @@ pub async fn definitions() -> Json<PropertyDefinitionList> {
     Json(PropertyDefinitionList { items, next: None })
 }
 
-/// The engine's kinds in the interface's words.
+/// Converts the engine's kinds to those of the interface.
 pub fn kind(kind: Kind) -> DatasetKind {
     match kind {
         Kind::FileSystem => DatasetKind::Filesystem,

@@ -1,10 +1,10 @@
-//! What every request passes: for whom it is, who sends it, whether he may, and the log of what was done.
+//! Checks that every request passes: host, caller, permission; and the audit log.
 //!
 //! Invariants:
-//!   * a request over TCP names a host that is ours: no other site's name leads here
-//!   * roles come from the table of operations; what is not in the table is refused
-//!   * with a cookie, what changes something needs the session's CSRF token: no other site can send it
-//!   * what was done or refused is in the audit log before its answer goes out
+//!   * a request over TCP has a host name of this machine: names of other sites do not work
+//!   * roles come from the table of operations; operations that are not in the table are refused
+//!   * with a cookie, changes require the session's CSRF token, which other sites cannot send
+//!   * changes and refusals are in the audit log before the answer is sent
 
 use super::Service;
 use super::caller::{Caller, Who, bearer, connection, cookie};
@@ -24,20 +24,20 @@ use parking_lot::RwLock;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What is answered from memory, or at once: it says whether all is well.
+/// Operations that are answered from memory or at once: they report the health of the process.
 const UNCOUNTED: &[&str] = &["getHealth", "getReadiness", "getVersion", "getSetup"];
 
-/// The header with the session's CSRF token.
+/// Header with the session's CSRF token.
 pub const CSRF: &str = "x-csrf-token";
 
-/// What a handler tells the audit log of what it did.
+/// Information of a handler for the audit log.
 #[derive(Debug, Clone, Default)]
 pub struct Audited {
-    /// What, instead of the operation's name.
+    /// What was done, instead of the operation's name.
     pub what: Option<String>,
-    /// To what.
+    /// Target of the operation.
     pub target: Option<String>,
-    /// It writes its own entry.
+    /// The handler writes its own entry.
     pub own: bool,
 }
 
@@ -46,7 +46,7 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
     api::operations().iter().find(|o| o.method.name() == method && o.path == path)
 }
 
-/// Looks at requests to operations.
+/// Checks requests to operations.
 pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let method = if request.method() == "HEAD" { "GET".to_owned() } else { request.method().as_str().to_owned() };
     let path = request.extensions().get::<MatchedPath>().map(|p| p.as_str().to_owned()).unwrap_or_default();
@@ -69,7 +69,7 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
         Err(problem) => return problem.into_response(),
     };
     if let (Some(_), Some(visitor)) = (caller.role, request.extensions().get::<Arc<Visitor>>()) {
-        // Known, and limited by other means: what it sends may take its time.
+        // The caller is authenticated and limited by other means: its body may take its time.
         visitor.works();
     }
     request.extensions_mut().insert(caller.clone());
@@ -89,10 +89,10 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
     response
 }
 
-/// What a token for statistics opens: them, and what tells what they are.
+/// Operations permitted for a token for statistics: reading them, and their descriptions.
 const OF_STATISTICS: &[&str] = &["queryStatistic", "streamStatistics", "listStatistics"];
 
-/// Whether a caller who may look at some statistics only asks for no others.
+/// Checks that a caller with access to some statistics requests no others.
 fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Problem> {
     let (Some(only), Some(_)) = (&caller.only, operation.role) else { return Ok(()) };
     let forbidden = |what: &str| Err(Problem::new(ErrorCode::Forbidden, format!("this token does not allow {what}")));
@@ -101,7 +101,7 @@ fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Probl
     }
     let asked: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
     for (_, name) in asked.iter().filter(|(key, _)| key == "name") {
-        // As it is written: brackets, numbers and units have several ways.
+        // In canonical form: brackets, numbers and units can be written in several ways.
         let written = name.parse::<Name>().map(|name| name.to_string());
         if !written.is_ok_and(|written| only.contains(&written)) {
             return forbidden(name);
@@ -139,7 +139,7 @@ fn allowed(operation: &Operation, caller: &Caller, headers: &HeaderMap) -> Resul
     Ok(())
 }
 
-/// Whether the browser says that the request comes from our own page, or nothing says that it comes from a page.
+/// Whether the browser says that the request comes from this page, or there is no origin.
 fn same_origin(headers: &HeaderMap) -> bool {
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
@@ -149,7 +149,7 @@ fn same_origin(headers: &HeaderMap) -> bool {
     }
 }
 
-/// What the path names: the first of its parameters.
+/// Target in the path: the first of its parameters.
 fn target(operation: &Operation, uri: &Uri) -> Option<String> {
     let at = operation.path.split('/').position(|part| part.starts_with('{'))?;
     let part = uri.path().split('/').nth(at)?;
@@ -176,11 +176,11 @@ fn percent_decoded(text: &str) -> String {
 }
 
 impl Service {
-    /// Who sends a request with these headers over this connection.
+    /// The caller of a request with these headers on this connection.
     pub fn identify(&self, headers: &HeaderMap, (remote, peer): (Option<Remote>, Option<Peer>)) -> Caller {
         let caller = |who, role| Caller { who, role, remote, csrf: None, expires: None, only: None };
         if let (None, Some(peer)) = (remote, peer) {
-            // Who else may open the socket is in its group: those may look.
+            // The socket's group may open it, too: its members may read.
             let role = if peer.is_owner() { Role::Administrator } else { Role::Viewer };
             return caller(Who::Local(peer), Some(role));
         }
@@ -194,18 +194,19 @@ impl Service {
         }
         let session = cookie(headers).and_then(|number| Some((number, self.sessions.find(number)?)));
         let Some((number, session)) = session else { return caller(Who::Nobody, None) };
-        // The user may be another one by now, or gone.
+        // The user may have changed or been removed since.
         let Some(role) = self.proved(&session) else { return caller(Who::Nobody, None) };
         let who = Who::Session { user: session.user, number: number.to_owned() };
         Caller { csrf: Some(session.csrf), expires: Some(session.expires), ..caller(who, Some(role)) }
     }
 
-    /// What who logged in may do, as long as nothing about the user has changed since.
+    /// Role of a session's user, if the user has not changed since the login.
     fn proved(&self, session: &Session) -> Option<Role> {
         self.accounts.proof(&session.user).filter(|proof| *proof == session.proof).map(|proof| proof.role)
     }
 
-    /// Whether the caller who began something long may continue it: with the same session or token, and in the same role.
+    /// Whether the caller may continue a long request: with the same session or token, in the same
+    /// role.
     pub fn is_still(&self, caller: &Caller) -> bool {
         let role = match &caller.who {
             Who::Local(_) => return true,
@@ -216,8 +217,8 @@ impl Service {
         role.is_some() && role == caller.role
     }
 
-    /// A place for a request. What says whether the process works takes none: it waits for nothing. What anybody may ask has limits of
-    /// its own, and its body may be slow.
+    /// A slot for a request. Health requests take none, because they wait for nothing. Public
+    /// operations have limits of their own, and their bodies may be slow.
     fn place(&self, operation: &Operation, caller: &Caller) -> Result<Option<Place<String>>, Problem> {
         if UNCOUNTED.contains(&operation.id) || caller.role.is_none() {
             return Ok(None);
@@ -229,7 +230,7 @@ impl Service {
         }
     }
 
-    /// Notes in the audit log, by a thread that may wait for the disk; the answer waits for it.
+    /// Writes to the audit log in a thread that may wait for the disk. The answer waits for it.
     pub(super) async fn note_waiting(
         self: &Arc<Self>,
         caller: Caller,
@@ -250,7 +251,7 @@ impl Service {
         let _ = tokio::task::spawn_blocking(move || service.note(&caller, &what, target, outcome, reason)).await;
     }
 
-    /// Notes in the audit log what was done or refused.
+    /// Writes a change or refusal to the audit log.
     pub fn note(&self, caller: &Caller, what: &str, target: Option<String>, outcome: Outcome, reason: Option<String>) {
         self.audit.note(AuditEntry {
             time_ms: now_ms(),
@@ -264,18 +265,18 @@ impl Service {
     }
 }
 
-/// Names by which this machine may be called.
+/// Host names of this machine.
 pub struct Hosts(RwLock<Vec<String>>);
 
 impl Hosts {
-    /// Those of the configuration, `localhost` and this machine's own.
+    /// The configured names, `localhost`, and this machine's name.
     pub fn new(configured: &[String]) -> Self {
         let hosts = Self(RwLock::default());
         hosts.set(configured);
         hosts
     }
 
-    /// Those of another configuration from now on.
+    /// Replaces the configured names.
     pub fn set(&self, configured: &[String]) {
         let own = crate::tls::host_name();
         let short = own.split('.').next().unwrap_or_default().to_owned();
@@ -283,7 +284,8 @@ impl Hosts {
         *self.0.write() = names.map(|n| n.to_ascii_lowercase()).filter(|n| !n.is_empty()).collect();
     }
 
-    /// Whether `Host` names us. Addresses cannot be somebody else's name.
+    /// Whether `Host` is one of the names or an address. An address cannot be the name of another
+    /// site.
     pub fn allow(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -297,7 +299,7 @@ impl Hosts {
     }
 }
 
-/// Refuses what is meant for other hosts, and says on every answer what browsers may do with it.
+/// Refuses requests for other hosts, and adds the security headers to every answer.
 pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let (remote, _) = connection(request.extensions());
     let host = request.headers().get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();

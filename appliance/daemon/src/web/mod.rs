@@ -1,13 +1,14 @@
 //! The HTTP interface of `weir serve`, on its Unix socket and over TCP.
 //!
 //! ```text
-//!   tcp, socket ─> outer (host, headers) ─> route ─> guard (who, role, CSRF, audit) ─> handler ─> House, Commands, Jobs, Accounts
+//!   tcp, socket ─> outer (host, headers) ─> route ─> guard (caller, role, CSRF, audit) ─> handler ─> House, Commands, Jobs, Accounts
 //!                                             └ no route ─> the web page
 //! ```
 //!
 //! Invariants:
-//!   * every route is a row of the table of operations, and every row has a handler: a test looks
-//!   * what changes pools runs as the same command that people type; what looks reads the newest synced view
+//!   * every route is a row of the table of operations, and every row has a handler; a test checks
+//!     this
+//!   * changes of pools run as the same commands that people type; reads use the newest synced view
 
 mod activity;
 mod alerts;
@@ -69,92 +70,92 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
 
-/// Brings a level of the log into force; the error says why it cannot be one.
+/// Changes the log level; the error says why the level is invalid.
 pub type SetLevel = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// Longest request.
+/// Maximum size of a request.
 const REQUEST_BYTES: usize = 1 << 20;
 
-/// Requests under way at once: fewer than there are threads for them, so that there is one to say that all is well.
+/// Limit for concurrent requests: fewer than the threads for them, so that one is left for health
+/// checks.
 const REQUESTS: usize = 384;
-/// Of one caller.
+/// The same for one caller.
 const REQUESTS_OF_ONE: usize = 64;
-/// Commands that run at once for others than the owner of the pools. Each has a thread.
+/// Limit for concurrent commands of callers other than the owner of the pools. Each has a thread.
 const COMMANDS: usize = 256;
-/// Of one caller.
+/// The same for one caller.
 const COMMANDS_OF_ONE: usize = 32;
 
-/// All that handlers need.
+/// State shared by all handlers.
 pub struct Service {
-    /// The pools, and the commands.
+    /// The pools and the commands.
     pub owner: Arc<Owner>,
-    /// What is configured.
     pub settings: Settings,
-    /// What HTTPS is spoken with, where it is.
+    /// TLS configuration, if HTTPS is used.
     pub tls: OnceLock<Arc<tls::Current>>,
-    /// Brings a level of the log into force.
+    /// Changes the log level.
     level: SetLevel,
     /// Users and tokens.
     pub accounts: Accounts,
-    /// Sessions of browsers.
+    /// Browser sessions.
     pub sessions: Sessions,
-    /// How often passwords may be guessed.
+    /// Limits on password guessing.
     pub limits: Limits,
-    /// Checks of passwords, in turn.
+    /// Queue for checking passwords.
     pub turns: Turns,
     /// Changes when sessions or tokens end, or roles change.
     pub revocations: tokio::sync::watch::Sender<u64>,
-    /// Requests under way, by caller.
+    /// Active requests by caller.
     requests: Arc<Places<String>>,
-    /// Commands that run, by caller.
+    /// Running commands by caller.
     commands: Arc<Places<String>>,
-    /// Streams that are open, by caller.
+    /// Open streams by caller.
     streams: Arc<Places<String>>,
     /// Refusals for the audit log.
     refusals: Refusals,
     /// The link for the first administrator.
     pub setup: SetupLink,
-    /// What was asked for.
+    /// The audit log.
     pub audit: AuditLog,
-    /// What happened.
+    /// Recent events.
     pub events: Arc<Events>,
-    /// What takes longer.
+    /// Long-running work.
     pub jobs: Jobs,
-    /// All figures.
+    /// All statistics.
     pub registry: Arc<Registry>,
-    /// Pools whose figures are listed.
+    /// Guids of pools whose statistics are registered.
     listed: Mutex<BTreeSet<u64>>,
-    /// Keeps the process's figures listed.
+    /// Keeps the process's statistics registered.
     _process: Arc<dyn Source>,
-    /// When the process started.
+    /// Start time of the process, in seconds since 1970.
     pub started: u64,
-    /// Names by which this machine may be called.
+    /// Host names of this machine.
     pub hosts: Hosts,
-    /// What is shared by NFS.
+    /// NFS shares.
     pub exports: Arc<PoolExports>,
     /// The NFS server, while it runs.
     pub nfs: Mutex<Option<Server>>,
-    /// Serves volumes, once the pools are open.
+    /// The NBD server, once the pools are open.
     pub nbd: Mutex<Option<serve::nbd::Server>>,
-    /// What passes, second by second.
+    /// Statistics per second.
     pub analytics: Analytics,
-    /// Who is told when that is too much or too little.
+    /// Alerts on statistics.
     pub alerts: Alerts,
     clients: Clients,
-    /// The SMB server, while it is to run.
+    /// The SMB server, while it is enabled.
     pub smb: Smb,
-    /// Wakes whoever looks at the pools.
+    /// Wakes the thread that watches the pools.
     pub watch: Wake,
-    /// Wakes whoever takes snapshots by rule.
+    /// Wakes the thread that takes snapshots by rule.
     pub schedules: Wake,
-    /// Programs and addresses that are told what happens to pools.
+    /// Programs and webhooks for pool events.
     pub programs: Programs,
     /// Becomes true when the process stops.
     pub stopped: Receiver<bool>,
 }
 
 impl Service {
-    /// With the accounts and the audit log of the state folder.
+    /// Opens accounts, audit log and all other state in the state directory.
     pub fn new(owner: Arc<Owner>, settings: Settings, level: SetLevel, stopped: Receiver<bool>) -> Result<Arc<Self>> {
         let config = settings.now();
         let folder = owner.house.state().folder().to_owned();
@@ -219,7 +220,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Brings into force what can change; refused, nothing has changed. `fresh` becomes true when the certificate is another one.
+    /// Applies live changes; on an error nothing has changed. Sets `fresh` if the certificate
+    /// changed.
     fn apply(&self, config: &Config, fresh: &mut bool) -> Result<(), String> {
         let folder = self.owner.house.state().folder();
         let loaded = self.tls.get().map(|_| tls::load(&config.api, folder)).transpose();
@@ -239,14 +241,15 @@ impl Service {
         Ok(())
     }
 
-    /// Reads the configuration, and the certificate, again. The error says all that is wrong; nothing has changed then.
+    /// Re-reads configuration and certificate. The error contains all problems; then nothing has
+    /// changed.
     pub fn reload(&self, by: &str) -> Result<SettingsChanged, String> {
         let mut fresh = false;
         let done = self.settings.reload(|config| self.apply(config, &mut fresh));
         self.told("the configuration was read", done, fresh, by)
     }
 
-    /// Sets settings, for this process and those after it.
+    /// Changes settings, for this process and later ones.
     pub fn change_settings(&self, set: &BTreeMap<String, Option<String>>, by: &str) -> Result<SettingsChanged, String> {
         let mut fresh = false;
         let done = self.settings.change(set, |config| self.apply(config, &mut fresh));
@@ -289,7 +292,7 @@ impl Service {
         }
     }
 
-    /// Tells that a command was run that may have changed something.
+    /// Reports that a command was run that may have changed something.
     pub fn ran(&self, caller: &Caller, line: &str, code: u8) {
         let happening = match code {
             0 => Happening::info(EventKind::Command, line),
@@ -299,14 +302,14 @@ impl Service {
         self.reschedule(line);
     }
 
-    /// Looks at the rules for snapshots again if the command may have changed them.
+    /// Checks the rules for snapshots again if the command may have changed them.
     pub fn reschedule(&self, line: &str) {
         if schedules::concerns(line) {
             self.schedules.wake();
         }
     }
 
-    /// Lists the figures of pools that were opened since the last time.
+    /// Registers the statistics of pools that were opened since the last call.
     pub fn list_figures(&self) {
         let mut listed = self.listed.lock();
         let pools = self.owner.house.list();
@@ -324,7 +327,7 @@ impl Service {
         }
     }
 
-    /// Its devices, caches and spares.
+    /// Devices of a pool, including caches and spares.
     pub fn devices(&self, pool: &str) -> Option<Vec<Device>> {
         let pool = self.owner.house.list().into_iter().find(|p| p.name() == pool)?;
         let status = shown::pool_view(&pool).ok()?.status;
@@ -333,14 +336,14 @@ impl Service {
         Some(others.map(|d| shown::device(d, false)).chain(spares).collect())
     }
 
-    /// Lets NFS go of what is not shared any more.
+    /// Makes the NFS server drop removed shares.
     pub fn refresh_nfs(&self) {
         if let Some(server) = &*self.nfs.lock() {
             server.refresh();
         }
     }
 
-    /// Starts to serve NFS, where that is configured.
+    /// Starts the NFS server if it is configured.
     pub fn start_nfs(&self) -> Result<()> {
         let server = nfs::start(&self.settings.now(), self.owner.house.state().folder(), self.exports.clone())?;
         if let Some(server) = &server {
@@ -351,7 +354,7 @@ impl Service {
         Ok(())
     }
 
-    /// Starts to serve volumes.
+    /// Starts the NBD server if it is configured.
     pub fn start_nbd(&self) -> Result<()> {
         let state = self.owner.house.state().folder();
         let server = nbd::start(&self.settings.now(), state, &self.owner, self.tls.get().cloned())?;
@@ -363,14 +366,14 @@ impl Service {
         Ok(())
     }
 
-    /// Clients of the file servers.
+    /// Clients of the NFS server.
     pub fn clients(&self) -> Vec<Client> {
         let server = self.nfs.lock();
         server.as_ref().map_or_else(Vec::new, |server| self.clients.look(|| server.clients()))
     }
 }
 
-/// What answers an operation.
+/// The handler of an operation.
 fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>> {
     Some(match id {
         "getHealth" => on(filter, system::healthz),
@@ -463,7 +466,7 @@ fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>>
     })
 }
 
-/// The whole interface, and the page.
+/// Routes of the whole interface and the page.
 pub fn router(service: &Arc<Service>) -> Router {
     let mut paths: BTreeMap<&str, MethodRouter<Arc<Service>>> = BTreeMap::new();
     for operation in api::operations() {

@@ -1,4 +1,4 @@
-//! Single operations: recorded ones, and as they come.
+//! Single operations: recorded ones, and a live stream.
 
 use super::Service;
 use super::caller::Caller;
@@ -18,12 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Operations of one list, at most; a fifth of it is plenty for a person.
+/// Limit for the operations in one list, and the default; a tenth of the limit is enough for
+/// people.
 const MOST: u64 = 10_000;
 const USUAL: u64 = 1000;
-/// How often those who follow are told what has come.
+/// Interval at which new operations are sent to followers.
 const OFTEN: Duration = Duration::from_millis(200);
-/// Texts that a client has not read yet; the rest waits with the operations, of which there is a most.
+/// Limit for texts that a client has not read yet. Further operations wait in a queue, which is
+/// bounded.
 const UNREAD: usize = 2;
 
 #[derive(Deserialize)]
@@ -93,7 +95,7 @@ pub async fn list(
     .await
 }
 
-/// Tells operations until the client goes away, may not any more, or the process stops.
+/// Sends operations until the client disconnects or loses its permission, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
     let mut often = tokio::time::interval(OFTEN);
     let mut stopped = service.stopped.clone();
@@ -116,7 +118,8 @@ async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, 
     }
 }
 
-/// What has come, and how much more; the first of them says how many are missing before it.
+/// New operations, and the number of those that were dropped. The first one contains the number
+/// missing before it.
 fn lines(follower: &Follower, sight: Sight, missed: u64) -> (Bytes, u64) {
     let (operations, more) = follower.take();
     let nothing = operations.is_empty();

@@ -1,4 +1,4 @@
-//! Who may log in: the first start, sessions, users, tokens.
+//! Accounts: setup, sessions, users, tokens.
 
 use super::Service;
 use super::caller::{Caller, Who, set_cookie};
@@ -18,7 +18,7 @@ use axum::{Extension, Json};
 use std::sync::Arc;
 
 impl Service {
-    /// Begins a session, and answers with its cookie.
+    /// Begins a session. The answer contains its cookie.
     fn begin_session(&self, caller: &Caller, user: &str, proof: Proof) -> Response {
         let (number, session) = self.sessions.begin(user, proof);
         let told = Session {
@@ -32,7 +32,7 @@ impl Service {
         ([(header::SET_COOKIE, set_cookie(&number, tls))], Created(told)).into_response()
     }
 
-    /// Counts an attempt to prove something, as failed until it succeeds; refused if it comes too early.
+    /// Counts an attempt as failed until it succeeds. Fails if it comes too early.
     fn attempt(&self, caller: &Caller, account: &str) -> Answer<()> {
         self.limits.begin(caller.address(), account).map_err(|wait| {
             let message = format!("too many attempts failed; try again in {} s", wait.as_secs() + 1);
@@ -42,13 +42,13 @@ impl Service {
         })
     }
 
-    /// Waits for a turn to check a password, or to make one.
+    /// Waits for a turn to compute a password hash.
     async fn turn(&self, caller: &Caller) -> Answer<Turn> {
         let unknown = caller.role.is_none().then(|| caller.address()).flatten();
         self.turns.take(unknown).await.map_err(|full| Problem::full(full, "login attempts are waiting"))
     }
 
-    /// Something may not be done any more by those who began it: streams and commands look at once.
+    /// Permissions were revoked: streams and commands check at once.
     fn revoked(&self) {
         self.revocations.send_modify(|n| *n += 1);
     }
@@ -233,7 +233,7 @@ pub async fn delete_user(
     .await
 }
 
-/// Whose tokens a caller sees: an administrator's are all.
+/// User whose tokens the caller may see; `None`: an administrator sees all.
 fn whose(caller: &Caller) -> Option<&str> {
     if caller.is_administrator() { None } else { Some(caller.user().unwrap_or_default()) }
 }

@@ -1,4 +1,4 @@
-//! Statistics to take away: as pictures, and as tables.
+//! Export of statistics as pictures and tables.
 
 use super::Service;
 use super::caller::Caller;
@@ -16,9 +16,9 @@ use serde::Deserialize;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Largest table.
+/// Maximum size of a table.
 const EXPORT_BYTES: usize = 64 << 20;
-/// Steps of columns that pictures take by themselves, in seconds; longer ones are days.
+/// Steps for pictures, in seconds; longer steps are multiples of a day.
 const STEPS: [u64; 18] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200, DAY];
 const DAY: u64 = 86_400;
 
@@ -64,11 +64,11 @@ fn not_drawn(error: picture::Error) -> Problem {
     }
 }
 
-/// The shortest step with which a span has no more columns than the picture has pixels.
+/// The shortest step with which a time span has at most as many columns as the picture has pixels.
 fn step_for((from, to): (u64, u64), width: u32) -> u64 {
     let width = u64::from(width.max(1));
     let fits = |step: &u64| (to - (from - from % step)).div_ceil(*step) <= width;
-    // From the least number of days that could be enough.
+    // Starts at the smallest number of days that may be enough.
     let least = (to - from).div_ceil(width.saturating_mul(DAY)).max(1);
     let days = || (least..).map(|days| days.saturating_mul(DAY)).find(fits).unwrap_or(u64::MAX);
     STEPS.into_iter().find(fits).unwrap_or_else(days)
@@ -158,7 +158,7 @@ pub async fn export(
     .await
 }
 
-/// All values of a column: a line for each cell; one without key if there is none.
+/// All values of a column: a line for each cell; a line without key if there is none.
 fn values(told: &Told, start: u64, column: &Column) -> Vec<ExportedValue> {
     let seconds = if told.shown == Shown::Level { u64::from(column.seconds) } else { told.step };
     let time = i64::try_from(start).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
@@ -185,7 +185,7 @@ fn values(told: &Told, start: u64, column: &Column) -> Vec<ExportedValue> {
     column.cells.iter().map(cell).collect()
 }
 
-/// A field of CSV. What a spreadsheet would take for a formula gets an apostrophe before it.
+/// A field of CSV. Text that a spreadsheet would take for a formula gets an apostrophe in front.
 fn field(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
@@ -256,7 +256,7 @@ mod tests {
     fn a_picture_takes_the_shortest_step_that_fits() {
         assert_eq!(step_for((0, 600), 600), 1);
         assert_eq!(step_for((0, 601), 600), 2);
-        // It begins at a whole step, so it may need a column more.
+        // It begins at a whole step, so it may need one more column.
         assert_eq!(step_for((1, 1201), 600), 5);
         assert_eq!(step_for((0, 86_400), 600), 300);
         assert_eq!(step_for((0, 90 * 86_400), 4), 23 * 86_400);

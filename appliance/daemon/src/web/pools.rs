@@ -1,4 +1,4 @@
-//! Pools: looking at them, and the verbs of zpool(8).
+//! Pools: reading, and the verbs of zpool(8).
 
 use super::Service;
 use super::caller::Caller;
@@ -21,13 +21,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time that jobs of a pool have to end before it is let go of.
+/// Time limit for jobs of a pool to end before it is exported.
 const JOBS_END: Duration = Duration::from_secs(10);
-/// Most devices of one pool.
+/// Limit for the devices of one pool.
 const DEVICES: usize = 1_000;
 
 impl Service {
-    /// The imported pool of that name.
+    /// The imported pool with this name.
     pub fn pool(&self, name: &str) -> Answer<Arc<OwnedPool>> {
         let found = self.owner.house.list().into_iter().find(|p| p.name() == name);
         if let Some(pool) = found {
@@ -40,7 +40,7 @@ impl Service {
         Err(Problem::new(ErrorCode::NotFound, message).at(name))
     }
 
-    /// All pools, in a line each.
+    /// All pools, in short form.
     pub fn pools(&self) -> Vec<Pool> {
         let line = |pool: &Arc<OwnedPool>| match shown::pool_view(pool).and_then(|view| shown::pool(pool, &view)) {
             Ok(line) => Some(line),
@@ -52,7 +52,7 @@ impl Service {
         self.owner.house.list().iter().filter_map(line).collect()
     }
 
-    /// Lets jobs of a pool end before it is let go of.
+    /// Ends the jobs of a pool before it is exported.
     async fn end_jobs(self: &Arc<Self>, pool: &str) -> Answer<()> {
         let (service, pool) = (self.clone(), pool.to_owned());
         waiting(move || {
@@ -106,7 +106,7 @@ pub async fn set_properties(
     Ok((audited(told.join("; ")), list).into_response())
 }
 
-/// For the audit log: what was done, as a command.
+/// Audit log entry: the change as a command line.
 pub fn audited(line: String) -> Extension<Audited> {
     Extension(Audited { what: Some(line), ..Audited::default() })
 }
@@ -147,7 +147,8 @@ pub async fn create(
         Verb::zpool("create").flag("-f", force).properties("-o", &properties)?.properties("-O", &dataset_properties)?;
     verb = verb.on(&name);
     let mut made = Vec::new();
-    // Data first, as on the command line: words such as `log` hold for all that stands behind them.
+    // Data devices first, as on the command line: words such as `log` apply to all devices behind
+    // them.
     let (data, other): (Vec<_>, Vec<_>) = groups.iter().partition(|g| g.purpose == Purpose::Data);
     for group in data.into_iter().chain(other) {
         if group.layout != Layout::Single && group.paths.len() < 2 {
@@ -177,7 +178,7 @@ pub async fn create(
     Ok((audited(line?), Created(detail(service, name).await?)).into_response())
 }
 
-/// Makes files for devices, those that are not there yet: sparse. Which ones were made.
+/// Creates sparse files as devices where they do not exist yet. Returns those created.
 fn make_files(files: Vec<(PathBuf, u64)>) -> Answer<Vec<PathBuf>> {
     let mut made: Vec<PathBuf> = Vec::new();
     for (path, bytes) in files {
@@ -212,7 +213,7 @@ pub async fn export(
     Ok((audited(line), Done).into_response())
 }
 
-/// What is lost has to be named again.
+/// Checks the confirmation: the name of the object that will be lost must be repeated.
 pub fn confirmed(name: &str, confirm: &str) -> Answer<()> {
     if confirm == name {
         return Ok(());
@@ -261,7 +262,7 @@ pub async fn clear(
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
-/// Where pools are looked for.
+/// Where to search for pools.
 #[derive(Deserialize)]
 pub struct Places {
     place: Option<String>,
@@ -320,7 +321,7 @@ pub async fn import(
     }
     let before: Vec<u64> = service.owner.house.list().iter().map(|p| p.guid()).collect();
     let line = verb.run(&service, &caller).await?;
-    // A pool that was named by its number has a name now.
+    // A pool that was given by its guid has a name now.
     let new = service.owner.house.list().into_iter().find(|p| !before.contains(&p.guid()));
     let name = new.map_or_else(|| new_name.unwrap_or(pool), |p| p.name());
     Ok((audited(line), Json(detail(service, name).await?)).into_response())

@@ -1,4 +1,4 @@
-//! Answers: JSON, or an error as the interface tells it.
+//! Answers: JSON, or an error in the interface's format.
 
 use crate::access::accounts::Refused;
 use crate::places::Full;
@@ -12,31 +12,31 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// How long the body of a request may take. Its head has as long (`tcp`).
+/// Time limit for the body of a request. Its head has the same limit (`tcp`).
 const PATIENCE: Duration = Duration::from_secs(15);
-/// When to try again what there was no place for.
+/// Time after which to retry a request that was over a limit.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Why something was not done.
+/// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What is told.
+    /// Contents of the answer.
     pub body: Box<ErrorBody>,
-    /// When to try again.
+    /// Time after which to retry.
     pub retry_after: Option<Duration>,
 }
 
-/// What a handler gives.
+/// Result of a handler.
 pub type Answer<T> = Result<T, Problem>;
 
 impl Problem {
-    /// Of this kind, with this sentence.
+    /// An error of this kind with this message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let body = ErrorBody { code, message: message.into(), place: None, found: None, expected: None };
         Self { body: Box::new(body), retry_after: None }
     }
 
-    /// The request is not what the operation takes.
+    /// The request is invalid.
     pub fn invalid(place: &str, found: impl Into<String>, expected: impl Into<String>) -> Self {
         let (found, expected) = (found.into(), expected.into());
         let mut problem = Self::new(ErrorCode::InvalidRequest, format!("{place} is {found}, expected {expected}"));
@@ -45,7 +45,7 @@ impl Problem {
         problem
     }
 
-    /// There is no place for it: too many `what`, such as "requests are under way".
+    /// A limit is reached: too many `what`, such as "requests are in progress".
     pub fn full(full: Full, what: &str) -> Self {
         let (code, message) = match full {
             Full::One(n) => (ErrorCode::TooManyRequests, format!("{n} {what} of this caller, which is the maximum")),
@@ -54,13 +54,13 @@ impl Problem {
         Self { retry_after: Some(AGAIN), ..Self::new(code, message) }
     }
 
-    /// What it is about.
+    /// Sets the object that the error is about.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.body.place = Some(place.into());
         self
     }
 
-    /// A fault of ours, or of the machine's.
+    /// An internal error.
     pub fn internal(error: &anyhow::Error) -> Self {
         Self::new(ErrorCode::Internal, format!("{error:#}"))
     }
@@ -92,11 +92,11 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The sentence of an answer that is a problem, for the audit log.
+/// Message of an error answer, for the audit log.
 #[derive(Debug, Clone)]
 pub struct Said(pub String);
 
-/// 201 and what was made.
+/// 201 with the created object.
 pub struct Created<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Created<T> {
@@ -105,7 +105,6 @@ impl<T: Serialize> IntoResponse for Created<T> {
     }
 }
 
-/// 204.
 pub struct Done;
 
 impl IntoResponse for Done {
@@ -114,7 +113,7 @@ impl IntoResponse for Done {
     }
 }
 
-/// The body of a request.
+/// The body of a request, parsed from JSON.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -138,7 +137,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// What stands behind the question mark.
+/// The parsed query string.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -152,7 +151,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// What stands in the path.
+/// The parsed path parameters.
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -166,7 +165,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Runs what may wait for a disk in a thread that may wait.
+/// Runs work that may wait for a disk in a thread that may block.
 pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
@@ -174,29 +173,29 @@ pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send 
     }
 }
 
-/// Which part of a long list.
+/// Selects a page of a long list.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 pub struct Page {
-    /// How many items, if not the usual number.
+    /// Number of items; `None`: the default.
     pub limit: Option<u64>,
     /// `next` of the previous page.
     pub cursor: Option<String>,
 }
 
 impl Page {
-    /// Items on it.
+    /// Number of items on the page.
     pub fn limit(&self) -> Answer<usize> {
         limit(self.limit)
     }
 
-    /// The cursor as a number of items to pass over.
+    /// The cursor as a number of items to skip.
     pub fn skip(&self) -> Answer<usize> {
         let Some(cursor) = &self.cursor else { return Ok(0) };
         cursor.parse().map_err(|_| Problem::invalid("cursor", format!("'{cursor}'"), "`next` of the previous page"))
     }
 }
 
-/// How many items: 1 to 1000.
+/// Number of items: 1 to 1000; the default is 100.
 pub fn limit(limit: Option<u64>) -> Answer<usize> {
     match limit.unwrap_or(100) {
         n @ 1..=1000 => Ok(usize::try_from(n).unwrap_or(1000)),
@@ -204,7 +203,7 @@ pub fn limit(limit: Option<u64>) -> Answer<usize> {
     }
 }
 
-/// A path of the interface that leads nowhere, or not by this method.
+/// Answer for an unknown path or method of the interface.
 pub async fn unknown(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
     Problem::new(ErrorCode::NotFound, format!("no such operation: {method} {}", uri.path()))
 }

@@ -1,4 +1,4 @@
-//! What is shared by NFS and SMB, and the clients of it.
+//! NFS and SMB shares, and their clients.
 
 use super::Service;
 use super::caller::Caller;
@@ -34,7 +34,7 @@ pub async fn list(State(service): State<Arc<Service>>, Query(page): Query<Page>)
     .await
 }
 
-/// Where a share stands in the list: a dataset may be shared both ways.
+/// Sort key of a share: a dataset may be shared by both protocols.
 fn place(share: &Share) -> String {
     let protocol = if share.protocol == Protocol::Nfs { "nfs" } else { "smb" };
     format!("{}\0{protocol}", share.dataset)
@@ -76,7 +76,7 @@ fn shown(service: &Service, shared: Shared) -> Share {
     }
 }
 
-/// Who may, as the options say it.
+/// Permitted hosts according to the options.
 fn hosts(options: &str) -> Vec<ShareHost> {
     if options == "off" {
         return Vec::new();
@@ -109,7 +109,7 @@ fn hosts(options: &str) -> Vec<ShareHost> {
     found
 }
 
-/// Hosts are separated by colons, and addresses of IPv6 stand in brackets.
+/// Splits at colons, except inside the brackets of IPv6 addresses.
 fn split_hosts(list: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     let parts = list.split(move |c: char| {

@@ -1,4 +1,4 @@
-//! The engine's facts in the interface's words: pools and devices.
+//! Converts pools and devices to API types.
 
 use admin::OwnedPool;
 use admin::advice;
@@ -13,10 +13,10 @@ use api::{
 };
 use std::sync::Arc;
 
-/// Damaged files that are named.
+/// Limit for the damaged files that are listed.
 const NAMED: usize = 1_000;
 
-/// A pool as it is now.
+/// The current view of a pool.
 pub fn pool_view(pool: &Arc<OwnedPool>) -> Result<PoolView> {
     pool.view()
 }
@@ -34,12 +34,12 @@ fn state(word: &str) -> State {
     }
 }
 
-/// The sentences of `zpool status` are broken into lines for terminals.
+/// Joins the lines into which the sentences of `zpool status` are broken for terminals.
 fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is wrong with an imported pool, or one that could be.
+/// Health of a pool, imported or importable.
 pub fn health(reason: Reason) -> Health {
     let (status, action) = advice::imported(reason).unwrap_or_default();
     let some = |text: String| Some(unbroken(&text)).filter(|t| !t.is_empty());
@@ -51,7 +51,7 @@ pub fn health(reason: Reason) -> Health {
     }
 }
 
-/// A pool, in a line.
+/// A pool, in short form.
 pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
     let (status, stats) = (&view.status, &view.properties.stats);
     let mut health = health(health::reason(status, false));
@@ -160,7 +160,7 @@ fn activity(status: &PoolStatus) -> Vec<String> {
     found
 }
 
-/// A device and what is below it.
+/// A device and all devices below it.
 pub fn device(vdev: &VdevStatus, is_spare: bool) -> Device {
     let word = state_name(vdev.state, vdev.aux);
     let shown = match (is_spare, vdev.state, vdev.aux) {
@@ -236,7 +236,7 @@ fn pool_property(property: &PoolProperty) -> Property {
     Property { name: property.name.clone(), value, text, source, inherited_from: None, editable }
 }
 
-/// What properties pools have.
+/// Definitions of the pool properties.
 pub fn pool_definitions() -> impl Iterator<Item = PropertyDefinition> {
     admin::property::CATALOGUE.iter().filter(|d| d.listed).map(|def| PropertyDefinition {
         name: def.name.to_owned(),

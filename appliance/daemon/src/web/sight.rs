@@ -1,6 +1,7 @@
-//! What somebody may see of statistics: an administrator can keep names of files from those who only look.
+//! Access to file names in statistics: an administrator can hide them from viewers.
 //!
-//! Invariant: who does not see files gets no answer that depends on a file's name, so that nobody finds one by guessing.
+//! Invariant: for callers without access, no answer depends on a file's name, so that names cannot
+//! be found by guessing.
 
 use super::Service;
 use super::caller::Caller;
@@ -11,18 +12,18 @@ use analytics::engine::Answer as Told;
 use analytics::name::{Field, Name, Wanted};
 use api::{Alert, Counted, ErrorCode, ExplainedValue, Role, StatisticExplanation, Worksheet};
 
-/// What stands there instead of a file's name.
+/// Text in place of a file name.
 pub const HIDDEN: &str = "<hidden>";
 
-/// What one caller sees.
+/// Access of one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
-    /// Names of files.
+    /// Whether file names are visible.
     pub files: bool,
 }
 
 impl Service {
-    /// What somebody sees at present.
+    /// Current access of a caller.
     pub fn sight(&self, caller: &Caller) -> Sight {
         let files = caller.role >= Some(Role::Operator) || self.settings.now().analytics.viewers_see_files;
         Sight { files }
@@ -30,7 +31,7 @@ impl Service {
 }
 
 impl Sight {
-    /// Whether this may be asked.
+    /// Checks whether a statistic may be requested.
     pub fn may(self, name: &Name) -> Answer<()> {
         if self.files || !name.predicates.iter().any(|p| p.field == Field::File) {
             return Ok(());
@@ -39,12 +40,12 @@ impl Sight {
             .at("name"))
     }
 
-    /// A file's name.
+    /// A file name, or its replacement.
     pub fn file(self, name: String) -> String {
         if self.files || name.is_empty() { name } else { HIDDEN.to_owned() }
     }
 
-    /// What a statistic was: all files are one.
+    /// An answer in which all files are merged into one.
     pub fn answer(self, mut told: Told) -> Told {
         if !self.files && told.name.breakdown == Some(Field::File) {
             told.columns.values_mut().for_each(hide);
@@ -54,7 +55,7 @@ impl Sight {
         told
     }
 
-    /// A name with files in it, and its title.
+    /// A statistic's name and title without file names; `None` if it needs no change.
     pub fn name(self, text: &str) -> Option<(String, String)> {
         let mut name: Name = text.parse().ok()?;
         let files = name.predicates.iter_mut().filter(|p| p.field == Field::File);
@@ -62,7 +63,7 @@ impl Sight {
         (hidden > 0 && !self.files).then(|| (name.to_string(), catalogue::title(&name)))
     }
 
-    /// A statistic that is counted.
+    /// A recorded statistic without file names.
     pub fn counted(self, mut counted: Counted) -> Counted {
         if let Some(hidden) = self.name(&counted.name) {
             (counted.name, counted.title) = hidden;
@@ -70,7 +71,7 @@ impl Sight {
         counted
     }
 
-    /// An alert.
+    /// An alert without file names.
     pub fn alert(self, mut alert: Alert) -> Alert {
         if let Some((name, _)) = self.name(&alert.rule.statistic) {
             alert.rule.statistic = name;
@@ -78,7 +79,7 @@ impl Sight {
         alert
     }
 
-    /// A worksheet. How graphs of files are shown may name some: that is not told.
+    /// A worksheet without file names. The view of graphs by file may contain some and is removed.
     pub fn worksheet(self, mut sheet: Worksheet) -> Worksheet {
         for graph in sheet.graphs.iter_mut().filter(|_| !self.files) {
             let parsed: Option<Name> = graph.name.parse().ok();
@@ -93,7 +94,7 @@ impl Sight {
         sheet
     }
 
-    /// What is special about operations: that a file is, but not which.
+    /// An explanation without file names: it shows that files matter, but not which.
     pub fn explanation(self, mut found: StatisticExplanation) -> StatisticExplanation {
         let (inside, outside) = (found.inside, found.outside);
         for field in found.fields.iter_mut().filter(|f| !self.files && f.field == Field::File.name()) {

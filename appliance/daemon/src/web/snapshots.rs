@@ -1,4 +1,5 @@
-//! Snapshots: the verbs of zfs(8) that take, keep, name and use them, and what destroying anything would take along.
+//! Snapshots: the verbs of zfs(8) that take, hold, rename and use them, and a preview of what
+//! destroying an object would destroy.
 
 use super::Service;
 use super::caller::Caller;
@@ -18,14 +19,15 @@ use dataset::{Entry, ListOptions};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Names that a preview tells, at most.
+/// Limit for the names in a preview.
 const PREVIEWED_MAX: usize = 1000;
-/// Snapshots that one request names, at most. Guessed: what fits into a request.
+/// Limit for the snapshots in one request. Guessed: what fits into a request.
 const NAMED_MAX: usize = 1000;
-/// Bytes of what names snapshots of one dataset, at most. Guessed: what servers and clients take in a path.
+/// Limit for the bytes that name snapshots of one dataset. Guessed: what servers and clients accept
+/// in a path.
 const SPEC_BYTES: usize = 8192;
 
-/// Refuses what is no name of a snapshot.
+/// Refuses invalid names of snapshots.
 fn snapshot_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
     dataset_name(place, name)?;
     match name.split_once('@') {
@@ -34,7 +36,8 @@ fn snapshot_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
     }
 }
 
-/// Refuses what names nothing that can be destroyed: a dataset, a bookmark, or snapshots of one dataset (`pool/a@b,c,d%e`).
+/// Refuses names of objects that cannot be destroyed. Valid are a dataset, a bookmark, or snapshots
+/// of one dataset (`pool/a@b,c,d%e`).
 fn destroyed_name(name: &str) -> Answer<()> {
     let Some((of, spec)) = name.split_once('@') else { return dataset_name("dataset", name).map(drop) };
     dataset_name("dataset", of)?;
@@ -45,7 +48,7 @@ fn destroyed_name(name: &str) -> Answer<()> {
     }
 }
 
-/// The dataset must be there; whether each snapshot of a list is, the command says.
+/// Checks that the dataset exists. The command reports missing snapshots of a list.
 async fn is_there(service: &Arc<Service>, name: &str) -> Answer<()> {
     let (service, mut name) = (service.clone(), name);
     if let Some((of, spec)) = name.split_once('@')
@@ -75,7 +78,7 @@ pub async fn preview(
     is_there(&service, &name).await?;
     let mut preview = DestroyPreview { count: 0, names: Vec::new(), reclaimed_bytes: None };
     if name.contains('#') {
-        // The command has no dry run for bookmarks: they take nothing along.
+        // The command has no dry run for bookmarks: nothing else would be destroyed.
         (preview.count, preview.names) = (1, vec![name]);
         return Ok(Json(preview));
     }
@@ -190,7 +193,7 @@ pub async fn bookmark(
     Ok((audited(line), Created(detail(service, mark).await?)).into_response())
 }
 
-/// Refuses what no hold is called.
+/// Refuses invalid hold tags.
 fn tag(tag: &str) -> Answer<&str> {
     property_name(tag).map_err(|_| Problem::invalid("tag", format!("'{tag}'"), "letters, digits, '-', '_', '.', ':'"))
 }

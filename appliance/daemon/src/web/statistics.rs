@@ -1,4 +1,4 @@
-//! Analytics: what statistics were, and what is special about some operations.
+//! Analytics: past values of statistics, and explanations of selected operations.
 
 use super::Service;
 use super::caller::Caller;
@@ -18,13 +18,13 @@ use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What is shown when no time is given, in seconds.
+/// Default time span in seconds.
 const LATELY: u64 = 60;
-/// Rows of a folded heat map, at most.
+/// Limit for the rows of a folded heat map.
 const ROWS: u32 = 4096;
-/// The last second that can be asked for: the end of the year 9999.
+/// The last second that can be requested: the end of the year 9999.
 pub const LAST: u64 = 253_402_300_799;
-/// What a rectangle is compared with, in seconds before it.
+/// Time before a rectangle with which it is compared, in seconds.
 const AMONG: u64 = 300;
 
 pub fn problem(error: Error) -> Problem {

@@ -1,4 +1,4 @@
-//! What all streams have in common: how many there may be, and how they are sent.
+//! Common parts of all streams: limits, and sending.
 
 use super::Service;
 use super::caller::Caller;
@@ -15,26 +15,27 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
-/// Streams at once.
+/// Limit for open streams.
 const STREAMS: usize = 256;
-/// Of one caller: some dozens of open pages.
+/// The same for one caller: some dozens of open pages.
 const STREAMS_OF_ONE: usize = 64;
-/// How often a stream without news says that it is there, and each looks whether its client still may.
+/// Interval of keep-alive messages, and of checks whether the client still has permission.
 pub const ALIVE: Duration = Duration::from_secs(15);
 
-/// Places for streams.
+/// Slots for streams.
 pub fn places() -> Arc<Places<String>> {
     Places::new(STREAMS, STREAMS_OF_ONE)
 }
 
 impl Service {
-    /// A place for a stream.
+    /// A slot for a stream.
     pub fn stream_place(&self, caller: &Caller) -> Answer<Option<Place<String>>> {
         let place = caller.key().map(|key| self.streams.take(key)).transpose();
         place.map_err(|full| Problem::full(full, "streams are open"))
     }
 
-    /// Returns when the caller may not continue what it began: its session or token is over, or its role is another one.
+    /// Returns when the caller may not continue: its session or token has ended, or its role has
+    /// changed.
     pub async fn until_over(&self, caller: &Caller) {
         let mut revocations = self.revocations.subscribe();
         let mut alive = tokio::time::interval(ALIVE);
@@ -52,10 +53,10 @@ pub fn events(from: Receiver<Bytes>) -> Response {
     send(from, "text/event-stream")
 }
 
-/// Sends what comes, as it comes.
+/// Sends chunks as they come.
 pub fn send(from: Receiver<Bytes>, kind: &'static str) -> Response {
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Whatever stands between must pass each message on at once.
+    // Proxies must pass each message on at once.
     let through = (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     ([kind, through], axum::body::Body::from_stream(Chunks(from))).into_response()
 }

@@ -1,4 +1,4 @@
-//! The process itself: health, versions, figures, settings.
+//! The process itself: health, versions, statistics, settings.
 
 use super::Service;
 use super::caller::Caller;
@@ -14,7 +14,7 @@ use axum::{Extension, Json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time that a pool's thread may take to answer before something is wrong with it.
+/// Time limit for a blocking thread to answer before the process counts as unhealthy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn health(checks: Vec<Check>) -> Response {
@@ -23,18 +23,18 @@ fn health(checks: Vec<Check>) -> Response {
     (status, Json(HealthReply { ok, checks })).into_response()
 }
 
-/// The process answers, and its threads that may wait for disks are not all stuck.
+/// Liveness: the process answers, and not all of its blocking threads are stuck.
 pub async fn healthz() -> Response {
     let free = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(|| ())).await.is_ok();
     let message = (!free).then(|| "all threads are waiting for disks".to_owned());
     health(vec![Check { name: "threads".to_owned(), ok: free, message }])
 }
 
-/// What is imported is open.
+/// Readiness: all imported pools are open.
 pub async fn readyz(State(service): State<Arc<Service>>) -> Response {
     let ready = service.owner.is_ready();
     let message = (!ready).then(|| "the daemon is starting or stopping".to_owned());
-    // Nobody has said who he is: pools are not named.
+    // The caller is not authenticated: pools are not named.
     let mut checks = vec![Check { name: "started".to_owned(), ok: ready, message }];
     if ready {
         let check = service.clone();
@@ -75,7 +75,7 @@ pub async fn system(State(service): State<Arc<Service>>) -> Answer<Json<System>>
     .await
 }
 
-/// What the caches of all pools hold together.
+/// Sum of the caches of all pools.
 fn cache(service: &Service) -> Cache {
     let mut sum = Cache::default();
     for pool in service.owner.house.list() {
@@ -111,12 +111,12 @@ pub async fn reload_settings(State(service): State<Arc<Service>>, caller: Caller
     waiting(move || changed(service.reload(&caller.name()))).await
 }
 
-/// Prometheus's text.
+/// Prometheus's text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Its protobuf, which has native histograms.
+/// Prometheus's protobuf format, which has native histograms.
 const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// Whether who asks would rather have protobuf: Prometheus says so when it is told to take native histograms.
+/// Whether the client prefers protobuf: Prometheus asks for it if native histograms are enabled.
 fn wants_protobuf(accept: &str) -> bool {
     let quality = |kind: &str| {
         let found = accept.split(',').find_map(|one| {

@@ -1,4 +1,4 @@
-//! The engine's facts in the interface's words: datasets and their properties.
+//! Converts datasets and their properties to API types.
 
 use super::datasets::kind;
 use admin::OwnedPool;
@@ -31,7 +31,7 @@ fn with_view<T>(pool: &OwnedPool, mounted: &BTreeSet<String>, with: impl FnOnce(
     })
 }
 
-/// A dataset, in a line.
+/// A dataset, in short form.
 pub fn dataset(pool: &OwnedPool, entry: &Entry, mounted: &BTreeSet<String>) -> Result<Dataset> {
     with_view(pool, mounted, |view| line(entry, view, pool.names()))
 }
@@ -93,14 +93,14 @@ pub fn properties(pool: &OwnedPool, entry: &Entry, mounted: &BTreeSet<String>) -
             From::Inherited(from) => (Source::Inherited, Some(from)),
             From::Received => (Source::Received, None),
         };
-        // Snapshots have properties of their own only where users made them.
+        // On snapshots only user properties can be set.
         let editable = writable && def.is_none_or(|d| !d.readonly() && !snapshot);
         Property { name: p.name, value: p.value.raw, text: p.value.human, source, inherited_from, editable }
     };
     Ok(all.into_iter().map(shown).collect())
 }
 
-/// What properties datasets have.
+/// Definitions of the dataset properties.
 pub fn definitions() -> impl Iterator<Item = PropertyDefinition> {
     use property::Kinds;
     let kinds = |of: Kinds| {

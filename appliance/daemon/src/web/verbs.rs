@@ -1,9 +1,9 @@
-//! Changes: the same commands that people type, run with their arguments, so that they do and say the same.
+//! Changes: run the same commands that people type, so that results and messages are the same.
 //!
 //! Invariants:
-//!   * what comes from a request is an operand or the argument of an option, never an option: names are looked at, and operands
-//!     stand behind `--`
-//!   * what a command asks for is answered from the request, or not at all
+//!   * text from a request is an operand or the argument of an option, never an option itself:
+//!     names are validated, and operands come after `--`
+//!   * questions of a command are answered from the request, or not at all
 
 use super::Service;
 use super::caller::Caller;
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc::channel;
 
-/// Most text of a command that is kept.
+/// Limit for the text of a command that is kept.
 const TEXT_BYTES: usize = 64 << 10;
-/// Frames that wait to be read.
+/// Limit for frames that wait to be read.
 const FRAMES: usize = 16;
 
-/// A command line that is being made.
+/// A command line under construction.
 pub struct Verb {
     program: &'static str,
     verb: &'static str,
@@ -56,7 +56,7 @@ impl Verb {
         self
     }
 
-    /// `-o name=value` for each.
+    /// `-o name=value` for each property.
     pub fn properties(mut self, letter: &str, properties: &BTreeMap<String, String>) -> Answer<Self> {
         for (name, value) in properties {
             property_name(name)?;
@@ -66,31 +66,31 @@ impl Verb {
         Ok(self)
     }
 
-    /// What it is about.
+    /// Adds an operand.
     pub fn on(mut self, operand: impl Into<String>) -> Self {
         self.operands.push(operand.into());
         self
     }
 
-    /// What it is given when it asks for a passphrase.
+    /// Answer to a question for a passphrase.
     pub fn secret(mut self, secret: Option<String>) -> Self {
         self.secret = secret;
         self
     }
 
-    /// The pool that it is about, where that is not the first operand.
+    /// The affected pool, if it is not that of the first operand.
     pub fn of_pool(mut self, pool: &str) -> Self {
         self.pool = Some(pool.to_owned());
         self
     }
 
-    /// As it stands in the audit log.
+    /// The line for the audit log.
     fn line(&self) -> String {
         let words = [self.program, self.verb].into_iter().map(str::to_owned);
         words.chain(self.options.iter().cloned()).chain(self.operands.iter().cloned()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs it, and gives its line for the audit log.
+    /// Runs the command. Returns its line for the audit log.
     pub async fn run(self, service: &Arc<Service>, caller: &Caller) -> Answer<String> {
         let line = self.line();
         let first = self.operands.first().map(|name| pool_of(name).to_owned());
@@ -108,7 +108,7 @@ impl Verb {
         Err(err.problem(&out))
     }
 
-    /// Runs one that changes nothing, and gives each line that it prints to `take`.
+    /// Runs a command that only reads, and passes each line of its output to `take`.
     pub async fn look(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(&str)) -> Answer<()> {
         let mut part = String::new();
         let err = self
@@ -123,7 +123,7 @@ impl Verb {
         if err.code == 0 { Ok(()) } else { Err(err.problem("")) }
     }
 
-    /// Runs it; what it prints is given on as it comes.
+    /// Runs the command and passes its output on as it comes.
     async fn spoken(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(String)) -> Answer<Ended> {
         let secret = self.secret;
         let mut args = vec![self.verb.to_owned()];
@@ -144,7 +144,7 @@ impl Verb {
                 let io = Io::new(frames, owner.clone(), peer);
                 owner.commands.run(&owner, &request, &io)
             });
-            // Its request may be gone.
+            // The request may have been dropped.
             let _ = ended.send(code);
         });
         begun.map_err(|error| {
@@ -155,7 +155,7 @@ impl Verb {
             match frame {
                 CommandFrame::Stdout(text) => take(text),
                 CommandFrame::Stderr(text) => keep(&mut said, &text),
-                // Dropped: bytes neither come from here nor are taken.
+                // Dropped: the interface neither supplies nor takes bytes.
                 CommandFrame::Ask(question) if question.wanted == Wanted::Output => {
                     drop(service.owner.questions.output(&question.id));
                 }
@@ -184,22 +184,22 @@ impl Verb {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 struct Ended {
     code: u8,
-    /// On standard error.
+    /// Text on standard error.
     said: String,
 }
 
 impl Ended {
-    /// Why it failed; a command that complained about nothing may have printed the reason.
+    /// Why it failed. A command without an error message may have printed the reason.
     fn problem(&self, printed: &str) -> Problem {
         let said = self.said.trim();
         explain(if said.is_empty() { printed.trim() } else { said }, self.code)
     }
 }
 
-/// Adds text as long as there is room for it.
+/// Adds text up to the limit.
 fn keep(to: &mut String, text: &str) {
     if to.len() + text.len() <= TEXT_BYTES {
         to.push_str(text);
@@ -207,7 +207,7 @@ fn keep(to: &mut String, text: &str) {
 }
 
 impl Service {
-    /// Tells whoever listens that pools and datasets may be others than before.
+    /// Notifies subscribers that pools and datasets may have changed.
     pub fn changed(&self, pool: &str) {
         self.exports.changed();
         self.watch.wake();
@@ -217,12 +217,13 @@ impl Service {
     }
 }
 
-/// The pool that a dataset is in.
+/// Name of the pool that contains a dataset.
 pub fn pool_of(dataset: &str) -> &str {
     dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
 }
 
-/// The kind of a failure, from what the command said: its sentences are OpenZFS's, and scripts read them too.
+/// Kind of a failure, from the command's message: the messages are OpenZFS's, which scripts parse
+/// too.
 fn explain(said: &str, code: u8) -> Problem {
     let has = |words: &[&str]| words.iter().any(|w| said.contains(w));
     let kind = match () {
@@ -241,12 +242,12 @@ fn explain(said: &str, code: u8) -> Problem {
         }
         () => ErrorCode::Failed,
     };
-    // Behind an error of usage stands how the command is called, which nobody asked for here.
+    // A usage error is followed by the usage text, which is useless here.
     let said = said.split("\nusage:").next().unwrap_or(said).trim();
     Problem::new(kind, if said.is_empty() { format!("the command exited with {code}") } else { said.to_owned() })
 }
 
-/// Refuses what is no name of a pool, dataset, snapshot or bookmark.
+/// Refuses invalid names of pools, datasets, snapshots and bookmarks.
 pub fn dataset_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
     let first = name.chars().next().is_some_and(char::is_alphanumeric);
     let rest = name.chars().all(|c| c.is_alphanumeric() || "-_.: /@#%".contains(c));
@@ -260,7 +261,7 @@ pub fn dataset_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
     }
 }
 
-/// Refuses what is no name of a property.
+/// Refuses invalid property names.
 pub fn property_name(name: &str) -> Answer<&str> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:@#".contains(c));
@@ -277,7 +278,7 @@ fn property_value(name: &str, value: &str) -> Answer<()> {
     }
 }
 
-/// Refuses what is no absolute path.
+/// Refuses paths that are not absolute.
 pub fn absolute_path<'a>(place: &str, path: &'a str) -> Answer<&'a str> {
     match path.starts_with('/') && !path.contains('\0') && path.len() < 4096 {
         true => Ok(path),

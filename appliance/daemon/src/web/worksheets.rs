@@ -20,7 +20,7 @@ fn refused(refused: Refused) -> Problem {
     }
 }
 
-/// Who a worksheet belongs to: the user himself, whatever token he used.
+/// Owner of a worksheet: the user, whatever token was used.
 fn owner(caller: &Caller) -> String {
     match &caller.who {
         Who::Session { user, .. } | Who::Token { user, .. } => user.clone(),
@@ -28,7 +28,7 @@ fn owner(caller: &Caller) -> String {
     }
 }
 
-/// Archives all that a worksheet shows, so that it is there when it is looked at again.
+/// Records all statistics of a worksheet from now on, so that they are available later.
 fn archive(service: &Service, wanted: &SaveWorksheet) -> Answer<()> {
     for name in statistics(wanted).map_err(refused)? {
         service.analytics.engine.count(&name, true).map_err(problem)?;

@@ -1,4 +1,4 @@
-//! A daemon in this process, with real sockets, and a client that speaks just enough HTTP.
+//! A daemon in this process with real sockets, and a minimal HTTP client.
 #![allow(dead_code)]
 
 use admin::House;
@@ -17,10 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A password that is long enough.
+/// A password of sufficient length.
 pub const PASSWORD: &str = "correct horse";
 
-/// A daemon.
 pub struct Rig {
     pub folder: tempfile::TempDir,
     pub service: Arc<Service>,
@@ -30,7 +29,6 @@ pub struct Rig {
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -56,14 +54,14 @@ impl Answer {
         self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The session's number, when it was set.
+    /// The session cookie, if the answer sets one.
     pub fn cookie(&self) -> Option<String> {
         let set = self.header("set-cookie")?;
         Some(set.split(';').next()?.to_owned())
     }
 }
 
-/// Who asks, and how.
+/// Headers of a client's requests.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
     pub headers: Vec<(String, String)>,
@@ -80,7 +78,7 @@ impl Client {
         Self::default().with("Authorization", format!("Bearer {secret}"))
     }
 
-    /// From the answer to a login.
+    /// A client with the session from the answer to a login.
     pub fn session(answer: &Answer) -> Self {
         assert_eq!(answer.status, 201, "{}", answer.text());
         let csrf = answer.json()["csrf_token"].as_str().expect("a CSRF token").to_owned();
@@ -89,7 +87,8 @@ impl Client {
 }
 
 impl Rig {
-    /// A daemon that listens at a free port of loopback, by plain HTTP, and on a Unix socket.
+    /// A daemon that listens on a free port of the loopback address with plain HTTP, and on a Unix
+    /// socket.
     pub fn new() -> Self {
         Self::with(Config::default(), false)
     }
@@ -141,10 +140,10 @@ impl Rig {
         Self { folder, service, address, unix, stop, runtime: Some(runtime) }
     }
 
-    /// Ends it as the daemon ends, and gives back its folder.
+    /// Stops the daemon cleanly and returns its directory.
     pub fn end(mut self) -> tempfile::TempDir {
         self.stop_all();
-        // Who looks after the pools may be at it still; what he holds is open until he is done.
+        // The watching thread may still be running and holding the pools open.
         for _ in 0..600 {
             if Arc::strong_count(&self.service) == 1 {
                 break;
@@ -167,7 +166,7 @@ impl Rig {
         }
     }
 
-    /// The first administrator, logged in.
+    /// Creates and logs in the first administrator.
     pub fn administrator(&self) -> Client {
         let token = self.service.setup.make();
         let body = serde_json::json!({"token": token, "user": "root", "password": PASSWORD});
@@ -187,7 +186,7 @@ impl Rig {
         Client::token(&made.secret)
     }
 
-    /// A pool of four files in this folder, made by the interface.
+    /// Creates a pool of four files in this directory through the interface.
     pub fn make_pool(&self, client: &Client, name: &str) -> Answer {
         let paths: Vec<String> = (0..4).map(|i| self.file(&format!("{name}-{i}"))).collect();
         let group = serde_json::json!({"layout": "raidz1", "paths": paths, "make_files_bytes": 128 << 20});
@@ -199,21 +198,21 @@ impl Rig {
         self.folder.path().join(name).to_str().expect("text").to_owned()
     }
 
-    /// Asks over TCP.
+    /// Sends a request over TCP.
     pub fn ask(&self, client: &Client, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
         exchange(stream, &self.address.to_string(), client, method, path, body)
     }
 
-    /// Asks on the Unix socket.
+    /// Sends a request on the Unix socket.
     pub fn ask_locally(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let stream = UnixStream::connect(&self.unix).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
         exchange(stream, "localhost", &Client::default(), method, path, body)
     }
 
-    /// Opens a stream, and gives what comes before its first message.
+    /// Opens a stream. Returns its status, and a reader at its first message.
     pub fn open_stream(&self, client: &Client, path: &str) -> (u16, BufReader<TcpStream>) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
@@ -274,7 +273,7 @@ fn head(from: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
     }
 }
 
-/// One request and its answer; the connection ends with it.
+/// Sends one request on a connection and returns the answer.
 pub fn exchange(
     mut stream: impl Read + Write,
     host: &str,

@@ -1,7 +1,8 @@
-//! Who called a command: its folder, its environment, and what it says when it is asked.
+//! The caller of a command: its directory, its environment, and its answers to questions.
 //!
-//! A command that runs alone was called from this process ([`Here`]); one that runs in a process that owns pools was called from
-//! another one ([`There`]), which is asked through its connection.
+//! The caller of a command that runs alone is this process ([`Here`]). The caller of a command that
+//! runs in a process that owns pools is another process ([`There`]), which is reached through its
+//! connection.
 
 use api::{CommandRequest, Wanted};
 use daemon::{Io, Peer};
@@ -13,38 +14,39 @@ use std::sync::atomic::AtomicBool;
 
 /// See the module.
 pub trait Client {
-    /// The folder that paths are relative to.
+    /// The directory to which paths are relative.
     fn folder(&self) -> io::Result<PathBuf>;
-    /// A variable of the environment, one of [`api::COMMAND_ENVIRONMENT`].
+    /// An environment variable, one of [`api::COMMAND_ENVIRONMENT`].
     fn variable(&self, name: &str) -> Option<String>;
     /// Whether standard input is a terminal.
     fn input_is_terminal(&self) -> bool;
     /// Whether standard output is a terminal.
     fn output_is_terminal(&self) -> bool;
-    /// Answers: bytes of standard input, or what a person typed.
+    /// Asks for bytes of standard input, or for text that a person types.
     fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>>;
-    /// Its standard input, to be read as far as it is needed.
+    /// Its standard input, for reading as far as needed.
     fn input(&self) -> io::Result<Box<dyn Read + '_>>;
-    /// Where bytes for its standard output go, where text takes another way; they are out when it is dropped. `None`: they take the same.
+    /// A writer for bytes to its standard output, if text takes a different path; all bytes are
+    /// written when it is dropped. `None`: both take the same path.
     fn output(&self) -> io::Result<Option<Box<dyn Write + '_>>> {
         Ok(None)
     }
-    /// Another process that called, and what stops the command when it is set.
+    /// The calling process, if it is another one, and the flag that stops the command.
     fn caller(&self) -> Option<(Peer, Arc<AtomicBool>)> {
         None
     }
-    /// Whether it went away.
+    /// Whether the caller has disconnected.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// What a person types behind `prompt`, unseen.
+    /// Prompts for a secret, which is not echoed.
     fn secret(&self, prompt: &str) -> io::Result<String> {
         let typed = self.ask(Wanted::Secret(prompt.to_owned()))?;
         String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the input is not valid text"))
     }
 
-    /// The path as seen from the root.
+    /// The path as an absolute path.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         if path.as_os_str().is_empty() {
             std::path::absolute(path)
@@ -85,7 +87,7 @@ impl Client for Here {
                     bytes.pop();
                 }
             }
-            // Taken by who passes it on, not asked for here.
+            // Handled by the process that forwards commands, not requested here.
             Wanted::Input | Wanted::Output => return Err(io::ErrorKind::Unsupported.into()),
             Wanted::Bytes(most) => {
                 io::stdin().lock().take(u64::from(most)).read_to_end(&mut bytes)?;
@@ -95,16 +97,16 @@ impl Client for Here {
     }
 
     fn input(&self) -> io::Result<Box<dyn Read + '_>> {
-        // Past the buffer of the standard library: what is not read is left to the program that reads next.
+        // Bypasses the buffer of the standard library: unread bytes are left to the next program
+        // that reads.
         Ok(Box::new(std::fs::File::from(io::stdin().as_fd().try_clone_to_owned()?)))
     }
 }
 
 /// Another process, connected to this one.
 pub struct There<'a> {
-    /// What it sent.
+    /// Its request.
     pub request: &'a CommandRequest,
-    /// Its streams.
     pub io: &'a Io,
 }
 

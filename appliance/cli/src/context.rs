@@ -1,4 +1,4 @@
-//! What a verb of `weir zpool` and `weir zfs` works with: where it writes, what is imported, how it ends.
+//! Context of a verb of `weir zpool` and `weir zfs`: its output, the imported pools, its result.
 
 use crate::client::Client;
 use crate::state::State;
@@ -6,71 +6,69 @@ use daemon::Owner;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Where a verb prints and what it knows.
+/// Output and state of a verb.
 pub struct Context<'a> {
-    /// Standard output.
     pub out: &'a mut dyn Write,
-    /// Standard error.
     pub err: &'a mut dyn Write,
-    /// What is imported.
+    /// The state directory, with the list of imported pools.
     pub state: State,
-    /// Who called it.
+    /// The caller.
     pub client: &'a dyn Client,
-    /// The pools of this process, if it is one that owns pools.
+    /// The pools of this process, if it owns pools.
     pub owner: Option<Arc<Owner>>,
 }
 
 /// Why a verb ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// It was called wrongly: the message, then how to call it; exit code 2. No message shows the usage alone.
+    /// Usage error: the message, then the usage; exit code 2. An empty message prints only the
+    /// usage.
     Usage(String),
-    /// It could not do it: the message; exit code 1.
+    /// Failure: the message; exit code 1.
     Failed(String),
-    /// All is said already.
+    /// Everything is printed already; the exit code.
     Code(u8),
 }
 
 impl Failure {
-    /// Called wrongly.
+    /// A usage error.
     pub fn usage(message: impl std::fmt::Display) -> Self {
         Self::Usage(message.to_string())
     }
 
-    /// Could not.
+    /// A failure.
     pub fn failed(message: impl std::fmt::Display) -> Self {
         Self::Failed(message.to_string())
     }
 }
 
-/// How a verb ends: its exit code, or why it gave up.
+/// Result of a verb: its exit code, or why it failed.
 pub type Outcome = Result<u8, Failure>;
 
 /// A verb of zpool(8) or zfs(8).
 pub struct Verb {
-    /// Its name.
     pub name: &'static str,
-    /// How it is called, a line each, without program and verb.
+    /// Usage lines, without program and verb.
     pub usage: &'static [&'static str],
-    /// What it does, in a line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Does it; `None`: OpenZFS has it, Weir not yet.
+    /// Runs it; `None`: OpenZFS has it, Weir does not yet.
     pub run: Option<fn(&mut Context<'_>, &[String]) -> Outcome>,
 }
 
 impl Context<'_> {
-    /// Prints. A reader that went away is no error: the output was for it.
+    /// Prints to standard output. A closed reader is no error: the output was for it.
     pub fn print(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
     }
 
-    /// Says what is wrong.
+    /// Prints a line to standard error.
     pub fn complain(&mut self, line: &str) {
         let _ = writeln!(self.err, "{line}");
     }
 }
 
-/// Runs the verb that `args` begins with.
+/// Runs the verb with which `args` begins.
 pub fn dispatch(cx: &mut Context<'_>, program: &str, verbs: &'static [Verb], args: &[String]) -> u8 {
     let code = run(cx, program, verbs, args);
     let _ = cx.out.flush();
@@ -144,7 +142,8 @@ fn overview(program: &str, verbs: &[Verb]) -> String {
     text
 }
 
-/// Versions that `zpool version` and `zfs version` name: OpenZFS's release that Weir models, and Weir's own.
+/// Versions printed by `zpool version` and `zfs version`: the OpenZFS release that Weir models, and
+/// Weir's own.
 pub const VERSIONS: [&str; 2] =
     [concat!("zfs-2.3.2-weir", env!("CARGO_PKG_VERSION")), concat!("zfs-kmod-2.3.2-weir", env!("CARGO_PKG_VERSION"))];
 

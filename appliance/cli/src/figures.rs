@@ -1,9 +1,9 @@
-//! Figures of each txg of a pool that a running mount has, for `weir inspect txgs`: no other process can ask it yet, so it
-//! leaves them in a small file of the state folder.
+//! Statistics of each txg of a pool that a running mount has, for `weir inspect txgs`: no other
+//! process can ask it yet, so it writes them to a small file in the state directory.
 //!
 //! Invariants:
-//!   * the file is replaced as a whole: who reads it sees one state or the other
-//!   * it goes away with the mount; one that was left behind by a process that was killed names that process
+//!   * the file is replaced as a whole: a reader sees the old or the new state
+//!   * it is removed with the mount; a file left behind by a killed process contains its process id
 
 use admin::write::WritablePool;
 use anyhow::{Context as _, Result};
@@ -15,47 +15,46 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How often is looked whether there was another txg: figures are at most as old as this.
+/// Interval at which to check for a new txg: this limits the age of the statistics.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A txg in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Txg {
-    /// Its number.
     pub txg: u64,
-    /// When it was closed, in seconds since 1970.
+    /// Time when it was closed, in seconds since 1970.
     pub closed_seconds: u64,
-    /// Bytes of contents that were dirty then.
+    /// Dirty bytes at that time.
     pub dirty_bytes: u64,
     /// Nanoseconds of each phase, in the order of [`PHASES`].
     pub phase_ns: [u64; 6],
-    /// Passes over the pool's own objects.
+    /// Passes over the MOS.
     pub passes: u32,
-    /// Writes to devices.
+    /// Number of writes to devices.
     pub writes: u64,
-    /// Bytes of them, copies and parity included.
+    /// Bytes of these writes, including copies and parity.
     pub written_bytes: u64,
 }
 
 /// Names of the phases.
 pub const PHASES: [&str; 6] = ["quiesce", "datasets", "tasks", "mos", "flush", "labels"];
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// The pool.
+    /// Name of the pool.
     pub pool: String,
-    /// The process that has it.
+    /// Id of the process that has the pool open.
     pub pid: u32,
-    /// Where it has mounted datasets of it.
+    /// Mount points of its datasets.
     pub places: Vec<PathBuf>,
-    /// Bytes that wait to be written.
+    /// Dirty bytes that wait to be written.
     pub waiting_bytes: u64,
     /// The last txgs, the newest last.
     pub txgs: Vec<Txg>,
 }
 
-/// Writes the file as long as it lives.
+/// Writes the file while it exists.
 pub struct Figures {
     stop: Option<Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -66,7 +65,7 @@ fn path(folder: &Path, pool: &str) -> PathBuf {
     folder.join("txgs").join(format!("{pool}.json"))
 }
 
-/// The figures of a pool that some process has open for writing.
+/// The statistics of a pool that a process has open for writing.
 pub fn read(folder: &Path, pool: &str) -> Result<Option<Document>> {
     let path = path(folder, pool);
     let document: Document = match std::fs::read(&path) {
@@ -79,7 +78,7 @@ pub fn read(folder: &Path, pool: &str) -> Result<Option<Document>> {
 }
 
 impl Figures {
-    /// Begins to write them for the pool of `dataset`, of which datasets are mounted at `places`.
+    /// Starts to write them for the pool of `dataset`, with datasets mounted at `places`.
     pub fn write_for(pool: &WritablePool, dataset: &str, places: Vec<PathBuf>) -> Result<Self> {
         let name = dataset.split('/').next().unwrap_or(dataset).to_owned();
         let path = path(&crate::state::folder()?, &name);
@@ -117,7 +116,7 @@ fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stoppe
     }
 }
 
-/// What there is to be told now.
+/// The current statistics.
 pub fn document(writer: &Writer, pool: &str, places: &[PathBuf]) -> Document {
     Document {
         pool: pool.to_owned(),

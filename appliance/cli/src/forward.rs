@@ -1,6 +1,6 @@
-//! Commands that another process runs: the one that owns the pools.
+//! Forwards commands to the process that owns the pools.
 //!
-//! HTTP/1.1 by hand, as little as a command needs: one request, an answer in pieces, a line each.
+//! A minimal HTTP/1.1 client: one request, and a chunked answer with one frame per line.
 
 use crate::client::{Client, Here};
 use crate::state::{Imported, State};
@@ -19,22 +19,23 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest line of an answer that is taken.
+/// Maximum length of a line in an answer.
 const LINE_BYTES: u64 = 1 << 20;
-/// Bytes that are read of an answer at once.
+/// Bytes of an answer read at a time.
 const READ_BYTES: usize = 8 << 10;
-/// The same, where the answer is a command's output.
+/// The same if the answer is a command's output.
 const OUTPUT_READ_BYTES: usize = 256 << 10;
-/// Bytes of standard input that are passed on at once, at most.
+/// Limit for the bytes of standard input that are passed on at a time.
 const INPUT_READ_BYTES: usize = 256 << 10;
-/// How long what is left of the output of a command that failed may take: who reads it may not go on.
+/// Time limit for the remaining output of a failed command: its reader may have stopped.
 const LAST_OUTPUT: Duration = Duration::from_secs(5);
-/// How often is looked whether it is out.
+/// Interval at which to check whether it is written.
 const LAST_OUTPUT_POLL: Duration = Duration::from_millis(10);
-/// Longest answer that is taken as a whole.
+/// Maximum size of an answer that is read as a whole.
 const ANSWER_BYTES: u64 = 16 << 20;
 
-/// Runs a command line in the process that owns the pools it is about, if there is one, and gives its exit code.
+/// Runs a command line in the process that owns the affected pools. Returns its exit code, or
+/// `None` if there is no such process.
 pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
     if let Some(code) = to_daemon(state, program, args)? {
         return Ok(Some(code));
@@ -50,14 +51,15 @@ pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> 
     Ok(None)
 }
 
-/// A process that has a pool because something of it is mounted ends with the last mount: waits for that, so that the next command finds the pool free.
+/// A process that owns a pool because of a mount ends with its last mount. Waits for its end, so
+/// that the next command finds the pool free.
 fn settle(state: &State, record: &Imported, args: &[String], code: u8) {
     if code == 0 && args.first().is_some_and(|verb| matches!(verb.as_str(), "unmount" | "umount")) {
         crate::mounts::wait_for(state, record);
     }
 }
 
-/// The same for a command whose arguments do not name a pool: by the first process that has one.
+/// The same for a command whose arguments name no pool: in the first process that owns one.
 pub fn run_anywhere(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
     if let Some(code) = to_daemon(state, program, args)? {
         return Ok(Some(code));
@@ -71,7 +73,7 @@ pub fn run_anywhere(state: &State, program: &str, args: &[String]) -> Result<Opt
     Ok(None)
 }
 
-/// The same, by the daemon alone.
+/// The same, only in the daemon.
 pub fn to_daemon(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
     let path = socket::of_daemon(state.folder());
     match socket::connect(&path)? {
@@ -80,7 +82,7 @@ pub fn to_daemon(state: &State, program: &str, args: &[String]) -> Result<Option
     }
 }
 
-/// The same, by the process that has this pool mounted.
+/// The same, in the process that has this pool mounted.
 pub fn to_pool(state: &State, record: &Imported, program: &str, args: &[String]) -> Result<Option<u8>> {
     let path = socket::of_pool(state.folder(), record.guid);
     match socket::connect(&path)? {
@@ -89,14 +91,16 @@ pub fn to_pool(state: &State, record: &Imported, program: &str, args: &[String])
     }
 }
 
-/// A state of a pool that its owner keeps whole, as long as this lives.
+/// A state of a pool that its owner keeps intact while this value exists.
 pub struct Hold(UnixStream);
 
-/// Has the process that owns the pool bring all that it has acknowledged to disk, and not give out again what is freed from then on:
-/// who reads the disks sees that state, whole. `None`: no process has the pool, or not for us.
+/// Makes the process that owns the pool write all confirmed changes to disk, and keep space that is
+/// freed from then on, so that a reader of the disks sees this state intact. `None`: no accessible
+/// process has the pool.
 pub fn hold(state: &State, record: &Imported) -> Result<Option<Hold>> {
     for path in [socket::of_daemon(state.folder()), socket::of_pool(state.folder(), record.guid)] {
-        // A socket that we may not open is of somebody else; what stands on the disks is what we can have then.
+        // A socket that cannot be opened belongs to another user; the state on the disks must do
+        // then.
         let Ok(Some(mut stream)) = socket::connect(&path) else { continue };
         let request = CommandRequest {
             program: "weir".to_owned(),
@@ -124,7 +128,7 @@ pub fn hold(state: &State, record: &Imported) -> Result<Option<Hold>> {
 }
 
 impl Hold {
-    /// Whether the state is still whole: a pool that is nearly full needs its space.
+    /// Whether the state is still intact: a pool that is nearly full needs its space.
     pub fn is_whole(&self) -> bool {
         let mut byte = [0];
         self.0.set_nonblocking(true).is_ok()
@@ -164,7 +168,7 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
     let mut output: Option<JoinHandle<()>> = None;
     while let Some(line) = answer.line()? {
-        // A reader that went away is no error: the output was for it.
+        // A closed reader is no error: the output was for it.
         match serde_json::from_slice(&line).context("cannot parse the daemon's answer")? {
             CommandFrame::Stdout(text) => {
                 let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -184,7 +188,8 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
     bail!("the process that owns the pools ended before the command did")
 }
 
-/// Asks the daemon for something else than a command, and gives the body of the answer. `None`: no daemon runs.
+/// Sends the daemon a request other than a command. Returns the body of the answer; `None`: no
+/// daemon runs.
 pub fn ask(state: &State, method: &str, path: &str, body: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
     let Some(mut stream) = socket::connect(&socket::of_daemon(state.folder()))? else { return Ok(None) };
     send(&mut stream, method, path, body.unwrap_or_default())?;
@@ -200,7 +205,7 @@ pub fn ask(state: &State, method: &str, path: &str, body: Option<&[u8]>) -> Resu
     Ok(Some(reply.line))
 }
 
-/// Asks the daemon for what comes line by line, until `each` says that it is enough. `None`: no daemon runs.
+/// Requests lines from the daemon, until `each` returns false. `None`: no daemon runs.
 pub fn lines(state: &State, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<()>> {
     let Some(mut stream) = socket::connect(&socket::of_daemon(state.folder()))? else { return Ok(None) };
     send(&mut stream, "GET", path, &[])?;
@@ -216,23 +221,26 @@ pub fn lines(state: &State, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bo
     Ok(Some(()))
 }
 
-/// Gives a command standard input, as long as it takes it. Nobody waits for the end: a command that has what it needs ends.
+/// Passes standard input to a command as long as it reads. Its end is not awaited: a command that
+/// needs no more input ends.
 fn give(path: &Path, id: &str) -> Result<()> {
     let mut stream = socket::connect(path)?.context("the process that owns the pools ended")?;
     let head = format!(
         "POST {COMMAND_BYTES_PATH}?id={id} HTTP/1.1\r\nHost: weir\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).context("the daemon does not listen")?;
-    // Past the buffer of the standard library: what is not read is left to the program that reads next.
+    // Bypasses the buffer of the standard library: unread bytes are left to the next program that
+    // reads.
     let mut from = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let copied = move || {
         let mut piece = vec![0; INPUT_READ_BYTES];
-        // A command whose input breaks off is told so by its connection.
+        // If reading fails, the command notices the closed connection.
         while let Ok(read) = from.read(&mut piece) {
             let head = format!("{read:x}\r\n");
             let parts = [head.as_bytes(), &piece[..read], b"\r\n"];
             if parts.iter().any(|part| stream.write_all(part).is_err()) || read == 0 {
-                // Closed only once it was taken: the answer comes then.
+                // The connection is closed only after the answer, which shows that all input was
+                // taken.
                 let _ = head_line(&mut BufReader::new(stream));
                 return;
             }
@@ -242,7 +250,8 @@ fn give(path: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes a command's bytes to standard output, beside its text. Ends with them, or when nobody takes them here: then the command is told by its connection.
+/// Copies a command's bytes to standard output, separately from its text. Ends with them, or when
+/// standard output is closed: then the command notices the closed connection.
 fn take(path: &Path, id: &str) -> Result<JoinHandle<()>> {
     let mut stream = socket::connect(path)?.context("the process that owns the pools ended")?;
     send(&mut stream, "GET", &format!("{COMMAND_OUTPUT_PATH}?id={id}"), &[])?;
@@ -250,7 +259,7 @@ fn take(path: &Path, id: &str) -> Result<JoinHandle<()>> {
     if reply.status != 200 {
         bail!("{}", reply.problem());
     }
-    // Past the buffer of the standard library, which is for text.
+    // Bypasses the buffer of the standard library, which is for text.
     let mut to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let copied = move || {
         while let Ok(true) = reply.more() {
@@ -263,7 +272,8 @@ fn take(path: &Path, id: &str) -> Result<JoinHandle<()>> {
     Ok(std::thread::Builder::new().name("output".to_owned()).spawn(copied)?)
 }
 
-/// Waits until the bytes of a command that has ended are out. One that could not write has said so.
+/// Waits until the output of a command that has ended is written. Write errors are already
+/// reported.
 fn finish(output: Option<JoinHandle<()>>, code: u8) {
     let Some(output) = output else { return };
     let deadline = Instant::now() + LAST_OUTPUT;
@@ -303,19 +313,19 @@ fn send(stream: &mut UnixStream, method: &str, path: &str, body: &[u8]) -> Resul
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).context("the daemon does not listen")
 }
 
-/// An answer, read as it comes.
+/// An answer, read incrementally.
 struct Reply {
     status: u16,
     stream: BufReader<UnixStream>,
     body: Body,
-    /// What of the present line has come.
+    /// The part of the current line that was read so far.
     line: Vec<u8>,
 }
 
 enum Body {
-    /// Of known length; bytes left.
+    /// Known length; remaining bytes.
     Sized(u64),
-    /// In chunks; bytes left of the present one.
+    /// Chunked; remaining bytes of the current chunk.
     Chunked(u64),
     Ended,
 }
@@ -346,7 +356,7 @@ impl Reply {
         Ok(Self { status, stream, body, line: Vec::new() })
     }
 
-    /// Reads more of the body; false at its end.
+    /// Reads more of the body. Returns false at its end.
     fn more(&mut self) -> Result<bool> {
         let left = match &mut self.body {
             Body::Ended | Body::Sized(0) => return Ok(false),
@@ -394,7 +404,7 @@ impl Reply {
         }
     }
 
-    /// The sentence of an answer that is an error.
+    /// Message of an error answer.
     fn problem(&mut self) -> String {
         while (self.line.len() as u64) < LINE_BYTES && matches!(self.more(), Ok(true)) {}
         match serde_json::from_slice::<ErrorReply>(&self.line) {
@@ -404,7 +414,7 @@ impl Reply {
     }
 }
 
-/// A line that ends with CR LF.
+/// Reads a line that ends with CR LF.
 fn head_line(stream: &mut BufReader<UnixStream>) -> Result<String> {
     let mut line = Vec::new();
     stream.take(LINE_BYTES).read_until(b'\n', &mut line)?;

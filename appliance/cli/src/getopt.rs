@@ -1,29 +1,30 @@
-//! Command lines as zpool(8) and zfs(8) read them: clusters (`-Hp`), arguments joined or apart (`-oname`, `-o name`),
-//! options after operands, `--` as the end, and long options that may be shortened.
+//! Parses command lines like zpool(8) and zfs(8): clusters (`-Hp`), arguments joined or separate
+//! (`-oname`, `-o name`), options after operands, `--` as the end, and long options that may be
+//! abbreviated.
 //!
 //! Weir's own verbs use clap; this is for the verbs that scripts written for OpenZFS call.
 
-/// Options that a verb takes.
+/// Options that a verb accepts.
 pub struct Options {
-    /// Letters; a colon behind one means that it takes an argument.
+    /// Letters; a colon after a letter means that it takes an argument.
     pub short: &'static str,
-    /// Names, whether they take an argument, and the letter that they stand for in [`Parsed::given`].
+    /// Long options: name, whether it takes an argument, and its letter in [`Parsed::given`].
     pub long: &'static [(&'static str, bool, char)],
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
-    /// Options in the order given, with their arguments.
+    /// Options in the given order, with their arguments.
     pub given: Vec<(char, String)>,
     /// Everything else.
     pub operands: Vec<String>,
 }
 
-/// What is wrong with a command line.
+/// An error in a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// There is no such option.
+    /// An unknown option.
     Unknown(String),
     /// An option lacks its argument.
     NoArgument(String),
@@ -39,7 +40,7 @@ impl std::fmt::Display for Wrong {
 }
 
 impl Options {
-    /// Takes `args` apart.
+    /// Parses `args`.
     pub fn parse(&self, args: &[String]) -> Result<Parsed, Wrong> {
         let mut parsed = Parsed::default();
         let mut args = args.iter();
@@ -119,12 +120,12 @@ impl Parsed {
         self.given.iter().any(|(l, _)| *l == letter)
     }
 
-    /// The argument of an option that was given; of the last one, if several.
+    /// The argument of the last occurrence of an option.
     pub fn last(&self, letter: char) -> Option<&str> {
         self.given.iter().rev().find(|(l, _)| *l == letter).map(|(_, a)| a.as_str())
     }
 
-    /// The arguments of all.
+    /// The arguments of all occurrences of an option.
     pub fn all(&self, letter: char) -> impl Iterator<Item = &str> {
         self.given.iter().filter(move |(l, _)| *l == letter).map(|(_, a)| a.as_str())
     }

@@ -1,23 +1,24 @@
-//! JSON documents as `-j` prints them: one line, members in a fixed order, numbers as text unless `--json-int`.
+//! JSON documents as printed by `-j`: one line, members in a fixed order, numbers as strings unless
+//! `--json-int`.
 
 use serde_json::{Map, Value, json};
 
 /// An object under construction.
 pub type Object = Map<String, Value>;
 
-/// The member that says which command made the document, and in which version of its form.
+/// A document with the member that contains the command and the version of the format.
 pub fn document(command: &str) -> Object {
     let mut object = Object::new();
     object.insert("output_version".into(), json!({"command": command, "vers_major": 0, "vers_minor": 1}));
     object
 }
 
-/// A number: as such with `--json-int`, as text otherwise.
+/// A number: as a number with `--json-int`, else as a string.
 pub fn number(number: u64, as_int: bool) -> Value {
     if as_int { number.into() } else { number.to_string().into() }
 }
 
-/// A value of a property: with `--json-int` what is all digits becomes a number.
+/// The value of a property: with `--json-int`, digits become a number.
 pub fn value(text: &str, as_int: bool) -> Value {
     match text.parse::<u64>() {
         Ok(number) if as_int && text.bytes().all(|b| b.is_ascii_digit()) => number.into(),
@@ -25,12 +26,12 @@ pub fn value(text: &str, as_int: bool) -> Value {
     }
 }
 
-/// A property with its value and source; `data` says which dataset a value is inherited from.
+/// A property with value and source; `data` is the dataset from which a value is inherited.
 pub fn property(text: &str, source: &str, data: &str, as_int: bool) -> Value {
     json!({"value": value(text, as_int), "source": {"type": source, "data": data}})
 }
 
-/// The document as it is printed.
+/// The document as one line of text.
 pub fn line(object: Object) -> String {
     let mut text = Value::Object(object).to_string();
     text.push('\n');

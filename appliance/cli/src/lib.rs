@@ -1,6 +1,7 @@
 //! The `weir` program: commands, tables, progress.
 //!
-//! **Invariant: a command parses, calls the layers below, and prints; it knows no on-disk format (but for `inspect`).**
+//! **Invariant: a command parses its arguments, calls the layers below, and prints. Only `inspect`
+//! knows the on-disk format.**
 
 pub mod asked;
 pub mod beadm;

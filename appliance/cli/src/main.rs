@@ -1,4 +1,4 @@
-//! `weir`: one program for everything that can be done with a pool.
+//! `weir`: one program for all operations on pools.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! What `weir mount` has mounted, seen from other commands: taking it away, and waiting until its process let go of the pool.
+//! Mounts of `weir mount`, as seen from other commands: unmounting them, and waiting until their
+//! process has closed the pool.
 
 use crate::context::Context;
 use crate::state::{Imported, State};
@@ -10,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest time that is waited for what was written to reach the disks.
+/// Limit for the time to wait until written data reaches the disks.
 const SYNC_MAX: Duration = Duration::from_secs(60);
-/// How often is looked. Guessed: not noticed by people, and cheap.
+/// Interval of checks. Guessed: not noticed by people, and cheap.
 const SYNC_POLL: Duration = Duration::from_millis(20);
 
-/// The pool of a dataset.
+/// Name of the pool that contains a dataset.
 pub fn pool_of(dataset: &str) -> &str {
     dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
 }
 
-/// Where a running `weir mount` of this state folder has mounted datasets of the pool. Another pool of the same name, which
-/// somebody else has mounted, is not meant.
+/// Mount points of the pool's datasets in a running `weir mount` of this state directory. Mounts of
+/// another pool with the same name, by another user, are not included.
 pub fn places(state: &State, record: &Imported) -> Vec<PathBuf> {
     let document = crate::figures::read(state.folder(), &record.name).ok().flatten();
     let mounted = crate::zfs::mount::mounted();
@@ -29,12 +30,13 @@ pub fn places(state: &State, record: &Imported) -> Vec<PathBuf> {
     document.map(|d| d.places).unwrap_or_default().into_iter().filter(is_mounted).collect()
 }
 
-/// The process that owns the pool, if it is this one.
+/// The owner of the pool, if it is this process.
 pub fn owner(cx: &Context<'_>, guid: u64) -> Option<Arc<Owner>> {
     cx.owner.clone().filter(|owner| owner.house.owns(guid))
 }
 
-/// Datasets that are mounted, and where: in a process that owns pools those that it has mounted, else what Weir has.
+/// Mounted datasets and their mount points: those of this process if it owns pools, else all of
+/// Weir's.
 pub fn mounted(cx: &Context<'_>) -> Vec<(String, String)> {
     match &cx.owner {
         Some(owner) => {
@@ -45,17 +47,18 @@ pub fn mounted(cx: &Context<'_>) -> Vec<(String, String)> {
     }
 }
 
-/// Whether a mount is one of this state folder's pools: somebody else may have mounted a pool of the same name.
+/// Whether a mount belongs to a pool of this state directory: another user may have mounted a pool
+/// with the same name.
 pub fn is_ours(cx: &Context<'_>, records: &[Imported], dataset: &str, place: &str) -> bool {
     if cx.owner.is_some() {
         return true;
     }
     let record = records.iter().find(|r| r.name == pool_of(dataset));
-    // Of a pool that is only read nothing is noted.
+    // For a pool that is only read, nothing is recorded.
     record.is_some_and(|r| r.readonly || places(&cx.state, r).iter().any(|p| p == Path::new(place)))
 }
 
-/// Unmounts all datasets of a pool. The error is the sentence of OpenZFS.
+/// Unmounts all datasets of a pool. The error is OpenZFS's message.
 pub fn release(cx: &Context<'_>, record: &Imported, force: bool) -> Result<(), String> {
     match owner(cx, record.guid) {
         Some(owner) => unmount_below(&owner, record, &record.name, force).map(|_| ()),
@@ -63,13 +66,14 @@ pub fn release(cx: &Context<'_>, record: &Imported, force: bool) -> Result<(), S
     }
 }
 
-/// Whether somebody uses a volume of the pool, which must not go away then, forced or not.
+/// Whether a volume of the pool is in use: then the pool must not be exported, even by force.
 pub fn has_used_volume(cx: &Context<'_>, record: &Imported) -> bool {
     let pool = owner(cx, record.guid).and_then(|owner| owner.house.opened(record.guid));
     pool.and_then(|pool| pool.writable()?.used_volume()).is_some()
 }
 
-/// Unmounts what this process has mounted at and below a dataset; its names. The error is the sentence of OpenZFS.
+/// Unmounts a dataset and its descendants in this process. Returns their names; the error is
+/// OpenZFS's message.
 pub fn unmount_below(owner: &Owner, record: &Imported, dataset: &str, force: bool) -> Result<Vec<String>, String> {
     if let Some(before) = owner.before_unmount.get() {
         before(dataset);
@@ -77,7 +81,7 @@ pub fn unmount_below(owner: &Owner, record: &Imported, dataset: &str, force: boo
     names(owner.mounts.unmount_below(record.guid, dataset, force))
 }
 
-/// The same, of what is mounted where its properties say; all of it or nothing.
+/// The same for datasets mounted according to their properties. Either all are unmounted or none.
 pub fn unmount_placed(owner: &Owner, record: &Imported, dataset: &str, force: bool) -> Result<Vec<String>, String> {
     if let Some(before) = owner.before_unmount.get() {
         before(dataset);
@@ -99,8 +103,8 @@ fn names(unmounted: Result<Vec<Mounted>, (PathBuf, std::io::Error)>) -> Result<V
     Ok(unmounted.map_err(why)?.into_iter().map(|m| m.dataset).collect())
 }
 
-/// Mounts all of a pool that is mounted by itself. Says what cannot be; exit code 1 then for root. Others cannot make most mount
-/// points, and have their pools all the same.
+/// Mounts all automatically mounted file systems of a pool and reports failures. The exit code is
+/// then 1 for root. Other users cannot create most mount points, and can use their pools anyway.
 pub fn mount_all(cx: &mut Context<'_>, pool: &OwnedPool) -> u8 {
     let Some(owner) = owner(cx, pool.guid()).filter(|o| o.mounts.is_automatic()) else { return 0 };
     let all = match daemon::rules::all(pool) {
@@ -120,7 +124,7 @@ pub fn mount_all(cx: &mut Context<'_>, pool: &OwnedPool) -> u8 {
     code
 }
 
-/// Mounts one because it was made, or because its properties say so now.
+/// Mounts a dataset because it was created, or because its properties changed.
 pub fn mount_automatically(cx: &mut Context<'_>, owner: &Owner, pool: &OwnedPool, dataset: &str, plan: &Plan) -> u8 {
     match owner.mounts.mount(pool, dataset, plan) {
         Ok(()) => 0,
@@ -136,7 +140,8 @@ pub fn mount_automatically(cx: &mut Context<'_>, owner: &Owner, pool: &OwnedPool
     }
 }
 
-/// Mounts what was unmounted for a change, as properties say now; says what could not be. Exit code.
+/// Mounts datasets that were unmounted for a change, according to their current properties. Reports
+/// failures and returns the exit code.
 pub fn mount_again(cx: &mut Context<'_>, owner: &Owner, record: &Imported, names: &[String]) -> u8 {
     let Ok(pool) = owner.house.import(record) else { return 1 };
     let failed = owner.mounts.mount_again(&pool, names);
@@ -146,22 +151,23 @@ pub fn mount_again(cx: &mut Context<'_>, owner: &Owner, record: &Imported, names
     u8::from(!failed.is_empty())
 }
 
-/// Properties that say where and how a dataset is mounted.
+/// Properties that determine where and how a dataset is mounted.
 const MOUNTING: [&str; 7] = ["mountpoint", "canmount", "readonly", "exec", "setuid", "devices", "sharenfs"];
 
-/// What a change of properties means for mounts: taken before it, settled after it.
+/// Effect of a property change on mounts: prepared before it, completed after it.
 pub struct Remount {
-    /// Were unmounted, to be mounted where they belong then.
+    /// Unmounted datasets, to be mounted at their new places.
     unmounted: Vec<String>,
-    /// Were mounted and stayed so.
+    /// Datasets that were mounted and stayed so.
     below: Vec<Mounted>,
-    /// Had no place before, but may get one: the dataset and those that inherit from it.
+    /// Datasets without a mount point, which may get one: the dataset and those that inherit from
+    /// it.
     placeless: Vec<String>,
 }
 
 impl Remount {
-    /// Before `properties` of `dataset` are set. `None`: they have nothing to do with mounts, or nobody here mounts. The error is
-    /// the sentence of OpenZFS.
+    /// Called before `properties` of `dataset` are set. `None`: they do not affect mounts, or this
+    /// process has none. The error is OpenZFS's message.
     pub fn prepare(
         cx: &Context<'_>,
         record: &Imported,
@@ -186,7 +192,7 @@ impl Remount {
         Ok(Some(this))
     }
 
-    /// After they were set, or could not be. Exit code.
+    /// Called after they were set, or failed to be set. Returns the exit code.
     pub fn settle(self, cx: &mut Context<'_>, record: &Imported, dataset: &str) -> u8 {
         let Some(owner) = owner(cx, record.guid) else { return 0 };
         let Ok(pool) = owner.house.import(record) else { return 1 };
@@ -204,7 +210,7 @@ impl Remount {
                         "weir: '{}' stays mounted as it was until it is unmounted: {why}",
                         place.display()
                     ));
-                    // Those that were unmounted before the one that could not be.
+                    // Those that were unmounted before the one that failed.
                     let still = owner.mounts.list();
                     let is_gone = |m: &&Mounted| still.iter().all(|s| s.dataset != m.dataset);
                     names.extend(self.below.iter().filter(is_gone).map(|m| m.dataset.clone()));
@@ -218,7 +224,7 @@ impl Remount {
 fn release_elsewhere(state: &State, record: &Imported, force: bool) -> Result<(), String> {
     let mounted = places(state, record);
     for place in &mounted {
-        // One that lay beneath another is gone with it.
+        // A mount below another one disappears with it.
         if let Err(error) = serve::fuse::unmount_below(place, force)
             && places(state, record).contains(place)
         {
@@ -235,10 +241,10 @@ fn release_elsewhere(state: &State, record: &Imported, force: bool) -> Result<()
     Ok(())
 }
 
-/// Waits until the process that had the pool mounted has brought everything to disk and let go of it, so that the next command
-/// finds it free. Not if something of it is mounted still.
+/// Waits until the process that had the pool mounted has written everything to disk and closed the
+/// pool, so that the next command finds it free. Does not wait if datasets are still mounted.
 pub fn wait_for(state: &State, record: &Imported) {
-    // The daemon brings what was mounted to disk itself, and keeps the pool.
+    // The daemon syncs unmounted datasets itself, and keeps the pool.
     let is_served = matches!(daemon::socket::connect(&daemon::socket::of_daemon(state.folder())), Ok(Some(_)));
     if is_served || !places(state, record).is_empty() {
         return;

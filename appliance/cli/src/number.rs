@@ -1,18 +1,19 @@
-//! Numbers and times as OpenZFS prints them.
+//! Numbers and times in OpenZFS's formats.
 //!
-//! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the number; even multiples
-//! have no decimals; others have as many, up to two, as fit in five characters.
+//! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the
+//! number; even multiples have no decimals; others have as many, up to two, as fit in five
+//! characters.
 
 use chrono::{DateTime, FixedOffset, Local, Offset};
 use jiff::tz::TimeZone;
 use std::cell::RefCell;
 
 thread_local! {
-    /// Where the client is, of the command that this thread runs for another process.
+    /// Time zone of the client for which this thread runs a command.
     static ZONE: RefCell<Option<TimeZone>> = const { RefCell::new(None) };
 }
 
-/// Dates that this thread prints are those of a client whose `TZ` is this. One that is not known is UTC, as for ctime(3).
+/// Runs code with the time zone of a client's `TZ`. An unknown zone is UTC, as for ctime(3).
 pub fn in_zone<R>(tz: Option<&str>, run: impl FnOnce() -> R) -> R {
     let zone = tz.map(|tz| {
         let name = tz.strip_prefix(':').unwrap_or(tz);
@@ -34,7 +35,7 @@ pub fn nice_bytes(number: u64) -> String {
     nice(number, "B")
 }
 
-/// A number shortened, or in full with `-p`.
+/// A number, shortened, or in full with `-p`.
 pub fn number(number: u64, literal: bool) -> String {
     if literal { number.to_string() } else { nice_number(number) }
 }
@@ -87,44 +88,45 @@ fn format(seconds: u64, format: &str) -> String {
     local(seconds).map_or_else(|| seconds.to_string(), |t| t.format(format).to_string())
 }
 
-/// As ctime(3) does, without the line end: `Sat Nov 21 10:21:39 2026`.
+/// Format of ctime(3), without the line end: `Sat Nov 21 10:21:39 2026`.
 pub fn ctime(seconds: u64) -> String {
     format(seconds, "%a %b %e %H:%M:%S %Y")
 }
 
-/// As `zfs get creation` and `zfs holds` do: `Sat Nov 21 10:18 2026`.
+/// Format of `zfs get creation` and `zfs holds`: `Sat Nov 21 10:18 2026`.
 pub fn date_minutes(seconds: u64) -> String {
     format(seconds, "%a %b %e %k:%M %Y")
 }
 
-/// As `zfs get snapshots_changed` does: `Sat Nov 21 10:18:42 2026`.
+/// Format of `zfs get snapshots_changed`: `Sat Nov 21 10:18:42 2026`.
 pub fn date_seconds(seconds: u64) -> String {
     format(seconds, "%a %b %e %k:%M:%S %Y")
 }
 
-/// As `beadm list` does: `2026-11-21 10:18`.
+/// Format of `beadm list`: `2026-11-21 10:18`.
 pub fn date_short(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d %H:%M")
 }
 
-/// As `zpool history` does: `2026-11-21.10:38:15`.
+/// Format of `zpool history`: `2026-11-21.10:38:15`.
 pub fn date_history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
-/// As `zpool events` does: `Nov 21 2026 10:38:08.332000000`.
+/// Format of `zpool events`: `Nov 21 2026 10:38:08.332000000`.
 pub fn date_event(seconds: u64, nanoseconds: u32) -> String {
     format!("{}.{nanoseconds:09}", format(seconds, "%b %e %Y %H:%M:%S"))
 }
 
-/// As date(1) and JSON documents do: `Sat Nov 21 10:41:11 UTC 2026`. Zones other than UTC show as their offset.
+/// Format of date(1) and JSON documents: `Sat Nov 21 10:41:11 UTC 2026`. Zones other than UTC are
+/// printed as their offset.
 pub fn date_zone(seconds: u64) -> String {
     let Some(t) = local(seconds) else { return seconds.to_string() };
     let zone = if t.offset().fix().local_minus_utc() == 0 { "UTC".to_owned() } else { t.format("%:z").to_string() };
     format!("{} {zone} {}", t.format("%a %b %e %H:%M:%S"), t.format("%Y"))
 }
 
-/// Seconds since 1970, now.
+/// Current time: seconds since 1970.
 pub fn now() -> u64 {
     u64::try_from(chrono::Utc::now().timestamp()).unwrap_or(0)
 }
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(in_zone(Some("Nowhere/At all"), || ctime(summer)), "Tue Jul 14 03:33:20 2026");
     }
 
-    /// Pairs taken from what OpenZFS printed with and without `-p`.
+    /// Pairs from the output of OpenZFS with and without `-p`.
     #[test]
     fn numbers_fit_in_five_characters() {
         let cases = [

@@ -1,4 +1,4 @@
-//! Commands run for others, in a process that owns pools.
+//! Runs commands for other processes, in a process that owns pools.
 
 use crate::client::There;
 use crate::context::{Context, Verb, dispatch};
@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Verbs that only look, which is all that others than the pools' owner may do.
+/// Verbs that only read. Users other than the pools' owner may run only these.
 const LOOKING: &[(&str, &[&str])] = &[
     ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "wait", "help"]),
-    // Keeps a state for those who read the disks; it is the owner's alone all the same.
+    // `hold` keeps a state for readers of the disks; only the owner may run it, which is checked
+    // separately.
     ("weir", &["hold", "schedule"]),
     ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),
     ("beadm", &["list", "help"]),
@@ -65,7 +66,7 @@ fn verbs(program: &str) -> Option<&'static [Verb]> {
     }
 }
 
-/// Weir's own verbs that take what this process has.
+/// Weir's own verbs that use the pools of this process.
 fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u8 {
     let verb = args.first().map(String::as_str).unwrap_or_default();
     if verb == "schedule" {
@@ -92,21 +93,23 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
     }
 }
 
-/// How often is looked whether a state is still wanted.
+/// Interval at which to check whether a state is still needed.
 const HELD: Duration = Duration::from_millis(100);
 
-/// Brings all that is acknowledged to disk, and keeps that state whole as long as what is returned lives; nothing for a pool that nobody writes to.
+/// Writes all confirmed changes to disk, and keeps that state intact while the returned value
+/// exists; `None` for a pool that is not open for writing.
 pub fn keep(pool: &OwnedPool) -> Result<Option<Kept>> {
-    // What is freed after this is kept; the txg that is synced after it is what will be read.
+    // Space freed after this is kept; the txg that is synced after it is the one that will be read.
     let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
-    // A suspended pool syncs nothing: what it has is read.
+    // A suspended pool syncs nothing: its last state is read.
     if let (Some(writable), None) = (pool.writable(), pool.suspension()) {
         writable.writer().sync()?;
     }
     Ok(kept)
 }
 
-/// For somebody who reads the disks: brings all that is acknowledged to disk, and keeps that state whole until he is gone.
+/// For a reader of the disks: writes all confirmed changes to disk, and keeps that state intact
+/// until the client disconnects.
 fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
     let pool = owner.house.pool(args.get(1).context("no pool")?)?;
     let kept = keep(&pool)?;
@@ -120,7 +123,7 @@ fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()>
     Ok(())
 }
 
-/// `weir mount`, of a pool that this process has.
+/// `weir mount`, for a pool that this process has imported.
 fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
     let matches = commands::mount::command().try_get_matches_from(args)?;
     let options = commands::mount::mount_options(&matches)?;
@@ -135,14 +138,14 @@ fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()
         let source = KeySource { files: crate::source::key_files(&matches), location, ask: Some(ask) };
         admin::keys::load(pool.keys(), &found, &source).with_context(|| format!("{dataset}: cannot load its key"))?;
     }
-    // What other servers write must show: nothing is kept back.
+    // Writes of other servers must be visible: no write-back cache.
     let options = MountOptions { write_back: false, ..options };
     let shape = commands::mount::shape(&matches);
     owner.mounts.mount_tree(pool.guid(), pool.provider(dataset)?, &dir, &options, shape)?;
     Ok(())
 }
 
-/// `weir nbd`, of a pool that this process has: until whoever asked is gone.
+/// `weir nbd`, for a pool that this process has imported: until the client disconnects.
 fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
     let matches = commands::nbd::command().try_get_matches_from(args)?;
     let socket = matches.get_one::<PathBuf>("socket").map(|path| cx.client.absolute(path)).transpose()?;
@@ -156,7 +159,7 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
         admin::keys::load(pool.keys(), &found, &source)
             .with_context(|| format!("{}: cannot load its key", one.name))?;
     }
-    // It holds nothing that would keep the pool from being let go.
+    // References that would keep the pool from being closed.
     drop((found, pool));
     let name = one.name.clone();
     let server = daemon::nbd::start_one(one, config, owner)?;
@@ -190,7 +193,7 @@ mod tests {
         {
             assert!(!only_looks(program, &[verb.to_owned()]), "{program} {verb}");
         }
-        // What clears them changes something, however it is written.
+        // Clearing the events is a change, however the option is written.
         let events = |options: &[&str]| {
             let args: Vec<String> = ["events"].iter().chain(options).map(|a| (*a).to_owned()).collect();
             only_looks("zpool", &args)
@@ -201,7 +204,7 @@ mod tests {
         for options in [&[][..], &["-v"], &["-f", "tank"], &["--", "-c"]] {
             assert!(events(options), "{options:?}");
         }
-        // What is named there is there.
+        // All verbs in the list exist.
         for (program, verb) in LOOKING.iter().flat_map(|(p, all)| all.iter().map(move |v| (*p, *v))) {
             let found = verbs(program).is_some_and(|all| all.iter().any(|v| v.name == verb && v.run.is_some()));
             assert!(found || verb == "help" || program == "weir", "{program} {verb}");

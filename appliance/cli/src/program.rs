@@ -1,7 +1,9 @@
-//! The program: which of its faces a call means.
+//! The program, and the names under which it can be called.
 //!
-//! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`, `arcsummary`, `arc_summary`, `zarcsummary`, `zilstat` or `nicstat` it is that command; `weir zpool …`, `weir zfs …`, `weir beadm …`
-//! and `weir bectl …` are the same; everything else is one of Weir's own verbs.
+//! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`,
+//! `arcsummary`, `arc_summary`, `zarcsummary`, `zilstat` or `nicstat`, it is that command. `weir
+//! zpool …`, `weir zfs …`, `weir beadm …` and `weir bectl …` are the same; everything else is one
+//! of Weir's own verbs.
 
 use crate::client::Here;
 use crate::context::{Context, dispatch};
@@ -21,7 +23,7 @@ pub fn main() -> ExitCode {
     if is_face(called) {
         return face(called, rest);
     }
-    // What people know by these names, under ours.
+    // Well-known names of tools, mapped to Weir's names.
     let tool = match called {
         "arcstat" | "zarcstat" => Some("arcstat"),
         "arcsummary" | "arc_summary" | "zarcsummary" => Some("arcsummary"),
@@ -45,7 +47,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Takes `--state DIR` off the front.
+/// Splits `--state DIR` off the front.
 fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
     let [first, rest @ ..] = args else { return Some((None, args)) };
     if first == "--state" {
@@ -58,7 +60,7 @@ fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
     }
 }
 
-/// Commands that other systems have, whose verbs also run in the process that owns the pools.
+/// Commands of other systems, whose verbs also run in the process that owns the pools.
 fn is_face(name: &str) -> bool {
     matches!(name, "zpool" | "zfs" | "beadm" | "bectl")
 }
@@ -69,7 +71,7 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
         args = beadm::split_root(&args);
     }
     let forwarded = State::of_process().and_then(|state| match face {
-        // An environment's name does not tell its pool.
+        // An environment's name does not contain its pool.
         "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         _ => Ok((crate::forward::run(&state, face, &args)?, state)),
     });

@@ -1,4 +1,5 @@
-//! `POOL/DATASET[@SNAPSHOT]:/path`: which file in which pool, where its disks are, and its key.
+//! Operands of the form `POOL/DATASET[@SNAPSHOT]:/path`: parsing them, and opening pool, dataset
+//! and key.
 
 use crate::forward::Hold;
 use crate::state::{Imported, State};
@@ -27,13 +28,14 @@ use std::time::{Duration, Instant};
 pub struct Spec {
     /// `POOL/DATASET` or `POOL/DATASET@SNAPSHOT`.
     pub dataset: String,
-    /// What stands behind the colon; empty for the dataset itself.
+    /// The path after the colon; empty for the dataset itself.
     pub path: Vec<u8>,
 }
 
 impl Spec {
-    /// Splits at the first `:/`, or at a colon that ends the argument. (A dataset's name may hold colons of its own, but a
-    /// component that ends in one is not seen in practice, and can be reached by its parent.)
+    /// Splits at the first `:/`, or at a colon that ends the argument. (The name of a dataset may
+    /// contain colons, but a component that ends in one does not occur in practice, and can be
+    /// reached through its parent.)
     pub fn parse(argument: &OsStr) -> Result<Self> {
         let bytes = argument.as_bytes();
         let split = bytes
@@ -51,7 +53,7 @@ impl Spec {
         }
     }
 
-    /// As [`Self::parse`]; without a colon, the root of the dataset.
+    /// Like [`Self::parse`]; without a colon, the root of the dataset.
     pub fn parse_or_root(argument: &OsStr) -> Result<Self> {
         if argument.as_bytes().contains(&b':') {
             return Self::parse(argument);
@@ -61,7 +63,8 @@ impl Spec {
         Self::parse(&with_colon)
     }
 
-    /// Last component of the path; of a volume (no path), of the dataset's name; nothing for a root directory.
+    /// Last component of the path; for a volume (no path), of the dataset's name; `None` for a root
+    /// directory.
     pub fn base_name(&self) -> Option<Vec<u8>> {
         let path = self.path.split(|&b| b == b'/').rfind(|c| !c.is_empty() && *c != b".");
         match path {
@@ -85,7 +88,7 @@ impl std::fmt::Display for Spec {
     }
 }
 
-/// The options that say where the disks are and what opens them, for every command that opens a dataset.
+/// The options for disks and keys, for every command that opens a dataset.
 pub fn args() -> [Arg; 5] {
     [
         Arg::new("search")
@@ -123,7 +126,8 @@ fn key_file_arg(name: &'static str, help: &str) -> Arg {
         .help(format!("{help}. May be repeated, for datasets with different keys"))
 }
 
-/// `DATASET=FILE` or `FILE`; a path that has a `=` in it is one if it begins with a slash or a dot.
+/// Parses `DATASET=FILE` or `FILE`. An argument that begins with a slash or a dot is a path even if
+/// it contains `=`.
 fn key_file(argument: &str) -> KeyFile {
     match argument.split_once('=') {
         Some((dataset, path)) if !dataset.is_empty() && !argument.starts_with(['/', '.']) => {
@@ -133,13 +137,14 @@ fn key_file(argument: &str) -> KeyFile {
     }
 }
 
-/// The files that options name.
+/// The key files named by options.
 pub(crate) fn key_files(matches: &ArgMatches) -> Vec<KeyFile> {
     let given = ["key-file", "passphrase-file"].into_iter().filter_map(|id| matches.get_many::<String>(id));
     given.flatten().map(|argument| key_file(argument)).collect()
 }
 
-/// The options by which commands look into saved streams instead of pools: then [`Opener`] takes what stands before the colon for a file.
+/// The options of commands that read saved streams instead of pools: [`Opener`] then takes the text
+/// before the colon for a file.
 pub fn stream_args() -> [Arg; 3] {
     [
         Arg::new(OF_STREAMS).long(OF_STREAMS).default_value("yes").hide(true),
@@ -155,13 +160,13 @@ pub fn stream_args() -> [Arg; 3] {
     ]
 }
 
-/// An option that only commands for streams have.
+/// A hidden option that only commands for streams have.
 const OF_STREAMS: &str = "of-streams";
-/// How long a process that had a pool mounted may take to close it, and how often is looked. Guessed.
+/// Time limit for a process that had a pool mounted to close it, and interval of checks. Guessed.
 const CLOSING_MAX: Duration = Duration::from_secs(20);
 const CLOSING_POLL: Duration = Duration::from_millis(50);
 
-/// What options say of saved streams.
+/// Options for saved streams.
 struct Streams {
     then: Vec<PathBuf>,
     snapshot: Option<String>,
@@ -174,7 +179,7 @@ impl Streams {
         Some(Self { then, snapshot: matches.get_one::<String>("snapshot").cloned() })
     }
 
-    /// The files in the stream `path`, and those that go on with it.
+    /// The files in the stream `path` and the streams that continue it.
     fn open(&self, path: &str) -> Result<Arc<dyn Vfs>> {
         let paths = std::iter::once(Path::new(path)).chain(self.then.iter().map(PathBuf::as_path));
         let open = |path: &Path| -> Result<Arc<dyn Device>> {
@@ -202,13 +207,13 @@ pub struct Opener {
     location: Option<String>,
     cache_bytes: Option<u64>,
     pools: HashMap<String, OpenPool>,
-    /// Of pools that another process has: what is read stays whole meanwhile.
+    /// Holds on pools that another process owns: the state being read stays intact.
     holds: HashMap<String, Hold>,
     opened: HashMap<String, Arc<dyn Vfs>>,
 }
 
 impl Opener {
-    /// From the options of [`args`].
+    /// Creates an opener from the options of [`args`].
     pub fn new(matches: &ArgMatches) -> Self {
         let search = matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect();
         Self {
@@ -223,13 +228,14 @@ impl Opener {
         }
     }
 
-    /// Loads the keys of all encrypted datasets of a pool, from the files that were named and from where the datasets say, and asks
-    /// no one. The encryption roots that stay locked, each with why.
+    /// Loads the keys of all encrypted datasets of a pool, from the given files and from the
+    /// datasets' keylocation, without prompting. Returns the encryption roots that stay locked,
+    /// with the reasons.
     pub fn load_keys(&self, pool: &OpenPool) -> Result<Vec<(String, anyhow::Error)>> {
         pool.load_keys(&KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: None })
     }
 
-    /// The pool of that name, or of the dataset of that name.
+    /// The pool with this name, or of the dataset with this name.
     pub fn pool(&mut self, name: &str) -> Result<&OpenPool> {
         let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
         if !self.pools.contains_key(&pool_name) {
@@ -240,7 +246,8 @@ impl Opener {
                 self.holds.insert(pool_name.clone(), hold);
             }
             let pool = match &record {
-                // An imported pool may have another name than its disks say: its number leads to it.
+                // An imported pool may have another name than that on its disks, so it is found by
+                // its guid.
                 Some(r) => admin::open_pool(&r.guid.to_string(), &r.places, &self.capped(open_options(r)))?,
                 None => admin::open_pool(name, &self.search, &self.capped(OpenOptions::default()))?,
             };
@@ -256,12 +263,12 @@ impl Opener {
         Ok(self.pools.get(&pool_name).expect("it was opened above"))
     }
 
-    /// The pool of that name, or of the dataset of that name, if [`Self::pool`] opened it.
+    /// The pool with this name, or of the dataset with this name, if [`Self::pool`] has opened it.
     pub fn opened(&self, name: &str) -> Option<&OpenPool> {
         self.pools.get(name.split(['/', '@']).next().unwrap_or(name))
     }
 
-    /// A dataset, its key loaded if it needs one.
+    /// A dataset, with its key loaded if it needs one.
     pub fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
         let (files, location) = (self.key_files.clone(), self.location.clone());
         let pool = self.pool(name)?;
@@ -274,7 +281,7 @@ impl Opener {
         Ok((pool, dataset))
     }
 
-    /// Opens the pool of `dataset` for writing, if it is imported so; `None`: it can be looked at only.
+    /// Opens the pool of `dataset` for writing, if it is imported so; `None`: it can only be read.
     pub fn writable(&mut self, dataset: &str) -> Result<Option<(Imported, WritablePool)>> {
         let pool_name = dataset.split(['/', '@']).next().unwrap_or(dataset);
         let Some(record) = self.imported(pool_name)?.filter(|r| !r.readonly) else { return Ok(None) };
@@ -291,7 +298,7 @@ impl Opener {
         Ok(Some((record, pool)))
     }
 
-    /// A dataset of a pool that is open for writing, with all that can be opened from it.
+    /// A dataset of a pool that is open for writing, and the datasets reachable from it.
     pub fn live_provider(&self, pool: &WritablePool, dataset: &str) -> Result<Arc<dyn Provider>> {
         let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
         let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
@@ -302,7 +309,7 @@ impl Opener {
         OpenOptions { cache_bytes: self.cache_bytes.unwrap_or(options.cache_bytes), ..options }
     }
 
-    /// Pools whose owner needed the space of what was being read: what failed since then may be no damage.
+    /// Pools whose owner needed the space of the state being read: later errors may not be damage.
     pub fn lost(&self) -> impl Iterator<Item = &str> {
         self.holds.iter().filter(|(_, hold)| !hold.is_whole()).map(|(pool, _)| pool.as_str())
     }
@@ -315,7 +322,7 @@ impl Opener {
         State::of_process()?.pool(pool)
     }
 
-    /// A dataset with all that can be opened from it.
+    /// A dataset, and the datasets reachable from it.
     pub fn provider(&mut self, dataset: &str) -> Result<Arc<dyn Provider>> {
         let key_files = self.key_files.clone();
         let (pool, dataset) = self.dataset(dataset)?;
@@ -345,12 +352,13 @@ fn open_options(record: &Imported) -> OpenOptions {
     OpenOptions { txg, rewind, checkpoint, name: Some(record.name.clone()), offline, ..OpenOptions::default() }
 }
 
-/// The arguments of a command that takes files.
+/// The operands of a command that takes files.
 pub fn operands(matches: &ArgMatches, id: &str) -> Vec<OsString> {
     matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
 }
 
-/// Opens a pool that another process may be about to close, since nothing of it is mounted any more: umount(8) returns before that.
+/// Opens a pool that another process may be about to close, because nothing is mounted any more:
+/// umount(8) returns earlier.
 fn open_patiently(state: &State, record: &Imported, open: impl Fn() -> Result<WritablePool>) -> Result<WritablePool> {
     let deadline = Instant::now() + CLOSING_MAX;
     loop {

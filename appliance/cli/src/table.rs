@@ -1,20 +1,20 @@
 //! Tables of `zpool list`, `zfs list`, `zpool get` and `zfs get`.
 //!
-//! Two kinds: a list has a column a property; a get has a line a property. With `-H` cells are separated by one tab and
-//! nothing is aligned.
+//! There are two kinds: a list has a column for each property, a get has a line for each property.
+//! With `-H` cells are separated by one tab and nothing is aligned.
 
 /// A column of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Heading.
     pub heading: String,
-    /// Least width.
+    /// Minimum width.
     pub width: usize,
-    /// Numbers are aligned to the right.
+    /// Aligned to the right, as numbers are.
     pub right: bool,
 }
 
-/// One line of a list: cells two spaces apart; the last is not padded when it is aligned to the left.
+/// One line of a list: cells two spaces apart; the last one is not padded if it is aligned to the
+/// left.
 pub fn list_line<S: AsRef<str>>(columns: &[Column], cells: &[S], scripted: bool) -> String {
     let mut line = String::new();
     for (i, (column, cell)) in columns.iter().zip(cells).enumerate() {
@@ -43,7 +43,8 @@ pub fn list_header(columns: &[Column]) -> String {
     list_line(columns, &headings, false)
 }
 
-/// C's `%*s` counts bytes, and so do these columns: names with letters beyond ASCII shift the line as OpenZFS does.
+/// C's `%*s` counts bytes, and so does this: names with non-ASCII letters shift the line as in
+/// OpenZFS.
 fn pad(line: &mut String, cell: &str, width: usize) {
     line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.len())));
 }
@@ -55,11 +56,10 @@ pub enum Field {
     Name,
     /// Name of the property.
     Property,
-    /// Its value.
     Value,
-    /// The value that a stream brought.
+    /// The value received with a stream.
     Received,
-    /// Where the value is from.
+    /// Source of the value.
     Source,
 }
 
@@ -82,20 +82,19 @@ pub struct GetLine {
     pub name: String,
     /// Name of the property.
     pub property: String,
-    /// Its value.
     pub value: String,
-    /// The value that a stream brought.
+    /// The value received with a stream.
     pub received: Option<String>,
-    /// Where the value is from.
+    /// Source of the value.
     pub source: String,
 }
 
-/// Widths of a get's columns.
+/// The layout of a get.
 #[derive(Debug, Clone)]
 pub struct GetTable {
-    /// What is shown.
+    /// The fields to print.
     pub fields: Vec<Field>,
-    /// `-H`.
+    /// `-H`: tabs, no headings.
     pub scripted: bool,
     name: usize,
     property: usize,
@@ -116,18 +115,18 @@ impl GetTable {
         }
     }
 
-    /// Makes room for a name.
+    /// Widens the table for a name.
     pub fn fit_name(&mut self, name: &str) {
         self.name = self.name.max(name.len());
     }
 
-    /// Makes room for a property whose values take at least `width`.
+    /// Widens the table for a property whose values take at least `width`.
     pub fn fit_property(&mut self, name: &str, width: usize) {
         self.property = self.property.max(name.len());
         self.value = self.value.max(width);
     }
 
-    /// Makes room for a received value.
+    /// Widens the table for a received value.
     pub fn fit_received(&mut self, value: &str) {
         self.received = self.received.max(value.len());
     }
@@ -138,13 +137,14 @@ impl GetTable {
             Field::Property => self.property,
             Field::Value => self.value,
             Field::Received => self.received,
-            // As if every value were inherited from the longest name: the source is hardly ever not the last column.
+            // As if every value were inherited from the longest name: the source is nearly always
+            // the last column.
             Field::Source if self.name > "NAME".len() => self.name + "inherited from".len(),
             Field::Source => "SOURCE".len(),
         }
     }
 
-    /// The line of headings; nothing with `-H`.
+    /// The line of headings; empty with `-H`.
     pub fn header(&self) -> String {
         if self.scripted {
             return String::new();
@@ -152,7 +152,7 @@ impl GetTable {
         self.join(|field| field.heading())
     }
 
-    /// A line.
+    /// A line of the table.
     pub fn line(&self, line: &GetLine) -> String {
         self.join(|field| match field {
             Field::Name => &line.name,

@@ -1,12 +1,12 @@
-//! Modes and times as `ls` and `stat` print them.
+//! Modes and times in the formats of `ls` and `stat`.
 
 use chrono::{DateTime, Datelike, Local, Utc};
 use files::vfs::{Attr, FileKind, Time};
 
-/// Half a year: beyond it `ls -l` shows the year instead of the time of day.
+/// Half a year: for older times `ls -l` prints the year instead of the time of day.
 const RECENT_SECONDS: i64 = 31_556_952 / 2;
 
-/// The letter that `ls -l` begins with.
+/// The first letter of a line of `ls -l`.
 pub fn kind_letter(kind: FileKind) -> char {
     match kind {
         FileKind::Regular => '-',
@@ -19,7 +19,7 @@ pub fn kind_letter(kind: FileKind) -> char {
     }
 }
 
-/// Kind of file in words, as stat(1) says it.
+/// Kind of file in the words of stat(1).
 pub fn kind_words(attr: &Attr) -> &'static str {
     match attr.kind {
         FileKind::Regular if attr.size == 0 => "regular empty file",
@@ -51,7 +51,7 @@ pub fn mode_string(kind: FileKind, mode: u32) -> String {
     s
 }
 
-/// As `ls -l` shows a time: `Nov 21 12:34`, or `Nov 21  2019` when it is long ago or to come.
+/// Time in the format of `ls -l`: `Nov 21 12:34`, or `Nov 21  2019` if it is old or in the future.
 pub fn time_short(time: Time, now: DateTime<Utc>) -> String {
     match local(time) {
         Some(t) => {
@@ -66,7 +66,7 @@ pub fn time_short(time: Time, now: DateTime<Utc>) -> String {
     }
 }
 
-/// As `stat` shows a time: `2026-11-21 12:34:56.123456789 +0100`.
+/// Time in the format of `stat`: `2026-11-21 12:34:56.123456789 +0100`.
 pub fn time_full(time: Time) -> String {
     match local(time) {
         Some(t) => t.format("%Y-%m-%d %H:%M:%S.%f %z").to_string(),

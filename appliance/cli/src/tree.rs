@@ -1,27 +1,29 @@
-//! Walking a [`Vfs`] by path, as the commands do that take files straight out of a pool.
+//! Resolves paths in a [`Vfs`], for commands that read files of a pool.
 //!
 //! Below: `files::vfs`. Above: `commands::{ls, stat, cat, cp}`.
 //!
-//! Invariant: a path never leaves the tree that it starts in: `..` at the root is the root, and a symbolic link with an
-//! absolute target counts from the root of the dataset that was named.
+//! Invariant: a path never leaves the tree in which it starts: `..` at the root is the root, and an
+//! absolute symbolic link starts at the root of the given dataset.
 
 use anyhow::{Context, Result, bail};
 use files::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 
-/// As many symbolic links as Linux follows in one path.
+/// Limit for the symbolic links in one path, as in Linux.
 const LINKS_MAX: u32 = 40;
-/// Longest path put together out of links and what is behind them: `PATH_MAX` of Linux.
+/// Limit for a path with its links expanded: `PATH_MAX` of Linux.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Finds what `path` names. `follow` the last component if it is a symbolic link; the ones before it are always followed.
+/// Finds the object at `path`. `follow`: follow the last component if it is a symbolic link; the
+/// others are always followed.
 pub fn resolve(vfs: &dyn Vfs, path: &[u8], follow: bool) -> Result<Attr> {
     let shown = || String::from_utf8_lossy(path).into_owned();
     let root = vfs.root();
     let mut at = vfs.attr(root).with_context(shown)?;
-    // The rest of the way, last component first.
+    // The remaining components, last one first.
     let mut rest: Vec<Vec<u8>> = Vec::new();
     push_components(&mut rest, path);
-    // Directories above `at`: `..` of a file system's root is itself, so it cannot be asked.
+    // Directories above `at`: `..` of a file system's root is the root itself, so it cannot be
+    // looked up.
     let mut above: Vec<Attr> = Vec::new();
     let mut links = 0;
     let must_be_directory = path.ends_with(b"/");
@@ -63,8 +65,8 @@ fn push_components(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
 
 /// The entries of a directory without `.` and `..`, by name.
 ///
-/// A name that no file can have (empty, with a slash or a zero byte) is damage, or an attack on whoever copies it out:
-/// it is given to `bad` instead.
+/// An invalid name (empty, with a slash or a zero byte) is damage, or an attack on a program that
+/// copies it: it is passed to `bad` instead.
 pub fn entries(vfs: &dyn Vfs, dir: NodeId, bad: &mut dyn FnMut(&[u8])) -> files::Result<Vec<DirEntry>> {
     let mut list = Vec::new();
     vfs.read_dir(dir, 0, &mut |entry| {
@@ -79,8 +81,8 @@ pub fn entries(vfs: &dyn Vfs, dir: NodeId, bad: &mut dyn FnMut(&[u8])) -> files:
     Ok(list)
 }
 
-/// A name as a terminal may see it: control characters and what is not UTF-8 in octal, as `ls -b` writes them. What goes
-/// into a file or a pipe stays as it is.
+/// A name for a terminal: control characters and invalid UTF-8 in octal, as in `ls -b`. For a file
+/// or a pipe it is unchanged.
 pub fn shown(name: &[u8], terminal: bool) -> Vec<u8> {
     if !terminal {
         return name.to_vec();

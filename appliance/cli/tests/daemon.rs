@@ -1,11 +1,12 @@
-//! Commands that run in `weir serve` say what they say alone; what it has survives its end, a clean one and another.
+//! Commands run by `weir serve` print the same as without it, and its pools survive a clean end and
+//! a kill.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A folder with image files and a state folder; with a daemon or without.
+/// A directory with image files and a state directory, with or without a daemon.
 struct Rig {
     dir: tempfile::TempDir,
     daemon: Option<Child>,
@@ -81,7 +82,7 @@ impl Rig {
         out
     }
 
-    /// The same with what differs from run to run left out: folders, identities, dates.
+    /// Runs a command and masks what differs from run to run: directories, guids, dates.
     fn plain(&self, line: &str) -> (i32, String, String) {
         let (code, out, err) = self.run(line);
         let plain = |text: String| {
@@ -93,7 +94,8 @@ impl Rig {
                     digits.push(c);
                     continue;
                 }
-                // Identities have 64 bits, times 10 digits; years begin dates.
+                // Numbers of at least 10 digits are 64-bit guids; a line that begins with a year is
+                // a date.
                 out += if digits.len() >= 10 { "N" } else { &digits };
                 digits.clear();
                 out.push(c);
@@ -112,14 +114,14 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        // Not killed: a test that failed leaves nothing mounted.
+        // SIGTERM, not SIGKILL: a failed test must leave no mounts behind.
         if self.daemon.is_some() {
             self.signal("-TERM");
         }
     }
 }
 
-/// What is run both ways, in this order.
+/// The commands that run both ways, in this order.
 const TRANSCRIPT: &[&str] = &[
     "zpool list",
     "zpool status",
@@ -248,13 +250,14 @@ fn two_clients_at_once_both_get_what_they_want() {
     });
     assert_eq!(rig.good("zfs list -H -o name").lines().count(), 22);
     assert!(rig.signal("-INT").success());
-    // What it had goes on without it.
+    // The pools stay usable without the daemon.
     assert_eq!(rig.good("zfs list -H -o name").lines().count(), 22);
     rig.good("zfs create one/after");
 }
 
-/// A command that had looked up a pool opened it again after another one had exported or destroyed it: its devices stayed in use by the
-/// server, for a pool that no list showed. Devices that left a pool stayed open as long as anything still knew its state before.
+/// Regression: a command that had looked up a pool reopened it after another command had exported
+/// or destroyed it. The server kept the devices of a pool that no list showed. Devices that left a
+/// pool also stayed open while anything still referred to an earlier state of it.
 #[test]
 fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
     const ROUND: &[&str] = &[
@@ -288,7 +291,7 @@ fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
     rig.serve();
     let (rig, over) = (&rig, &AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // People look at the pools meanwhile, and may find one that is just going.
+        // Other commands read the pools at the same time, and may find one that is being destroyed.
         for line in ["zpool status", "zfs list -t all", "zpool list -v"] {
             scope.spawn(move || {
                 while !over.load(Ordering::SeqCst) {
@@ -415,7 +418,7 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
         }
         panic!("the quota of the outer pool keeps nothing from the inner one");
     };
-    // Less than what is there is refused: what is there now, and nothing more.
+    // A quota below the used space is refused: set it to exactly the used space.
     let choke = || {
         outer.good("zpool sync outer");
         let used = outer.good("zfs get -Hp -o value used outer/disks");
@@ -424,7 +427,8 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
     choke();
     let err = suspend(&inner);
     assert!(err.contains("suspended") || err.contains("error"), "{err}");
-    // Others go on, it is still read, and a clear in vain is told.
+    // Other pools are not affected, the suspended one is still readable, and a failed clear reports
+    // an error.
     inner.good("zfs create well/x");
     inner.good("zfs list -r inner");
     let (code, _, _) = inner.run("zpool clear inner");
@@ -441,7 +445,7 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
     outer.good("zfs set quota=none outer/disks");
     inner.good(&format!("zpool import -f -d {place} inner"));
     inner.good("zfs create inner/again");
-    // Suspended, it does not hold up the end of the daemon either.
+    // A suspended pool does not delay the end of the daemon.
     inner.serve();
     choke();
     suspend(&inner);
@@ -454,7 +458,8 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
     outer.good("zpool export outer");
 }
 
-/// Skipped for others than root, who cannot mount one file system inside another, and where FUSE cannot be used.
+/// Skipped without root, which mounting one file system inside another needs, and where FUSE is not
+/// available.
 #[test]
 fn file_systems_are_mounted_where_their_properties_say() {
     let mut rig = Rig::new(&["a"]);
@@ -493,7 +498,7 @@ fn file_systems_are_mounted_where_their_properties_say() {
     assert!(std::fs::write(file("else/g"), "no").is_err());
     rig.good("zfs inherit readonly tank/c/b");
     std::fs::write(file("else/g"), "yes").expect("written");
-    // In use: nothing is changed.
+    // Busy: nothing is changed.
     let held = std::fs::File::open(file("else/g")).expect("opened");
     let busy = format!("cannot unmount '{}': pool or dataset is busy\n", file("else"));
     for line in
@@ -514,7 +519,7 @@ fn file_systems_are_mounted_where_their_properties_say() {
     rig.good("zpool export tank");
     rig.good("zpool import -d DIRd tank");
     assert_eq!(mounted(), all);
-    // Killed, it leaves dead mounts; the next one takes them away and mounts anew.
+    // A killed daemon leaves dead mounts; the next one removes them and mounts again.
     rig.signal("-KILL");
     rig.start("serve");
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -1,8 +1,9 @@
-//! Pools whose devices make trouble, as a person meets them: what is said, what can still be done, and that nothing is lost
-//! that was promised.
+//! Pools whose devices fail, from the user's point of view: what is printed, what still works, and
+//! that no synced data is lost.
 //!
-//! What mounts runs in a mount name space of its own and needs root and /dev/fuse; else it says so and passes. Errors of devices
-//! are real ones: a sparse image on a full tmpfs, a file that others cut or delete.
+//! Tests that mount run in a mount namespace of their own and need root and /dev/fuse; without
+//! these they print so and pass. Device errors are real: a sparse image on a full tmpfs, a file
+//! that the test truncates or deletes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ impl Rig {
         fs::File::options().write(true).open(self.disk(name)).and_then(|f| f.set_len(bytes)).expect("cut");
     }
 
-    /// Runs a script with `weir` as a function, in the folder that has disks in d and a place to mount at m.
+    /// Runs a script with `weir` as a function, in the directory that has disks in d and a mount
+    /// point at m.
     fn script(&self, wrapper: &[&str], script: &str) -> Output {
         let head = format!("weir() {{ {:?} \"$@\"; }}\n{HELP}", env!("CARGO_BIN_EXE_weir"));
         let mut words = wrapper.iter().copied().chain(["bash", "-c"]);
@@ -45,7 +47,7 @@ impl Rig {
         command.output().expect("it runs")
     }
 
-    /// The same for a script that must end well.
+    /// Runs a script that must succeed.
     fn good(&self, wrapper: &[&str], script: &str) -> String {
         let Output { status, stdout, stderr } = self.script(wrapper, script);
         assert!(status.success(), "{script}\n{}\n{}", text(&stdout), text(&stderr));
@@ -53,7 +55,8 @@ impl Rig {
     }
 }
 
-/// What scripts use: `up` mounts and `down` unmounts, which the server must survive by no more than a while.
+/// Functions for scripts: `up` mounts, and `down` unmounts and waits for the server to end, with a
+/// limit.
 const HELP: &str = r#"
 set -u
 fail() { echo "FAILED: $*"; [ ! -e log ] || cat log; exit 1; }
@@ -92,7 +95,7 @@ fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
     }
     let other = rig.script(&["env"], "WEIR_STATE=$PWD/other weir zpool import -f -d d tank");
     assert!(text(&other.stderr).contains("in use by another process"), "{}", text(&other.stderr));
-    // Reading does no harm.
+    // Reading is allowed.
     assert!(rig.good(&["env"], "weir zpool status tank").contains("state: ONLINE"));
     drop(held);
     rig.good(&["env"], "weir zfs set atime=off tank && weir zpool export tank");

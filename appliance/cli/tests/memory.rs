@@ -1,7 +1,8 @@
-//! `--arc-max` bounds the memory of the process that serves a mount: whatever is written and read, it stays within the cap and
-//! 200 MB.
+//! `--arc-max` bounds the memory of the process that serves a mount: under any load it stays within
+//! the cap plus 200 MB.
 //!
-//! `WEIR_LOAD_MIB` is how much is written and read (600; a soak takes several GiB), `WEIR_LOAD_FILES` how many files are made.
+//! `WEIR_LOAD_MIB` is how much is written and read (600; a soak takes several GiB),
+//! `WEIR_LOAD_FILES` how many files are created.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const CAP_MIB: u64 = 128;
-/// What the process may take beyond the cap.
+/// What the process may use beyond the cap.
 const BEYOND_MIB: u64 = 200;
 
 struct Serving {
@@ -30,7 +31,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// A pool of its own on an image file, mounted by a process with the cap; `None`, and a line, where this machine cannot mount.
+/// A new pool on an image file, mounted by a process with the cap. `None`, with a printed line,
+/// where this machine cannot mount.
 fn serving(image_mib: u64) -> Option<Serving> {
     let dir = tempfile::tempdir().expect("a folder");
     let at = |name: &str| dir.path().join(name);
@@ -64,14 +66,14 @@ fn serving(image_mib: u64) -> Option<Serving> {
     Some(serving)
 }
 
-/// Most that the process ever had in memory.
+/// The peak resident size of the process.
 fn peak_mib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("Linux tells");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
 }
 
-/// Half of it does not compress.
+/// A piece of data, half of it incompressible.
 fn piece(seed: u64) -> Vec<u8> {
     let (mut data, mut x) = (vec![0; 1 << 20], seed | 1);
     for word in data.chunks_exact_mut(16) {
@@ -85,7 +87,7 @@ fn piece(seed: u64) -> Vec<u8> {
 }
 
 fn load(dir: &Path, mib: u64, files: u64) {
-    // As many writers and readers as want to be served at once.
+    // Several writers and readers at once.
     std::thread::scope(|scope| {
         for writer in 0..4 {
             scope.spawn(move || {

@@ -1,7 +1,9 @@
-//! Pools that the kernel module made, mounted and copied by the program, are what the kernel said they are.
+//! Mounts and copies pools made by the kernel module, and compares the contents with what the
+//! kernel recorded.
 //!
-//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or the same folder) one with
-//! what was recorded. The work is done by `trees.sh`, with the commands that made the records.
+//! `WEIR_FIXTURES` is a directory with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or
+//! the same directory) one with the recordings. `trees.sh` does the work, with the commands that
+//! made the recordings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! `weir zfs receive`, as programs call it: packages with properties, what happens to renamed and destroyed datasets, what breaks off,
-//! alone and beside `weir serve`. That contents come right is for engine/dataset/tests/receive.rs to say; zdb judges where it is there.
+//! `weir zfs receive` as programs call it: packages with properties, renamed and destroyed
+//! datasets, interrupted streams, alone and with `weir serve`. engine/dataset/tests/receive.rs
+//! tests the received contents; zdb checks the pool where it is installed.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Rig {
-    /// With the pool `tank`.
+    /// Creates the pool `tank`.
     fn new(serves: bool) -> Self {
         let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
         std::fs::create_dir(rig.path("d")).expect("a folder");
@@ -56,14 +57,14 @@ impl Rig {
         out.stdout
     }
 
-    /// Exit code and what is said, of a command with that on its standard input.
+    /// Runs a command with `input` on standard input. Returns the exit code and the output.
     fn with(&self, line: &str, input: &[u8]) -> (i32, String) {
         let mut command = self.command(line);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
         let mut stdin = child.stdin.take().expect("a pipe");
         std::thread::scope(|scope| {
-            // Whoever refuses a stream does not read it.
+            // A command that refuses a stream does not read it.
             scope.spawn(move || drop(stdin.write_all(input)));
             let out = child.wait_with_output().expect("it ends");
             (out.status.code().unwrap_or(-1), text(&out.stdout) + &text(&out.stderr))
@@ -124,7 +125,7 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     rig.good("zfs destroy -r tank/src/gone");
     rig.good("zfs create tank/src/b/new");
     rig.good("zfs set compression=zstd tank/src");
-    // Properties of snapshots that are there already: another value, a new one, and one that was set here.
+    // Properties of existing snapshots: one with a new value, one added, and one set locally.
     rig.good("zfs set com.example:snap=no tank/src/volume@2");
     rig.good("zfs set com.example:more=new tank/src@one");
     rig.good("zfs set com.example:snap=here tank/copy@2");
@@ -138,12 +139,12 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert_eq!(get("com.example:snap tank/copy/volume@2"), "no\treceived\n");
     assert_eq!(get("com.example:more tank/copy@one"), "new\treceived\n");
     assert_eq!(get("com.example:snap tank/copy@2"), "here\tlocal\n");
-    // Once more, it is all there.
+    // The same stream again: all snapshots exist.
     let (code, said) = rig.with("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
     assert!(code == 0 && said.contains("snap tank/copy@3 already exists; ignoring\n"), "{said}");
     rig.judge();
 
-    // The whole once more, under other names and with other properties.
+    // The whole package again, under other names and with other properties.
     let all = rig.send("zfs send -R tank/src@3");
     rig.good("zfs create tank/else");
     rig.receive("zfs receive -e -x com.example:note -o compression=lz4 tank/else", &all);
@@ -230,7 +231,7 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
     assert_eq!(rig.names("tank/part"), ["", "@1"]);
     assert_eq!(rig.with("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
     rig.good("zfs receive -A tank/half");
-    // A client that goes away in the middle ends it, and nothing stays.
+    // A client that disconnects in the middle ends the stream, and nothing remains.
     let mut child = rig.command("zfs receive tank/left").stdin(Stdio::piped()).spawn().expect("it runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(&full[..400]).expect("taken");

@@ -1,15 +1,18 @@
-//! What `weir zpool` and `weir zfs` print of pools that the kernel module made is what the kernel's tools printed.
+//! Compares the output of `weir zpool` and `weir zfs` for pools made by the kernel module with the
+//! output of the kernel's tools.
 //!
-//! Method: `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or the same folder) one
-//! with what was recorded, as SCENARIO/zpool-get.txt and so on. Each pool is imported into a state folder of its own, asked,
-//! and exported. Recordings called `…-readonly` were made of a read-only import of the very image; the others just before
-//! the pool was exported, which wrote a few more txgs: [`tolerated`] lists what may differ, and why.
+//! Method: `WEIR_FIXTURES` is a directory with the unpacked devices as SCENARIO/DEVICE,
+//! `WEIR_EXPECTED` (or the same directory) one with the recordings, as SCENARIO/zpool-get.txt and
+//! so on. Each pool is imported into a state directory of its own, queried, and exported.
+//! Recordings called `…-readonly` were made of a read-only import of the same image; the others
+//! just before the pool was exported, which wrote a few more txgs: [`tolerated`] lists what may
+//! differ, and why.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why a line may differ from its recording; `None`: it may not.
+/// Why a line may differ from its recording; `None`: it must not.
 fn tolerated(file: &str, ours: &str, theirs: &str) -> Option<&'static str> {
     let field = |line: &str, n: usize| line.split('\t').nth(n).unwrap_or_default().to_owned();
     let property = field(ours, 1);
@@ -28,7 +31,8 @@ fn tolerated(file: &str, ours: &str, theirs: &str) -> Option<&'static str> {
             .iter()
             .all(|n| field(ours, *n) == field(theirs, *n))
             .then_some("the export wrote more txgs"),
-        // Name, type, creation, createtxg, guid and origin must agree; zfs-get-readonly has the other numbers.
+        // Name, type, creation, createtxg, guid and origin must agree; zfs-get-readonly has the
+        // other numbers.
         "zfs-list.txt" => [0, 1, 8, 9, 10, 11]
             .iter()
             .all(|n| field(ours, *n) == field(theirs, *n))
@@ -80,7 +84,7 @@ fn folders() -> Option<Vec<(PathBuf, PathBuf)>> {
     Some(found)
 }
 
-/// Names the first difference that nothing excuses.
+/// Fails with the first difference that [`tolerated`] does not allow.
 fn compare(scenario: &Path, file: &str, ours: &str) -> Result<(), String> {
     let Ok(theirs) = std::fs::read_to_string(scenario.join(file)) else { return Ok(()) };
     let (mut a, mut b) = (ours.lines(), theirs.lines());
@@ -98,12 +102,13 @@ fn compare(scenario: &Path, file: &str, ours: &str) -> Result<(), String> {
     }
 }
 
-/// Runs of spaces as one: names of devices have another length here than where the recording was made.
+/// Collapses runs of spaces: device names have another length here than in the recording.
 fn narrow(text: &str) -> String {
     text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }
 
-/// State and advice are OpenZFS's in our words: where they stand is compared, and the number of the page that explains them.
+/// Removes the text of status and action, which is OpenZFS's advice in our words. Their presence is
+/// compared, and the message id.
 fn without_advice(text: &str) -> String {
     let mut within = false;
     let mut out = String::new();
@@ -149,7 +154,7 @@ fn check(images: &Path, expected: &Path) -> Result<(), String> {
     compare(expected, "zfs-get-readonly.txt", &get("-Hp"))?;
     compare(expected, "zfs-get-readonly-human.txt", &get("-H"))?;
 
-    // The recording ends with an empty line behind the last record.
+    // The recording has an empty line after the last record.
     let history = weir.good(&["zpool", "history", "-il", pool]);
     compare(expected, "zpool-history.txt", history.trim_end_matches('\n'))?;
 
@@ -160,7 +165,7 @@ fn check(images: &Path, expected: &Path) -> Result<(), String> {
         compare(expected, "zfs-holds.txt", &weir.good(&holds))?;
     }
 
-    // JSON says the same as text.
+    // JSON output has the same values as text.
     for args in [
         &["zpool", "status", "-j", pool][..],
         &["zpool", "list", "-vj", pool],
@@ -187,7 +192,7 @@ fn pools_of_the_kernel_module_print_as_it_printed_them() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What the transcript shows of a system without pools, and of calls that are wrong.
+/// The recorded output for a system without pools, and for invalid calls.
 #[test]
 fn without_pools_the_words_are_those_of_openzfs() {
     let weir = Weir { state: tempfile::tempdir().expect("a folder") };
@@ -246,7 +251,7 @@ fn a_link_named_zpool_or_zfs_is_that_command() {
     assert_eq!(String::from_utf8_lossy(&chosen.stdout), "no pools available\n");
 }
 
-/// A pool imported under another name, with a device away.
+/// Imports a pool under another name, with a missing device.
 #[test]
 fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
     let Some(folders) = folders() else { return };

@@ -1,4 +1,5 @@
-//! `sharesmb`: clients of Samba find what is shared, and nothing else. Needs Samba (smbd, smbclient, pdbedit) and FUSE.
+//! `sharesmb`: clients of Samba see the shared file systems, and nothing else. Needs Samba (smbd,
+//! smbclient, pdbedit) and FUSE.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ impl Rig {
         (out.status.success(), text(&out.stdout) + &text(&out.stderr))
     }
 
-    /// Waits until a client can, or cannot, do something.
+    /// Waits until a client can, or cannot, run the commands.
     fn wait(&self, user: &str, share: &str, commands: &str, can: bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -115,7 +116,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         );
         return;
     }
-    // Who runs this gets a password.
+    // Give the user who runs this test a password.
     let uid = Command::new("id").arg("-un").output().expect("id runs");
     let name = text(&uid.stdout).trim().to_owned();
     let conf = rig.path("state/smb/smb.conf");
@@ -140,7 +141,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
     assert_eq!(rig.good(&["cat", "tank/docs:/d/paper"]), "what was written\n");
     rig.wait(&user, "tank_docs", "get d/paper back", true);
     assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it came back"), "what was written\n");
-    // With a wrong password, without one, and where nothing is shared: nothing.
+    // Access fails with a wrong password, without one, and where nothing is shared.
     let wrong = format!("{name}%wrong");
     for (user, share) in [(wrong.as_str(), "tank_docs"), ("%", "tank_docs"), (user.as_str(), "tank_private")] {
         let (could, said) = rig.client(user, share, "ls");
@@ -153,7 +154,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
     rig.wait(&user, "tank_docs", "ls", false);
     rig.good(&["zfs", "share", "tank/docs"]);
     rig.wait(&user, "tank_docs", "ls", true);
-    // Somebody has it open: destroying takes it from him.
+    // A client has the share open: destroying the dataset disconnects it.
     let port = rig.port.to_string();
     let mut open = Command::new("smbclient")
         .args(["-s", "/dev/null", "-p", &port, "-U", &user, "//127.0.0.1/tank_docs"])

@@ -1,4 +1,4 @@
-//! Commands that show figures of a running daemon: their columns, their rows, and how they end.
+//! Commands that show statistics of a running daemon: their columns, their rows, and how they end.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ impl Rig {
         out
     }
 
-    /// Waits until something is so.
+    /// Waits until the condition holds.
     fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !is_so(self) {
@@ -61,7 +61,7 @@ impl Rig {
         }
     }
 
-    /// Has the disk written to: its devices tell what they do from a second after the pool was opened on.
+    /// Writes to the disk. Devices report statistics from a second after the pool was opened.
     fn write(&self) {
         let number = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos();
         self.good(&format!("zfs create tank/{number}"));
@@ -73,7 +73,7 @@ impl Rig {
 }
 
 impl Rig {
-    /// What the daemon answers.
+    /// Sends a request to the daemon and returns the parsed answer.
     fn ask(&self, method: &str, path: &str) -> serde_json::Value {
         let mut stream = UnixStream::connect(self.path("state/run/weir.sock")).expect("it listens");
         let asked = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
@@ -85,7 +85,7 @@ impl Rig {
         serde_json::from_str(body).unwrap_or_else(|e| panic!("{path}: {e}: {answer}"))
     }
 
-    /// All that a statistic has counted, by key; raw, under an empty one.
+    /// The totals of a statistic, by key; a raw statistic has an empty key.
     fn sums(&self, name: &str) -> BTreeMap<String, u64> {
         let name = name.replace('[', "%5B").replace(']', "%5D").replace('=', "%3D");
         let told = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
@@ -104,7 +104,7 @@ impl Rig {
         sums
     }
 
-    /// The newest job of a kind, once it is as wanted.
+    /// The newest job of a kind, once it meets the condition.
     fn job(&self, kind: &str, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
         let newest = |rig: &Self| {
             let all = rig.ask("GET", "/v1/jobs")["items"].as_array().expect("jobs").clone();
@@ -128,7 +128,7 @@ impl Drop for Rig {
     }
 }
 
-/// The words of a line.
+/// Splits a line at white space.
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
@@ -142,7 +142,8 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
         rows.iter().any(|row| row["key"] == "write" && row["ops/s"].as_f64().is_some_and(|n| n > 0.0))
     });
     let disk = rig.path("disk");
-    // What is not counted by itself comes from the recorder, once that has a whole second.
+    // A statistic without counters of its own comes from the recorder, once that has a complete
+    // second.
     rig.wait("the recorder has no writes", |rig| {
         rig.write();
         rig.run("stat -j io.bytes[disk] --from -10m").1.contains(&disk)
@@ -150,7 +151,7 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
     let live = rig.good("stat nfs3.ops[client] 1 2");
     let lines: Vec<_> = live.lines().map(words).collect();
     assert_eq!(lines[0], ["time", "ops/s", "key"]);
-    // A machine that is busy with other things may not have recorded a second; then that is said.
+    // On a busy machine the recorder may have missed a second; then the output says so.
     let is_idle = |line: &[&str]| line.len() == 3 && matches!(line[1..], ["0" | "-", "-"]);
     assert!(lines.len() == 3 && is_idle(&lines[1]) && is_idle(&lines[2]), "{live}");
     let second = |line: &[&str]| line[0].parse::<u64>().expect("seconds since 1970");
@@ -164,7 +165,7 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
 fn who_is_busy_and_how_latencies_are_spread_is_shown() {
     let rig = Rig::new();
     let disk = rig.path("disk");
-    // The span reaches back to before the daemon began.
+    // The span reaches back to before the daemon started.
     rig.wait("the disk is not busy", |rig| {
         rig.write();
         let rows = rig.json("top -j --by disk 100 1");
@@ -336,7 +337,7 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
     write(16);
     rig.good("zfs snapshot tank/v@b");
 
-    // As long as nobody reads it, it is under way.
+    // The command runs until its output is read.
     let send = |line: &str| rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut sending = send("zfs send tank/v@a");
     let running = |job: &serde_json::Value| job["state"] == "running" && job["progress"]["done_bytes"] != 0;
@@ -369,7 +370,7 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
         let raw = format!("{way}.bytes");
         rig.wait("not all bytes are counted", |rig| rig.sums(&raw).values().sum::<u64>() >= all);
         assert_eq!(rig.sums(&raw).values().sum::<u64>(), all, "{raw}");
-        // Those that nobody counts are found among the operations that were recorded.
+        // A breakdown without counters of its own comes from the recorded operations.
         for (field, key) in [("share", dataset), ("pool", "tank")] {
             rig.wait("not all bytes are recorded", |rig| rig.sums(&format!("{raw}[{field}]")).get(key) == Some(&all));
         }
@@ -377,7 +378,7 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
         assert!(kinds["write"] > 20 << 20 && kinds["object"] > 0 && kinds.values().sum::<u64>() == all, "{kinds:?}");
     }
 
-    // Whoever stops the job stops the command.
+    // Cancelling the job stops the command.
     let mut sending = send("zfs send tank/v@b");
     let job = rig.job("send", |job| job["target"] == "tank/v@b" && job["state"] == "running");
     rig.ask("POST", &format!("/v1/jobs/{}/cancel", job["id"]));

@@ -1,7 +1,8 @@
-//! `weir zfs send` and `weir stream`, as programs call them.
+//! `weir zfs send` and `weir stream` as programs call them.
 //!
-//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE. The pool `history` is imported read-only into a state
-//! folder of its own; what is sent of it is looked into as a file. That the streams are right is for engine/dataset/tests/send.rs to say.
+//! `WEIR_FIXTURES` is a directory with the unpacked devices as SCENARIO/DEVICE. The pool `history`
+//! is imported read-only into a state directory of its own, and its streams are examined as files.
+//! engine/dataset/tests/send.rs tests the contents of streams.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -42,13 +43,13 @@ impl Weir {
         String::from_utf8(self.good(args)).expect("text")
     }
 
-    /// Exit code and what is said.
+    /// Runs a command. Returns the exit code and standard error.
     fn bad(&self, args: &[&str]) -> (i32, String) {
         let out = self.run(args);
         (out.status.code().expect("an exit code"), String::from_utf8_lossy(&out.stderr).into_owned())
     }
 
-    /// A stream in a file.
+    /// Sends to a file. Returns its path.
     fn send(&self, name: &str, args: &[&str]) -> String {
         let path = self.state.path().join(name);
         std::fs::write(&path, self.good(&[&["zfs", "send"], args].concat())).expect("written");
@@ -67,7 +68,7 @@ fn files_come_out_of_saved_streams() {
     let path = format!("{full}:/text.txt");
     assert_eq!(weir.good(&[&["stream", "cat", &path], &then[..]].concat()), file("s4"));
     assert_eq!(weir.good(&[&["stream", "cat", &path, "--snapshot", "s2"], &then[..]].concat()), file("s2"));
-    // Space differs, so the short listing; the tree is as the pool has it.
+    // The short listing, as the space figures differ: the tree is the same as in the pool.
     let ours = weir.text(&[&["stream", "ls", "-R", &format!("{full}:/")], &then[..]].concat());
     let pools = weir.text(&["ls", "-R", "th/prom@s4:/"]);
     assert_eq!(ours.replace(&full, "th/prom@s4"), pools);
@@ -104,7 +105,7 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
         assert_eq!(names, weir.text(&["ls", "-a", &format!("th/prom@{snapshot}:/")]).lines().count(), "{snapshot}");
         assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted any more");
     }
-    // Nothing is mounted of one that was altered.
+    // An altered stream is not mounted.
     let mut altered = std::fs::read(&full).expect("read");
     let middle = altered.len() / 2;
     altered[middle] ^= 4;
@@ -147,7 +148,7 @@ fn what_is_wrong_with_a_stream_is_said() {
 #[test]
 fn sends_say_what_openzfs_says() {
     let Some(weir) = Weir::with_history() else { return };
-    // Recorded of the kernel module, of this very pool.
+    // Recorded with the kernel module, for this very pool.
     let expected = "incremental\tth/prom@s1\tth/prom@s2\t228648\nsize\t228648\n";
     assert_eq!(weir.text(&["zfs", "send", "-nvP", "-i", "@s1", "th/prom@s2"]), expected);
     let expected = "full\tth/prom@s1\t1909888\nincremental\ts1\tth/prom@s2\t228648\nincremental\ts2\tth/prom@s4\t427160\nsize\t2565696\n";

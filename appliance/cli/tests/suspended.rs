@@ -1,6 +1,8 @@
-//! Devices that fail because somebody asked for it (`weir inject`), and pools that cannot write: whatever devices do, commands answer.
+//! Injected device errors (`weir inject`), and pools that cannot write: whatever the devices do,
+//! commands answer.
 //!
-//! Each answer is given [`LONGEST`], which is long because machines that run tests are busy; alone, each takes some hundredths of a second.
+//! Each command gets [`LONGEST`], which is long because test machines are busy; on an idle machine
+//! each takes some hundredths of a second.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +23,7 @@ impl Rig {
         Self::with(disks, "")
     }
 
-    /// With more options of the daemon.
+    /// Starts a daemon with additional options.
     fn with(disks: &[&str], options: &'static str) -> Self {
         let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None, options };
         for disk in disks {
@@ -61,7 +63,7 @@ impl Rig {
     }
 
     fn ended(&self, mut child: Child, line: &str) -> (i32, String) {
-        // Read while it runs: who says more than a pipe holds would wait for ever.
+        // Read while the command runs: it would block for ever on a full pipe.
         let read = |stream: Option<Box<dyn Read + Send>>| {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -96,7 +98,7 @@ impl Rig {
         text
     }
 
-    /// Tries until the text is there.
+    /// Repeats the command until its output has the text.
     fn until(&self, line: &str, wanted: &str) -> String {
         let deadline = Instant::now() + LONGEST;
         loop {
@@ -115,7 +117,7 @@ impl Rig {
         self.ended(daemon, "weir serve, told to end");
     }
 
-    /// Both sides of `tank` refuse, and it has noticed.
+    /// Makes both sides of `tank` fail, and waits until the pool is suspended.
     fn suspend(&self, how: &str) -> (Child, String) {
         self.good(&format!("inject -d DIR/a {how} tank"));
         self.good(&format!("inject -d DIR/b {how} tank"));
@@ -144,7 +146,7 @@ fn rules_are_put_in_force_listed_and_ended() {
     let id = rig.good("inject -q -d DIR/a -e io -T write -f 50 tank");
     let id = id.trim();
     for n in 0..20 {
-        // One side of two is enough, so nobody notices but `zpool status`.
+        // One side of two is enough: only `zpool status` shows the errors.
         rig.good(&format!("zfs set com.example:n={n} tank"));
     }
     let list = rig.good("inject");
@@ -163,14 +165,14 @@ fn rules_are_put_in_force_listed_and_ended() {
     assert!(rig.good("zpool status -x").contains("ZFS-8000-9P"));
     assert_eq!(rig.good(&format!("inject -c {id}")), format!("removed rule {id}\n"));
     assert_eq!(rig.run(&format!("inject -c {id}")).0, 1);
-    // A file's second block cannot be read, the first one can; without the rule both can.
+    // A file's second block cannot be read, its first block can; without the rule both can.
     rig.good("zfs create -o recordsize=8K tank/f");
     rig.good("inject -b 1:1:0:0 tank");
     rig.good("inject -t spacemap -e checksum -f 0.5 tank");
     assert!(rig.good("inject").contains("SPA space map") || rig.good("inject").contains("space map"));
     rig.good("inject -c all");
     assert_eq!(rig.good("inject"), "No rules are active.\n");
-    // A slow device is slow, and nothing more.
+    // A slow device delays operations, and has no other effect.
     rig.good("inject -d DIR/b -D 20:1 tank");
     let start = Instant::now();
     rig.good("zfs set com.example:n=x tank");
@@ -211,13 +213,13 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         assert!(rig.good("zpool status tank").contains("state: ONLINE"));
         rig.ended(change, "the change that met it");
         rig.good("zfs create tank/more");
-        // Once more, and the daemon is told to end: what was promised is there for the next one.
+        // Again, with a stop of the daemon: the next one finds all promised changes.
         let (change, _) = rig.suspend("-e io-prefail -T write");
         rig.stop();
         rig.ended(change, "the change that met it");
         rig.serve();
         assert!(rig.good("zfs list -H -o name").contains("tank/more"));
-        // Not even told to flush: then it has to be let go of.
+        // Even the flush fails: then only a forced export is left.
         let (change, _) = rig.suspend("-e io -T flush");
         assert_ne!(rig.run("zpool clear tank").0, 0);
         let (code, text) = rig.run("zpool export -f tank");
@@ -225,7 +227,7 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         rig.ended(change, "the change that met it");
         assert_eq!(rig.good("zpool list -H"), "");
         rig.good("zpool import -d DIR tank");
-        // Gone altogether: nothing can be read either.
+        // All devices gone: nothing can be read either.
         rig.good("inject -d DIR/a tank");
         rig.good("inject -a -d DIR/b tank");
         rig.run("zfs list -r tank");
@@ -252,7 +254,7 @@ fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_ot
     rig.good("zpool create tank DIR/a");
     rig.good("zpool create good DIR/b");
     rig.good("zpool status");
-    // Longer than any test waits: as far as commands can see, for ever.
+    // Longer than any test waits: for commands, infinitely long.
     rig.good("inject -d DIR/a -D 600000:1 tank");
     rig.good("inject -a tank");
     let begun = Instant::now();
@@ -273,7 +275,7 @@ fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_ot
 fn an_export_that_cannot_be_remembered_changes_nothing() {
     let rig = Rig::new(&["a"]);
     rig.good("zpool create tank DIR/a");
-    // In the way of the new list, as no space would be.
+    // Blocks the creation of the new list, as a full disk would.
     let obstacle = rig.dir.path().join("state/pools.json.new");
     std::fs::create_dir(&obstacle).expect("made");
     for line in ["zpool export tank", "zpool destroy tank"] {
@@ -314,7 +316,7 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     let mut follows = rig.started("zpool events -H -f tank");
     let mut lines = std::io::BufReader::new(follows.stdout.take().expect("a pipe")).lines();
     rig.good("zfs set com.example:x=1 tank");
-    // Who follows gets what was before, and then what comes.
+    // A follower gets the earlier events, and then the new ones.
     let mut seen = Vec::new();
     for class in ["ereport.fs.zfs.io", "ereport.fs.zfs.delay"] {
         while !seen.contains(&class.to_owned()) {

@@ -1,7 +1,8 @@
-//! What `weir verify` says of whole and of damaged pools: exit codes, counts by device, names of files.
+//! `weir verify` of intact and of damaged pools: exit codes, counts by device, names of files.
 //!
-//! Method: copies of pools that the kernel module made are damaged where a block is known to be (from the pool itself), so
-//! that the right answer is known exactly. `WEIR_FIXTURES` is a folder with the devices as SCENARIO/DEVICE.
+//! Method: copies of pools made by the kernel module are damaged where a block is known to be (from
+//! the pool itself), so that the right answer is known exactly. `WEIR_FIXTURES` is a directory with
+//! the devices as SCENARIO/DEVICE.
 
 use block::vdev::{DATA_START_BYTES, Kind};
 use dataset::{Datasets, KeyStore, LiveDatasets};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Copies of a pool's devices, to be damaged.
+/// Copies of a pool's devices, for damaging.
 struct Copy {
     folder: tempfile::TempDir,
     name: &'static str,
@@ -64,7 +65,8 @@ impl Copy {
         object_of(&set, file).block_pointer(0, blkid).expect("a pointer")
     }
 
-    /// Writes block `blkid` of a file so that its checksum is right and nothing can decompress it, as a broken compressor does.
+    /// Overwrites block `blkid` of a file with a block whose checksum is right and whose data
+    /// cannot be decompressed, as a faulty compressor does.
     fn spoil(&self, dataset: &str, file: &str, blkid: u64) {
         let found = pool::search(&[self.folder.path().to_owned()]).pools;
         let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
@@ -93,8 +95,8 @@ impl Copy {
         file.write_all_at(&[byte[0] ^ 0x55], offset).expect("writes");
     }
 
-    /// Damages copy `copy` of a block on the `leaf`-th device below its top-level device: a byte of a mirror side, or of a
-    /// raidz column. Returns the device.
+    /// Damages copy `copy` of a block on the `leaf`-th device below its top-level vdev: a byte of a
+    /// mirror side, or of a raidz column. Returns the device.
     fn damage(&self, bp: &BlkPtr, copy: usize, leaf: usize) -> String {
         let (pool, dva) = (self.open(), bp.dva(copy));
         let top = &pool.store().tree().tops[dva.vdev as usize];
@@ -142,7 +144,7 @@ fn verify_with(folder: &Path, name: &str, options: &[&str]) -> Answer {
 }
 
 impl Answer {
-    /// (device, wrong blocks) of those with wrong blocks.
+    /// (device, wrong blocks) of the devices with wrong blocks.
     fn wrong(&self) -> Vec<(String, u64)> {
         let devices = self.json["devices"].as_array().expect("devices");
         let row = |d: &Value| (d["path"].as_str().unwrap_or_default().to_owned(), d["wrong"].as_u64().unwrap_or(0));
@@ -210,16 +212,16 @@ fn a_block_without_a_good_copy_is_named_by_file_range_and_snapshot() {
     assert_eq!(file["kind"], "file");
     assert!(matches!(file["path"].as_str(), Some("/text.txt" | "/hard-link")));
     assert_eq!(file["ranges"][0][0], 131_072);
-    // The file was there when the snapshot was taken, and both have it.
+    // The file existed when the snapshot was taken: both hold it.
     let mut holders = vec![file["dataset"].as_str().expect("a name"), file["also_in"][0].as_str().expect("a name")];
     holders.sort_unstable();
     assert_eq!(holders, ["tm", "tm@a"]);
-    // Lost data says nothing about space: it is compared all the same.
+    // Lost data does not affect the space check.
     assert_eq!((&answer.json["space"]["unknown"], &answer.json["space"]["leaked_bytes"]), (&Value::Null, &0.into()));
 }
 
-/// The story: gzip-1 wrote blocks with right checksums that nothing could decompress, and `weir verify`, scrubs and zdb called such pools
-/// clean.
+/// Regression: gzip-1 wrote blocks with right checksums that nothing could decompress, and `weir
+/// verify`, scrubs and zdb called such pools clean.
 #[test]
 fn a_block_that_does_not_decompress_is_lost_and_named_though_all_copies_are_right() {
     let Some(pool) = copy("mirror3", "tm") else { return };
@@ -235,7 +237,7 @@ fn a_block_that_does_not_decompress_is_lost_and_named_though_all_copies_are_righ
         (&"tm".into(), &131_072.into(), &Value::Array(vec![]))
     );
     assert!(file["error"].as_str().is_some_and(|e| e.contains("gzip-1 block does not unpack")), "{file}");
-    // Space is as it should be.
+    // The space check finds no error.
     assert_eq!((&answer.json["space"]["unknown"], &answer.json["space"]["leaked_bytes"]), (&Value::Null, &0.into()));
 }
 
@@ -267,7 +269,7 @@ fn a_lying_raidz_column_is_found_and_two_lose_the_block() {
     pool.damage(&pool.block_of("tz1", "text.txt", 0), 0, 2);
     let answer = pool.verify();
     assert_eq!((answer.code, answer.lost()), (2, 1), "{}", answer.json);
-    // It has two names; either will do.
+    // The file has two names; either is right.
     assert!(matches!(answer.json["files"][0]["path"].as_str(), Some("/text.txt" | "/hard-link")));
     assert_eq!(answer.json["files"][0]["ranges"][0], serde_json::json!([0, 131_072]));
 }
@@ -306,7 +308,8 @@ fn a_bad_member_of_a_gang_block_loses_its_file() {
     let bp = pool.block_of("tj", "random.bin", 0);
     assert!(bp.is_gang());
     let members = block::gang_members(pool.open().store(), &bp, &bp.dva(0)).expect("members");
-    // Each member may be kept twice, and may be a gang block itself; then these are headers.
+    // Each member may be stored twice, and may itself be a gang block; then its DVAs point to
+    // headers.
     let copies = members[1].dvas().count();
     for copy in 0..copies {
         pool.damage(&members[1], copy, 0);

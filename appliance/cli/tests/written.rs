@@ -1,8 +1,9 @@
-//! Pools that the program makes and changes, judged by zdb where it is installed; messages are OpenZFS's.
+//! Pools that the program creates and changes. zdb checks them where it is installed; messages
+//! match OpenZFS's.
 
 use std::process::{Command, Output};
 
-/// A folder with image files and a state folder.
+/// A directory with image files and a state directory.
 struct Rig {
     dir: tempfile::TempDir,
 }
@@ -54,14 +55,15 @@ impl Rig {
         out
     }
 
-    /// Runs a command that must fail with this text; `DISKS` in it stands for the folder of images.
+    /// Runs a command that must fail with this text; `DISKS` in it stands for the directory of
+    /// images.
     fn bad(&self, line: &str, code: i32, err: &str) {
         let expected = format!("{}\n", err.replace("DISKS", &self.disks()));
         let (got, _, said) = self.run(line);
         assert_eq!((got, said), (code, expected), "{line}");
     }
 
-    /// What zdb finds when it reads every block of a pool, and adds them all up.
+    /// Runs zdb, which reads every block of a pool and adds up the space.
     fn judge(&self, pool: &str) {
         let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
         let output = Command::new(judge).args([&self.disks(), pool]).output().expect("testing/zdb runs");
@@ -310,7 +312,8 @@ fn pools_are_exported_imported_renamed_changed_and_destroyed() {
     rig.bad("zpool labelclear b", 1, "failed to read label from DISKS/b");
 }
 
-/// The lines are those of the transcript, on pools of the same size: numbers too are OpenZFS's.
+/// The lines come from the recorded session, on pools of the same size: the numbers match
+/// OpenZFS's, too.
 #[test]
 fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
     let rig = Rig::new(&["a", "b", "c"]);
@@ -501,7 +504,8 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
     );
     rig.good("zfs load-key tank/enc");
 
-    // One that inherits its key becomes an encryption root, whose format is not taken from what it inherits.
+    // A dataset that inherits its key becomes an encryption root. Its format is not taken from the
+    // inherited key.
     let sub = || rig.good("zfs get -H -o value encryptionroot,keylocation tank/enc/sub");
     let needed = "Key change error: Keyformat required for new encryption root.";
     rig.bad("zfs change-key tank/enc/sub", 255, needed);
@@ -533,8 +537,8 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
     rig.judge("tank");
 }
 
-/// Skipped where FUSE cannot be used.
-/// The part of a recorded session of OpenZFS 2.3.2 that is about snapshots, with one pool more and without files.
+/// The part of a recorded session of OpenZFS 2.3.2 that is about snapshots, with an additional pool
+/// and without files.
 #[test]
 fn snapshots_and_clones_come_and_go_as_openzfs_does() {
     let rig = Rig::new(&["a", "b"]);
@@ -687,7 +691,7 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     std::fs::write(place.join("sub/other"), "text").expect("written");
     rig.good("zfs create tank/beside");
     rig.good("zfs set compression=zstd tank/sub");
-    // A snapshot has what was just written, shows at once, and goes at once.
+    // A snapshot holds what was just written, appears at once, and disappears at once.
     rig.good("zfs snapshot -r tank@now");
     std::fs::write(place.join("sub/other"), "changed").expect("written");
     let shown = |place: &std::path::Path| {
@@ -708,7 +712,7 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     rig.good("zpool clear tank");
     assert_eq!(rig.good("zfs get -H -o value compression tank/sub"), "zstd\n");
     rig.bad("zfs destroy tank/sub", 1, &format!("cannot unmount '{}': pool or dataset is busy", place.display()));
-    // Who looks from another state folder is told who has it.
+    // A command with another state directory names the process that has the pool.
     let other = tempfile::tempdir().expect("a folder");
     let disks = rig.disks();
     let import = ["zpool", "import", "-f", "-d", disks.as_str(), "tank"];
@@ -719,8 +723,7 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     rig.good(&format!("umount {}", place.display()));
     rig.judge("tank");
     assert_eq!(rig.good("cat tank/sub:/other"), "text");
-    // Exporting unmounts.
-    // What it says besides depends on the kernel.
+    // Exporting unmounts. What the command prints besides depends on the kernel.
     let (code, _, err) = rig.run(&format!("mount tank {}", place.display()));
     assert_eq!(code, 0, "{err}");
     assert_eq!(std::fs::read(place.join("file")).expect("read"), vec![7; 3 << 20]);
@@ -730,7 +733,8 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     assert_eq!(rig.good("cat tank/sub:/other"), "text");
 }
 
-/// Looking for what hangs on such a dataset led back to it without end, and the server's stack overflowed.
+/// Regression: the search for dependents of such a dataset returned to it without end, and the
+/// server's stack overflowed.
 #[test]
 fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promoted() {
     let rig = Rig::new(&["a"]);
@@ -755,7 +759,8 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
     assert_eq!(rig.good("zfs list -H -o name"), "tank\n");
 }
 
-/// umount(8) returns before the process that served has closed the pool: the next mount was told that it is in use.
+/// Regression: umount(8) returns before the serving process has closed the pool, and the next mount
+/// failed because the pool was in use.
 #[test]
 fn what_was_unmounted_can_be_mounted_again_at_once() {
     let rig = Rig::new(&["a"]);

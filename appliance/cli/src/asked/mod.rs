@@ -1,4 +1,4 @@
-//! What the running daemon knows: asked over its socket, by those of the commands that show figures.
+//! Client of the running daemon, for commands that show statistics.
 
 pub mod when;
 
@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The daemon of a state folder.
+/// The daemon of a state directory.
 pub struct Daemon {
     state: State,
 }
 
-/// Text as a part of a URL.
+/// Percent-encodes text for a URL.
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -33,7 +33,7 @@ pub fn encoded(text: &str) -> String {
     out
 }
 
-/// A path with what stands behind the question mark; parameters without a value are left out.
+/// A path with a query string. Parameters without a value are omitted.
 pub fn with(path: &str, params: &[(&str, Option<String>)]) -> String {
     let mut out = path.to_owned();
     let given = params.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
@@ -44,13 +44,13 @@ pub fn with(path: &str, params: &[(&str, Option<String>)]) -> String {
 }
 
 impl Daemon {
-    /// The one of this state folder; whether it runs shows when it is asked.
+    /// The daemon of the configured state directory. Whether it runs shows at the first request.
     pub fn find() -> Result<Self> {
         let config = Source::default().load().unwrap_or_default();
         Ok(Self { state: serve::state(&config)? })
     }
 
-    /// The number of its process, if the system tells it.
+    /// Process id of the daemon; `None` if it does not run.
     pub fn pid(&self) -> Result<Option<u32>> {
         let stream = daemon::socket::connect(&daemon::socket::of_daemon(self.state.folder()))?;
         let Some(stream) = stream else { return Ok(None) };
@@ -58,7 +58,7 @@ impl Daemon {
         Ok(u32::try_from(peer.pid.as_raw_nonzero().get()).ok())
     }
 
-    /// Asks, and gives the bytes of the answer.
+    /// Sends a request and returns the body of the answer.
     pub fn bytes(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>> {
         let answer = forward::ask(&self.state, method, path, body)?;
         answer.with_context(|| {
@@ -66,31 +66,31 @@ impl Daemon {
         })
     }
 
-    /// All that it counts, as it says it.
+    /// All statistics, as text.
     pub fn metrics_text(&self) -> Result<String> {
         let text = self.bytes("GET", "/metrics", None)?;
         String::from_utf8(text).context("cannot parse the daemon's answer")
     }
 
-    /// All that it counts.
+    /// All statistics.
     pub fn metrics(&self) -> Result<Metrics> {
         let text = self.metrics_text()?;
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Metrics::parse(&text, at))
     }
 
-    /// Asks for a document.
+    /// Requests a document.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         serde_json::from_slice(&self.bytes("GET", path, None)?).context("cannot parse the daemon's answer")
     }
 
-    /// Has something done, and gives what it says of it.
+    /// Sends a change and returns the answer.
     pub fn send<T: DeserializeOwned>(&self, method: &str, path: &str, body: &impl Serialize) -> Result<T> {
         let answer = self.bytes(method, path, Some(&serde_json::to_vec(body)?))?;
         serde_json::from_slice(&answer).context("cannot parse the daemon's answer")
     }
 
-    /// Asks for what comes line by line, until `each` says that it is enough, or there is no more.
+    /// Requests a stream of lines, until `each` returns false or the stream ends.
     pub fn lines(&self, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
         let asked = forward::lines(&self.state, path, each)?;
         asked.with_context(|| {
@@ -98,7 +98,7 @@ impl Daemon {
         })
     }
 
-    /// What a statistic was.
+    /// Values of a statistic from `from` to `to`, in steps of `step` seconds.
     pub fn query(&self, name: &str, from: u64, to: u64, step: u64) -> Result<api::StatisticData> {
         let params = [
             ("name", Some(name.to_owned())),

@@ -1,10 +1,11 @@
-//! Moments as people write them.
+//! Times in the forms that people type.
 
 use anyhow::{Result, bail};
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
 
-/// Seconds since 1970 of `now`, `-10m` (ago), `1795303000`, `15:49:35` (today), `2026-11-22T15:49` or with a zone.
+/// Seconds since 1970 of `now`, `-10m` (ago), `1795303000`, `15:49:35` (today), `2026-11-22T15:49`,
+/// or with a time zone.
 pub fn parse(text: &str, now: u64) -> Result<u64> {
     if text == "now" {
         return Ok(now);

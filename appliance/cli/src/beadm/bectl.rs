@@ -1,4 +1,4 @@
-//! `bectl`: the same environments in the words of bectl(8) of FreeBSD.
+//! `bectl`: boot environments with the command line of FreeBSD's bectl(8).
 
 use super::change::{Destroy, environment, rename_to, snapshots, start};
 use super::create::{Wanted, here, snapshot, source};
@@ -10,7 +10,7 @@ use crate::number::date_short;
 use crate::zpool::writing::command_line;
 use admin::environments::Part;
 
-/// Stands for `-r beroot`, which is given before the verb.
+/// Represents `-r beroot`, which comes before the verb.
 const ROOT: (&str, bool, char) = ("beroot", true, 'B');
 const NONE: Options = Options { short: "", long: &[ROOT] };
 const ACTIVATE: Options = Options { short: "tT", long: &[ROOT] };
@@ -47,7 +47,7 @@ const fn not_yet(name: &'static str) -> Verb {
     Verb { name, usage: &[], about: "", run }
 }
 
-/// Puts `-r beroot`, which stands before the verb, behind it.
+/// Moves `-r beroot`, which comes before the verb, behind it.
 pub fn split_root(args: &[String]) -> Vec<String> {
     match args {
         [option, root, verb, rest @ ..] if option == "-r" => {
@@ -98,7 +98,7 @@ fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Ok(0);
     }
     let (mut found, given) = source(cx, parsed.last('e'), root.as_deref())?;
-    // Without -r what is below the root stays where it is.
+    // Without -r, datasets below the root are not included.
     if !parsed.has('r') {
         found.environment.parts.truncate(1);
     }
@@ -181,7 +181,7 @@ fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Sizes as humanize_number(3) writes them in five characters: `8K`, `1.2G`.
+/// Sizes in at most five characters, as humanize_number(3) prints them: `8K`, `1.2G`.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
     let mut scale = 0;

@@ -23,7 +23,7 @@ pub fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Has a pool start an environment. The error is a sentence.
+/// Makes a pool boot an environment. The error is a sentence.
 pub(super) fn start(
     cx: &mut Context<'_>,
     found: &Found,
@@ -44,7 +44,7 @@ pub(super) fn start(
     result.and(closed).map_err(|e| reason(&e))
 }
 
-/// Asks whether something may be destroyed.
+/// Asks whether an environment may be destroyed.
 fn confirmed(cx: &mut Context<'_>, name: &str) -> Result<bool, Failure> {
     cx.print(&format!("Are you sure you want to destroy {name}?\nThis action cannot be undone (y/[n]): "));
     let _ = cx.out.flush();
@@ -86,7 +86,7 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Destroys a snapshot of all parts.
+/// Destroys a snapshot of all parts of an environment.
 pub(super) fn snapshots(cx: &mut Context<'_>, found: &Found, short: &str, command: &str) -> Result<(), Failure> {
     let names: Vec<String> = found.environment.parts.iter().map(|part| format!("{}@{short}", part.name)).collect();
     match destroy_all(cx, command, &found.record().clone(), &names, false)? {
@@ -95,17 +95,17 @@ pub(super) fn snapshots(cx: &mut Context<'_>, found: &Found, short: &str, comman
     }
 }
 
-/// How an environment is destroyed.
+/// How to destroy an environment.
 pub(super) struct Destroy<'a> {
-    /// Unmounts what is in use.
+    /// Unmount it even if it is in use.
     pub force: bool,
-    /// Takes snapshots that somebody took along.
+    /// Destroy its snapshots too.
     pub snapshots: bool,
-    /// Takes the snapshots that it was made from along, also those that somebody named.
+    /// Destroy the snapshots from which it was created too, even those created by the user.
     pub origins: bool,
-    /// The container that somebody named.
+    /// The container given by the user.
     pub root: Option<&'a str>,
-    /// Tells each step.
+    /// Print each step.
     pub verbose: bool,
 }
 
@@ -135,7 +135,7 @@ pub(super) fn environment(
     if let Some(owner) = owner(cx, record.guid) {
         unmount_below(&owner, &record, environment.root(), how.force).map_err(Failure::failed)?;
     }
-    // What others were made from goes over to them; what is left then is only this one's.
+    // Clones of this environment are promoted; what remains afterwards belongs only to it.
     let left = change(cx, &record, &cannot, command, |pool| {
         let own = |pool: &admin::write::WritablePool| {
             let all = environments::find(&pool.live.synced()?, how.root)?;
@@ -236,7 +236,7 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let parts: Vec<String> = found.environment.parts.iter().map(|p| p.name.clone()).collect();
     drop(found);
-    // Nothing is changed before all of it can be.
+    // All parts are checked before anything is changed.
     for part in &parts {
         let snapshot = format!("{part}@{short}");
         let code = crate::zfs::rollback::rollback(cx, &["-r".to_owned(), snapshot])?;

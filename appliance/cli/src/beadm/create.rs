@@ -1,4 +1,5 @@
-//! `beadm create`: an environment from another one, here or in another pool; a snapshot of one.
+//! `beadm create`: an environment from another one, in the same pool or another; a snapshot of an
+//! environment.
 
 use super::{Face, Found, default_source, one, operand, refresh, snapshot_of};
 use crate::context::{Context, Failure, Outcome};
@@ -47,29 +48,28 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// What is to be made.
+/// What to create.
 pub struct Wanted<'a> {
     /// Name of the new environment.
     pub name: &'a str,
-    /// What it is made from.
+    /// The source.
     pub(super) found: &'a Found,
-    /// The snapshot that somebody named.
+    /// The snapshot given by the user.
     pub given: Option<&'a str>,
     /// Properties for its root.
     pub properties: &'a [(String, String)],
-    /// What it is for.
     pub description: Option<&'a str>,
-    /// Whether the pool is to start it.
+    /// Whether the pool boots it from now on.
     pub activate: bool,
-    /// Whether to tell each step.
+    /// Whether to print each step.
     pub verbose: bool,
-    /// The container that somebody named.
+    /// The container given by the user.
     pub container: Option<&'a str>,
-    /// Of the root alone.
+    /// Only the root, without the datasets below.
     pub shallow: bool,
 }
 
-/// What `-e` means: an environment, and a snapshot of it if one is named.
+/// The operand of `-e`: an environment, and a snapshot of it if one is given.
 pub(super) fn source(
     cx: &mut Context<'_>,
     given: Option<&str>,
@@ -99,7 +99,7 @@ pub(super) fn snapshot(cx: &mut Context<'_>, name: &str, command: &str, root: Op
     change(cx, &record, &cannot, command, |pool| environments::snapshot(pool, &environment, short))
 }
 
-/// An identity, as RFC 9562 has random ones.
+/// A random UUID of RFC 9562.
 fn uuid() -> String {
     let mut bytes = host::random::bytes::<16>();
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -108,7 +108,7 @@ fn uuid() -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Makes it in the pool of its source.
+/// Creates it in the pool of its source.
 pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, face: Face) -> Result<(), Failure> {
     let (record, environment) = (wanted.found.record().clone(), wanted.found.environment.clone());
     let all = find(&wanted.found.pool.datasets, wanted.container).map_err(|e| Failure::failed(format!("{e:#}")))?;
@@ -164,7 +164,7 @@ pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, fac
     Ok(())
 }
 
-/// The environment as it is after a change.
+/// The current state of the environment after a change.
 fn again(
     pool: &admin::write::WritablePool,
     environment: &Environment,
@@ -175,7 +175,8 @@ fn again(
     found.ok_or_else(|| anyhow::anyhow!("the environment '{}' no longer exists", environment.name))
 }
 
-/// Makes it in another pool: a stream of all parts goes there. What the environment used without owning it stays, and is named.
+/// Creates it in another pool from a stream of all parts. Datasets that the environment used
+/// without owning them are not copied, and are listed.
 fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &str) -> Result<(), Failure> {
     let cannot = format!("Unable to create {}.", wanted.name);
     let failed = |why: String| Failure::failed(format!("{cannot}\n{why}"));
@@ -244,7 +245,8 @@ fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &
     Ok(())
 }
 
-/// Sends the parts of an environment from pool to pool, by two processes: each of them reaches the process that has its pool.
+/// Sends the parts of an environment from pool to pool with two processes: each reaches the process
+/// that has its pool imported.
 fn transfer(cx: &Context<'_>, short: &str, root: &str, environment: &Environment) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find the path of this program: {e}"))?;
     let command = |args: &[&str]| {

@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 
 const OPTIONS: Options = Options { short: "adsHjvk:K:", long: &[("json", false, 'j')] };
 
-/// A line of a table: indented by so much, then what the columns say.
+/// A line of a table.
 pub struct Line {
-    /// Spaces before it.
+    /// Spaces in front.
     pub indent: usize,
-    /// What is shown, in the order of the columns.
+    /// The fields, in the order of the columns.
     pub fields: Vec<String>,
 }
 
-/// What this machine runs from, and where what is mounted: looked at once for a list.
+/// The running environment and the mounts, read once for a list.
 pub struct Now {
     runs: Option<String>,
     mounted: Vec<(String, String)>,
 }
 
 impl Now {
-    /// As it is.
+    /// Reads the current state.
     pub fn look(cx: &Context<'_>) -> Self {
         Self { runs: running(), mounted: crate::mounts::mounted(cx) }
     }
 
-    /// Whether an environment runs and whether it is started: `NR`.
+    /// Whether an environment is running (`N`) and will be booted (`R`).
     pub fn active(&self, found: &Found, dataset: &str) -> String {
         let root = found.environment.root();
         let mut text = String::new();
@@ -43,7 +43,7 @@ impl Now {
         text
     }
 
-    /// Where a dataset is mounted, empty: nowhere.
+    /// Mount point of a dataset; empty if it is not mounted.
     pub fn place(&self, dataset: &str) -> String {
         if self.runs.as_deref() == Some(dataset) {
             return "/".to_owned();
@@ -77,7 +77,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if found.is_empty() {
         return Err(Failure::failed("No boot environments found on this system."));
     }
-    // As beadm(8): by date unless somebody says otherwise.
+    // As beadm(8): by date unless an option says otherwise.
     let (key, descends) = match (parsed.last('k'), parsed.last('K')) {
         (Some(key), _) => (key, false),
         (None, Some(key)) => (key, true),
@@ -140,7 +140,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             for snapshot in part.snapshots.iter().filter(|_| snapshots) {
                 let name = match datasets {
                     true => &snapshot.name,
-                    // Behind the environment's name, which stands above.
+                    // Without the name of the environment, which is printed above.
                     false => snapshot.name.strip_prefix(f.environment.root()).unwrap_or(&snapshot.name),
                 };
                 let name = name.strip_prefix('@').unwrap_or(name);
@@ -152,7 +152,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Columns as wide as what they hold, a space between them.
+/// A table with columns as wide as their contents, separated by one space.
 pub fn table(lines: &[Line]) -> String {
     let columns = lines.iter().map(|line| line.fields.len()).max().unwrap_or(0);
     let width = |at: usize| {

@@ -1,4 +1,5 @@
-//! `weir beadm` and `weir bectl`: boot environments, as beadm(8) of illumos and bectl(8) of FreeBSD have them. What an environment is: [`admin::environments`].
+//! `weir beadm` and `weir bectl`: boot environments with the command lines of illumos's beadm(8)
+//! and FreeBSD's bectl(8). What an environment is: [`admin::environments`].
 
 mod bectl;
 mod change;
@@ -55,7 +56,7 @@ pub static VERBS: &[Verb] = &[
     verb("menu", &["zpool"], "Write boot loader menus to a pool that has none", change::menu),
 ];
 
-/// Who is run: their words differ, what they do does not.
+/// The program that is run: the messages differ, the actions do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Face {
     Beadm,
@@ -71,7 +72,7 @@ impl Face {
     }
 }
 
-/// An environment in the pool that it is in.
+/// An environment and its pool.
 struct Found {
     pool: Arc<OpenPool>,
     environment: Environment,
@@ -97,7 +98,7 @@ fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> 
         let pool = match opened.pool(cx, &record.name) {
             Ok(Some(pool)) => pool,
             Ok(None) => continue,
-            // Another pool may well have what is asked for.
+            // Another pool may contain the environment.
             Err(Failure::Failed(message)) => {
                 cx.complain(&message);
                 continue;
@@ -111,7 +112,7 @@ fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> 
     Ok(found)
 }
 
-/// The environment called `name`, which may be written with its pool or as its dataset's name.
+/// The environment called `name`, which may be qualified by its pool or be the name of its dataset.
 fn one(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<Found, Failure> {
     if let Some((head, short)) = name.split_once('@') {
         return Err(Failure::failed(format!(
@@ -136,7 +137,8 @@ fn one(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<Found, Fa
     }
 }
 
-/// The environment and the snapshot of `beName@snapshot`. A snapshot of a single dataset is told apart from one of an environment.
+/// The environment and the snapshot of `beName@snapshot`. A snapshot of only some datasets is not
+/// one of the environment.
 fn snapshot_of(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<(Found, String), Failure> {
     let Some((head, short)) = name.split_once('@').filter(|(head, short)| !head.is_empty() && !short.is_empty()) else {
         return Err(Failure::usage(""));
@@ -172,7 +174,7 @@ fn snapshot_of(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<(
     Ok((found, short.to_owned()))
 }
 
-/// The dataset that this machine runs from, if that is in a pool.
+/// The dataset of this machine's root file system, if it is in a pool.
 fn running() -> Option<String> {
     let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut root = None;
@@ -185,7 +187,7 @@ fn running() -> Option<String> {
     root
 }
 
-/// What an environment is made from if nobody says: the one that runs, or else the one that is started.
+/// The default source of a new environment: the running one, or else the one that will be booted.
 fn default_source(cx: &mut Context<'_>, root: Option<&str>) -> Result<Found, Failure> {
     let mut found = all(cx, root)?;
     let runs = running();
@@ -205,7 +207,7 @@ fn default_source(cx: &mut Context<'_>, root: Option<&str>) -> Result<Found, Fai
     }
 }
 
-/// Has the boot menus of a pool follow; what cannot be done there is said, and nothing more: the change itself stands.
+/// Updates the boot menus of a pool. Failures are only reported: the change itself is kept.
 fn refresh(cx: &mut Context<'_>, pool: &WritablePool, record: &Imported, change: &MenuChange, verbose: bool) {
     match refresh_menus(pool, &record.name, change) {
         Ok(done) => {

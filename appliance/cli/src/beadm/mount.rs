@@ -1,4 +1,5 @@
-//! `beadm mount` and `unmount`: an environment, with all of its parts, somewhere else than where it would run.
+//! `beadm mount` and `unmount`: mounts an environment with all of its parts at another place than
+//! where it would run.
 
 use super::{Found, one, operand, running};
 use crate::context::{Context, Failure, Outcome};
@@ -32,7 +33,7 @@ pub fn mount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Mounts an environment at `place`, or in a folder made for it. The error is a sentence.
+/// Mounts an environment at `place`, or in a new temporary directory. The error is a sentence.
 pub(super) fn at(cx: &mut Context<'_>, found: &Found, place: Option<&str>) -> Result<PathBuf, String> {
     let root = found.environment.root().to_owned();
     if let Some((_, place)) = crate::mounts::mounted(cx).into_iter().find(|(dataset, _)| *dataset == root) {
@@ -55,7 +56,7 @@ pub(super) fn at(cx: &mut Context<'_>, found: &Found, place: Option<&str>) -> Re
             let pool = owner.house.import(found.record()).map_err(|e| failed(&format!("{e:#}")))?;
             let provider = pool.provider(&root).map_err(|e| failed(&format!("{e:#}")))?;
             let shape = Shape { children: true, separate: rustix::process::geteuid().is_root() };
-            // What other servers write must show: nothing is kept back.
+            // Writes of other servers must be visible: no write-back cache.
             let options = MountOptions { write_back: false, ..MountOptions::default() };
             let mounted = owner.mounts.mount_tree(pool.guid(), provider, &dir, &options, shape);
             mounted.map_err(|e| daemon::mounts::text(&e))?;
@@ -76,7 +77,7 @@ fn by_process(cx: &Context<'_>, dataset: &str, dir: &Path) -> Result<(), String>
     }
 }
 
-/// A folder for one mount, which stays when it is unmounted, as with bectl(8).
+/// A directory for one mount. It is not removed at unmount, as with bectl(8).
 fn temporary() -> std::io::Result<PathBuf> {
     let above = std::env::temp_dir();
     loop {
@@ -98,7 +99,7 @@ pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Unmounts an environment, named or by its mount point.
+/// Unmounts an environment, given by name or mount point.
 pub(super) fn from(cx: &mut Context<'_>, name: &str, force: bool, root: Option<&str>) -> Result<(), Failure> {
     let what = match name.starts_with('/') {
         true => name.to_owned(),

@@ -1,4 +1,4 @@
-//! `weir arcstat`: how well the cache serves, by the names that OpenZFS's arcstat has for it.
+//! `weir arcstat`: cache statistics with the field names of OpenZFS's arcstat.
 
 use super::counters::{OfDaemon, percent, show_as, with_args};
 use super::statistic::cells;
@@ -24,12 +24,12 @@ const fn size(name: &'static str, help: &'static str) -> Column {
     column(name, Kind::Bytes, 10, help)
 }
 
-/// A column of OpenZFS that counts something which is not here.
+/// A column of OpenZFS for something that Weir does not count.
 const fn absent(name: &'static str, why: &'static str) -> Column {
     column(name, Kind::Number(0), 5, why)
 }
 
-/// Where a figure comes from that is not here.
+/// Why such columns have no values.
 const NO_STREAMS: &str = "- : prefetches of blocks that are already cached are not counted.";
 const NO_IO_HITS: &str = "- : waiting for a read that is already in progress counts as a hit.";
 
@@ -241,7 +241,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const DEFAULT: &str = "read,ddread,ddh%,dmread,dmh%,pread,ph%,size,c,avail";
-/// The fields of OpenZFS's arcstat -z, which here hides idle rows.
+/// Field sets of OpenZFS's arcstat: those of its -z (here -z hides idle rows) and of -x.
 const ZFETCH: &str = "ztotal,zhits,zahead,zpast,zmisses,zmax,zfuture,zstride,zissued,zactive";
 const EXTENDED: &str = "mfu,mru,mfug,mrug,unc,eskip,mtxmis,dread,pread,read";
 
@@ -278,7 +278,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
             _ => named(DEFAULT),
         };
     }
-    // As arcstat has it, the time may be named like a field; it comes first always.
+    // As in arcstat, the time may be named like a field; it always comes first.
     if let Some(fields) = &mut options.fields {
         fields.retain(|f| f != "time");
     }
@@ -295,9 +295,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(show_as(&options, COLUMNS, |_| OfDaemon::new(rows))).map(|()| ExitCode::SUCCESS)
 }
 
-/// What operations of clients met, a second, by Analytics: of the whole seconds that are closed.
+/// Cache results of client operations per second, from Analytics, for whole closed seconds.
 fn accesses(daemon: &Daemon, before: Option<&Metrics>, now: &Metrics) -> BTreeMap<String, f64> {
-    // A second is closed a little after its end: the span lies two seconds back.
+    // A second is closed a little after its end, so the span is two seconds in the past.
     let start = now.at.as_secs_f64() - now.seconds(before);
     let (from, to) = (start as u64, now.at.as_secs());
     let (from, to) = if before.is_some() { (from.saturating_sub(2), to.saturating_sub(2)) } else { (from, to) };
@@ -305,7 +305,7 @@ fn accesses(daemon: &Daemon, before: Option<&Metrics>, now: &Metrics) -> BTreeMa
     if from >= to {
         return out;
     }
-    // Without the recorder or the statistic these fields are absent; the others are there.
+    // Without the recorder or the statistic these fields are absent; the others are available.
     let Ok(data) = daemon.query("arc.accesses[hit/miss]", from, to, to - from) else { return out };
     let seconds: u32 = data.columns.iter().map(|c| c.seconds).sum();
     if seconds == 0 {
@@ -333,7 +333,7 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
     let ahead = rate("weir_cache_prefetches_total");
     let (demand, all_misses) = (add(hits, misses), add(misses, ahead));
     let all = add(demand, ahead);
-    // Nothing of Analytics at all, or nothing of this kind.
+    // `None` without any data from Analytics; 0 if there is data, but none of this kind.
     let met =
         |names: &[&str]| (!clients.is_empty()).then(|| names.iter().filter_map(|name| clients.get(*name)).sum::<f64>());
     let (data_hits, data_misses) = (met(&["data hits", "prefetched data hits", "L2ARC hits"]), met(&["data misses"]));
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Scripts choose among OpenZFS's fields: each is here, once, if only as '-'.
+    /// Scripts select among OpenZFS's fields: each exists here once, if only as '-'.
     #[test]
     fn every_field_of_openzfs_is_here_once() {
         let mut names: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
@@ -445,7 +445,7 @@ mod tests {
         }
     }
 
-    /// OpenZFS computes misses as what is left of 100 %: one hit and no miss gives -1.4e-14 there.
+    /// OpenZFS computes misses as the rest to 100 %: for one hit and no miss it prints -1.4e-14.
     #[test]
     fn shares_of_nothing_have_no_residue() {
         for hits in 0..3000u64 {

@@ -1,4 +1,5 @@
-//! `weir arcsummary`: what the cache, cache devices, reading ahead and intent logs did since the daemon started, as OpenZFS's arc_summary.
+//! `weir arcsummary`: cache, cache devices, prefetch and intent logs since the daemon started, like
+//! OpenZFS's arc_summary.
 
 use super::counters::percent;
 use crate::asked::Daemon;
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// The sections, as arc_summary calls them.
+/// The sections, with arc_summary's names.
 const SECTIONS: [(&str, &str); 7] = [
     ("arc", "The cache: size, limit, evictions."),
     ("archits", "Hits and misses."),
@@ -25,7 +26,7 @@ const SECTIONS: [(&str, &str); 7] = [
     ("zil", "Intent logs."),
 ];
 
-/// A line: its depth, what it tells, a number in base units, of what it is a share.
+/// A line: depth, name, value.
 struct Line {
     depth: usize,
     name: &'static str,
@@ -36,9 +37,9 @@ struct Line {
 enum Told {
     Bytes(Option<f64>),
     Count(Option<f64>),
-    /// A part of all.
+    /// A number, and its share of another.
     Of(Option<f64>, Option<f64>),
-    /// The same, of bytes.
+    /// The same for bytes.
     BytesOf(Option<f64>, Option<f64>),
     Milliseconds(Option<f64>),
     Words(String),
@@ -249,7 +250,7 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
     }
 }
 
-/// A count as arc_summary has it: in units of 1000, with one decimal.
+/// A count as arc_summary prints it: in units of 1000, with one decimal.
 fn hits(n: f64) -> String {
     let units = ["", "k", "M", "G", "T", "P"];
     let (mut n, mut unit) = (n, 0);
@@ -302,7 +303,7 @@ fn as_json(lines: &[Line]) -> Value {
     Value::Object(lines.iter().map(|line| (line.name.to_owned(), value(line))).collect::<Map<_, _>>())
 }
 
-/// The cache's size of its limit, as a bar.
+/// The cache's size relative to its limit, as a bar.
 fn graph(now: &Metrics, labels: &[(&str, &str)]) -> String {
     let (size, cap) = (now.sum("weir_cache_size_bytes", labels), now.sum("weir_cache_cap_bytes", labels));
     let share = percent(size, cap).unwrap_or(0.0);
@@ -317,7 +318,7 @@ fn graph(now: &Metrics, labels: &[(&str, &str)]) -> String {
     )
 }
 
-/// All figures of these parts, as they are counted.
+/// All statistics of these parts, as raw counters.
 fn raw(now: &Metrics, labels: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (name, _) in now.iter() {

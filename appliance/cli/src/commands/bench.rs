@@ -1,4 +1,4 @@
-//! `weir bench`: see the crate `load`. Here is who asks the daemon for its figures.
+//! `weir bench`: see the crate `load`. Here it gets access to the daemon's statistics.
 
 use crate::asked::Daemon;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 pub use ::load::bench::command;
 
-/// Does what it is asked.
+/// Runs `weir bench`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ask = Daemon::find().ok().map(|daemon| {
         let ask = move || daemon.metrics_text().map_err(|e| format!("{e:#}"));

@@ -1,4 +1,4 @@
-//! `weir cat`: writes files out of a pool to standard output.
+//! `weir cat`: writes files of a pool to standard output.
 
 use super::ls::is_broken_pipe;
 use super::{SOME_FAILED, USAGE};
@@ -14,7 +14,8 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
 
-/// One read, and what lies ready before the writer: enough for the next one to be read while one is written.
+/// Size of one read, and number of pieces buffered for the writer: enough to read the next one
+/// while one is written.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES_AHEAD: usize = 4;
 
@@ -35,7 +36,7 @@ pub fn command() -> clap::Command {
 /// Runs `weir cat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut opener = Opener::new(matches);
-    // Standard output itself, not Rust's line-buffered view of it.
+    // Standard output itself, without Rust's line buffer.
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut failed = false;
     for argument in source::operands(matches, "source") {
@@ -62,7 +63,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(if failed { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// Writes a whole file; up to the first byte that cannot be read when there is one.
+/// Writes a whole file, or up to the first byte that cannot be read.
 fn write_file(vfs: &dyn Vfs, attr: &Attr, out: &mut dyn Write) -> Result<()> {
     match attr.kind {
         FileKind::Regular => {}
@@ -77,7 +78,7 @@ fn write_file(vfs: &dyn Vfs, attr: &Attr, out: &mut dyn Write) -> Result<()> {
                 let piece = vfs.read(attr.node, offset, PIECE_BYTES);
                 let len = piece.as_ref().map_or(0, |p| p.len() as u64);
                 offset += len;
-                // The writer has ended, or this was the last that there is to say.
+                // The writer has ended, or this was the last piece.
                 if sender.send(piece).is_err() || len == 0 {
                     break;
                 }

@@ -1,4 +1,5 @@
-//! `weir config`: the configuration of `weir serve`, written out, checked, shown and changed while it runs.
+//! `weir config`: prints and checks the configuration of `weir serve`, and shows and changes it
+//! while the daemon runs.
 
 use super::{SOME_FAILED, serve};
 use crate::forward;
@@ -67,7 +68,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the running daemon has in force.
+/// Current settings of the running daemon.
 fn in_force(config: &Config) -> Result<Option<SettingList>> {
     let answer = forward::ask(&serve::state(config)?, "GET", "/v1/settings", None)?;
     answer.map(|text| serde_json::from_slice(&text).context("cannot parse the daemon's answer")).transpose()
@@ -89,7 +90,7 @@ fn check(file: &Path) -> Result<ExitCode> {
         }
     };
     println!("{}: good", file.display());
-    // Whoever may not ask the daemon is told of the file alone.
+    // A user without access to the daemon gets only the check of the file.
     let Ok(Some(running)) = in_force(&config) else { return Ok(ExitCode::SUCCESS) };
     let says: BTreeMap<String, String> = config.settings(&config).into_iter().map(|s| (s.name, s.value)).collect();
     for setting in running.items {

@@ -1,4 +1,5 @@
-//! What the commands have in common that show counters: the first report tells what was since the start, the others what was new.
+//! Common parts of commands that show counters: the first report covers the time since the start,
+//! later ones the time since the previous report.
 
 use crate::asked::Daemon;
 use crate::asked::metrics::Metrics;
@@ -9,24 +10,24 @@ use clap::{ArgMatches, Command};
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-/// A command with the options that all of these have.
+/// Adds the options that all of these commands have.
 pub fn with_args(command: Command) -> Command {
     command.args(args()).args(pace_args())
 }
 
-/// Readings of something, and the rows that two of them make.
+/// A source of counter readings, and of the rows for the difference of two readings.
 pub trait Counters {
-    /// All counters of one moment.
+    /// All counters at one time.
     type Reading;
-    /// Reads them.
+    /// Reads the counters.
     fn read(&mut self) -> Result<Self::Reading>;
-    /// When that was: seconds since 1970.
+    /// Time of a reading: seconds since 1970.
     fn at(reading: &Self::Reading) -> Duration;
-    /// Rows of what is new since `before`; since the start, if that is nothing.
+    /// Rows for the difference from `before`; without it, for the time since the start.
     fn rows(&mut self, before: Option<&Self::Reading>, now: &Self::Reading) -> Result<Vec<Vec<Value>>>;
 }
 
-/// Shows reports as the options say.
+/// Prints reports according to the options.
 pub fn show<C: Counters>(
     matches: &ArgMatches,
     columns: &[Column],
@@ -35,7 +36,7 @@ pub fn show<C: Counters>(
     show_as(&Options::of(matches)?, columns, open)
 }
 
-/// The same, with options that were read already.
+/// The same with options that are already parsed.
 pub fn show_as<C: Counters>(
     options: &Options,
     columns: &[Column],
@@ -49,7 +50,7 @@ pub fn show_as<C: Counters>(
     let mut counters = open(options)?;
     let mut pace = Pace::new(options.interval, options.count);
     let mut before: Option<C::Reading> = None;
-    // Without an interval there is nothing but what was since the start.
+    // Without an interval there is only the report since the start.
     let mut skip = options.skip_first && options.interval.is_some();
     loop {
         let now = counters.read()?;
@@ -69,14 +70,14 @@ pub fn show_as<C: Counters>(
     }
 }
 
-/// Figures of the daemon.
+/// Statistics of the daemon.
 pub struct OfDaemon<F> {
     daemon: Daemon,
     rows: F,
 }
 
 impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> OfDaemon<F> {
-    /// With what makes rows of two readings.
+    /// `rows` computes the rows from two readings.
     pub fn new(rows: F) -> Result<Self> {
         Ok(Self { daemon: Daemon::find()?, rows })
     }
@@ -98,7 +99,7 @@ impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> C
     }
 }
 
-/// A share of something in percent; of nothing there is none.
+/// A share in percent; 0 if the total is 0.
 pub fn percent(part: Option<f64>, all: Option<f64>) -> Option<f64> {
     let (part, all) = (part?, all?);
     Some(if all > 0.0 { 100.0 * part / all } else { 0.0 })

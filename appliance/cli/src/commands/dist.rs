@@ -1,4 +1,4 @@
-//! `weir dist`: how a statistic is spread, as bars in the terminal, and its percentiles.
+//! `weir dist`: the distribution of a statistic, as bars in the terminal, and its percentiles.
 
 use super::statistic::{breakdown, cells, now, recorded, shown, span, span_args};
 use crate::asked::Daemon;
@@ -19,11 +19,11 @@ const COLUMNS: &[Column] = &[
     column("so_far%", Kind::Number(2), 7, "Share of all operations in this range or a lower one."),
 ];
 
-/// What is shown without a time, in seconds.
+/// Default time span in seconds.
 const LATELY: u64 = 60;
 /// Longest bar.
 const BAR: usize = 40;
-/// Percentiles that are told.
+/// Percentiles that are printed.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 
 /// Options of `weir dist`.
@@ -41,7 +41,7 @@ pub fn command() -> Command {
         .args(pace_args())
 }
 
-/// A range of numbers and how many were in it.
+/// A range of values, and the number of operations in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     from: u64,
@@ -63,7 +63,8 @@ fn ranges(data: &StatisticData) -> Vec<Range> {
     found
 }
 
-/// Where coarser ranges begin: of times 1, 2, 5, 10 …; of bytes powers of two. No range is cut by them.
+/// Starts of coarser ranges: 1, 2, 5, 10 … for times, powers of two for bytes. They cut no finer
+/// range.
 fn edges(field: &str) -> Vec<u64> {
     match field {
         "size" | "offset" => std::iter::once(0).chain((9..60).map(|n| 1 << n)).collect(),
@@ -85,13 +86,13 @@ fn folded(all: &[Range], field: &str) -> Vec<Range> {
     }
     let filled = out.first().zip(out.last()).map(|(first, last)| (first.from, last.from));
     let Some((first, last)) = filled else { return out };
-    // What is empty between is shown: a gap tells something.
+    // Empty ranges in between are shown: a gap is informative.
     let all = edges.iter().enumerate().filter(|(_, edge)| (first..=last).contains(*edge));
     let count = |from: u64| out.iter().find(|r| r.from == from).map_or(0, |r| r.count);
     all.map(|(at, from)| Range { from: *from, to: edges.get(at + 1).copied(), count: count(*from) }).collect()
 }
 
-/// The end of the range in which so many percent are reached, but not more than the largest number that was seen.
+/// The end of the range in which this percentage is reached, but at most the largest value seen.
 fn percentile(all: &[Range], percent: f64, max: Option<u64>) -> Option<u64> {
     let total: u64 = all.iter().map(|r| r.count).sum();
     let rank = ((percent / 100.0 * total as f64).ceil() as u64).clamp(1, total.max(1));
@@ -172,7 +173,7 @@ fn print<W: Write>(
         let percent = |n: u64| 100.0 * n as f64 / total.max(1) as f64;
         let end = range.to.map(|to| shown(&field, to));
         if form == Form::Table {
-            // Whatever there is shows, however little of all it is.
+            // Any operation shows, however small its share.
             let bar = (range.count as f64 / most as f64 * BAR as f64).ceil() as usize;
             writeln!(
                 report.out(),

@@ -1,4 +1,4 @@
-//! `weir graph`: charts of recorded runs and of what other tools printed.
+//! `weir graph`: charts of recorded runs and of the output of other tools.
 
 use super::record::time;
 use crate::asked::when;
@@ -95,7 +95,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(out.write_all(&picture).and_then(|()| out.flush()).map_err(Into::into)).map(|()| ExitCode::SUCCESS)
 }
 
-/// Where a window begins, in seconds since the run's begin.
+/// Start of a window, in seconds since the start of the run.
 fn begin(text: &str, clock: Option<f64>) -> Result<f64> {
     if let Ok(after) = time(text) {
         return Ok(after.as_secs_f64());
@@ -103,7 +103,7 @@ fn begin(text: &str, clock: Option<f64>) -> Result<f64> {
     let Some(clock) = clock else {
         bail!("--from {text}: the run has no clock; expected a time after its start, such as 5m");
     };
-    // Of a clock without a date it is a time of that day.
+    // A clock time without a date is on the day of the run.
     let day = clock - clock.rem_euclid(86_400.0);
     let of_day = || -> Option<f64> {
         let mut parts = text.split(':').map(|p| p.parse::<f64>().ok());

@@ -1,6 +1,7 @@
-//! `weir inject`: makes something go wrong in a pool that is in use, to see what happens then. ZFS name: zinject.
+//! `weir inject`: injects faults into a pool in use, to test the reaction. ZFS name: zinject.
 //!
-//! Letters of options and words for errors are zinject's where it has them. Rules live in the process that has the pool, and end with it.
+//! Option letters and error words are those of zinject where it has them. Rules are kept in the
+//! process that has the pool imported, and end with it.
 
 use super::inject_parse::{self as parse, Wanted};
 use crate::client::Here;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Its options.
+/// Options of `weir inject`.
 pub fn command() -> clap::Command {
     let option = |letter: char, value: &'static str, help: &'static str| {
         Arg::new(letter.to_string()).short(letter).value_name(value).help(help)
@@ -66,7 +67,7 @@ pub fn command() -> clap::Command {
         .args(parse::MISSING.iter().map(|letter| missing(*letter)))
 }
 
-/// `weir inject`.
+/// Runs `weir inject`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let wanted = match parse::wanted(matches) {
         Ok(wanted) => wanted,
@@ -80,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(code) = crate::forward::to_daemon(&state, "weir", &args)? {
         return Ok(ExitCode::from(code));
     }
-    // Without a daemon, each pool that is mounted has a process of its own.
+    // Without a daemon, each mounted pool has a process of its own.
     let mut asked = Vec::new();
     for record in state.pools()? {
         let is_meant = wanted.pool().is_none_or(|pool| pool == record.name || pool == record.guid.to_string());
@@ -96,17 +97,17 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
         return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
     }
-    // Of several, one that knew the rule is enough.
+    // One of several processes that knew the rule is enough.
     let code = if matches!(wanted, Wanted::Clear(_)) { asked.iter().min() } else { asked.iter().max() };
     Ok(ExitCode::from(code.copied().unwrap_or(0)))
 }
 
-/// The same, in the process that has the pools. Whoever calls this has made sure that he who asks may.
+/// The same, in the process that has the pools imported. The caller has checked the permission.
 pub fn in_owner(cx: &mut Context<'_>, owner: &Owner, args: &[String]) -> u8 {
     let wanted = command().try_get_matches_from(args).map_err(|e| e.to_string()).and_then(|m| parse::wanted(&m));
     finish(cx, |cx| {
         let wanted = wanted.map_err(|why| Failure::failed(format!("weir inject: {why}")))?;
-        // What stands in the state folder and is not open cannot go wrong.
+        // A pool in the state directory that is not open cannot get faults.
         if let Some(pool) = wanted.pool() {
             owner.house.pool(pool).map_err(|e| Failure::failed(format!("weir inject: {e:#}")))?;
         }
@@ -178,7 +179,7 @@ fn of<'p>(pools: &'p [Arc<OwnedPool>], name: &str) -> Result<&'p OwnedPool> {
     found.map(|pool| &**pool).ok_or_else(|| anyhow::anyhow!("no such pool '{name}'"))
 }
 
-/// Fills in what stands on disk: guids, object numbers, numbers of blocks.
+/// Resolves names to on-disk identifiers: guids, object numbers, block numbers.
 fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
     match what {
         parse::What::Device { name, rule, region } => {
@@ -191,7 +192,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
         parse::What::Blocks(rule) => Ok(What::Data(rule.clone())),
         parse::What::Object { dataset, path, dnode, level, bytes, error, per_million } => {
             if let (Some(pool), None) = (owned.writable(), owned.suspension()) {
-                // A file that was made just now has its number, but its shape is what is on disk.
+                // A file that was just created has its number, but its shape is what is on disk.
                 pool.writer().sync()?;
             }
             let found = owned.datasets()?.dataset(dataset)?;
@@ -204,7 +205,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
             };
             let set = found.objset(owned.keys())?;
             let (object, of, bytes) = match dnode {
-                // Dnodes of 512 bytes stand one behind the other in object 0.
+                // Dnodes of 512 bytes are contiguous in object 0.
                 true => (0, set.meta().dnode().clone(), Some(object * DNODE_BYTES..=object * DNODE_BYTES)),
                 false => (object, set.dnode(object)?, bytes.clone()),
             };

@@ -1,4 +1,4 @@
-//! What the options of `weir inject` ask for, before anything is looked up in a pool.
+//! The options of `weir inject`, before anything is looked up in a pool.
 
 use clap::ArgMatches;
 use host::device::faults::errno;
@@ -8,68 +8,67 @@ use pool::inject::{Area, DataError, DataRule, Operation, Outcome, Rule};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Options of zinject that are not here.
+/// Options of zinject that are not supported.
 pub const MISSING: &[char] = &['A', 'C', 'E', 'F', 'I', 'g', 'i', 'm', 'p', 'P', 's', 'u'];
 
-/// What is asked for.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// All rules.
+    /// List all rules.
     List,
-    /// A rule goes, or all.
+    /// Remove a rule, or all.
     Clear(Option<u64>),
-    /// The cache of a pool is emptied.
+    /// Flush the cache of a pool.
     Flush {
-        /// Which.
+        /// Name of the pool.
         pool: String,
     },
-    /// A rule more.
+    /// Add a rule.
     Add {
-        /// For this pool.
+        /// Name of the pool.
         pool: String,
-        /// What.
+        /// Target and fault.
         what: What,
-        /// The cache is emptied afterwards.
+        /// Flush the cache afterwards.
         flush: bool,
-        /// Only the number is printed.
+        /// Print only the number of the rule.
         quiet: bool,
     },
 }
 
-/// What is to go wrong, in the words of who asked.
+/// Target and fault of a rule, in the user's terms.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// With a device.
+    /// A device.
     Device {
-        /// As it is called.
+        /// Name of the device.
         name: String,
-        /// How; without its guid.
+        /// The fault; without the device's guid.
         rule: Rule,
-        /// Where in its labels.
+        /// Part of its labels.
         region: Option<Region>,
     },
-    /// With blocks that are named by numbers.
+    /// Blocks given by numbers.
     Blocks(DataRule),
-    /// With blocks of a file or volume.
+    /// Blocks of a file or volume.
     Object {
-        /// Its dataset.
         dataset: String,
-        /// Its path; of a volume there is none.
+        /// Path of the file; `None` for a volume.
         path: Option<Vec<u8>>,
-        /// Not its contents, but the block with its dnode.
+        /// The block with its dnode instead of its contents.
         dnode: bool,
-        /// Level.
+        /// Level of the blocks; 0 is data.
         level: i64,
-        /// Bytes of the object, the last one included.
+        /// Range of bytes in the object, inclusive.
         bytes: Option<RangeInclusive<u64>>,
-        /// What is told.
+        /// Error that is reported.
         error: DataError,
-        /// How often.
+        /// Frequency.
         per_million: u32,
     },
 }
 
-/// Part of each label.
+/// A part of each label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     start: u64,
@@ -88,7 +87,7 @@ impl Region {
         Ok(Self { start, end })
     }
 
-    /// Where that is on a device of this size.
+    /// The areas on a device of this size.
     pub fn areas(self, size_bytes: u64) -> Vec<Area> {
         let labels = (0..LABELS).filter_map(|index| label_offset(size_bytes, index));
         labels.map(|at| Area { start: at + self.start, end: at + self.end }).collect()
@@ -96,7 +95,7 @@ impl Region {
 }
 
 impl Wanted {
-    /// The pool that it is about; `None`: all.
+    /// The affected pool; `None`: all.
     pub fn pool(&self) -> Option<&str> {
         match self {
             Self::List | Self::Clear(_) => None,
@@ -113,7 +112,7 @@ fn targets(matches: &ArgMatches) -> Vec<&str> {
     matches.get_many::<String>("target").into_iter().flatten().map(String::as_str).collect()
 }
 
-/// The command line again, for the process that has the pool.
+/// The command line for the process that has the pool imported.
 pub fn line(matches: &ArgMatches) -> Vec<String> {
     let mut line = vec!["inject".to_owned()];
     for letter in ['c', 'd', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'] {
@@ -126,7 +125,7 @@ pub fn line(matches: &ArgMatches) -> Vec<String> {
     line
 }
 
-/// What the options say.
+/// Parses the options.
 pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
     if let Some(letter) = MISSING.iter().find(|letter| matches.contains_id(&letter.to_string())) {
         return Err(format!("unsupported: '-{letter}' of zinject"));
@@ -207,7 +206,7 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
         if kind == "dnode" && bytes.is_some() {
             return Err("-r cannot be used with type dnode".to_owned());
         }
-        // Everything up to the colon is the dataset, whose name may have colons as well but no `:/`.
+        // Everything before `:/` is the dataset, whose name may contain colons but not `:/`.
         let (dataset, path) = match target.split_once(":/") {
             Some((dataset, path)) => (dataset, Some(format!("/{path}").into_bytes())),
             None => (target, None),
@@ -273,7 +272,7 @@ fn device_error(name: &str) -> Result<(Vec<Operation>, Outcome), String> {
     })
 }
 
-/// The word for what a rule does.
+/// Word for a fault.
 pub fn error_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Failed(errno::ENXIO) => "nxio",
@@ -313,7 +312,7 @@ fn name_of(operation: Operation) -> &'static str {
     }
 }
 
-/// The words for what a rule is about.
+/// Words for the operations of a rule.
 pub fn operations_name(operations: &[Operation]) -> String {
     match operations.len() {
         0 | 5.. => "all".to_owned(),
@@ -331,7 +330,7 @@ fn data_error(name: &str) -> Result<DataError, String> {
     })
 }
 
-/// The word for it.
+/// Word for a data error.
 pub fn data_error_name(error: DataError) -> &'static str {
     match error {
         DataError::Io => "io",
@@ -341,7 +340,7 @@ pub fn data_error_name(error: DataError) -> &'static str {
     }
 }
 
-/// `all`, or the first and the last.
+/// `all`, or the first and the last block.
 pub fn range_name(blocks: &RangeInclusive<u64>) -> String {
     match (*blocks.start(), *blocks.end()) {
         (0, u64::MAX) => "all".to_owned(),
@@ -385,11 +384,11 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
-/// The blocks of an object at a level that hold these bytes.
+/// The blocks of an object at a level that contain these bytes.
 pub fn blocks(dnode: &Dnode, level: i64, bytes: Option<RangeInclusive<u64>>) -> anyhow::Result<RangeInclusive<u64>> {
     anyhow::ensure!((0..i64::from(dnode.levels)).contains(&level), "the object has {} levels", dnode.levels);
     let Some(bytes) = bytes else { return Ok(0..=u64::MAX) };
-    // Pointers are of 128 bytes.
+    // A block pointer has 128 bytes.
     let pointers = 1u64.checked_shl(u32::from(dnode.indirect_shift).saturating_sub(7)).unwrap_or(u64::MAX);
     let mut size = u64::from(dnode.data_block_bytes.max(1));
     for _ in 0..level {
@@ -406,7 +405,7 @@ mod tests {
         let words = std::iter::once("inject").chain(line.split_whitespace());
         let matches = super::super::inject::command().try_get_matches_from(words).map_err(|e| e.to_string())?;
         let wanted = wanted(&matches)?;
-        // What is passed on means the same.
+        // The forwarded command line has the same meaning.
         let again =
             super::super::inject::command().try_get_matches_from(super::line(&matches)).expect("a command line");
         assert_eq!(super::wanted(&again).as_ref(), Ok(&wanted), "{line}");

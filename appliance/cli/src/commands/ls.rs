@@ -1,4 +1,4 @@
-//! `weir ls`: lists files straight out of a pool, like ls(1) with numeric owners.
+//! `weir ls`: lists files in a pool, like ls(1) with numeric owners.
 
 use super::{SOME_FAILED, USAGE};
 use crate::source::{self, Opener, Spec};
@@ -102,7 +102,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// Whoever read our output has had enough: no reason to complain.
+/// The reader of the output has closed it: no error.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -115,7 +115,8 @@ impl Lister<'_> {
     }
 
     fn operand(&mut self, vfs: &dyn Vfs, spec: &Spec, header: bool, first: bool) -> Result<()> {
-        // As ls: a link named on the command line is followed, unless its own attributes are asked for.
+        // As in ls: a link on the command line is followed, unless its own attributes are
+        // requested.
         let attr = tree::resolve(vfs, &spec.path, !self.long && !self.directory)?;
         let shown = spec.to_string();
         if attr.kind == FileKind::Directory && !self.directory {
@@ -140,7 +141,8 @@ impl Lister<'_> {
                         Err(e) => self.fail(place, &e.into()),
                     }
                 } else if self.long {
-                    // Only decides about a "+"; what is wrong with the attributes shows when they are copied.
+                    // This only decides about a "+"; errors are reported when attributes are
+                    // copied.
                     row.acl = vfs
                         .list_xattr(attr.node)
                         .is_ok_and(|names| names.iter().any(|n| n.starts_with(b"system.posix_acl_")));
@@ -153,8 +155,8 @@ impl Lister<'_> {
         row
     }
 
-    /// A directory, and with `-R` those beneath. A directory has one parent; a damaged tree may say otherwise, so each is
-    /// listed once.
+    /// A directory, and with `-R` those below it. A directory has one parent, but a damaged tree
+    /// may claim otherwise, so each is listed only once.
     fn directories(&mut self, vfs: &dyn Vfs, dir: NodeId, shown: String, header: bool) -> Result<()> {
         let mut stack = vec![(dir, shown)];
         let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! `weir man`: man pages of all commands, from the same definitions as their help.
+//! `weir man`: man pages of all commands, from the same definitions as their help texts.
 
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};

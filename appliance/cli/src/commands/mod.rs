@@ -1,4 +1,4 @@
-//! The commands, one file each: `command()` says its options, `run()` does it.
+//! The commands, one file each: `command()` defines the options, `run()` executes it.
 
 pub mod analytics;
 pub mod arcstat;
@@ -37,20 +37,20 @@ use clap::ArgMatches;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// How a command ends when some of what it was asked failed.
+/// Exit code if some part of the request failed.
 pub const SOME_FAILED: u8 = 1;
-/// How a command ends when it was called wrongly.
+/// Exit code for usage errors.
 pub const USAGE: u8 = 2;
 
 /// A command of `weir`.
 pub struct Command {
-    /// Its name, options and help.
+    /// Defines name, options and help.
     pub command: fn() -> clap::Command,
-    /// Does it.
+    /// Runs the command.
     pub run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 
-/// All commands, as the help lists them.
+/// All commands, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     Command { command: ls::command, run: ls::run },
     Command { command: stat::command, run: stat::run },
@@ -82,7 +82,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: zilstat::command, run: zilstat::run },
 ];
 
-/// The whole program's command line.
+/// The command line of the whole program.
 pub fn command() -> clap::Command {
     clap::Command::new("weir")
         .about("OpenZFS pools in user space: open, read, copy, mount and check them without a kernel module")
@@ -106,11 +106,11 @@ pub fn main(args: &[OsString]) -> ExitCode {
     let matches = match command().try_get_matches_from(line) {
         Ok(matches) => matches,
         Err(e) => {
-            // If it cannot be printed there is nobody to tell.
+            // If it cannot be printed, there is no place to report it.
             let _ = e.print();
             return ExitCode::from(match args.first() {
                 _ if !e.use_stderr() => 0,
-                // 2 has a meaning there.
+                // 2 has another meaning there.
                 Some(verb) if verb == "verify" => verify::COULD_NOT_RUN,
                 _ => USAGE,
             });

@@ -1,4 +1,4 @@
-//! `weir mount`: shows a dataset, and those beneath it, as directories of this machine.
+//! `weir mount`: mounts a dataset and its descendants as directories of this machine.
 //!
 //! ```text
 //!   weir mount ──starts──> weir mount --foreground --notify    (opens the pool, mounts)
@@ -6,7 +6,8 @@
 //!       └ ends                                             └ leaves the terminal, serves until it is unmounted
 //! ```
 //!
-//! The second process has the terminal until it is up, so it asks for passphrases and says itself what goes wrong.
+//! The second process keeps the terminal until the mount is up, so it asks for passphrases and
+//! reports errors itself.
 
 use super::USAGE;
 use crate::figures::Figures;
@@ -27,9 +28,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a process killed by SIGINT ends with, as shells show it.
+/// Exit code of a process killed by SIGINT, as shells report it.
 const INTERRUPTED: i32 = 130;
-/// Longest time that commands which run have to end, once nothing is mounted any more.
+/// Time limit for running commands to end, once nothing is mounted any more.
 const COMMANDS_END: Duration = Duration::from_secs(60);
 
 /// Options of `weir mount`.
@@ -78,7 +79,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if matches.get_flag("foreground") { serve(matches, &options) } else { start() }
 }
 
-/// Has the daemon mount it, if there is one that has the pool.
+/// Lets the daemon mount it, if a daemon has the pool imported.
 fn by_daemon(matches: &ArgMatches) -> Result<Option<u8>> {
     let given = |id: &str| matches.contains_id(id) && matches.value_source(id).is_some();
     if given("search") || matches.get_flag("notify") {
@@ -89,9 +90,9 @@ fn by_daemon(matches: &ArgMatches) -> Result<Option<u8>> {
     crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args[verb..])
 }
 
-/// How it is to be mounted.
+/// Options of the mount.
 pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
-    // Small writes are many times as fast so, and what was synced is safe either way.
+    // Small writes are many times as fast with write-back, and synced data is safe either way.
     let mut options = MountOptions { write_back: true, ..MountOptions::default() };
     for word in matches.get_many::<String>("options").into_iter().flatten() {
         match word.as_str() {
@@ -114,7 +115,7 @@ pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
     Ok(options)
 }
 
-/// Starts the serving process and waits until it is up, or has said why not.
+/// Starts the serving process and waits until the mount is up, or an error was printed.
 pub fn start() -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut child = Command::new(program)
@@ -138,7 +139,7 @@ pub fn start() -> Result<ExitCode> {
 
 fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     let mounted: Arc<Mutex<Option<Mounts>>> = Arc::default();
-    // Before anything starts a thread.
+    // Before any thread is started.
     on_signal(mounted.clone())?;
     let _ = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).try_init();
     let dataset = matches.get_one::<String>("dataset").expect("clap insists on it");
@@ -169,9 +170,9 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     let served = mounts.wait();
     drop(figures);
     if let Some((owner, _)) = owned {
-        // A command that unmounted it may have more to do, exporting it.
+        // A command that unmounted it may continue, for example to export the pool.
         owner.stop(COMMANDS_END);
-        // Others see by its lock that the pool is not closed yet.
+        // The lock shows other processes that the pool is not closed yet.
         let _owned = control.and_then(Control::stop);
         if let Some((_, error)) = owner.house.close_all().into_iter().next() {
             return Err(error);
@@ -181,13 +182,13 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is mounted of a tree.
+/// Which datasets of a tree are mounted, and how.
 pub fn shape(matches: &ArgMatches) -> Shape {
     let separate = rustix::process::geteuid().is_root() && !matches.get_flag("one-mount");
     Shape { children: !matches.get_flag("no-children"), separate }
 }
 
-/// Opens the pool of a dataset for writing, for this process to own; `None`: it can be looked at only.
+/// Opens the pool of a dataset for writing, owned by this process; `None`: it can only be read.
 fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<OwnedPool>)>> {
     let Some((record, pool)) = opener.writable(dataset)? else { return Ok(None) };
     let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
@@ -197,7 +198,8 @@ fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<Own
     Ok(Some((owner, pool)))
 }
 
-/// Lets commands reach the pool. Without it they are told that it is in use, as if they were another program's.
+/// Opens a control socket, so that commands reach the pool. Without it they report that the pool is
+/// in use, as if by another program.
 fn control(owner: &Arc<Owner>, pool: &OwnedPool) -> Option<Control> {
     let path = daemon::socket::of_pool(owner.house.state().folder(), pool.guid());
     match Control::start(owner.clone(), &path) {
@@ -209,7 +211,8 @@ fn control(owner: &Arc<Owner>, pool: &OwnedPool) -> Option<Control> {
     }
 }
 
-/// Ended by a signal before it is up: just ends. After: unmounts, which ends it.
+/// A signal before the mount is up ends the process; afterwards it unmounts, which ends the
+/// process.
 fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
     let signals = Signals::block().context("cannot block signals")?;
     signals
@@ -220,18 +223,18 @@ fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
         .context("cannot wait for signals")
 }
 
-/// From here on the log takes what would go to the terminal.
+/// Reports to the parent that the mount is up. From here on, output goes to the log.
 pub fn tell_parent(place: &Path) -> Result<()> {
     let log = match open_log(place) {
         Ok(log) => log,
-        // Errors of reading would be lost, but the files can be read.
+        // Read errors would not be logged, but the files can be read.
         Err(e) => {
             eprintln!("weir mount: warning: no log will be written: {e:#}");
             File::options().write(true).open("/dev/null")?
         }
     };
     let mut out = io::stdout();
-    // The parent may be gone by now: then nobody waits.
+    // The parent may have ended: then no process is waiting.
     let _ = out.write_all(b"+").and_then(|()| out.flush());
     leave_terminal(&log).context("cannot detach from the terminal")
 }

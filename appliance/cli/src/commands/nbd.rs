@@ -1,4 +1,4 @@
-//! `weir nbd`: serves one volume by NBD, for as long as the command runs.
+//! `weir nbd`: serves one volume over NBD, as long as the command runs.
 
 use super::USAGE;
 use crate::source::{self, Opener};
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time that commands which run have to end.
+/// Time limit for running commands to end.
 const COMMANDS_END: Duration = Duration::from_secs(60);
 
 /// Options of `weir nbd`.
@@ -54,7 +54,7 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// What the command line asks for.
+/// The export and the server configuration from the command line.
 pub fn wanted(matches: &ArgMatches, socket: Option<PathBuf>) -> (One, Config) {
     let name = matches.get_one::<String>("volume").expect("clap insists on it").clone();
     let mut listen: Vec<SocketAddr> = matches.get_many("listen").into_iter().flatten().copied().collect();
@@ -65,7 +65,7 @@ pub fn wanted(matches: &ArgMatches, socket: Option<PathBuf>) -> (One, Config) {
     (one, Config { listen, socket, ..Config::default() })
 }
 
-/// Says where it is served: an address that clients understand, a line each.
+/// The addresses of the export in the form that clients accept, one per line.
 pub fn told(name: &str, server: &Server, socket: Option<&Path>) -> String {
     let tcp = server.addresses().iter().map(|address| format!("nbd://{address}/{name}\n"));
     let unix = socket.map(|path| format!("nbd+unix:///{name}?socket={}\n", path.display()));
@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let ending = ended.clone();
-    // Before anything starts a thread.
+    // Before any thread is started.
     let signals = Signals::block().context("cannot block signals")?;
     let end = move |_| {
         *ending.0.lock() = true;
@@ -131,7 +131,7 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
         owner.stop(COMMANDS_END);
         Ok(control)
     })();
-    // Others see by its lock that the pool is not closed yet.
+    // The lock shows other processes that the pool is not closed yet.
     let _owned = match result {
         Ok(control) => Ok(control.and_then(Control::stop)),
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! `weir nicstat`: what passes over the network devices of this machine, as nicstat shows it.
+//! `weir nicstat`: traffic of this machine's network devices, like nicstat.
 //!
 //! From /proc/net and /sys/class/net: it needs no daemon.
 
@@ -40,16 +40,16 @@ const ERRORS: &[Column] = &[
     column("Defer", Kind::Number(2), 6, "- : Linux does not report it."),
 ];
 
-/// Which columns there are.
+/// Selection of columns.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
-    /// `-x`.
+    /// `-x`: errors.
     errors: bool,
-    /// `-U`: the share of each direction, in the place of that of the busier one.
+    /// `-U`: the share of each direction, instead of that of the busier one.
     directions: bool,
     /// `-M`: in Mbit.
     megabits: bool,
-    /// `-s`: what was received and sent, and nothing else.
+    /// `-s`: only bytes received and sent.
     summary: bool,
 }
 
@@ -121,7 +121,7 @@ pub fn command() -> Command {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Device {
     counters: Vec<u64>,
-    /// Bytes a second, if it says so.
+    /// Bytes per second, if the device reports it.
     speed: Option<f64>,
     half_duplex: bool,
 }
@@ -162,7 +162,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         .map(|()| ExitCode::SUCCESS)
 }
 
-/// `-l`: the devices of this machine.
+/// `-l`: the network devices of this machine.
 fn list(matches: &ArgMatches) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = std::io::stdout().lock();
@@ -174,7 +174,7 @@ fn list(matches: &ArgMatches) -> Result<()> {
     for (name, _) in network::devices(&text) {
         let state = read_to_string(format!("/sys/class/net/{name}/operstate")).unwrap_or_default();
         let speed = network::speed(&name).map(|bytes| bytes / 125_000.0);
-        // What has no speed has no duplex either.
+        // A device without a speed has no duplex mode either.
         let duplex = speed.map(|_| if network::is_half_duplex(&name) { "half" } else { "full" });
         let loopback = if name == "lo" { "Yes" } else { "No" };
         let row = [name.clone().into(), loopback.into(), speed.into(), duplex.into(), Value::from(state.trim())];
@@ -225,11 +225,12 @@ impl Counters for Network {
 }
 
 fn row(name: &str, old: Option<&Device>, device: &Device, seconds: f64, form: Layout) -> Vec<Value> {
-    // receive: bytes packets errs drop fifo frame compressed multicast; transmit: bytes packets errs drop fifo colls …
+    // receive: bytes packets errs drop fifo frame compressed multicast; transmit: bytes packets
+    // errs drop fifo colls …
     let rate = |at: usize| {
         let now = device.counters.get(at).copied().unwrap_or(0);
         let before = old.and_then(|old| old.counters.get(at).copied()).unwrap_or(0);
-        // A device that came anew counts from its start.
+        // A device that was re-created counts from its start.
         (if now < before { now } else { now - before }) as f64 / seconds
     };
     let (read, wrote, read_packets, wrote_packets) = (rate(0), rate(8), rate(1), rate(9));

@@ -1,4 +1,5 @@
-//! `weir record`: what the machine and Weir do, second by second, into one file.
+//! `weir record`: records the statistics of the machine and of Weir, second by second, into one
+//! file.
 
 use crate::asked::{Daemon, when};
 use crate::report;
@@ -15,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long one that records may take to begin, and to end.
+/// Time limit for a recording process to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A time of `0.5`, `10`, `90s`, `5m`, `2h`.
+/// A duration: `0.5`, `10`, `90s`, `5m`, `2h`.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("invalid time '{text}': expected, for example, 0.5, 10s, 5m or 2h");
     let seconds = match text.parse::<f64>() {
@@ -172,7 +173,7 @@ fn twins(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Records until it is ended.
+/// Records until stopped.
 fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
     create_dir_all(path).with_context(|| path.display().to_string())?;
     let Some(_held) = folder::hold(path).with_context(|| path.display().to_string())? else {
@@ -202,7 +203,7 @@ fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
     if matches.get_flag("text") { twins(&file) } else { Ok(()) }
 }
 
-/// All that is recorded.
+/// All sources that are recorded.
 pub fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
     let mut sources = collect::machine();
     if with_daemon {
@@ -213,13 +214,13 @@ pub fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
     Ok(sources)
 }
 
-/// Starts another process that records, and waits until it does.
+/// Starts a recording process, and waits until it records.
 fn start(path: &Path) -> Result<()> {
     create_dir_all(path).with_context(|| path.display().to_string())?;
     let log = path.join("record.log");
     let err = File::create(&log).with_context(|| log.display().to_string())?;
     let mut args: Vec<_> = std::env::args_os().skip(1).collect();
-    // Options may stand before it, as --state.
+    // Options such as --state may come before the verb.
     let verb = args
         .iter()
         .position(|a| a == "record")

@@ -1,4 +1,4 @@
-//! `weir schedule`: which snapshots are taken by rule, how many there are, and when the next one is.
+//! `weir schedule`: the rules for scheduled snapshots, their number, and when the next one is due.
 
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use std::io::BufWriter;
 use std::process::ExitCode;
 
-/// Its options.
+/// Options of `weir schedule`.
 pub fn command() -> clap::Command {
     clap::Command::new("schedule")
         .about("Show scheduled snapshots: their rules, how many exist, and when the next is due")
@@ -24,7 +24,7 @@ pub fn command() -> clap::Command {
         .arg(Arg::new("scripted").short('H').action(ArgAction::SetTrue).help("No header, tabs between columns"))
 }
 
-/// `weir schedule`.
+/// Runs `weir schedule`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let names = matches.get_many::<String>("dataset").into_iter().flatten().cloned();
     let scripted = matches.get_flag("scripted").then(|| "-H".to_owned());
@@ -38,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::from(in_context(&mut cx, &args)))
 }
 
-/// The same, wherever the pools are.
+/// The same, in whichever process the pools are imported.
 pub fn in_context(cx: &mut Context<'_>, args: &[String]) -> u8 {
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
@@ -128,7 +128,7 @@ fn render(lines: &[[String; 7]], scripted: bool) -> String {
     let mut out = String::new();
     for line in std::iter::once(&header).chain(lines) {
         let cell = |(at, text): (usize, &String)| match at {
-            // Counts.
+            // Numbers are aligned to the right.
             2 | 3 => format!("{text:>width$}", width = widths[at]),
             _ => format!("{text:width$}", width = widths[at]),
         };

@@ -48,7 +48,7 @@ pub fn command() -> clap::Command {
         )
 }
 
-/// Where the configuration comes from: the file, and above it what options say.
+/// Source of the configuration: the file, overridden by options.
 fn source(matches: &ArgMatches) -> Source {
     let set = matches.get_many::<String>("set").into_iter().flatten();
     let set = set.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -58,7 +58,7 @@ fn source(matches: &ArgMatches) -> Source {
     Source { file: matches.get_one::<PathBuf>("config").cloned(), options }
 }
 
-/// The state folder: --state and $WEIR_STATE stand above the file.
+/// The state directory: --state and $WEIR_STATE take precedence over the file.
 pub fn state(config: &Config) -> Result<State> {
     let state = State::of_process()?;
     match &config.state {
@@ -70,17 +70,17 @@ pub fn state(config: &Config) -> Result<State> {
     }
 }
 
-/// A filter for the log.
+/// Parses a log filter.
 pub fn filter(level: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(level).map_err(|error| error.to_string())
 }
 
-/// Logs to standard error from here on; gives what changes the level.
+/// Starts logging to standard error. Returns the function that changes the level.
 fn log(config: &Config) -> Result<SetLevel> {
     let filtered =
         filter(&config.log.level).map_err(|why| anyhow::anyhow!("log.level is '{}': {why}", config.log.level))?;
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filtered);
-    // The handle of either has a type of its own.
+    // The two formats have handles of different types.
     Ok(match config.log.format {
         LogFormat::Text => {
             let log = log.with_filter_reloading();

@@ -1,4 +1,4 @@
-//! `weir slower`: each operation that took longer than so many milliseconds, with what it waited for.
+//! `weir slower`: each operation that took longer than a limit, with what it waited for.
 
 use super::statistic::{span, span_args};
 use crate::asked::{Daemon, with};
@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
     column("file", Kind::Text, 4, "File; if its name is unknown, the share."),
 ];
 
-/// What is shown without a time, in seconds.
+/// Default time span in seconds.
 const LATELY: u64 = 60;
 
 /// Options of `weir slower`.
@@ -58,7 +58,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// An operation, as the daemon tells it.
+/// An operation in the daemon's answer.
 #[derive(Debug, Clone, Deserialize)]
 struct Operation {
     ended_ns: u64,
@@ -91,7 +91,7 @@ struct Operation {
     result: Said,
 }
 
-/// Text or whatever else.
+/// Text or any other JSON value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 struct Said(serde_json::Value);
@@ -111,7 +111,7 @@ struct Operations {
     items: Vec<Operation>,
 }
 
-/// Operations asked for at once, at most.
+/// Limit for the operations in one request.
 const LIMIT: u64 = 1000;
 
 /// Runs `weir slower`.
@@ -142,7 +142,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     }
     let mut from = super::statistic::now().as_secs();
     loop {
-        // A second is there a little after its end.
+        // A second is available a little after its end.
         std::thread::sleep(std::time::Duration::from_millis(500));
         let to = super::statistic::now().as_secs();
         if to > from {

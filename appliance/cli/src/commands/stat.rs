@@ -1,4 +1,5 @@
-//! `weir stat`: everything that is known of a file in a pool, like stat(1), or as JSON; of a statistic, see [`super::statistic`].
+//! `weir stat`: the attributes of a file in a pool, like stat(1) or as JSON; for statistics, see
+//! [`super::statistic`].
 
 use super::{SOME_FAILED, USAGE, statistic};
 use crate::report;
@@ -116,7 +117,7 @@ fn as_text(vfs: &dyn Vfs, spec: &Spec, a: &Attr) -> Result<String> {
     ))
 }
 
-/// Bytes as text where they are text; else as `{"hex": "…"}`, so that nothing is lost.
+/// Bytes as text if they are text, else as `{"hex": "…"}`, so that nothing is lost.
 fn bytes(value: &[u8]) -> Value {
     match std::str::from_utf8(value) {
         Ok(text) => json!(text),

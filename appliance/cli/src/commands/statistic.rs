@@ -1,4 +1,5 @@
-//! `weir stat NAME [INTERVAL [COUNT]]`: a statistic of Analytics, a row for each of what it is broken down by.
+//! `weir stat NAME [INTERVAL [COUNT]]`: a statistic of Analytics, with a row for each key of its
+//! breakdown.
 
 use crate::asked::Daemon;
 use crate::asked::when;
@@ -10,14 +11,14 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is shown without a time, in seconds.
+/// Default time span in seconds.
 const LATELY: u64 = 60;
-/// How long after its end a second is waited for, before it counts as not recorded.
+/// Time to wait for a second after its end, before it counts as not recorded.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// When a second is there, after its end.
+/// Time after its end at which a second is usually available.
 const SLACK: Duration = Duration::from_millis(300);
 
-/// Options about the past.
+/// The options `--from` and `--to`.
 pub fn span_args() -> [Arg; 2] {
     let arg = |id: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name("TIME").allow_hyphen_values(true).help(help)
@@ -31,12 +32,12 @@ pub fn span_args() -> [Arg; 2] {
     ]
 }
 
-/// Seconds since 1970.
+/// Current time: seconds since 1970.
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The span that was asked for.
+/// The requested time span; the default is `otherwise` seconds up to now.
 pub fn span(matches: &ArgMatches, otherwise: u64) -> Result<(u64, u64)> {
     let now = now().as_secs();
     let read = |id: &str| matches.get_one::<String>(id).map(|text| when::parse(text, now)).transpose();
@@ -48,7 +49,8 @@ pub fn span(matches: &ArgMatches, otherwise: u64) -> Result<(u64, u64)> {
     Ok((from, to))
 }
 
-/// Whether a word names a statistic, and not a file in a pool: `module.statistic[…]`. `POOL.WITH.DOT:/` names the pool.
+/// Whether a word names a statistic, `module.statistic[…]`, and not a file in a pool.
+/// `POOL.WITH.DOT:/` names the pool.
 pub fn is_name(word: &str) -> bool {
     let head = word.split('[').next().unwrap_or_default();
     let letters = |text: &str| {
@@ -59,12 +61,13 @@ pub fn is_name(word: &str) -> bool {
         && (head.len() == word.len() || word.ends_with(']'))
 }
 
-/// A value for a bracket of a name.
+/// Quotes a value for the brackets of a name.
 pub fn quoted(value: &str) -> String {
     value.chars().flat_map(|c| if matches!(c, ']' | '\\') { vec!['\\', c] } else { vec![c] }).collect()
 }
 
-/// By what a name is broken down: its last bracket, if that has no `=`.
+/// Field by which a statistic is broken down: the last bracket of its name, if that contains no
+/// `=`.
 pub fn breakdown(name: &str) -> Option<&str> {
     let inner = name.strip_suffix(']')?;
     let last = &inner[inner.rfind('[')? + 1..];
@@ -91,7 +94,7 @@ pub fn shown(field: &str, n: u64) -> String {
     }
 }
 
-/// What a key of a cell stands for.
+/// Text for the key of a cell.
 pub fn key_text(key: &CellKey, field: &str) -> String {
     match key {
         CellKey::Name(name) if name.is_empty() => "<unknown>".to_owned(),
@@ -134,17 +137,17 @@ fn columns(data: &StatisticData, field: Option<&str>) -> Vec<Column> {
     all
 }
 
-/// Prints one span of time.
+/// Prints reports, each for a time span.
 struct Printer<W> {
     report: Option<Report<W>>,
     options: Options,
     field: Option<String>,
-    /// All that were seen: who is idle now has zeros.
+    /// All keys seen so far: idle ones have zeros.
     keys: BTreeMap<String, ()>,
     many: bool,
 }
 
-/// Keys that are remembered; what was idle for long among more is left out.
+/// Limit for the keys remembered; beyond it, keys that were idle for long are dropped.
 const KEYS: usize = 1000;
 
 impl<W: Write> Printer<W> {
@@ -194,7 +197,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Runs it: the words behind `weir stat`, and its options.
+/// Runs `weir stat NAME`, with the words after `weir stat` and its options.
 pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     let [name, rest @ ..] = words else { bail!("expected the name of a statistic") };
     if rest.len() > 2 {
@@ -250,13 +253,13 @@ fn follow<W: Write>(
         let data = recorded(daemon, name, from, to)?;
         printer.rows(&out, &data, data.columns.first(), to)?;
         left = left.map(|n| n - 1);
-        // After a pause of this machine there is no use in what nobody saw: it is asked for with --from.
+        // After a pause of this machine, older seconds are skipped; --from shows them.
         from = to.max(now().as_secs().saturating_sub(10 * every));
     }
     Ok(())
 }
 
-/// What a span was, once it is over and all of it is there.
+/// Values of a time span, once it has ended and all of it is available.
 pub fn recorded(daemon: &Daemon, name: &str, from: u64, to: u64) -> Result<StatisticData> {
     let end = Duration::from_secs(to);
     std::thread::sleep((end + SLACK).saturating_sub(now()));

@@ -1,4 +1,4 @@
-//! `weir top`: who does what, now: clients, files, datasets, users, types of operation, or disks.
+//! `weir top`: the busiest clients, files, datasets, users, types of operation, or disks.
 
 use super::statistic::{cells, key_text, now, quoted, recorded};
 use crate::asked::Daemon;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-/// Rows where there is no terminal that says how many it has.
+/// Rows if the height of the terminal is unknown, or there is none.
 const ROWS: usize = 20;
 
 const COLUMNS: &[Column] = &[
@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
     column("key", Kind::Text, 4, "The client, file, dataset, user, type of operation, or disk."),
 ];
 
-/// By what, as people say it, and as names of statistics do.
+/// Values of `--by`, and the fields of statistics for them.
 const BY: &[(&str, &str)] =
     &[("client", "client"), ("file", "file"), ("dataset", "share"), ("user", "user"), ("op", "op"), ("disk", "disk")];
 
@@ -56,12 +56,12 @@ pub fn command() -> Command {
         .args(pace_args())
 }
 
-/// One row before it is shown.
+/// One row before it is printed.
 #[derive(Debug, Default)]
 struct Busy {
     ops: u64,
     bytes: u64,
-    /// Statistics in which it did something.
+    /// Statistics in which the key occurs.
     stats: Vec<String>,
 }
 
@@ -89,19 +89,19 @@ fn show(matches: &ArgMatches) -> Result<()> {
         || if live { height().map_or(ROWS, |h| h.saturating_sub(2)) } else { ROWS },
         |n| usize::try_from(*n).unwrap_or(ROWS),
     );
-    // One report without an interval, unless somebody looks.
+    // Without an interval there is one report, unless the output is live on a terminal.
     let mut left = match (options.interval, live) {
         (None, false) => Some(1),
         _ => options.count,
     };
     let mut report = Report::new(out, COLUMNS, &options)?;
-    // The second that is over is there at once.
+    // The second that has just ended is shown at once.
     let mut from = now().as_secs().saturating_sub(every + 1);
     while left != Some(0) {
         let to = from + every;
         let found = gather(&daemon, &stats, field, from, to)?;
         if live {
-            // Clears the screen and begins at its corner.
+            // Clears the screen and moves the cursor to its corner.
             write!(report.out(), "\x1b[H\x1b[2J")?;
             report.again();
         }
@@ -112,7 +112,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The statistics of operations that can be told apart so: of protocols, or of devices.
+/// The statistics of operations with this field: of protocols, or of devices.
 fn statistics(all: &StatisticList, field: &str) -> Vec<String> {
     let category = if field == "disk" { "Disk" } else { "Protocol" };
     let fits = |s: &&api::Statistic| {
@@ -124,7 +124,7 @@ fn statistics(all: &StatisticList, field: &str) -> Vec<String> {
 fn gather(daemon: &Daemon, stats: &[String], field: &str, from: u64, to: u64) -> Result<BTreeMap<String, Busy>> {
     let mut found: BTreeMap<String, Busy> = BTreeMap::new();
     for stat in stats {
-        // The raw count is always there; where it is nothing, nobody needs to be told apart.
+        // The plain count is always recorded; if it is zero, no breakdown is needed.
         let raw = recorded(daemon, stat, from, to)?;
         if raw.columns.iter().all(|c| c.total == 0) {
             continue;
@@ -166,7 +166,7 @@ fn print<W: Write>(
     }
     for (key, busy) in found.into_iter().take(rows) {
         let (mut total, mut sum, mut max) = (0, 0.0, None);
-        // What has no name cannot be asked for by it.
+        // A key without a name cannot be selected by name.
         for stat in busy.stats.iter().filter(|_| !key.starts_with('<')) {
             let name = format!("{stat}[{field}={}][latency]", quoted(&key));
             let data = daemon.query(&name, from, to, to - from)?;

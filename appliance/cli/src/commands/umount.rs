@@ -1,4 +1,4 @@
-//! `weir umount`: unmounts a dataset and those mounted beneath it.
+//! `weir umount`: unmounts a dataset and those mounted below it.
 
 use super::SOME_FAILED;
 use crate::mounts::{self, pool_of};
@@ -38,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Pools of which something is mounted at or below `dir`.
+/// Pools with a mount at or below `dir`.
 fn pools_below(dir: &Path) -> Vec<String> {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let below = crate::zfs::mount::mounted().into_iter().filter(|(_, place)| Path::new(place).starts_with(&dir));

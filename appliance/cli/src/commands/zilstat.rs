@@ -1,4 +1,4 @@
-//! `weir zilstat`: what the intent logs do, by the names that OpenZFS's zilstat has for it, and Weir's own.
+//! `weir zilstat`: intent log statistics, with the field names of OpenZFS's zilstat, and others.
 
 use super::counters::{OfDaemon, show_as, with_args};
 use crate::asked::metrics::Metrics;

@@ -1,7 +1,8 @@
 //! Mode, owner, extended attributes and times of a copy.
 //!
-//! The order matters: changing the owner clears setuid bits and file capabilities, an ACL rewrites the mode's group bits,
-//! and everything touches the times. So owner, mode, extended attributes (ACLs are some), times.
+//! The order matters: changing the owner clears setuid bits and file capabilities, an ACL rewrites
+//! the mode's group bits, and everything changes the times. So the order is owner, mode, extended
+//! attributes (including ACLs), times.
 
 use super::{Options, Report};
 use files::vfs::{Attr, FileKind, Time, Vfs};
@@ -10,13 +11,13 @@ use rustix::io::{Errno, Result};
 use std::fs::File;
 use std::path::Path;
 
-/// A copy: by its open file, or by its path where it cannot be opened (symbolic link, device).
+/// A copy: an open file, or a path if it cannot be opened (symbolic link, device).
 pub(super) enum Target<'a> {
     Open(&'a File),
     Path(&'a Path),
 }
 
-/// Gives the copy what the original has, as far as this machine and this user can.
+/// Sets the attributes of the original on the copy, as far as this machine and user can.
 pub(super) fn apply(vfs: &dyn Vfs, attr: &Attr, shown: &str, target: &Target<'_>, options: &Options, report: &Report) {
     let warn = |what: &str, error: Errno| {
         report.warn(format!("{what} {error}"), shown, format_args!("cannot set {what}: {error}"));
@@ -29,7 +30,8 @@ pub(super) fn apply(vfs: &dyn Vfs, attr: &Attr, shown: &str, target: &Target<'_>
         }
     }
     if attr.kind != FileKind::Symlink {
-        // Setuid for another user than the one who owned the program would be a gift to that user.
+        // A setuid program that belongs to another user than the original would grant that user's
+        // permissions.
         let keep = if owned { 0o7777 } else { 0o1777 };
         if let Err(e) = target.set_mode(attr.mode & keep) {
             warn("mode", e);
@@ -65,7 +67,7 @@ fn timespec(time: Time) -> Timespec {
 
 impl Target<'_> {
     fn set_owner(&self, attr: &Attr) -> Result<()> {
-        // -1 means "leave as it is" to chown(2), and no file has it as its owner.
+        // -1 means "leave unchanged" to chown(2), and no file has it as its owner.
         if attr.uid == u32::MAX || attr.gid == u32::MAX {
             return Err(Errno::INVAL);
         }
@@ -80,7 +82,8 @@ impl Target<'_> {
         let mode = Mode::from_raw_mode(mode);
         match self {
             Self::Open(file) => rustix::fs::fchmod(file, mode),
-            // Of a device that was made just now, in a place where only we make things.
+            // For a device that was just created, in a directory in which only this process creates
+            // files.
             Self::Path(path) => rustix::fs::chmodat(CWD, *path, mode, AtFlags::empty()),
         }
     }

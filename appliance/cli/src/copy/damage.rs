@@ -1,4 +1,4 @@
-//! Which bytes of a file could not be read: kept beside the copy, as `FILE.weir-map`.
+//! Ranges of a file that could not be read, stored beside the copy as `FILE.weir-map`.
 //!
 //! JSON, one object:
 //! ```json
@@ -12,15 +12,16 @@
 //!   ]
 //! }
 //! ```
-//! `offset` and `bytes` count from the start of the file; ranges are in order and do not overlap; the copy holds zeros
-//! there. All other bytes are verified by the pool's checksums.
+//! `offset` and `bytes` count from the start of the file; ranges are in order and do not overlap;
+//! the copy has zeros there. All other bytes are verified by the pool's checksums.
 
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Beyond this, neighbouring ranges are merged even if their errors differ, to bound memory: a map is for people.
+/// Beyond this limit, neighbouring ranges are merged even if their errors differ, to bound memory:
+/// a map is for people.
 const RANGES_MAX: usize = 1 << 16;
 
 /// Byte ranges of one file that could not be read.
@@ -30,13 +31,13 @@ pub struct DamageMap {
 }
 
 impl DamageMap {
-    /// `bytes` from `offset` could not be read.
+    /// Adds `bytes` bytes from `offset` that could not be read.
     pub fn add(&mut self, offset: u64, bytes: u64, error: &dyn std::fmt::Display) {
         self.ranges.push((offset, bytes, error.to_string()));
         if self.ranges.len() >= RANGES_MAX {
             self.merge();
-            // Still as many: they are not neighbours. Keep the first of each pair's errors and the range from one to the
-            // other: says too much is damaged, never too little.
+            // Still too many: they are not neighbours. Merge pairs, with the first one's error and
+            // the gap between them: this reports too much damage, never too little.
             while self.ranges.len() >= RANGES_MAX / 2 {
                 let paired = self.ranges.chunks(2).map(|pair| match pair {
                     [a, b] => (a.0, b.0.saturating_add(b.1) - a.0, a.2.clone()),
@@ -47,7 +48,7 @@ impl DamageMap {
         }
     }
 
-    /// Neighbours with the same error, or in the same object, become one.
+    /// Merges overlapping and adjacent ranges.
     fn merge(&mut self) {
         self.ranges.sort_by_key(|r| r.0);
         let mut merged: Vec<(u64, u64, String)> = Vec::with_capacity(self.ranges.len());
@@ -62,7 +63,7 @@ impl DamageMap {
         self.ranges = merged;
     }
 
-    /// Whether all could be read.
+    /// Whether everything could be read.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -73,7 +74,7 @@ impl DamageMap {
         &self.ranges
     }
 
-    /// The map as it is kept.
+    /// The map as JSON.
     pub fn to_json(&mut self, source: &str, size_bytes: u64) -> Value {
         let ranges = self.ranges();
         let total: u64 = ranges.iter().map(|r| r.1).sum();
@@ -81,17 +82,17 @@ impl DamageMap {
         json!({ "weir_map": 1, "source": source, "size_bytes": size_bytes, "unreadable_bytes": total, "unreadable": list })
     }
 
-    /// Where the map of the copy at `file` is.
+    /// Path of the map for the copy at `file`.
     pub fn path_for(file: &Path) -> PathBuf {
         let mut name = OsString::from(file);
         name.push(".weir-map");
         PathBuf::from(name)
     }
 
-    /// Writes the map beside the copy at `file`.
+    /// Writes the map for the copy at `file`.
     pub fn write(&mut self, source: &str, size_bytes: u64, file: &Path) -> io::Result<PathBuf> {
         let path = Self::path_for(file);
-        // Anew, and not through a link that the tree may have put there.
+        // A new file, not through a link that the tree may have put there.
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}

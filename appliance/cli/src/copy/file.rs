@@ -1,4 +1,4 @@
-//! The contents of one file: piece by piece, several at a time.
+//! Copies the contents of one file in pieces, several at a time.
 
 use super::attributes::{self, Target};
 use super::damage::DamageMap;
@@ -13,9 +13,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a worker takes at a time. Guessed: large beside a record, small beside a core's cache.
+/// Size of a worker's piece. Guessed: large relative to a record, small relative to a core's cache.
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
-/// Records from here on are read one by one: a read of exactly one record is answered without copying it.
+/// Records from this size on are read individually: a read of exactly one record is not copied in
+/// memory.
 const RECORD_BYTES_ALONE: u64 = 64 << 10;
 
 /// A file that is being copied.
@@ -24,10 +25,10 @@ pub(super) struct OutFile {
     pub shown: String,
     pub path: PathBuf,
     pub file: File,
-    /// The target is a file that can have holes; else (a disk) zeros are written.
+    /// The target is a file that can have holes; otherwise (a disk) zeros are written.
     pub sparse: bool,
     damage: Mutex<DamageMap>,
-    /// Why it will not come out; the first reason stays.
+    /// The first error that makes the copy fail.
     failed: Mutex<Option<anyhow::Error>>,
     gave_up: AtomicBool,
 }
@@ -43,7 +44,7 @@ impl OutFile {
         Ok(Self { attr, shown, path, file, sparse, damage, failed, gave_up })
     }
 
-    /// The next range at or behind `from` that has to be written; at most a piece.
+    /// The next range at or behind `from` that must be written; at most a piece.
     pub fn next_piece(&self, vfs: &dyn Vfs, from: u64, options: &Options) -> Option<Range<u64>> {
         let size = self.attr.size;
         if from >= size || self.gave_up.load(Ordering::Relaxed) {
@@ -59,7 +60,7 @@ impl OutFile {
             match data {
                 Ok(None) => return None,
                 Ok(Some((at, hole))) => (start, end) = (at.max(from), hole.min(size)),
-                // Where the holes are cannot be told: try to read all.
+                // Holes are unknown: try to read everything.
                 Err(_) if options.best_effort => {}
                 Err(e) => {
                     self.give_up(e.into());
@@ -112,7 +113,7 @@ impl OutFile {
                 Err(e) if !options.best_effort => {
                     return Err(anyhow::Error::from(e).context(format!("bytes {at} to {} cannot be read", at + len)));
                 }
-                // One bad record of several: find out which.
+                // One of several records is bad: find out which.
                 Err(_) if step > record => self.copy_in_steps(vfs, at..at + len, record, record, options, report)?,
                 Err(e) => {
                     self.damage.lock().add(at, len, &e);
@@ -124,12 +125,13 @@ impl OutFile {
         Ok(())
     }
 
-    /// After the last piece: attributes, or the reason why it is gone.
+    /// After the last piece: sets attributes, or reports the error and removes the copy.
     pub fn finish(self, vfs: &dyn Vfs, options: &Options, report: &Report) {
         if let Some(error) = self.failed.into_inner() {
             let hint = if options.best_effort { "" } else { " (--best-effort copies what can be verified)" };
             report.fail(&self.shown, format_args!("{error:#}{hint}"));
-            // Half a file must not pass for a whole one. (Not a disk that somebody named as the target.)
+            // A partial file must not pass for a complete one. (A disk given as the target is not
+            // removed.)
             if self.sparse
                 && let Err(e) = reach(&self.path).and_then(|path| std::fs::remove_file(&*path))
             {

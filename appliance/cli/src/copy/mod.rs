@@ -1,19 +1,20 @@
-//! Copying out of a pool: contents, holes, attributes, links.
+//! Copies files out of a pool: contents, holes, attributes, links.
 //!
 //! ```text
 //!   walker ── bounded queue of pieces ──> workers: read, verified by the pool ── pwrite ──> files
 //!      │                                     └ the last piece of a file sets its attributes
-//!      └ makes directories, links, devices; directories get their times last
+//!      └ creates directories, links, devices; directories get their times last
 //! ```
 //!
-//! One thread walks and does not read contents; the others read pieces of 1 MiB and write each where it belongs, so a
-//! large file keeps all cores busy as well as many small ones do.
+//! One thread walks the tree and reads no contents. The others read pieces of 1 MiB and write each
+//! to its place, so that one large file uses all cores as well as many small ones do.
 //!
 //! Invariants:
-//!   * nothing outside the target is touched, whatever names the pool holds: below the target, an existing symbolic link
-//!     is never followed, and a name with a slash is refused
-//!   * a file is whole, or it is gone and reported; with [`Options::best_effort`] it has holes where the pool could not
-//!     tell, and a [`damage::DamageMap`] beside it that lists them
+//!   * nothing outside the target is touched, whatever names the pool contains: below the target,
+//!     an existing symbolic link is never followed, and a name with a slash is refused
+//!   * a copy is complete, or it is removed and reported; with [`Options::best_effort`] it has
+//!     holes where the pool could not be read, and a [`damage::DamageMap`] beside it that lists
+//!     them
 
 pub mod attributes;
 pub mod damage;
@@ -29,21 +30,21 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What to copy and how.
+/// What to copy, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Directories too, with all that is in them.
+    /// Directories too, with their contents.
     pub recursive: bool,
-    /// Keep what can be verified of a damaged file.
+    /// Keep the verified parts of a damaged file.
     pub best_effort: bool,
-    /// Give the copies their owner and group (only root may).
+    /// Set owner and group of the copies (only root may).
     pub owner: bool,
-    /// Threads that read and write contents.
+    /// Number of threads that read and write contents.
     pub workers: usize,
 }
 
 impl Default for Options {
-    /// Two workers at least: one writes while the other reads.
+    /// At least two workers: one writes while the other reads.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let owner = rustix::process::geteuid().is_root();
@@ -51,12 +52,12 @@ impl Default for Options {
     }
 }
 
-/// What happened, for the person who waits and for the exit code.
+/// Progress, failures and warnings, for the user and for the exit code.
 pub struct Report {
     bar: ProgressBar,
-    /// Files, directories and others that did not come out, or not whole.
+    /// Files, directories and others that were not copied, or not completely.
     failed: AtomicU64,
-    /// Kinds of warning given already.
+    /// Kinds of warnings that were already printed.
     warned: Mutex<HashSet<String>>,
 }
 
@@ -66,18 +67,19 @@ impl Report {
         Self { bar, failed: AtomicU64::new(0), warned: Mutex::new(HashSet::new()) }
     }
 
-    /// How many failed so far.
+    /// Number of failures so far.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Something did not come out.
+    /// Reports an object that could not be copied.
     pub fn fail(&self, what: &str, error: impl std::fmt::Display) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.bar.suspend(|| eprintln!("weir cp: {what}: {error}"));
     }
 
-    /// Something came out with less than it had. Said once for each `kind`: it tends to hit thousands of files.
+    /// Reports an object that was copied with a loss. Printed once for each `kind`: it tends to
+    /// affect thousands of files.
     fn warn(&self, kind: String, what: &str, error: impl std::fmt::Display) {
         if self.warned.lock().insert(kind) {
             self.bar.suspend(|| eprintln!("weir cp: warning: {what}: {error} (not repeated for other files)"));
@@ -95,9 +97,10 @@ impl Report {
     }
 }
 
-/// Copies what `attr` stands for (`shown` to people) to `to`, which is its final name.
+/// Copies `attr` (`shown` in messages) to `to`, which is its final name.
 ///
-/// Errors that concern one file go to `report`; what is returned is that nothing could be done at all.
+/// Errors that concern one file go to `report`. An error is returned only if nothing could be
+/// copied at all.
 pub fn copy(vfs: &dyn Vfs, attr: &Attr, shown: &str, to: &Path, options: &Options, report: &Report) -> Result<()> {
     walk::copy(vfs, attr, shown, to, options, report)
 }

@@ -1,7 +1,8 @@
-//! Paths of any length. A system call takes 4,096 bytes of one, and a tree may be deeper than that.
+//! Paths of any length. A system call accepts paths of 4,096 bytes, and a tree may be deeper than
+//! that.
 //!
-//! A long path is entered part by part, and its last name is reached by way of the directory that it is in, as
-//! `/proc/self/fd/N/NAME`.
+//! A long path is opened part by part, and its last component is accessed through its open
+//! directory, as `/proc/self/fd/N/NAME`.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use std::io;
@@ -9,10 +10,10 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Longest part that is handed to the system at once. `PATH_MAX` less some room for a name of 255 bytes beside it.
+/// Longest part passed to the system at once: `PATH_MAX` less room for a name of 255 bytes.
 const PART_BYTES_MAX: usize = 3 << 10;
 
-/// A path that the system takes, as long as this is there.
+/// A path that the system accepts while this value exists.
 pub(super) struct Reached {
     path: PathBuf,
     _dir: Option<OwnedFd>,
@@ -26,7 +27,7 @@ impl Deref for Reached {
     }
 }
 
-/// A short way to `path`, whose directory is there.
+/// A short form of `path`, whose directory must exist.
 pub(super) fn reach(path: &Path) -> io::Result<Reached> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(Reached { path: path.to_owned(), _dir: None });

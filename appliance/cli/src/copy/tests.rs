@@ -1,4 +1,4 @@
-//! Copies a tree in memory to a folder, and looks at what came out.
+//! Copies a tree in memory to a directory, and checks the result.
 
 use super::{Options, Report, copy, damage::DamageMap};
 use files::memory::MemoryVfs;
@@ -60,7 +60,7 @@ fn a_tree_comes_out_with_all_that_it_has() {
         assert_eq!(meta.size(), 1 << 33);
         assert!(meta.blocks() * 512 < 1 << 20, "holes stay holes");
         let mut value = [0; 16];
-        // Not every file system that a temporary folder is on has them.
+        // Not every file system for temporary directories has extended attributes.
         if let Ok(n) = rustix::fs::getxattr(out.join("dir/big"), "user.colour", &mut value[..]) {
             assert_eq!(&value[..n], b"blue");
         }
@@ -101,7 +101,7 @@ fn a_damaged_file_does_not_come_out_unless_asked_for() {
     assert_eq!(map["unreadable"].as_array().map(Vec::len), Some(1));
 }
 
-/// A pool may be made to harm: two entries of one name, the first a link that leads out of the target.
+/// A malicious pool: two entries of one name, the first a link that leads out of the target.
 #[test]
 fn a_link_in_the_tree_does_not_lead_out_of_the_target() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -138,7 +138,7 @@ fn a_volume_is_a_file() {
     assert_eq!((meta.size(), meta.blocks()), (1 << 30, (3 << 20) / 512));
 }
 
-/// Longer paths than a system call takes: 5,000 levels.
+/// Paths longer than a system call accepts: 5,000 levels.
 #[test]
 fn a_tree_that_is_deeper_than_paths_can_be_long_comes_out() {
     const LEVELS: usize = 5_000;
@@ -154,7 +154,7 @@ fn a_tree_that_is_deeper_than_paths_can_be_long_comes_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");
     assert_eq!(run(&t, root, &out, |_| ()), 0);
-    // Taken down from the top: each level moves up once, so that no path is long.
+    // Removed from the top: each level moves up once, so that no path is long.
     for level in 0..LEVELS {
         let (name, next) = if level % 2 == 0 { ("a", "b") } else { ("b", "a") };
         let here = out.join(name);

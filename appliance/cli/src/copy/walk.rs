@@ -1,4 +1,4 @@
-//! Walks the tree: makes directories, links and devices, and hands files to the workers.
+//! Walks the tree: creates directories, links and devices, and queues files for the workers.
 
 use super::attributes::{self, Target};
 use super::file::{OutFile, PIECE_BYTES};
@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
 
-/// Jobs that wait for a worker. Bounds open files and memory; guessed.
+/// Limit for jobs that wait for a worker. Bounds open files and memory; guessed.
 const QUEUE: usize = 64;
 
 enum Job {
@@ -31,12 +31,12 @@ enum Job {
     Small(Box<OutFile>),
 }
 
-/// Something of the tree on its way to `to`.
+/// An object of the tree, to be copied to `to`.
 struct Item {
     attr: Attr,
     shown: String,
     to: PathBuf,
-    /// Named by the user: then a link at the target is followed, as cp(1) does.
+    /// Given by the user: then a link at the target is followed, as in cp(1).
     named: bool,
 }
 
@@ -45,11 +45,12 @@ struct Walker<'a> {
     options: &'a Options,
     report: &'a Report,
     jobs: SyncSender<Job>,
-    /// Where the first name of a file with several went.
+    /// Target of the first name of a file with several.
     links: HashMap<NodeId, PathBuf>,
-    /// More names, to be made when the first is complete.
+    /// Further names, to be linked when the first is complete.
     later: Vec<(PathBuf, PathBuf, String)>,
-    /// Directories in the order of their making: their attributes are set when nothing is made in them any more.
+    /// Directories in the order of creation: their attributes are set when nothing more is created
+    /// in them.
     directories: Vec<(Attr, String, PathBuf)>,
     seen: HashSet<NodeId>,
 }
@@ -103,7 +104,8 @@ pub(super) fn copy(
 
 fn work(vfs: &dyn Vfs, jobs: &Mutex<Receiver<Job>>, options: &Options, report: &Report) {
     loop {
-        // One worker waits for the queue, and the others for that one: the lock is free as soon as there is a job.
+        // One worker waits on the queue, and the others for its lock, which is free as soon as
+        // there is a job.
         let job = jobs.lock().recv();
         match job {
             Err(_) => return,
@@ -131,7 +133,7 @@ impl Walker<'_> {
         while let Some(item) = stack.pop() {
             let shown = item.shown.clone();
             match self.item(item) {
-                // The order of the names, from a stack: last first.
+                // Names are taken from the end of the stack, so they are pushed in reverse order.
                 Ok(mut below) => {
                     below.reverse();
                     stack.append(&mut below);
@@ -141,7 +143,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Copies one, or hands it on; what is in it if it is a directory.
+    /// Copies an object or queues it. Returns the contents of a directory.
     fn item(&mut self, item: Item) -> Result<Vec<Item>> {
         if item.attr.kind == FileKind::Directory {
             return self.directory(item);
@@ -161,11 +163,13 @@ impl Walker<'_> {
     }
 
     fn directory(&mut self, item: Item) -> Result<Vec<Item>> {
-        // A directory has one parent. A damaged or malicious pool may say otherwise, and would keep us busy for ever.
+        // A directory has one parent. A damaged or malicious pool may claim otherwise, which would
+        // never end.
         if !self.seen.insert(item.attr.node) {
             bail!("directory loop: this directory was already visited");
         }
-        // Ours alone until its contents are there: what it will allow in the end may forbid us to write into it.
+        // Accessible only to this user until its contents are copied: its final mode may forbid
+        // writing.
         let reached = reach(&item.to).with_context(|| item.shown.clone())?;
         match rustix::fs::mkdir(&*reached, Mode::RWXU) {
             Ok(()) => {}
@@ -246,7 +250,8 @@ impl Walker<'_> {
     }
 }
 
-/// Opens the target empty. Below the named target nothing is followed: a link there was made by the tree itself.
+/// Creates or truncates the target. Below the target given by the user no link is followed: it
+/// would come from the tree itself.
 fn create(to: &Path, named: bool) -> io::Result<File> {
     let reached = reach(to)?;
     let to = &*reached;

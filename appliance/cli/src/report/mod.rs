@@ -1,4 +1,4 @@
-//! How every command that shows figures writes them: one contract for all.
+//! Output of all commands that show statistics, with one format for all.
 //!
 //! ```text
 //!   time  read_KiB/s  ops/s  client          a heading for each column, again on each screen
@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Invariants:
-//!   * a column has one unit, and its heading says which; columns keep their order
-//!   * a number smaller than half of the last digit that is shown is `0`; what nobody counts is `-`, and null in JSON
-//!   * a reader that went away ends the command, without a word
+//!   * a column has one unit, which its heading contains; columns keep their order
+//!   * a number smaller than half of the last printed digit is `0`; a value that is not counted is
+//!     `-`, and null in JSON
+//!   * when its reader closes the output, the command ends silently
 
 mod number;
 mod options;
@@ -21,35 +22,35 @@ use chrono::{Local, TimeZone as _};
 use serde_json::{Map, Value as Json, json};
 use std::io::{self, Write};
 
-/// What a column holds.
+/// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Names.
     Text,
-    /// Numbers, with so many decimals.
+    /// Numbers, with this many decimals.
     Number(usize),
-    /// Bytes, shown in the unit that was asked for.
+    /// Bytes, in the requested unit.
     Bytes,
-    /// Bytes a second, the same.
+    /// Bytes per second, in the requested unit.
     ByteRate,
-    /// Bytes in units of 1024, as the heading has always said; with so many decimals.
+    /// Bytes in units of 1024, with this many decimals, as these headings always mean.
     Kibi(usize),
 }
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its heading, and what `-f` calls it.
+    /// Its heading, and its name for `-f`.
     pub name: &'static str,
-    /// What it holds.
+    /// Kind of its values.
     pub kind: Kind,
-    /// Least width.
+    /// Minimum width.
     pub width: usize,
-    /// What it means.
+    /// Description.
     pub help: &'static str,
 }
 
-/// A column, in a table of them.
+/// Creates a column, for tables of columns.
 pub const fn column(name: &'static str, kind: Kind, width: usize, help: &'static str) -> Column {
     Column { name, kind, width, help }
 }
@@ -57,11 +58,11 @@ pub const fn column(name: &'static str, kind: Kind, width: usize, help: &'static
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nobody counts it.
+    /// Not counted.
     Absent,
     /// A name.
     Text(String),
-    /// A number, in the column's basic unit: bytes.
+    /// A number, in the column's basic unit, such as bytes.
     Number(f64),
 }
 
@@ -95,12 +96,12 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// Of which time a row is.
+/// Time span of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Its end: seconds since 1970.
     pub at: u64,
-    /// It tells what was since the start, not since the row before.
+    /// It begins at the start, not at the previous row.
     pub boot: bool,
 }
 
@@ -109,14 +110,14 @@ pub struct Report<W> {
     out: W,
     options: Options,
     columns: Vec<Column>,
-    /// Places of the columns that are shown.
+    /// Indices of the columns that are shown.
     shown: Vec<usize>,
     since_heading: usize,
     headed: bool,
     timed: bool,
 }
 
-/// Width of the column of times, for each form.
+/// Width of the time column for each format.
 fn time_width(form: TimeForm) -> usize {
     match form {
         TimeForm::Clock => 8,
@@ -126,7 +127,7 @@ fn time_width(form: TimeForm) -> usize {
     }
 }
 
-/// A moment as the option says.
+/// A time in the requested format.
 pub fn moment(at: u64, form: TimeForm) -> String {
     let local = i64::try_from(at).ok().and_then(|at| Local.timestamp_opt(at, 0).single());
     match (form, local) {
@@ -138,7 +139,7 @@ pub fn moment(at: u64, form: TimeForm) -> String {
 }
 
 impl<W: Write> Report<W> {
-    /// With these columns; an error names a field that is none of them.
+    /// Creates a report. Fails with the name of a field that is not a column.
     pub fn new(out: W, columns: &[Column], options: &Options) -> anyhow::Result<Self> {
         let shown = options.choose(columns)?;
         Ok(Self {
@@ -152,32 +153,31 @@ impl<W: Write> Report<W> {
         })
     }
 
-    /// The same, of a list that is of now: without a column of times.
+    /// The same for a list of current values: without a time column.
     pub fn untimed(out: W, columns: &[Column], options: &Options) -> anyhow::Result<Self> {
         Ok(Self { timed: false, ..Self::new(out, columns, options)? })
     }
 
-    /// How it is written.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Has the headings printed again before the next row.
+    /// Prints the headings again before the next row.
     pub fn again(&mut self) {
         self.headed = false;
     }
 
-    /// Where it is written.
+    /// The output.
     pub fn out(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// What was written to.
+    /// Returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// A row, of all columns in their order.
+    /// Writes a row, with the cells of all columns in order.
     pub fn row(&mut self, stamp: Stamp, cells: &[Value]) -> io::Result<()> {
         let idle = cells.iter().all(|c| !matches!(c, Value::Number(n) if exact(*n) != "0"));
         if self.options.hides_idle() && idle {
@@ -214,7 +214,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// The end of what belongs together: whoever reads sees it now.
+    /// Flushes the output at the end of a report, so that readers see it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -251,13 +251,13 @@ impl<W: Write> Report<W> {
     }
 }
 
-/// What the columns mean, a line each.
+/// Descriptions of the columns, one per line.
 pub fn glossary(columns: &[Column]) -> String {
     let width = columns.iter().map(|c| c.name.len()).max().unwrap_or(0);
     columns.iter().map(|c| format!("{:<width$}  {}\n", c.name, c.help)).collect()
 }
 
-/// The columns for programs, a JSON document each.
+/// The columns for programs, one JSON document each.
 pub fn schema(columns: &[Column]) -> String {
     let kind = |column: &Column| match column.kind {
         Kind::Text => ("string", "name"),
@@ -272,7 +272,7 @@ pub fn schema(columns: &[Column]) -> String {
     columns.iter().map(line).collect()
 }
 
-/// Prints the glossary (`-v`) or the schema (`--columns`) if that was asked for; whether it was.
+/// Prints the glossary (`-v`) or the schema (`--columns`), if requested. Returns whether it was.
 pub fn explained(out: &mut dyn Write, columns: &[Column], options: &Options) -> io::Result<bool> {
     let text = match (options.glossary, options.schema) {
         (_, true) => schema(columns),
@@ -283,7 +283,7 @@ pub fn explained(out: &mut dyn Write, columns: &[Column], options: &Options) -> 
     Ok(true)
 }
 
-/// A reader that went away is a good end.
+/// Treats an output closed by its reader as success.
 pub fn quiet(done: anyhow::Result<()>) -> anyhow::Result<()> {
     match done {
         Err(error)

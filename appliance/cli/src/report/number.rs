@@ -1,10 +1,10 @@
-//! Numbers without residue.
+//! Formats numbers without floating-point residue.
 
 use super::{Column, Kind, Options, Value};
 use crate::number::nice_bytes;
 use serde_json::{Value as Json, json};
 
-/// So many decimals; what would show as zeros alone is `0`.
+/// A number with this many decimals; `0` if it would show only zeros.
 pub fn decimal(x: f64, decimals: usize) -> String {
     if !x.is_finite() {
         return "-".to_owned();
@@ -15,7 +15,7 @@ pub fn decimal(x: f64, decimals: usize) -> String {
     format!("{x:.decimals$}")
 }
 
-/// As exact as it is worth: three decimals, no zeros at the end.
+/// At most three decimals, without trailing zeros.
 pub fn exact(x: f64) -> String {
     let text = decimal(x, 3);
     match text.contains('.') {
@@ -24,17 +24,17 @@ pub fn exact(x: f64) -> String {
     }
 }
 
-/// The unit that bytes are shown in: its name, its size, decimals.
+/// Unit of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Another one for each number: for people, not for graphs.
+    /// Chosen for each number: for people, not for graphs.
     Auto,
     /// 1024 to this power.
     Power(u32),
 }
 
 impl Unit {
-    /// By its name.
+    /// The unit with this name.
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "auto" => Some(Self::Auto),
@@ -87,7 +87,8 @@ pub(super) fn cell(column: &Column, value: &Value, options: &Options) -> String 
     }
 }
 
-/// Names of files may hold anything: what would move the cursor, or end a line, is shown as what it is.
+/// Escapes control characters: file names may contain anything, such as cursor movements and line
+/// ends.
 pub fn printable(text: &str) -> String {
     if text.chars().all(|c| !c.is_control()) {
         return text.to_owned();

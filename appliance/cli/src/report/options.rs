@@ -1,4 +1,4 @@
-//! The options that all commands with figures share.
+//! The options of all commands that show statistics.
 
 use super::Column;
 use super::number::Unit;
@@ -7,65 +7,65 @@ use clap::{Arg, ArgAction, ArgMatches};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// How rows are written.
+/// Format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// For people: aligned, with headings.
     Table,
     /// `-H`: tabs, no headings.
     Scripted,
-    /// `-j`: an object a line.
+    /// `-j`: one object per line.
     Json,
 }
 
-/// How times are written.
+/// Format of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeForm {
     /// `15:49:35`.
     Clock,
     /// Seconds since 1970.
     Epoch,
-    /// As date(1).
+    /// Format of date(1).
     Date,
     /// ISO 8601.
     Iso,
 }
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `-H`, `-j`.
     pub form: Form,
-    /// `-p`.
+    /// `-p`: exact numbers.
     pub exact: bool,
-    /// `-T`.
+    /// `-T`: format of times.
     pub time: TimeForm,
-    /// `-u`.
+    /// `-u`: unit of bytes.
     pub unit: Unit,
-    /// `-y`: without what was since the start.
+    /// `-y`: skip the report since the start.
     pub skip_first: bool,
-    /// `-z`.
+    /// `-z`: hide idle rows.
     pub hide_idle: bool,
-    /// `-f`.
+    /// `-f`: names of the columns to show.
     pub fields: Option<Vec<String>>,
-    /// `-v`.
+    /// `-v`: print the glossary.
     pub glossary: bool,
-    /// `--columns`.
+    /// `--columns`: print the schema.
     pub schema: bool,
-    /// How often.
+    /// Interval of reports.
     pub interval: Option<Duration>,
-    /// How many times.
+    /// Number of reports.
     pub count: Option<u64>,
     /// Rows between headings.
     pub screen: usize,
-    /// Somebody looks at it.
+    /// The output is a terminal.
     pub terminal: bool,
 }
 
-/// Rows between headings where the terminal does not say how many it has.
+/// Rows between headings if the height of the terminal is unknown.
 const SCREEN: usize = 20;
 
-/// `interval` and `count`.
+/// The arguments `interval` and `count`.
 pub fn pace_args() -> [Arg; 2] {
     [
         Arg::new("interval").value_name("INTERVAL").help("Seconds between reports; without it, one report"),
@@ -106,7 +106,7 @@ pub fn args() -> Vec<Arg> {
     ]
 }
 
-/// An interval of seconds, as it was given.
+/// Parses an interval in seconds.
 pub fn interval(text: &str) -> Result<Duration> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=86_400.0 * 365.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -114,7 +114,7 @@ pub fn interval(text: &str) -> Result<Duration> {
     }
 }
 
-/// A count, as it was given.
+/// Parses a count.
 pub fn count(text: &str) -> Result<u64> {
     match text.parse::<u64>() {
         Ok(count) if count > 0 => Ok(count),
@@ -123,7 +123,7 @@ pub fn count(text: &str) -> Result<u64> {
 }
 
 impl Options {
-    /// What is in force where nobody asks for anything.
+    /// The defaults.
     pub fn plain(form: Form) -> Self {
         Self {
             form,
@@ -142,7 +142,7 @@ impl Options {
         }
     }
 
-    /// What was asked for; `INTERVAL` and `COUNT` if the command has them.
+    /// Reads the options, including `INTERVAL` and `COUNT` if the command has them.
     pub fn of(matches: &ArgMatches) -> Result<Self> {
         let terminal = std::io::stdout().is_terminal();
         let text = |id: &str| matches.try_get_one::<String>(id).ok().flatten();
@@ -177,12 +177,12 @@ impl Options {
         })
     }
 
-    /// `-z` is for people who look; what is recorded has no holes.
+    /// `-z` applies only to tables for people: recorded data has no gaps.
     pub fn hides_idle(&self) -> bool {
         self.hide_idle && self.form == Form::Table
     }
 
-    /// The places of the columns that are wanted, in the order wanted.
+    /// Indices of the requested columns, in the requested order.
     pub fn choose(&self, columns: &[Column]) -> Result<Vec<usize>> {
         let Some(fields) = &self.fields else { return Ok((0..columns.len()).collect()) };
         let place = |field: &String| match columns.iter().position(|c| c.name == field) {

@@ -1,4 +1,4 @@
-//! Tables, tabs and JSON lines, to the letter.
+//! Tables, tabs and JSON lines, byte for byte.
 
 use super::number::Unit;
 use super::*;

@@ -1,4 +1,4 @@
-//! `zfs create`, `zfs clone`, `zfs rename`: the tree of datasets.
+//! `zfs create`, `zfs clone`, `zfs rename`.
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
@@ -14,10 +14,10 @@ use dataset::write::{self, NewDataset};
 const CREATE: Options = Options { short: "pV:b:snuvPo:", long: &[] };
 const CLONE: Options = Options { short: "o:pu", long: &[] };
 const RENAME: Options = Options { short: "pruf", long: &[] };
-/// `volblocksize` when nothing is said.
+/// Default `volblocksize`.
 const VOLUME_BLOCK: &str = "16384";
 
-/// The pool of a dataset, imported; `verb` is what cannot be done.
+/// The record of a dataset's pool. `verb` is the verb in the error message.
 pub fn record(cx: &Context<'_>, verb: &str, name: &str) -> Result<Imported, Failure> {
     let pool = pool_of(name);
     let found = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
@@ -108,8 +108,8 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(mount_new(cx, &record, &name))
 }
 
-/// Mounts a file system that was made just now, after those above it that were made with it.
-/// Mounts file system `name`, which was made just now, and those above it that are not mounted. Exit code.
+/// Mounts a file system that was just created, after those above it that are not mounted. Returns
+/// the exit code.
 pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
     let Some(owner) = crate::mounts::owner(cx, record.guid).filter(|o| o.mounts.is_automatic()) else { return 0 };
     let Ok(pool) = owner.house.import(record) else { return 0 };
@@ -126,7 +126,8 @@ pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
     code
 }
 
-/// The properties that a volume needs: its size in whole blocks, and the space for it unless it is sparse.
+/// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
+/// sparse.
 fn volume(
     pool: &pool::Pool,
     properties: &mut Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! The datasets of imported pools that a verb is asked about.
+//! Looks up the datasets of imported pools that a verb operates on.
 
 use crate::context::{Context, Failure};
 use crate::state::Imported;
@@ -11,48 +11,43 @@ use std::sync::Arc;
 
 /// An imported pool with its datasets and the keys that are loaded.
 pub struct OpenPool {
-    /// As it is imported.
+    /// The import record.
     pub record: Imported,
-    /// Its datasets.
+    /// The datasets of the last synced txg.
     pub datasets: Arc<Datasets>,
-    /// Keys that are loaded.
+    /// The loaded keys.
     pub keys: Arc<KeyStore>,
 }
 
-/// A dataset and the pool that it is in.
+/// A dataset and its pool.
 pub struct Found {
-    /// The pool.
     pub pool: Arc<OpenPool>,
-    /// The dataset.
+    /// The dataset or bookmark.
     pub entry: Entry,
 }
 
-/// Pools, each opened once.
+/// The pools of one command, each opened once.
 #[derive(Default)]
 pub struct Pools {
     open: HashMap<String, Arc<OpenPool>>,
     mounted: Vec<(String, String)>,
 }
 
-/// Which datasets are wanted.
+/// Which datasets to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Kinds.
+    /// The kinds to list.
     pub types: Types,
-    /// How deep; `None`: without end.
+    /// The depth below each name; `None`: no limit.
     pub depth: Option<usize>,
 }
 
-/// Kinds of dataset.
+/// A set of dataset kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Types {
-    /// File systems.
     pub filesystems: bool,
-    /// Volumes.
     pub volumes: bool,
-    /// Snapshots.
     pub snapshots: bool,
-    /// Bookmarks.
     pub bookmarks: bool,
 }
 
@@ -64,7 +59,7 @@ impl Types {
     /// Everything.
     pub const ALL: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: true };
 
-    /// Reads `-t filesystem,snapshot`.
+    /// Parses the argument of `-t`, e.g. `filesystem,snapshot`.
     pub fn parse(list: &str) -> Result<Self, Failure> {
         let mut types = Self::default();
         for name in list.split(',') {
@@ -89,14 +84,14 @@ impl Types {
         }
     }
 
-    /// Whether only snapshots, or only bookmarks, are wanted.
+    /// Whether the set holds only snapshots, or only bookmarks.
     pub fn only_below(self) -> bool {
         !self.filesystems && !self.volumes && (self.snapshots != self.bookmarks)
     }
 }
 
 impl OpenPool {
-    /// What decides on values from outside.
+    /// The context for property values that do not come from the pool: keys, mounts and altroot.
     pub fn view<'a>(&'a self, mounted: &'a dyn Fn(&str) -> bool) -> View<'a> {
         View {
             keys: Some(&self.keys),
@@ -136,7 +131,7 @@ pub fn cannot_open(name: &str, error: &dataset::Error) -> String {
 }
 
 impl Pools {
-    /// None opened yet; what is mounted is looked up once.
+    /// Starts with no pool open. Reads the list of mounted datasets once.
     pub fn new(cx: &Context<'_>) -> Self {
         Self { open: HashMap::new(), mounted: crate::mounts::mounted(cx) }
     }
@@ -199,7 +194,8 @@ impl Pools {
         Ok(Some(pool))
     }
 
-    /// The dataset or bookmark of that name; says why not.
+    /// Looks up a dataset, snapshot or bookmark. `None`: it does not exist, and the error has been
+    /// printed.
     pub fn entry(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
         let pool_name = name.split(['/', '@', '#']).next().unwrap_or(name);
         let Some(pool) = self.pool(cx, pool_name)? else {
@@ -215,8 +211,9 @@ impl Pools {
         }
     }
 
-    /// The datasets of these names and what is wanted below them, or those of all pools; in order, each once. The second
-    /// part is 1 when one of those named is not there or cannot be read.
+    /// Lists the datasets `names` and everything `wanted` below them, or the datasets of all pools
+    /// when `names` is empty. The result is sorted, without duplicates. The second part is the exit
+    /// code: 1 if a name does not exist or cannot be read.
     pub fn list(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! `zfs destroy`: of file systems and volumes with what hangs on them, of snapshots and their ranges, of bookmarks.
+//! `zfs destroy`: destroys file systems and volumes with their dependents, snapshots and ranges of
+//! snapshots, and bookmarks.
 
 use super::create::record;
 use super::datasets::{Found, Pools, cannot_open};
@@ -37,7 +38,7 @@ fn is_recursive(parsed: &Parsed) -> bool {
     parsed.has('r') || parsed.has('R')
 }
 
-/// What `-v` and `-p` say before each name.
+/// The text that `-v` and `-p` print before each name.
 fn announcement(parsed: &Parsed) -> Option<&'static str> {
     match (parsed.has('p'), parsed.has('v'), parsed.has('n')) {
         (true, ..) => Some("destroy\t"),
@@ -62,41 +63,43 @@ fn complaint(name: &str, error: &Error) -> String {
     format!("cannot destroy snapshot {name}: {why}")
 }
 
-/// What must go before a dataset can, in the order in which it can go: what is below, snapshots, and clones of these.
+/// What must be destroyed before a dataset, in a possible order: its descendants, its snapshots,
+/// and their clones.
 ///
-/// A dataset may be a clone of a snapshot below itself: a clone made below its origin and promoted. Then neither can go first.
+/// A dataset may be a clone of a snapshot below itself: a clone created below its origin and then
+/// promoted. Then neither can be destroyed first.
 #[derive(Default)]
 pub struct Dependents {
-    /// Their names, those that must go first in front.
+    /// The names, in the order of destruction.
     pub names: Vec<String>,
     /// A dataset that depends on itself.
     circle: Option<String>,
     seen: HashSet<u64>,
 }
 
-/// What is left to do. Chains of clones are as long as people make them, so there is a list in place of recursion.
+/// Work left to do. Chains of clones have no length limit, so an explicit stack replaces recursion.
 enum Visit {
-    /// All that hangs on the file system or volume.
+    /// Visit the dependents of the file system or volume.
     Head(Dataset),
-    /// All that hangs on the snapshot.
+    /// Visit the dependents of the snapshot.
     Snapshot(Dataset),
-    /// Nothing hangs on it any more.
+    /// All dependents were visited.
     Done(Dataset),
 }
 
 impl Dependents {
-    /// All that hangs on `head`.
+    /// Adds the dependents of `head`.
     fn of_head(&mut self, head: &Dataset) -> Result<(), Error> {
         self.visit(Visit::Head(head.clone()))
     }
 
-    /// The clones of `snapshot`, with what hangs on them.
+    /// Adds the clones of `snapshot` and their dependents.
     pub fn of_snapshot(&mut self, snapshot: &Dataset) -> Result<(), Error> {
         self.visit(Visit::Snapshot(snapshot.clone()))
     }
 
     fn visit(&mut self, first: Visit) -> Result<(), Error> {
-        // The way from the first one to where the visit is.
+        // The path from the first dataset to the one being visited.
         let mut way = HashSet::new();
         let mut left = vec![first];
         while let Some(visit) = left.pop() {
@@ -133,7 +136,7 @@ impl Dependents {
         Ok(())
     }
 
-    /// A child or a clone comes next, unless it was there already.
+    /// Pushes a child or a clone, unless it was visited already.
     fn add(&self, way: &HashSet<u64>, head: Dataset, next: &mut Vec<Visit>) {
         if way.contains(&head.id()) {
             next.push(Visit::Head(head));
@@ -142,14 +145,14 @@ impl Dependents {
         }
     }
 
-    /// `dataset` goes next.
+    /// Adds `dataset` as the next one to destroy.
     pub fn push(&mut self, dataset: &Dataset) {
         if self.seen.insert(dataset.id()) {
             self.names.push(dataset.name().to_owned());
         }
     }
 
-    /// Refuses what OpenZFS refuses when all of them are to go: one of them would have to go before itself.
+    /// Fails, as OpenZFS does, if a dataset depends on itself: no order of destruction exists.
     pub fn check_order(&self) -> Result<(), Failure> {
         match &self.circle {
             None => Ok(()),
@@ -215,7 +218,7 @@ fn head(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> O
     destroy_all(cx, &command_line("zfs destroy", args), &record, &all, parsed.has('f'))
 }
 
-/// Destroys datasets and snapshots in this order, after unmounting them.
+/// Unmounts datasets and destroys them and the snapshots, in this order.
 pub fn destroy_all(cx: &mut Context<'_>, command: &str, record: &Imported, all: &[String], force: bool) -> Outcome {
     let owner = crate::mounts::owner(cx, record.guid);
     let heads: Vec<&String> = all.iter().filter(|n| !n.contains('@')).collect();
@@ -275,7 +278,8 @@ fn destroy_head(pool: &WritablePool, name: &str) -> Result<(), Error> {
     write::destroy(&pool.live, name)
 }
 
-/// Those of volumes may be served.
+/// Destroys snapshots. Snapshots of volumes may be exported over the network, so each is first
+/// checked for being in use.
 fn destroy_snapshots(pool: &WritablePool, names: &[String], deferred: bool) -> Result<(), Failures> {
     for name in names.iter().filter(|_| !deferred) {
         match pool.check_unused(name) {
@@ -286,7 +290,7 @@ fn destroy_snapshots(pool: &WritablePool, names: &[String], deferred: bool) -> R
     write::destroy_snapshots(&pool.live, names, deferred)
 }
 
-/// Mounts what was unmounted for nothing.
+/// Mounts the datasets again that were unmounted for a destroy that failed.
 fn mount_again(owner: &Owner, record: &Imported, unmounted: &[String], why: String) -> Failure {
     if let Ok(pool) = owner.house.import(record) {
         owner.mounts.mount_again(&pool, unmounted);
@@ -294,7 +298,8 @@ fn mount_again(owner: &Owner, record: &Imported, unmounted: &[String], why: Stri
     Failure::failed(why)
 }
 
-/// The snapshots of `head` that a list of names and ranges (`a,b%c,%d`) means, the oldest first within a range.
+/// The snapshots of `head` that a list of names and ranges (`a,b%c,%d`) selects, the oldest first
+/// within a range.
 fn in_spec(head: &Dataset, spec: &str) -> Result<Vec<Dataset>, Error> {
     let all: Vec<Dataset> =
         head.snapshots()?.into_iter().filter(|s| !s.snapshot_name().is_some_and(is_hidden)).collect();
@@ -318,7 +323,8 @@ fn in_spec(head: &Dataset, spec: &str) -> Result<Vec<Dataset>, Error> {
     Ok(found)
 }
 
-/// Bytes that come free when these snapshots of `head` go, each run of neighbours at once.
+/// The bytes that destroying these snapshots of `head` frees. Each run of adjacent snapshots is
+/// counted as one.
 fn reclaimed(head: &Dataset, gone: &[Dataset]) -> Result<u64, Error> {
     let gone: HashMap<u64, &Dataset> = gone.iter().map(|d| (d.id(), d)).collect();
     let all = head.snapshots()?;
@@ -376,7 +382,7 @@ fn snapshots(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, of: &str, s
         if code != 0 {
             return Ok(code);
         }
-        // Snapshots of clones may be among those that were named.
+        // The list may include snapshots of clones.
         names.retain(|name| !clones.names.contains(name));
     }
     let command = command_line("zfs destroy", args);

@@ -1,4 +1,4 @@
-//! `zfs diff`: what changed between two snapshots, or since one.
+//! `zfs diff`: the changes between two snapshots, or since one.
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
@@ -45,7 +45,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let view = dataset::View { altroot: b.pool.record.altroot.as_deref(), ..dataset::View::default() };
     let mountpoint = property::get(&Entry::Dataset(head), "mountpoint", &view).ok().flatten();
     let mountpoint = mountpoint.map_or_else(String::new, |p| p.value.raw);
-    // A file system that is not mounted anywhere is shown by its name.
+    // The paths of a file system that is not mounted begin with its name.
     let mountpoint = match mountpoint.as_str() {
         "none" | "legacy" | "" => format!("/{}", to.dir().name()),
         "/" => String::new(),

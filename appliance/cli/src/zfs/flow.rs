@@ -1,5 +1,5 @@
-//! What `zfs send` and `zfs receive` tell the process that runs them, if it is one that others look at: records as they pass, for its statistics, and how
-//! far they are, for its jobs.
+//! Reports from `zfs send` and `zfs receive` to the daemon when it runs them: records as they pass,
+//! for its statistics, and progress, for its jobs.
 
 use crate::context::{Context, Failure, Outcome};
 use daemon::flows::{Begun, Direction, Flow};
@@ -9,14 +9,14 @@ use ondisk::send_record::{Begin, Body};
 use std::io;
 use std::sync::Arc;
 
-/// Begins to tell, if there is somebody.
+/// Begins a report. `None`: the command does not run in the daemon.
 pub fn begin(cx: &Context<'_>, direction: Direction, target: &str) -> Option<Begun> {
     let owner = cx.owner.as_ref()?;
     let (peer, cancelled) = cx.client.caller()?;
     Some(owner.flows.begin(direction, target, peer, cancelled))
 }
 
-/// Tells how it ended.
+/// Reports the outcome of the command.
 pub fn end(flow: Option<Begun>, outcome: &Outcome) {
     let Some(flow) = flow else { return };
     flow.end(match outcome {
@@ -26,19 +26,20 @@ pub fn end(flow: Option<Begun>, outcome: &Outcome) {
     });
 }
 
-/// Who looks on while a stream is written.
+/// The observer of a stream that is written.
 pub fn sending(flow: Option<&Begun>) -> Option<Box<dyn Watch>> {
     flow.map(|flow| Box::new(Told { flow: Arc::clone(flow), names_datasets: true }) as Box<dyn Watch>)
 }
 
-/// Who looks on while one is read. What the datasets are called here, its sender does not know: [`Flow::dataset`] is for who receives.
+/// The observer of a stream that is read. The sender does not know the local names of the datasets:
+/// the receiver sets them with [`Flow::dataset`].
 pub fn receiving(flow: Option<&Begun>) -> Option<Box<dyn Watch>> {
     flow.map(|flow| Box::new(Told { flow: Arc::clone(flow), names_datasets: false }) as Box<dyn Watch>)
 }
 
 struct Told {
     flow: Arc<Flow>,
-    /// BEGIN says what the dataset is called here.
+    /// The name in BEGIN is the name of the dataset in this pool.
     names_datasets: bool,
 }
 
@@ -58,7 +59,7 @@ impl Watch for Told {
     }
 }
 
-/// A stream in words: what is sent, and what it builds on.
+/// A short description of a stream: what it sends, and its base.
 pub fn words(to: &str, from: Option<&str>) -> String {
     let dataset = to.split('@').next().unwrap_or(to);
     match from {

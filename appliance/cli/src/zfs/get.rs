@@ -1,4 +1,4 @@
-//! `zfs get`: a line a property of a dataset.
+//! `zfs get`: prints one line for each property of a dataset.
 
 use super::datasets::{Pools, Types, Wanted as Which};
 use super::info_json;
@@ -28,7 +28,7 @@ fn fields(list: &str) -> Result<Vec<Field>, Failure> {
     Ok(found)
 }
 
-/// Reads `-s local,inherited`.
+/// Parses the argument of `-s`, e.g. `local,inherited`.
 fn sources(list: &str) -> Result<Vec<&'static str>, Failure> {
     const NAMES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];
     let one = |name: &str| {
@@ -77,8 +77,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     code |= unnamed;
     let mut table = GetTable::new(&fields, parsed.has('H'));
     let (mut lines, mut datasets) = (Vec::new(), Object::new());
-    // One list of many datasets has one order of user properties: that in which they are first met, in the order of the
-    // command line.
+    // All datasets of the list show user properties in one order: the order of first occurrence,
+    // with datasets in the order of the command line.
     let mut entries: Vec<_> = found.iter().map(|f| &f.entry).collect();
     entries.sort_by_key(|e| names.iter().position(|name| name == e.name()).unwrap_or(names.len()));
     let user = match &wanted {
@@ -157,7 +157,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// What is shown of a property that was asked for and does not apply.
+/// The placeholder for a requested property that does not apply.
 fn none(wanted: &Wanted) -> Property {
     Property { name: wanted.name.clone(), value: PropertyValue::text("-"), source: Source::None, time: None }
 }

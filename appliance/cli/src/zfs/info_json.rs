@@ -1,9 +1,9 @@
-//! The members with which JSON documents begin what they say of a dataset.
+//! The members at the start of each dataset object in JSON output.
 
 use crate::json::{Object, number};
 use dataset::{DatasetKind, Entry};
 
-/// Name, type, pool, when it was made; of a snapshot also the dataset and its own name.
+/// Name, type, pool and creation txg; for a snapshot also its dataset and snapshot name.
 pub fn dataset(entry: &Entry, as_int: bool) -> Object {
     let name = entry.name();
     let pool = name.split(['/', '@', '#']).next().unwrap_or(name);

@@ -1,6 +1,7 @@
 //! `zfs load-key` and `unload-key`.
 //!
-//! Loaded keys are kept by [`admin::kept_keys`], for the next command and for whoever owns the pool.
+//! [`admin::kept_keys`] stores loaded keys for later commands and for the process that owns the
+//! pool.
 
 use super::datasets::{Found, Pools, Types, Wanted};
 use crate::client::Client;
@@ -15,7 +16,7 @@ pub use admin::kept_keys::{drop_one, forget, forget_below, hand_on, keep_new, re
 
 const LOAD: Options = Options { short: "anrL:", long: &[] };
 const UNLOAD: Options = Options { short: "ar", long: &[] };
-/// Longest file that is taken for a key.
+/// The largest key file that is read, in bytes.
 const KEY_FILE_MAX: u64 = 4096;
 
 /// `zfs load-key`.
@@ -66,7 +67,8 @@ fn each(
     let (found, mut code) = pools.list(cx, names, Wanted { types: Types::HEADS, depth })?;
     let (mut tried, mut failed) = (0, 0);
     for f in found {
-        // Of many, only encryption roots are meant; one that is named is told if it is none.
+        // With several datasets, skip those that are not encryption roots. A dataset named on its
+        // own gets an error instead.
         if many && !is_encryption_root(&f) {
             continue;
         }
@@ -91,7 +93,7 @@ fn is_encryption_root(found: &Found) -> bool {
     root.is_some_and(|root| root.name() == found.entry.name())
 }
 
-/// Checks that the key of a dataset may be loaded or unloaded by its name.
+/// Checks that `name` is the encryption root, so that its key may be loaded or unloaded.
 fn check_root(found: &Found, verb: &str) -> Result<(), String> {
     let name = found.entry.name();
     let root = found.entry.dataset().map(|d| d.encryption_root());
@@ -127,7 +129,7 @@ fn load_one(cx: &mut Context<'_>, found: &Found, location: Option<&str>, check_o
     }
 }
 
-/// The key from where it is said to be.
+/// Reads the key from its location.
 fn material(client: &dyn Client, entry: &Entry, location: Option<&str>) -> Result<Vec<u8>> {
     let value = |name: &str| Ok::<_, anyhow::Error>(property::get(entry, name, &View::default())?.map(|p| p.value.raw));
     let format = value("keyformat")?.unwrap_or_default();
@@ -170,7 +172,7 @@ fn unload_one(cx: &mut Context<'_>, found: &Found) -> Result<(), String> {
     }
 }
 
-/// Forgets a key that this process has, unless what it opens is in use.
+/// Unloads a key in this process, unless a dataset that uses it is in use.
 fn forget_here(owner: &daemon::Owner, found: &Found, name: &str) -> Result<(), String> {
     let busy = || format!("'{name}' is busy.");
     let pool = owner.house.import(&found.pool.record).map_err(|e| format!("{e:#}"))?;

@@ -1,4 +1,4 @@
-//! `zfs list`: a line a dataset, a column a property.
+//! `zfs list`: prints one line for each dataset, one column for each property.
 
 use super::datasets::{Found, Pools, Types, Wanted as Which};
 use super::info_json;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const OPTIONS: Options = Options { short: "jHS:d:o:prs:t:", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
 
-/// Reads `-d N`.
+/// Parses the argument of `-d`.
 pub fn depth(text: &str) -> Result<usize, Failure> {
     text.parse().map_err(|_| Failure::usage(format!("{text} is not an integer")))
 }

@@ -1,4 +1,4 @@
-//! `weir zfs`: the verbs of zfs(8), a file each. What they print is OpenZFS's, to the letter.
+//! `weir zfs`: the verbs of zfs(8), one file each. The output matches OpenZFS to the letter.
 
 pub mod create;
 pub mod datasets;
@@ -37,7 +37,7 @@ const fn not_yet(name: &'static str) -> Verb {
 const SNAPSHOT_USAGE: &[&str] = &["[-r] [-o property=value] ... filesystem@snapname|volume@snapname ..."];
 const SPACE_USAGE: &[&str] = &["[-Hinp] [-o field,...] [-s field]... [-S field]... [-t type,...] filesystem|snapshot"];
 
-/// All verbs.
+/// All verbs of `weir zfs`.
 pub static VERBS: &[Verb] = &[
     verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zfs", args)),
     verb(
@@ -77,7 +77,7 @@ pub static VERBS: &[Verb] = &[
         "destroy",
         &[
             "[-fnpRrv] <filesystem|volume>",
-            // zrepl looks for this spelling before it names several snapshots at once.
+            // zrepl looks for this spelling before it destroys several snapshots in one command.
             "[-dnpRrv] <filesystem|volume>@<snap>[%<snap>][,...]",
             "<filesystem|volume>#<bookmark>",
         ],

@@ -1,7 +1,7 @@
-//! `zfs mount` and `zfs unmount`: file systems at the mount points that their properties say.
+//! `zfs mount` and `zfs unmount`: mounts file systems where their `mountpoint` property says.
 //!
-//! A process that owns pools (`weir serve`) mounts them itself. Without one `weir mount` does it: a process serves a file system
-//! with all beneath it, and has the pool meanwhile.
+//! A process that owns pools (`weir serve`) mounts them itself. Without it, `weir mount` does: one
+//! process serves a file system with all its descendants, and owns the pool while it runs.
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
@@ -113,7 +113,7 @@ fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
     for name in names {
         match mount_one(cx, &name, parsed) {
             Ok(()) => {}
-            // What is not to be mounted, or is already, is passed over when all are meant.
+            // `-a` skips file systems that are mounted already.
             Err(_) if parsed.has('a') && crate::mounts::mounted(cx).iter().any(|(d, _)| *d == name) => {}
             Err(message) => {
                 if !message.is_empty() {
@@ -203,7 +203,7 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
     });
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        // It said why.
+        // The verb has printed the error.
         Ok(_) => Err(String::new()),
         Err(e) => cannot(&e.to_string()),
     }

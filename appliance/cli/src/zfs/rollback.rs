@@ -1,4 +1,5 @@
-//! `zfs rollback`: a file system or volume goes back to what a snapshot of it is.
+//! `zfs rollback`: returns a file system or volume to the state of one of its snapshots. `zfs
+//! promote`: makes a clone independent of its origin.
 
 use super::create::record;
 use super::datasets::{Pools, cannot_open};
@@ -10,7 +11,7 @@ use dataset::name::is_hidden;
 use dataset::{Dataset, write};
 
 const OPTIONS: Options = Options { short: "rRf", long: &[] };
-/// Names that are listed at most when there are more recent ones.
+/// The most names listed when more recent snapshots exist.
 const LISTED_MAX: usize = 32;
 
 /// `zfs rollback`.
@@ -92,7 +93,7 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     result.map(|()| code)
 }
 
-/// What keeps a clone from being promoted, in OpenZFS's words.
+/// Why a clone cannot be promoted, in OpenZFS's words.
 fn conflict(error: &dataset::Error, origin: &str) -> String {
     match error {
         dataset::Error::Refused { why: dataset::Refusal::Exists, place } => {
@@ -121,7 +122,7 @@ pub fn promote(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let told = |e: dataset::Error| anyhow::anyhow!(conflict(&e, origin.as_deref().unwrap_or_default()));
         write::promote(&pool.live, &name).map_err(told)
     })?;
-    // What was an encryption root is none any more: the clone is, in its place.
+    // If the origin was the encryption root, the clone is the encryption root now.
     if let Some(root) = root.filter(|root| origin.as_ref().is_some_and(|o| o.split('@').next() == Some(root))) {
         super::keys::hand_on(&cx.state, &record, &root, &name);
     }

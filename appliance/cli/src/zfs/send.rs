@@ -1,7 +1,8 @@
-//! `zfs send`: a snapshot, or several, as a stream on standard output.
+//! `zfs send`: writes a snapshot, or several, as a stream to standard output.
 //!
-//! In a process that owns the pool, standard output is the caller's, to which bytes go beside the text ([`crate::client::Client::output`]). Either
-//! way, what is read is kept whole meanwhile ([`crate::owned::keep`]).
+//! In a process that owns the pool, standard output is the caller's: the bytes are transferred
+//! beside the text ([`crate::client::Client::output`]). In both cases the blocks being read are
+//! kept from being freed ([`crate::owned::keep`]).
 
 use super::datasets::{Found, OpenPool, Pools};
 use super::flow;
@@ -47,14 +48,14 @@ const OPTIONS: Options = Options {
     ],
 };
 
-/// How it is called.
+/// The usage lines.
 pub const USAGE: &[&str] = &[
     "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
     "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",
     "[-PVenv] -t receive_resume_token",
 ];
 
-/// What options say.
+/// The options of one call.
 struct Asked {
     options: send::Options,
     is_dry: bool,
@@ -82,7 +83,8 @@ impl Asked {
         }
     }
 
-    /// Says something to a person: of a dry run it is what was asked for.
+    /// Prints information for the user: to standard output in a dry run, which exists to show it,
+    /// and to standard error otherwise.
     fn tell(&self, cx: &mut Context<'_>, line: &str) {
         if self.is_dry { cx.print(&format!("{line}\n")) } else { cx.complain(line) }
     }
@@ -104,12 +106,12 @@ impl Asked {
     }
 }
 
-/// Pools being read, kept whole by whoever has them.
+/// The pools being read. Their owners keep the blocks from being freed.
 struct Source {
     pools: Pools,
-    /// By another process.
+    /// Holds on pools that another process owns.
     holds: Vec<Hold>,
-    /// By this one.
+    /// Holds on pools that this process owns.
     kept: Vec<Kept>,
 }
 
@@ -159,7 +161,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     outcome
 }
 
-/// Refuses what cannot go together, and what is not there yet.
+/// Refuses combinations of options that contradict each other, and options that are not supported
+/// yet.
 fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
     let has = |letters: &str| letters.chars().any(|letter| parsed.has(letter));
     for (letter, what) in [('d', "redacted send (-d)"), ('S', "sending a partially received dataset (-S)")] {
@@ -197,7 +200,7 @@ fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
 fn cannot(name: &str, error: &Error) -> Failure {
     let why = match error {
         Error::KeyUnavailable { .. } => "dataset key must be loaded".to_owned(),
-        // What is wrong is said in OpenZFS's words where it has some.
+        // Use OpenZFS's words where it has some.
         Error::Invalid { what, .. } if what.ends_with("not an earlier snapshot from the same fs") => {
             "not an earlier snapshot from the same fs".to_owned()
         }
@@ -229,7 +232,7 @@ fn package_options(parsed: &Parsed) -> PackageOptions {
     }
 }
 
-/// Without `-R` and `-I`: one stream.
+/// Sends one stream: neither `-R` nor `-I` is given.
 fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked) -> Outcome {
     let name = &parsed.operands[0];
     let from_name = parsed.last('i').map(|from| {
@@ -291,7 +294,7 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
     write(cx, asked, flow, package.as_ref(), &mut std::iter::once(Ok(outgoing)))
 }
 
-/// What is said of one stream before it is sent.
+/// Prints the estimate for one stream before it is sent.
 fn tell_estimate(cx: &mut Context<'_>, asked: &Asked, name: &str, from: Option<&str>, bytes: u64) {
     if asked.progress || asked.parsable {
         asked.tell_stream(cx, name, from, bytes);
@@ -305,7 +308,7 @@ fn tell_estimate(cx: &mut Context<'_>, asked: &Asked, name: &str, from: Option<&
     }
 }
 
-/// With `-R` or `-I`: a package.
+/// Sends a package, for `-R` or `-I`.
 fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked) -> Outcome {
     let mut options = package_options(parsed);
     let from = parsed.last('i').or(parsed.last('I'));
@@ -360,7 +363,8 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
     write(cx, asked, flow, Some(&package), &mut streams)
 }
 
-/// What a stream of a package builds on, and its size. What the first stream of a clone builds on is not looked at: as in OpenZFS.
+/// The base of a stream of a package, and the estimated size. Like OpenZFS, it ignores the base of
+/// the first stream of a clone.
 fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, dataset::Result<u64>) {
     let base = stream.from.as_ref().filter(|from| match from {
         Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
@@ -394,7 +398,7 @@ fn tell_estimates(cx: &mut Context<'_>, asked: &Asked, planned: &[Planned]) {
     );
 }
 
-/// `-t`: the rest of a stream that broke off.
+/// `-t`: sends the rest of an interrupted stream.
 fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Asked) -> Outcome {
     let failed = |why: &str| Failure::failed(format!("cannot resume send: {why}"));
     let state = dataset::resume::parse(token).map_err(|e| failed(e.to_string().trim_start_matches(": ")))?;
@@ -454,7 +458,8 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     write(cx, &asked, flow, None, &mut std::iter::once(Ok(outgoing)))
 }
 
-/// The snapshot, or bookmark, of that GUID. A copy of a snapshot has the same one: of several it is the nearest to the dataset of the snapshot `near`.
+/// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
+/// one nearest to the dataset of the snapshot `near`.
 fn by_guid(pool: &Arc<OpenPool>, near: &str, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
     let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
@@ -464,7 +469,8 @@ fn by_guid(pool: &Arc<OpenPool>, near: &str, guid: u64, bookmarks: bool) -> data
     Ok(all.min_by_key(|entry| distance(near, entry.name())).map(base_of))
 }
 
-/// How far a snapshot or bookmark is from the dataset of the snapshot `near`: steps up to where both are below, steps down from there, a snapshot before a bookmark.
+/// The distance between a snapshot or bookmark and the dataset of the snapshot `near`: the steps up
+/// to the common ancestor, then the steps down from it, then snapshots before bookmarks.
 fn distance(near: &str, name: &str) -> (usize, usize, bool) {
     let of = |name: &str| name.split(['@', '#']).next().unwrap_or_default().split('/').map(str::to_owned).collect();
     let (near, there): (Vec<String>, Vec<String>) = (of(near), of(name));
@@ -472,7 +478,7 @@ fn distance(near: &str, name: &str) -> (usize, usize, bool) {
     (near.len() - shared, there.len() - shared, name.contains('#'))
 }
 
-/// Writes streams, in a package if they are to be in one.
+/// Writes the streams, with the records of `package` around them if there is one.
 fn write(
     cx: &mut Context<'_>,
     asked: &Asked,
@@ -524,14 +530,14 @@ fn written(
         }
     }
     if let Some(package) = package {
-        // Also behind a stream that broke off: what came before it may be of use.
+        // Close the package after a stream that failed, too: the streams before it may be usable.
         package.close(&mut writer).map_err(lost)?;
     }
     writer.flush().map_err(lost)?;
     outcome
 }
 
-/// Counts what goes out, and says so each second if that was asked for.
+/// Counts the bytes written, and prints the progress each second with `-v`.
 struct Meter<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,

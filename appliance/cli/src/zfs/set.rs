@@ -1,4 +1,4 @@
-//! `zfs set`, `zfs inherit`, `zfs change-key`: properties and keys of datasets.
+//! `zfs set`, `zfs inherit`, `zfs change-key`: change properties and keys of datasets.
 
 use super::datasets::{Found, Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
@@ -17,9 +17,9 @@ use serve::nfs::exports::ShareOptions;
 const SET: Options = Options { short: "u", long: &[] };
 const INHERIT: Options = Options { short: "rS", long: &[] };
 const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
-/// How libzfs ends when a property is no good.
+/// The exit code of libzfs for an invalid property.
 const BAD_PROPERTY: u8 = 255;
-/// How `zfs change-key` ends when it has changed nothing: -1 in libzfs.
+/// The exit code of `zfs change-key` when nothing was changed: -1 in libzfs.
 const KEY_NOT_CHANGED: u8 = 255;
 
 fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
@@ -44,7 +44,7 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
         properties.push((name.to_owned(), value.to_owned()));
     }
-    // All must be there before one is changed.
+    // Check that all datasets exist before the first one is changed.
     for name in names {
         if open(cx, name)?.is_none() {
             return Ok(1);
@@ -77,7 +77,7 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// Options of shares that no server would understand are refused, as OpenZFS does.
+/// Refuses `sharenfs` and `sharesmb` options that no server would understand, as OpenZFS does.
 pub fn check_shares<'a>(mut properties: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
     let wrong = properties.find(|(name, value)| match *name {
         "sharenfs" => ShareOptions::parse(value).is_err(),
@@ -110,7 +110,8 @@ fn set_all(pool: &WritablePool, name: &str, properties: &[(String, String)]) -> 
     Ok(())
 }
 
-/// Whose quota a property is, and whether it counts objects.
+/// Parses the name of a quota property: the kind of principal, whether it counts objects, and the
+/// principal.
 fn quota_of(name: &str) -> Option<(Principal, bool, &str)> {
     let (kind, who) = name.split_once('@')?;
     Some(match kind {
@@ -227,7 +228,8 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// Whether a property means anything to a dataset of that kind: of many, others are passed over.
+/// Whether a property applies to a dataset of that kind. A command on several datasets skips the
+/// others.
 fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
     def.kinds.intersects(match entry.kind() {
         Ok(dataset::DatasetKind::Volume) => property::Kinds::VOLUME,
@@ -260,7 +262,7 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         [name] => name.clone(),
         _ => return Err(Failure::usage("Too many arguments")),
     };
-    // The message is printed; how the command is called follows, as with OpenZFS.
+    // The error has been printed. The usage follows, as in OpenZFS.
     let Some(found) = open(cx, &name)? else { return Err(Failure::usage("")) };
     if parsed.has('l') {
         let dataset = found.entry.dataset().ok_or_else(|| Failure::failed("a bookmark has no key"))?;
@@ -305,10 +307,10 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// What becomes of the key of a dataset, and the new key itself. Asks for it.
+/// What happens to the key of a dataset, and the new key, which it asks for.
 ///
-/// A dataset that inherits its key becomes an encryption root, for which the format must be given: without this check the key
-/// that it happens to inherit would say how a person's input is read.
+/// A dataset that inherits its key becomes an encryption root. Its `keyformat` must be given:
+/// without this check the format of the inherited key would decide how the user's input is read.
 fn new_key(
     cx: &mut Context<'_>,
     found: &Found,

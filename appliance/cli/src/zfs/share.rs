@@ -1,7 +1,7 @@
-//! `zfs share` and `zfs unshare`: which file systems NFS and SMB clients may have, for now.
+//! `zfs share` and `zfs unshare`: control for now which file systems NFS and SMB clients may use.
 //!
-//! `weir serve` shares what `sharenfs` and `sharesmb` say by itself, as soon as it is set. What is unshared stays so until it is shared again, or
-//! the daemon starts anew.
+//! `weir serve` applies changes of `sharenfs` and `sharesmb` itself, as soon as they are set. An
+//! unshared file system stays unshared until `zfs share`, or until the daemon restarts.
 
 use super::datasets::{Found, Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 const OPTIONS: Options = Options { short: "al", long: &[] };
 const UNSHARE: Options = Options { short: "a", long: &[] };
 
-/// The property of a protocol, and what of it was unshared.
+/// The property of a protocol, and the set of file systems that are unshared for it.
 type Protocol = (&'static str, fn(&Owner) -> &Mutex<BTreeSet<String>>);
 
 const NFS: Protocol = ("sharenfs", |owner| &owner.unshared);
 const SMB: Protocol = ("sharesmb", |owner| &owner.unshared_smb);
 
-/// The protocols that arguments name.
+/// The protocols that the operands select.
 fn protocols(all: bool, operands: &[String]) -> Vec<Protocol> {
     match (all, operands) {
         (true, [only]) if only == "nfs" => vec![NFS],
@@ -78,7 +78,7 @@ pub fn unshare(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 
 type Chosen = (Arc<Owner>, Vec<Found>, u8);
 
-/// The file systems that are meant, by name or by mount point.
+/// The file systems that the operands select, by name or by mount point.
 fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> Result<Option<Chosen>, Failure> {
     let names = match (all, operands) {
         (true, []) => Vec::new(),

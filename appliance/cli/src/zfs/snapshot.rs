@@ -1,4 +1,4 @@
-//! `zfs snapshot`, `zfs hold`, `zfs release`, `zfs bookmark`: states of datasets, and what keeps them.
+//! `zfs snapshot`, `zfs hold`, `zfs release`, `zfs bookmark`, and `zfs rename` of snapshots.
 
 use super::create::{properties, record};
 use super::datasets::Pools;
@@ -18,11 +18,12 @@ const HOLD: Options = Options { short: "rt", long: &[] };
 const RELEASE: Options = Options { short: "r", long: &[] };
 const BOOKMARK: Options = Options { short: "r", long: &[] };
 
-/// What OpenZFS says of two snapshots that cannot be taken at once.
+/// OpenZFS's message for two snapshots that cannot be taken in one command.
 const TWICE: &str = "multiple snapshots of same fs not allowed";
 
-/// Changes a pool by something that tells of each name why it cannot be. That is complained about as `each` says it; what
-/// concerns no single name, behind `whole`.
+/// Changes a pool by an operation that may fail for each name separately. Prints such errors as
+/// `each` formats them, and errors that concern no single name with the prefix `whole`. Returns
+/// exit code 1 in both cases.
 pub fn change_each(
     cx: &mut Context<'_>,
     record: &Imported,
@@ -48,7 +49,7 @@ pub fn change_each(
     changed.map(|()| 0)
 }
 
-/// The file systems and volumes at `root`, and with `recursive` below it.
+/// The file systems and volumes at `root`; with `recursive`, also those below it.
 pub fn heads(tree: &Arc<Datasets>, root: &str, recursive: bool) -> Result<Vec<dataset::Dataset>, Failure> {
     let options = ListOptions { depth: if recursive { None } else { Some(0) }, ..ListOptions::heads() };
     let listing = tree.list(&[root], &options);
@@ -104,7 +105,7 @@ pub fn snapshot(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// `zfs rename` of snapshots.
 pub fn rename(cx: &mut Context<'_>, args: &[String], from: &str, to: &str, recursive: bool) -> Outcome {
     let Some((of, _)) = from.split_once('@') else { return Err(Failure::usage("")) };
-    // The new name may leave out the dataset, and the '@' with it.
+    // The new name may omit the dataset, and the '@' with it.
     let to = match to.split_once('@') {
         None => format!("{of}@{to}"),
         Some(("", short)) => format!("{of}@{short}"),
@@ -131,7 +132,7 @@ pub fn rename(cx: &mut Context<'_>, args: &[String], from: &str, to: &str, recur
     })
 }
 
-/// The snapshots that an operand of `zfs hold` and `zfs release` means: those there are of the name given.
+/// The existing snapshots that an operand of `zfs hold` or `zfs release` selects.
 fn snapshots_of(
     cx: &mut Context<'_>,
     pools: &mut Pools,
@@ -220,7 +221,7 @@ pub fn bookmark(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let Some(name_at) = name.find('#') else {
         return Err(Failure::usage(format!("invalid bookmark name '{name}': must contain a '#'")));
     };
-    // One of them may leave out the dataset.
+    // One of the two may omit the dataset.
     let (source, name) = match (source_at, name_at) {
         (0, 0) => return Err(Failure::usage("either source or bookmark must be specified as full dataset paths")),
         (0, _) => (format!("{}{source}", &name[..name_at]), name),

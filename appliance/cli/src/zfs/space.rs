@@ -1,4 +1,5 @@
-//! `zfs userspace`, `groupspace` and `projectspace`: space, objects and quotas of each user, group or project.
+//! `zfs userspace`, `groupspace` and `projectspace`: the space, objects and quotas of each user,
+//! group or project.
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
@@ -18,14 +19,14 @@ const FIELDS: [(&str, &str); 6] = [
     ("objquota", "OBJQUOTA"),
 ];
 
-/// A line before it is laid out.
+/// A line before formatting.
 struct Row {
     usage: Usage,
     kind: &'static str,
     name: Option<String>,
 }
 
-/// Name of an id in a file such as /etc/passwd.
+/// The names by id in a file such as /etc/passwd.
 fn names(path: &str) -> HashMap<u64, String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let entry = |line: &str| {
@@ -39,7 +40,7 @@ fn names(path: &str) -> HashMap<u64, String> {
     })
 }
 
-/// One of the three verbs.
+/// Runs one of the three verbs.
 pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let [name] = parsed.operands.as_slice() else {
@@ -52,7 +53,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outco
         let column = field_index(field).ok_or_else(|| Failure::usage(format!("invalid field '{field}'")))?;
         sort.push((column, *letter == 'S'));
     }
-    // Ties are broken as if these had been asked for last.
+    // These two columns break ties.
     sort.extend([(0, false), (1, false)]);
     let kinds = kinds(parsed.last('t'), principal)?;
     let mut pools = Pools::new(cx);
@@ -144,7 +145,7 @@ fn compare(a: &Row, b: &Row, column: usize) -> std::cmp::Ordering {
         0 => a.kind.cmp(b.kind),
         1 => match (&a.name, &b.name) {
             (Some(x), Some(y)) => x.cmp(y),
-            // As OpenZFS has it: a name counts as 0 beside a number.
+            // As in OpenZFS, a name compared with a number counts as 0.
             (x, y) => {
                 let number = |name: &Option<String>, id| if name.is_some() { 0 } else { id };
                 number(x, a.usage.id).cmp(&number(y, b.usage.id))

@@ -1,10 +1,10 @@
-//! Values of dataset properties as text, and lists of property names.
+//! Formats values of dataset properties, and parses lists of property names.
 
 use crate::context::Failure;
 use crate::number::{date_minutes, date_seconds};
 use dataset::property::{self, Property, PropertyDef, Source, Unit, Value, ValueType};
 
-/// A value as it is shown.
+/// The text of a value; `literal`: exact numbers (`-p`).
 pub fn text(property: &Property, literal: bool) -> String {
     match property.time {
         Some(seconds) if !literal && property.name == "creation" => date_minutes(seconds),
@@ -14,7 +14,7 @@ pub fn text(property: &Property, literal: bool) -> String {
     }
 }
 
-/// The kind of a source as JSON documents name it, and what they say with it.
+/// The type and the data of a source in JSON output.
 pub fn json_source(property: &Property) -> (&'static str, String) {
     let dash = || "-".to_owned();
     match &property.source {
@@ -27,19 +27,19 @@ pub fn json_source(property: &Property) -> (&'static str, String) {
     }
 }
 
-/// A property that was asked for.
+/// A requested property.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Its name in full.
+    /// The full name.
     pub name: String,
-    /// Its definition, if it is a native one.
+    /// The definition; `None`: a user property, or a property per user, group or project.
     pub def: Option<&'static PropertyDef>,
-    /// Width of its values, so far.
+    /// The column width, so far.
     pub width: usize,
 }
 
 impl Wanted {
-    /// A property by name; `None`: there can be no such property.
+    /// Looks up a property by name. `None`: no property can have that name.
     pub fn new(name: &str) -> Option<Self> {
         if let Some(def) = property::find(name) {
             return Some(Self { name: def.name.into(), def: Some(def), width: width(def) });
@@ -53,7 +53,8 @@ impl Wanted {
         known.then(|| Self { name: name.into(), def: None, width: name.len() })
     }
 
-    /// Whether the column grows with its values: names and words do, numbers do not.
+    /// Whether the column grows with its values: columns of names and words do, columns of numbers
+    /// do not.
     fn flexible(&self) -> bool {
         match self.def.map(|d| d.value_type) {
             Some(ValueType::Number(unit)) => matches!(unit, Unit::Id | Unit::Time),
@@ -62,7 +63,7 @@ impl Wanted {
         }
     }
 
-    /// Makes room for a value.
+    /// Widens the column to fit a value.
     pub fn fit(&mut self, property: Option<&Property>, literal: bool) {
         if (self.flexible() || literal)
             && let Some(property) = property
@@ -71,7 +72,7 @@ impl Wanted {
         }
     }
 
-    /// Heading of the column.
+    /// The heading of the column.
     pub fn heading(&self) -> String {
         self.def.map_or_else(|| self.name.to_ascii_uppercase(), |d| d.column.to_owned())
     }
@@ -90,11 +91,11 @@ fn width(def: &PropertyDef) -> usize {
     }
 }
 
-/// What `-o space` stands for.
+/// The columns of `-o space`.
 const SPACE: [&str; 7] =
     ["name", "available", "used", "usedbysnapshots", "usedbydataset", "usedbyrefreservation", "usedbychildren"];
 
-/// A list such as `name,used,com.example:note`.
+/// Parses a list of properties, e.g. `name,used,com.example:note`.
 pub fn wanted(list: &str) -> Result<Vec<Wanted>, Failure> {
     if list.is_empty() {
         return Err(Failure::usage("bad property list: no properties specified"));
@@ -114,13 +115,13 @@ pub fn wanted(list: &str) -> Result<Vec<Wanted>, Failure> {
 /// A column to sort by.
 #[derive(Debug, Clone)]
 pub struct SortColumn {
-    /// The property.
+    /// The full name.
     pub name: String,
-    /// From the largest down.
+    /// `-S`: descending.
     pub reverse: bool,
 }
 
-/// Reads `-s property` and `-S property` in the order given.
+/// Parses `-s property` and `-S property` in the order given.
 pub fn sort_columns(given: &[(char, String)]) -> Result<Vec<SortColumn>, Failure> {
     let mut columns = Vec::new();
     for (letter, name) in given.iter().filter(|(l, _)| matches!(l, 's' | 'S')) {
@@ -131,7 +132,7 @@ pub fn sort_columns(given: &[(char, String)]) -> Result<Vec<SortColumn>, Failure
     Ok(columns)
 }
 
-/// Compares two values; what has none comes last, whichever way.
+/// Compares two values. A missing value sorts last in both directions.
 pub fn compare(a: Option<&Property>, b: Option<&Property>, reverse: bool) -> std::cmp::Ordering {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let (a, b) = match (a, b) {

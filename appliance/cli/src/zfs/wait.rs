@@ -1,4 +1,4 @@
-//! `zfs wait`: until the files that were removed while they were open are gone (`deleteq`).
+//! `zfs wait`: waits until all files that were removed while open have been freed (`deleteq`).
 
 use super::datasets::{Pools, cannot_open};
 use crate::context::{Context, Failure, Outcome};
@@ -7,7 +7,8 @@ use dataset::DatasetKind;
 use std::time::Duration;
 
 const OPTIONS: Options = Options { short: "t:", long: &[] };
-/// How often it is looked whether it has ended. OpenZFS is told; a txg is that long at most times.
+/// The polling interval. OpenZFS gets a notification instead; a txg usually takes at least this
+/// long.
 const EVERY: Duration = Duration::from_millis(300);
 
 /// `zfs wait`.
@@ -25,7 +26,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let mut is_first = true;
     loop {
-        // What was destroyed or exported meanwhile has nothing left to wait for.
+        // A dataset that was destroyed or exported in the meantime has no work left.
         let Some(found) = Pools::new(cx).entry(cx, &name)? else { return Ok(u8::from(is_first)) };
         let Some(dataset) = found.entry.dataset().filter(|d| d.kind().ok() == Some(DatasetKind::FileSystem)) else {
             let what = format!("cannot open '{name}': operation not applicable to datasets of this type");
@@ -33,7 +34,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         };
         let waiting = match dataset.unlinked(&found.pool.keys) {
             Ok(waiting) => waiting,
-            // Without the key nobody has it mounted.
+            // Without its key the dataset is not mounted.
             Err(dataset::Error::KeyUnavailable { .. }) => 0,
             Err(e) => return Err(Failure::failed(cannot_open(&name, &e))),
         };

@@ -1,7 +1,8 @@
 //! `zpool add`.
 //!
 //! Invariants:
-//!   * where the new devices are is remembered before they join: after a crash in between they are found, if the pool has them
+//!   * the paths of the new devices are stored before the devices join: after a crash in between,
+//!     the import finds them if they belong to the pool
 
 use super::names::{NameOptions, vdev_name};
 use super::writing::{self, change, change_places, command_line};
@@ -94,14 +95,15 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     result.map(|()| 0)
 }
 
-/// Whether the pool is seen without the new devices. When it cannot be read, it may have them.
+/// Whether the pool has the same number of devices as `before`. `false` if it cannot be read: then
+/// the new devices may have joined.
 fn is_unchanged(cx: &Context<'_>, record: &Imported, before: &PoolStatus) -> bool {
     let count = |s: &PoolStatus| (s.root.children.len(), s.spares.len(), s.caches.len());
     let now = pools::open(cx, record).ok().and_then(|pool| pool.status().ok());
     now.is_some_and(|now| count(&now) == count(before))
 }
 
-/// The pool as it is, and what would join it, by what devices are for.
+/// The current configuration with the devices to add, grouped by class.
 fn tree(status: &PoolStatus, layout: &Layout, names: NameOptions) -> String {
     let mut out = String::new();
     let sections = [
@@ -114,7 +116,7 @@ fn tree(status: &PoolStatus, layout: &Layout, names: NameOptions) -> String {
         let known = status.root.children.iter().filter(|top| top.class == class && top.kind != "hole");
         let known = known.map(|top| match class {
             VdevClass::Normal => top.clone(),
-            // Only the main devices are shown with their numbers.
+            // Only normal devices are shown with their number.
             _ => VdevStatus { name: without_number(&top.name).to_owned(), ..top.clone() },
         });
         let joining = layout.tops.iter().filter(|top| top.purpose == purpose).map(of_top);

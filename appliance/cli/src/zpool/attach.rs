@@ -1,7 +1,8 @@
 //! `zpool attach`, `zpool replace`, `zpool detach`.
 //!
 //! Invariants:
-//!   * where a new device is, is remembered before it joins: after a crash in between it is found, if the pool has it
+//!   * the path of a new device is stored before it joins: after a crash in between, the import
+//!     finds it if it belongs to the pool
 
 use super::states::{is_idle_spare, operands};
 use super::writing::{self, command_line, reason};
@@ -16,9 +17,9 @@ use std::time::Duration;
 
 const JOIN: Options = Options { short: "fo:sw", long: &[] };
 const DETACH: Options = Options { short: "", long: &[] };
-/// How often it is looked whether the caller went away.
+/// How often to check whether the caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
-/// What these verbs end with when the pool refuses: -1 of a C function.
+/// The exit code of these verbs when the pool refuses: -1 of a C function.
 const REFUSED: u8 = 255;
 
 /// `zpool attach`.
@@ -75,7 +76,7 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     };
     let (found, widens) = (found.guid, found.kind == "raidz" && how == Joins::Attach);
     let Some(new) = new else { return refused(cx, "new device must be a single disk") };
-    // A distributed spare is nowhere by itself.
+    // A distributed spare has no path of its own.
     let is_new = !record.places.contains(&new.path) && !is_distributed(&status, spare);
     if is_new {
         writing::change_places(cx, &record, &cannot, &|known| known.push(new.path.clone()))?;
@@ -85,7 +86,7 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         attach::attach(pool, found, &new, how, ashift, spare, sequentially)
     });
     let Err(error) = result else {
-        // The pool is found with the new device from here on.
+        // From here on the pool is found with the new device.
         let record = writing::record(cx, name)?;
         match widens {
             true => widen_now(cx, &record, parsed.has('w'))?,
@@ -104,8 +105,8 @@ fn is_distributed(status: &PoolStatus, spare: Option<u64>) -> bool {
     status.spares.iter().any(|s| Some(s.guid) == spare && s.kind == "dspare")
 }
 
-/// Whoever has the pool widens the raidz in the background. Where nobody has it, this command does, has a look at what it moved, and
-/// returns then.
+/// Expands the raidz. The process that owns the pool does it in the background. If no process owns
+/// the pool, this command does it, scrubs what it moved, and returns then.
 fn widen_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
     let cannot = format!("cannot widen a raidz of {}", record.name);
     let pool = writing::open(cx, record, &cannot)?;
@@ -124,7 +125,8 @@ fn widen_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), 
     done.and(scrubbed).and(closed)
 }
 
-/// The device that is to join, and which of the pool's spares it is. `None`: the word means more than a device.
+/// The device to add, and the guid of the spare that it is. `None`: the word does not name a single
+/// device.
 fn new_leaf(
     cx: &Context<'_>,
     status: &PoolStatus,
@@ -137,7 +139,7 @@ fn new_leaf(
     {
         return Ok((Some(Leaf { path: word.into(), is_disk: false }), Some(spare.guid)));
     }
-    // A path says more than the last part of one.
+    // A path identifies a device better than its last component.
     let layout = match Layout::parse(&[word.to_owned()]) {
         Ok(layout) => layout,
         Err(wrong) => return Err(Failure::failed(wrong)),

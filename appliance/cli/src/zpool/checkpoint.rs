@@ -1,7 +1,8 @@
 //! `zpool checkpoint`.
 //!
-//! What a checkpoint kept is freed step by step once it is discarded. A process that has the pool does that in the background; without
-//! one the command has the pool for as long as it takes, and who opens the pool next goes on when it is interrupted.
+//! Discarding a checkpoint frees its blocks step by step. A process that owns the pool does it in
+//! the background. Without one, the command keeps the pool open until all blocks are freed; if it
+//! is interrupted, the next process that opens the pool continues.
 
 use super::wait::{Activity, until_done};
 use super::writing::{self, command_line, reason};

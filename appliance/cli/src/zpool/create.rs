@@ -81,7 +81,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         datasets.push(("mountpoint".into(), place));
     }
 
-    // A name that is a word for devices was left out, most likely.
+    // The pool name is a keyword for devices: most likely the name was omitted.
     let named = check_name(name);
     let hint = |why: &str| cannot(&format!("{why}\npool name may have been omitted"));
     if let Err(why) = &named {
@@ -156,7 +156,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     match crate::mounts::owner(cx, guid) {
         Some(owner) => {
             pool.writer().sync().map_err(|e| cannot(&writing::why(&e)))?;
-            // Others who find it in the list must find it open: it cannot be opened twice.
+            // Register the open pool before it appears in the list of pools: it cannot be opened
+            // twice.
             let pool = owner.house.adopt(record.clone(), pool);
             if let Err(failure) = remember() {
                 let _ = owner.house.release(guid, admin::house::Leave::Close);
@@ -172,7 +173,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `-o ashift=`; `None`: what each device wants.
+/// Parses `-o ashift=`. `None`: not given, or 0: each device decides.
+///
+/// Fails unless the value is 0 or between 9 and 16.
 pub(super) fn ashift(properties: &[(String, String)]) -> Result<Option<u8>, Failure> {
     let Some((_, text)) = properties.iter().find(|(n, _)| n == "ashift") else { return Ok(None) };
     match text.parse::<u8>() {
@@ -185,7 +188,8 @@ pub(super) fn ashift(properties: &[(String, String)]) -> Result<Option<u8>, Fail
     }
 }
 
-/// The features of the new pool: those that `compatibility` allows, none with `-d`, and what was asked for one by one.
+/// The features to enable in the new pool: those that `compatibility` allows, none with `-d`, and
+/// those requested one by one.
 fn features(cx: &mut Context<'_>, settings: &[PoolSetting], none: bool) -> Result<Vec<String>, String> {
     let compatibility = settings.iter().find_map(|s| match s {
         PoolSetting::Stored(name, pool::property::SetValue::Text(text)) if name == "compatibility" => {

@@ -1,9 +1,9 @@
-//! The table of how often deduplicated blocks are referenced (`zpool status -D`).
+//! The histogram of the dedup table (`zpool status -D`).
 
 use crate::number::{nice_bytes, number};
 use admin::status::DedupRow;
 
-/// The table with its totals. Its numbers are rounded, with `-p` too: OpenZFS's are.
+/// Formats the histogram with its totals. Numbers are rounded with `-p` too, as in OpenZFS.
 pub fn histogram(rows: &[DedupRow]) -> String {
     let mut out = "\nbucket              allocated                       referenced          \n\
                    ______   ______________________________   ______________________________\n"

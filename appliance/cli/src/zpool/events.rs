@@ -1,6 +1,7 @@
-//! `zpool events`: what happened to pools and their devices, as the process that has them tells it.
+//! `zpool events`: the events of pools and their devices, as the process that owns the pools
+//! reports them.
 //!
-//! Without such a process there are none: whatever a command does by itself is in `zpool history`.
+//! Without such a process there are none; `zpool history` shows what commands did by themselves.
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
@@ -11,10 +12,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 const OPTIONS: Options = Options { short: "vHfc", long: &[] };
-/// How often who follows is looked after.
+/// How often to check whether a caller with `-f` is still connected.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Whether these arguments clear what is kept, instead of showing it. Those that are wrong do nothing.
+/// Whether these arguments clear the stored events instead of printing them. `false` for invalid
+/// arguments.
 pub fn clears(args: &[String]) -> bool {
     OPTIONS.parse(args).is_ok_and(|parsed| parsed.has('c'))
 }
@@ -34,7 +36,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print(&format!("cleared {cleared} events\n"));
         return Ok(0);
     }
-    // Any of the imported ones: its events stay, also when it is not open.
+    // Any imported pool: the events stay when the pool is closed.
     let pool = parsed.operands.first();
     if let Some(name) = pool
         && super::pools::records(cx, std::slice::from_ref(name))?.1 != 0
@@ -86,7 +88,7 @@ const STATES: [&str; 8] = ["UNKNOWN", "OFFLINE", "OFFLINE", "REMOVED", "UNAVAIL"
 /// The names of `zio_type`, by number.
 const OPERATIONS: [&str; 7] = ["NULL", "READ", "WRITE", "FREE", "CLAIM", "FLUSH", "TRIM"];
 
-/// A list, a line for each pair.
+/// Formats a list, one line for each pair.
 fn payload(list: &Nvlist, depth: usize) -> String {
     let mut out = String::new();
     for pair in &list.pairs {

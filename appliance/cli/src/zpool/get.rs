@@ -1,4 +1,4 @@
-//! `zpool get`: properties of pools, or of one pool's devices.
+//! `zpool get`: prints properties of pools, or of the devices of one pool.
 
 use super::names::{NameOptions, vdev_name};
 use super::pools::{Selection, views};
@@ -17,24 +17,24 @@ const OPTIONS: Options = Options {
     long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
 };
 
-/// What is shown.
+/// The output options.
 #[derive(Debug, Clone)]
 pub struct GetOptions {
-    /// `-o`.
+    /// `-o`: the fields to print.
     pub fields: Vec<Field>,
-    /// `-H`.
+    /// `-H`: no headings, tabs between fields.
     pub scripted: bool,
-    /// `-p`.
+    /// `-p`: exact numbers.
     pub literal: bool,
-    /// `-j`.
+    /// `-j`: JSON.
     pub json: bool,
-    /// `--json-int`.
+    /// `--json-int`: numbers as JSON integers.
     pub json_int: bool,
-    /// `--json-pool-key-guid`.
+    /// `--json-pool-key-guid`: pools keyed by guid instead of name.
     pub key_guid: bool,
 }
 
-/// Reads `-o name,value`.
+/// Parses the argument of `-o`, e.g. `name,value`.
 pub fn fields(list: &str) -> Result<Vec<Field>, Failure> {
     let all = [Field::Name, Field::Property, Field::Value, Field::Source];
     let mut found = Vec::new();
@@ -87,7 +87,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// The properties of these pools; all of them, when none are named.
+/// Formats the properties of these pools. `wanted`: `None` for all properties.
 pub fn render(views: &[PoolView], wanted: Option<Vec<Wanted>>, options: &GetOptions) -> String {
     let mut table = GetTable::new(&options.fields, options.scripted);
     let mut lines = Vec::new();
@@ -185,14 +185,14 @@ fn devices_of(
         let set = admin::vdev_properties::of(pool, vdev.guid)
             .map_err(|e| Failure::failed(format!("cannot read the properties of '{vdev_name}': {e:#}")))?;
         let mut properties = Object::new();
-        // With `all` come those that people made up.
+        // `all` includes user properties.
         let users = set.keys().map(String::as_str).filter(|n| list == "all" && n.contains(':'));
         for property in names.iter().copied().chain(users) {
             let Some((name, value, source)) = vdev_properties::get(vdev, &view.status, &set, property, options.literal)
             else {
                 continue;
             };
-            // Numbers have fixed columns; only names and identities widen them.
+            // Columns of numbers have a fixed width; only names and identities widen their column.
             let flexible = matches!(name, "guid" | "state" | "children" | "parent" | "path" | "comment");
             let width = if flexible { value.len() } else { 0 };
             table.fit_property(name, width.max(vdev_properties::width(name)));

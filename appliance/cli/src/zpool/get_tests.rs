@@ -1,4 +1,4 @@
-//! `zpool get` of the sample pools, against what OpenZFS printed.
+//! Compares `zpool get` of the sample pools with recorded output of OpenZFS.
 
 use super::super::samples::{rz, tank};
 use super::*;

@@ -1,4 +1,4 @@
-//! `zpool history`: every command that changed a pool, and with `-i` what it did inside.
+//! `zpool history`: prints every command that changed a pool, and with `-i` the internal events.
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
@@ -38,11 +38,11 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// Names of users of this machine.
+/// The user names of this machine, by uid.
 pub struct Users(HashMap<u64, String>);
 
 impl Users {
-    /// From /etc/passwd: names that only a directory service knows stay numbers.
+    /// Reads /etc/passwd. Users known only to a directory service are shown by number.
     pub fn read() -> Self {
         let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let entry = |line: &str| {
@@ -58,7 +58,7 @@ impl Users {
     }
 }
 
-/// A record as it is printed; nothing, if it is internal and those are not wanted.
+/// Formats a record. Empty for an internal event without `internal` (`-i`).
 pub fn line(record: &Nvlist, internal: bool, long: bool, users: &Users) -> String {
     let number = |key: &str| record.get(key).and_then(integer).unwrap_or(0);
     let text = |key: &str| record.get_string(key).map(|b| String::from_utf8_lossy(b).into_owned());
@@ -139,7 +139,7 @@ fn integer(value: &Value) -> Option<u64> {
     }
 }
 
-/// A list, a pair a line; lists within are indented further.
+/// Formats a list, one line for each pair; nested lists are indented further.
 fn dump(out: &mut String, list: &Nvlist, indent: usize) {
     for pair in &list.pairs {
         let name = pair.name_lossy();
@@ -172,7 +172,7 @@ fn dump(out: &mut String, list: &Nvlist, indent: usize) {
     }
 }
 
-/// The elements of an array.
+/// The elements of an array; `None`: the value is no array.
 fn elements(value: &Value) -> Option<Vec<String>> {
     fn texts<T: ToString>(list: &[T]) -> Vec<String> {
         list.iter().map(T::to_string).collect()
@@ -207,7 +207,7 @@ fn scalar(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// Records as OpenZFS writes them, and the lines that it prints of them.
+    /// Records as OpenZFS writes them, and the lines that it prints for them.
     #[test]
     fn records_read_as_openzfs_prints_them() {
         let users = Users(HashMap::from([(0, "root".to_owned())]));

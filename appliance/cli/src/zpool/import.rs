@@ -1,7 +1,9 @@
-//! `zpool import`: which pools could be imported, and importing them: they are taken over for this host, and remembered.
+//! `zpool import`: lists the pools that could be imported, and imports them: it marks them as in
+//! use by this host and stores them in the list of imported pools.
 //!
-//! A pool that has something that we cannot keep right is imported read-only, and it is said why; nothing is written to it,
-//! nor to one that is imported with `-o readonly=on` or at an older txg (`-T`, `-F`).
+//! A pool with features that Weir cannot write is imported read-only, with the reason. Nothing is
+//! written to such a pool, nor to one imported with `-o readonly=on` or at an older txg (`-T`,
+//! `-F`).
 
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::request;
@@ -22,9 +24,9 @@ use std::path::PathBuf;
 
 const OPTIONS: Options = Options { short: "aCc:d:DEfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
-/// What winding back to a checkpoint fails with that is not there.
+/// The error of a rewind to a checkpoint that does not exist.
 const NO_CHECKPOINT: &str = "checkpoint does not exist";
-/// Where devices are looked for when nothing is said.
+/// Where devices are searched for by default.
 const DEFAULT_PLACES: &[&str] = &["/dev"];
 
 /// `zpool import`.
@@ -114,7 +116,7 @@ fn places(cx: &Context<'_>, parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
     if places.is_empty() {
         places = DEFAULT_PLACES.iter().map(PathBuf::from).collect();
     }
-    // Later commands run in other folders: what is remembered is whole.
+    // Store absolute paths: later commands run in other directories.
     let whole = |p: PathBuf| cx.client.absolute(&p).map_err(|e| Failure::failed(format!("{}: {e}", p.display())));
     places.into_iter().map(whole).collect()
 }
@@ -234,7 +236,7 @@ fn import_one(
     if parsed.has('n') {
         return Ok(0);
     }
-    // Going on from an older txg would have to forget the newer ones: they can only be looked at.
+    // Writing after an older txg would discard the newer ones, so such an import is read-only.
     record.readonly |= record.txg.is_some() || newest.is_some_and(|n| n.0 > shown.0);
     if !record.readonly && !take_over(cx, &found, &mut record, (command, lacks_log))? {
         return Ok(1);
@@ -275,7 +277,7 @@ fn take_over(
     });
     match taken {
         Ok(()) => {
-            // The pool is there for good now.
+            // The rewind to the checkpoint is permanent now.
             record.checkpoint = false;
             Ok(true)
         }
@@ -291,13 +293,14 @@ fn take_over(
     }
 }
 
-/// Status of a pool that can be opened; refusing one that cannot is [`refuse`]'s.
+/// The status of a pool that can be opened; `None` otherwise: [`refuse`] handles that.
 fn opened_status(found: &FoundPool, record: &Imported) -> Option<PoolStatus> {
     let candidate = import::examine(found.clone(), &request(record));
     candidate.problem.is_none().then_some(candidate.status)
 }
 
-/// Refuses a pool of which a whole top-level device is away, as OpenZFS does, although we could read the rest of it.
+/// Refuses a pool with a missing top-level device, as OpenZFS does, although the rest of it can be
+/// read.
 fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, without_log: bool) -> Option<u8> {
     let status = status?;
     if status.root.state == VdevState::CantOpen {
@@ -348,7 +351,7 @@ fn rewound(cx: &mut Context<'_>, name: &str, newest: u64, shown: u64, dry_run: b
     cx.print(&text);
 }
 
-/// Says why a pool cannot be imported: OpenZFS's words first, what was found behind them.
+/// Prints why a pool cannot be imported: OpenZFS's words first, then the specific error.
 fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Error, record: &Imported) {
     if record.checkpoint && reason_of(error) == NO_CHECKPOINT {
         cx.complain(&format!("cannot import '{name}': {NO_CHECKPOINT}"));
@@ -379,14 +382,13 @@ fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Er
     }
 }
 
-/// A number that no other import has.
-/// An identity for an import.
+/// The identity of one import: a random number that no other import shares.
 pub fn load_guid() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
 
-/// All that is told of a pool that could be imported.
+/// The description of a pool that could be imported.
 pub fn show(candidate: &Candidate) -> String {
     let problem = candidate.problem.as_ref().map(ToString::to_string);
     let (name, needs_force) = (candidate.found.name(), import::needs_force(&candidate.found));

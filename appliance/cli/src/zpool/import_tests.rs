@@ -1,4 +1,4 @@
-//! What is told of pools that could be imported, against what OpenZFS printed of them.
+//! Compares the descriptions of importable pools with recorded output of OpenZFS.
 
 use super::super::samples::{degraded, file, group, tank};
 use super::*;
@@ -7,7 +7,7 @@ use admin::status::VdevAux;
 #[test]
 fn a_degraded_pool_can_be_imported() {
     let mut status = degraded();
-    // Its labels were written before the device went away.
+    // The labels were written before the device went missing.
     status.root.children[0].children[1].not_present = false;
     let expected = "  pool: rz
     id: 14999580463317378616

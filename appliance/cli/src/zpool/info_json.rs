@@ -1,11 +1,11 @@
-//! The members with which JSON documents begin what they say of a pool or a device.
+//! The members at the start of each pool or device object in JSON output.
 
 use super::names::{NameOptions, vdev_name};
 use crate::json::{Object, number};
 use admin::health;
 use admin::status::{PoolStatus, VdevStatus};
 
-/// A pool: name, type, state, identity, versions.
+/// The members of a pool: name, type, state, guid, versions.
 pub fn pool(status: &PoolStatus, with_type: bool, as_int: bool) -> Object {
     let mut object = Object::new();
     object.insert("name".into(), status.name.clone().into());
@@ -22,7 +22,7 @@ pub fn pool(status: &PoolStatus, with_type: bool, as_int: bool) -> Object {
     object
 }
 
-/// A device: name, type, identity, path, class, state.
+/// The members of a device: name, type, guid, path, class, state.
 pub fn vdev(vdev: &VdevStatus, name: &str, with_type: bool, as_int: bool) -> Object {
     let mut object = Object::new();
     object.insert("name".into(), name.into());
@@ -42,7 +42,7 @@ pub fn vdev(vdev: &VdevStatus, name: &str, with_type: bool, as_int: bool) -> Obj
     object
 }
 
-/// Name of a device in JSON documents: the root has the pool's.
+/// The name of a device in JSON output. The root has the pool's name.
 pub fn name(vdev: &VdevStatus, status: &PoolStatus, options: NameOptions) -> String {
     if vdev.kind == "root" && !options.guid { status.name.clone() } else { vdev_name(vdev, options) }
 }

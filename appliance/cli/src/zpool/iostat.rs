@@ -1,9 +1,11 @@
-//! `zpool iostat`: what pools and their devices read and write, as OpenZFS lays it out.
+//! `zpool iostat`: what pools and their devices read and write, in OpenZFS's layout.
 //!
-//! The first report is the average since the pool was opened, each later one that of an interval. Figures are counted at the
-//! devices: a mirror, a raidz and the pool have the sum of theirs, copies and parity included. Reads and writes have no queues and no priorities here: what OpenZFS tells of them is `-`.
+//! The first report is the average since the pool was opened, each later one the average of an
+//! interval. Operations are counted at the leaves: a mirror, a raidz and the pool show the sum of
+//! theirs, copies and parity included. Weir has no I/O queues and no priorities: the columns for
+//! them show `-`.
 //!
-//! A pool that no process has open is idle: all its figures are zero.
+//! A pool that no process has open is idle: all its numbers are zero.
 
 use super::names::{NameOptions, find, vdev_name, width};
 use super::pools;
@@ -19,12 +21,12 @@ use std::time::{Duration, Instant};
 
 const OPTIONS: Getopt = Getopt { short: "gLPvnypHlqwrT:c:", long: &[] };
 
-/// Rows between headings on a terminal.
+/// The rows between two headings on a terminal.
 const SCREEN: u64 = 20;
-/// How often is looked whether anybody still waits.
+/// How often to check whether the caller is still connected.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A group of columns: its heading, and those of its columns.
+/// A group of columns: its heading, and the headings of its columns.
 type Group = (&'static str, &'static [&'static str]);
 
 const DEFAULT: &[Group] =
@@ -47,7 +49,7 @@ const QUEUES: &[Group] = &[
     ("trimq_write", &["pend", "activ"]),
     ("rebuildq_write", &["pend", "activ"]),
 ];
-/// The three behind have no heading above theirs.
+/// The last three columns have no group heading.
 const HISTOGRAM: &[Group] = &[
     ("total_wait", &["read", "write"]),
     ("disk_wait", &["read", "write"]),
@@ -57,10 +59,10 @@ const HISTOGRAM: &[Group] = &[
     ("", &["trim"]),
     ("", &["rebuild"]),
 ];
-/// Rows of a histogram: up to 2^37 ns.
+/// The rows of a histogram: up to 2^37 ns.
 const ROWS: u32 = 37;
 
-/// What is shown.
+/// The output options.
 #[derive(Debug, Clone, Default)]
 struct Shown {
     scripted: bool,
@@ -70,11 +72,11 @@ struct Shown {
     queues: bool,
     histogram: bool,
     names: NameOptions,
-    /// These devices alone.
+    /// Only these devices; empty: all.
     devices: Vec<u64>,
 }
 
-/// What a device did so far.
+/// The operations of a device so far.
 #[derive(Debug, Clone, Default)]
 struct Counts {
     read_ops: u64,
@@ -85,13 +87,13 @@ struct Counts {
     write_time: Spread,
 }
 
-/// A pool at one moment.
+/// The state of a pool at one moment.
 struct Sample {
     status: PoolStatus,
     at: Instant,
-    /// When it was opened; nothing: no process has it.
+    /// When the pool was opened; `None`: no process has it open.
     opened: Option<Instant>,
-    /// Times of reads and writes, by the path of the device.
+    /// The durations of reads and writes, by device path.
     times: HashMap<String, (Spread, Spread)>,
 }
 
@@ -153,7 +155,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             cx.print(&report(&samples, &before, &shown, heading));
             iteration += 1;
         }
-        // As OpenZFS counts: the report that -y leaves out is none.
+        // OpenZFS does not count the report that -y suppresses.
         let more = skip || pace.made();
         skip = false;
         before = samples;
@@ -164,7 +166,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
 }
 
-/// What `-T` puts before each report.
+/// `-T`: the timestamp before each report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stamp {
     None,
@@ -191,7 +193,7 @@ impl Stamp {
     }
 }
 
-/// Waits for the next report; whether anybody still wants it.
+/// Waits until the next report is due. `false`: there is no caller left to print it for.
 pub(super) fn wait(cx: &Context<'_>, pace: &mut Pace) -> bool {
     let due = pace.due();
     loop {
@@ -206,7 +208,8 @@ pub(super) fn wait(cx: &Context<'_>, pace: &mut Pace) -> bool {
     }
 }
 
-/// The operands without the interval and count at their end. As there, a last operand that is a number is no pool.
+/// Splits off the interval and the count at the end of the operands. As in OpenZFS, a last operand
+/// that is a number is never a pool name.
 pub(super) fn pace(parsed: &Parsed) -> (Vec<String>, Option<Duration>, Option<u64>) {
     let mut operands = parsed.operands.clone();
     let number = |text: Option<&String>| text?.parse::<f64>().ok().filter(|n| *n > 0.0 && *n < 1e9);
@@ -221,7 +224,8 @@ pub(super) fn pace(parsed: &Parsed) -> (Vec<String>, Option<Duration>, Option<u6
     }
 }
 
-/// Pools and devices that are named: pools alone, devices alone, or a pool and devices of it.
+/// Splits the operands into pools and devices: only pools, only devices, or one pool and devices of
+/// it.
 fn split(cx: &mut Context<'_>, operands: &[String]) -> Result<(Vec<String>, Vec<String>), Failure> {
     let known = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
     let is_pool = |name: &String| known.iter().any(|p| p.name == *name);
@@ -278,7 +282,7 @@ fn samples(cx: &mut Context<'_>, names: &[String]) -> Result<Vec<Sample>, Failur
     Ok(out)
 }
 
-/// What a device and all below it did.
+/// The operations of a device and all devices below it.
 fn counts(vdev: &VdevStatus, sample: &Sample) -> Counts {
     if sample.opened.is_none() {
         return Counts::default();
@@ -306,7 +310,7 @@ fn counts(vdev: &VdevStatus, sample: &Sample) -> Counts {
     all
 }
 
-/// Adds what another device has.
+/// Adds the durations of another device.
 fn merge(all: &mut Spread, other: &Spread) {
     all.count += other.count;
     all.sum = all.sum.wrapping_add(other.sum);
@@ -387,7 +391,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Two lines of headings, and one below them. A heading stands above its columns as OpenZFS centres it.
+    /// Prints two heading lines and a separator. A group heading is centred above its columns as in
+    /// OpenZFS.
     fn heading(&mut self, device: Option<&str>) {
         let groups = self.groups();
         let name_width = self.name_width.max(device.map_or(0, str::len));
@@ -473,7 +478,7 @@ impl Writer<'_> {
         let seconds = (sample.at - since).as_secs_f64();
         let scale = if seconds > 0.0 { 1.0 / seconds } else { 1.0 };
         if self.shown.histogram {
-            // Of the whole time as it was, of an interval by the second.
+            // The first report shows totals, later ones rates per second.
             return self.histogram(name, &grown, if old.is_some() { scale } else { 1.0 });
         }
         let mut cells = Vec::new();
@@ -511,7 +516,7 @@ impl Writer<'_> {
         if self.shown.literal { n.to_string() } else { nice_number(n) }
     }
 
-    /// The average; without any, `-`.
+    /// The average; `-` without samples.
     fn time(&self, of: &Spread) -> String {
         match of.sum.checked_div(of.count) {
             None | Some(0) => "-".to_owned(),
@@ -524,14 +529,14 @@ impl Writer<'_> {
         if self.shown.scripted {
             self.out.push_str(&format!("{name}\n"));
         } else {
-            // OpenZFS ends the line of the name before the heading begins.
+            // OpenZFS ends the line with the name before the heading begins.
             self.out.push('\n');
             self.heading(Some(name));
         }
         let rows = |of: &Spread| {
             let mut rows = [0u64; ROWS as usize];
             for (last, count) in &of.classes {
-                // No class lies across a power of two.
+                // No bucket spans a power of two.
                 let row = last.checked_ilog2().unwrap_or(0).min(ROWS - 1);
                 if let Some(cell) = rows.get_mut(row as usize) {
                     *cell += count;
@@ -585,7 +590,7 @@ mod tests {
                 v.children.iter_mut().for_each(|c| leaves(c, out));
             }
         }
-        // As the engine tells it: the pool has what its top-level devices have.
+        // As in the engine: the pool's space is the sum of its top-level devices.
         let tops = || view_tops.iter();
         status.root.alloc_bytes = tops().map(|t| t.0).sum();
         status.root.space_bytes = tops().map(|t| t.1).sum();
@@ -629,7 +634,7 @@ tank         140K   112M     12     10    48K    80K    1ms    1ms    1ms    1ms
 ----------  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----
 ";
         let text = report(std::slice::from_ref(&tank), &[], &shown, true);
-        // Names are as wide as the longest.
+        // The name column is as wide as the longest name.
         let narrow: Vec<String> = text.lines().map(|l| l.replace("--  -----  -", "  -----  -")).collect();
         assert_eq!(narrow.len(), expected.lines().count(), "{text}");
         let words = |text: &str| {
@@ -657,7 +662,7 @@ tank         140K   112M     12     10    48K    80K    1ms    1ms    1ms    1ms
         };
         assert_eq!(find("logs"), ["-", "-", "-", "-"]);
         assert_eq!(find("cache"), ["-", "-", "-", "-"]);
-        // The first sample was of a pool that nobody had: all of the second is new.
+        // The first sample is of a pool that no process had open: everything in the second is new.
         assert_eq!(find("/tmp/v/c"), ["150", "0", "600K", "0"]);
         assert_eq!(find("/tmp/v/f"), ["0", "10", "0", "80K"]);
     }

@@ -1,4 +1,4 @@
-//! `zpool list`: space and health, a line a pool, and with `-v` a line a device.
+//! `zpool list`: space and health, one line for each pool, and with `-v` one for each device.
 
 use super::info_json;
 use super::names::{NameOptions, vdev_name, width};
@@ -20,20 +20,20 @@ const OPTIONS: Options = Options {
 };
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 
-/// What is shown.
+/// The output options.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
-    /// `-H`.
+    /// `-H`: no headings, tabs between fields.
     pub scripted: bool,
-    /// `-p`.
+    /// `-p`: exact numbers.
     pub literal: bool,
-    /// `-v`.
+    /// `-v`: lines for devices.
     pub verbose: bool,
-    /// `-g -L -P`.
+    /// `-g -L -P`: how devices are named.
     pub names: NameOptions,
-    /// `--json-int`.
+    /// `--json-int`: numbers as JSON integers.
     pub json_int: bool,
-    /// `--json-pool-key-guid`.
+    /// `--json-pool-key-guid`: pools keyed by guid instead of name.
     pub key_guid: bool,
 }
 
@@ -74,7 +74,7 @@ struct Table<'a> {
     columns: Vec<Column>,
 }
 
-/// The table of these pools.
+/// Formats the table of these pools.
 pub fn table(views: &[PoolView], mut wanted: Vec<Wanted>, options: &ListOptions) -> String {
     for view in views {
         wanted.iter_mut().for_each(|w| w.fit(&view.properties, options.literal));
@@ -111,7 +111,7 @@ fn pool_cell(view: &PoolView, wanted: &Wanted, literal: bool) -> String {
     view.properties.get(&wanted.name).map_or_else(|| "-".into(), |p| values::text(&p, literal))
 }
 
-/// Groups of devices that are shown behind the normal ones, in the order of `zpool list`.
+/// The classes of devices shown after the normal ones, in the order of `zpool list`.
 const CLASSES: [(VdevClass, &str); 3] =
     [(VdevClass::Dedup, "dedup"), (VdevClass::Special, "special"), (VdevClass::Log, "logs")];
 
@@ -134,7 +134,8 @@ impl Table<'_> {
     fn group<'v>(&self, out: &mut String, heading: &str, vdevs: impl Iterator<Item = &'v VdevStatus>, spares: bool) {
         for (i, vdev) in vdevs.enumerate() {
             if i == 0 {
-                // The heading has a dash in each column, to the right, whatever the column is and even with -H.
+                // The heading has a right-aligned dash in each column, whatever the column, even
+                // with -H.
                 let shown = self.wanted.iter().zip(&self.columns).filter(|(w, _)| w.name != "altroot");
                 let right = |(i, (_, c)): (usize, (&Wanted, &Column))| Column { right: i > 0, ..c.clone() };
                 let columns: Vec<Column> = shown.enumerate().map(right).collect();
@@ -156,7 +157,7 @@ impl Table<'_> {
             false => out.push_str(&format!("{:depth$}{name:name_width$}", "")),
         }
         for wanted in self.wanted.iter().filter(|w| w.name != "name") {
-            // altroot and what else is told of pools alone is left out of the lines of devices.
+            // Lines of devices omit altroot and other columns that only pools have.
             let Some(text) = vdev_cell(vdev, &wanted.name, self.options.literal, is_spare) else { continue };
             let width = wanted.def.map_or(wanted.width, |d| d.width());
             match self.options.scripted {
@@ -171,7 +172,7 @@ impl Table<'_> {
     }
 }
 
-/// A cell of a device's line; `None`: the column is left out.
+/// The cell of a device's line; `None`: the column is omitted.
 fn vdev_cell(vdev: &VdevStatus, property: &str, literal: bool, is_spare: bool) -> Option<String> {
     let top = vdev.space_bytes != 0;
     let if_top = |text: String| if top { text } else { "-".into() };
@@ -194,7 +195,7 @@ fn vdev_cell(vdev: &VdevStatus, property: &str, literal: bool, is_spare: bool) -
     })
 }
 
-/// Parts of ten thousand, as a percentage with as many decimals as fit.
+/// The allocated share as a percentage, with as many decimals as fit.
 fn capacity(vdev: &VdevStatus, literal: bool) -> String {
     let parts = u128::from(vdev.alloc_bytes) * 10_000 / u128::from(vdev.space_bytes.max(1));
     let percent = parts as f64 / 100.0;
@@ -206,7 +207,7 @@ fn capacity(vdev: &VdevStatus, literal: bool) -> String {
     }
 }
 
-/// `zpool list -j`.
+/// The document of `zpool list -j`.
 pub fn document(views: &[PoolView], wanted: Vec<Wanted>, options: &ListOptions) -> String {
     let mut pools = Object::new();
     for view in views {

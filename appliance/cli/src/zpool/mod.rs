@@ -1,4 +1,4 @@
-//! `weir zpool`: the verbs of zpool(8), a file each. What they print is OpenZFS's, to the letter.
+//! `weir zpool`: the verbs of zpool(8), one file each. The output matches OpenZFS to the letter.
 
 pub mod add;
 pub mod attach;
@@ -45,7 +45,7 @@ const fn not_yet(name: &'static str) -> Verb {
     Verb { name, usage: &[], about: "", run: None }
 }
 
-/// All verbs.
+/// All verbs of `weir zpool`.
 pub static VERBS: &[Verb] = &[
     verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
     verb(

@@ -1,19 +1,19 @@
-//! Names of devices: by path, by last component, by guid, with links followed.
+//! The names of devices: by path, by last component, by guid, with symbolic links resolved.
 
 use admin::status::{PoolStatus, VdevStatus};
 
-/// How devices are named.
+/// How devices are named in output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NameOptions {
     /// `-g`: by guid.
     pub guid: bool,
-    /// `-L`: with links followed.
+    /// `-L`: with symbolic links resolved.
     pub follow: bool,
-    /// `-P`: with the whole path.
+    /// `-P`: with the full path.
     pub path: bool,
 }
 
-/// The name of a device.
+/// The name of a device under these options.
 pub fn vdev_name(vdev: &VdevStatus, options: NameOptions) -> String {
     if options.guid || vdev.not_present {
         return vdev.guid.to_string();
@@ -32,7 +32,8 @@ pub fn vdev_name(vdev: &VdevStatus, options: NameOptions) -> String {
     if vdev.whole_disk { without_partition(name).to_owned() } else { name.to_owned() }
 }
 
-/// The device of a pool that goes by that name, path, last part of it, or guid. `root` is the whole tree.
+/// Finds a device of a pool by name, path, last component of the path, or guid. `root` is the whole
+/// tree.
 pub fn find<'a>(status: &'a PoolStatus, device: &str) -> Option<&'a VdevStatus> {
     let is_it = |v: &&VdevStatus| {
         vdev_name(v, NameOptions::default()) == device
@@ -43,7 +44,8 @@ pub fn find<'a>(status: &'a PoolStatus, device: &str) -> Option<&'a VdevStatus> 
     status.all_vdevs().into_iter().find(is_it)
 }
 
-/// `sda1` -> `sda`, `nvme0n1p1` -> `nvme0n1`, `wwn-0x5000-part1` -> `wwn-0x5000`.
+/// Strips the partition: `sda1` -> `sda`, `nvme0n1p1` -> `nvme0n1`, `wwn-0x5000-part1` ->
+/// `wwn-0x5000`.
 fn without_partition(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() || stem.is_empty() {
@@ -63,7 +65,7 @@ fn is_letters(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase())
 }
 
-/// Width of the longest name, indented by its depth, of a tree.
+/// The width of the longest name in a tree, indentation included.
 pub fn width(vdev: &VdevStatus, depth: usize, options: NameOptions) -> usize {
     let below = vdev.children.iter().map(|c| width(c, depth + 2, options)).max().unwrap_or(0);
     below.max(vdev_name(vdev, options).len() + depth)

@@ -1,4 +1,5 @@
-//! `weir zpool plan`: how a pool could be made of devices, and what each way offers. Weir's own verb.
+//! `weir zpool plan`: proposes layouts of a pool for the given devices, and what each one offers.
+//! This verb is Weir's own.
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
@@ -92,13 +93,13 @@ fn wish(parsed: &Parsed) -> Result<Wish, Failure> {
     Ok(Wish { goal, spares, rates })
 }
 
-/// A name of a device: its path, or the last part of it.
+/// Whether `name` is the device's path or the last component of it.
 fn is_called(leaf: &Leaf, name: &str) -> bool {
     leaf.path == Path::new(name) || leaf.path.file_name().is_some_and(|last| last == name)
 }
 
 fn candidate(cx: &Context<'_>, word: &str, shelves: &BTreeMap<String, String>) -> Result<Candidate, Failure> {
-    // A relative path names a file here; a bare name a disk.
+    // A relative path names a file in the caller's directory, a bare name a disk.
     let word = match word.contains('/') && !word.starts_with('/') {
         true => cx.client.absolute(Path::new(word)).map_or_else(|_| word.to_owned(), |p| p.display().to_string()),
         false => word.to_owned(),
@@ -115,7 +116,7 @@ fn candidate(cx: &Context<'_>, word: &str, shelves: &BTreeMap<String, String>) -
     Ok(Candidate { leaf, size_bytes, ashift, is_rotating, shelf })
 }
 
-/// `12.3K`, of a rate.
+/// Formats a rate, e.g. `12.3K`.
 fn rate(number: f64) -> String {
     nice_number(number as u64)
 }

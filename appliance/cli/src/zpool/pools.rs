@@ -1,4 +1,4 @@
-//! The imported pools that a verb is asked about, opened.
+//! Opens the imported pools that a verb operates on.
 
 use crate::context::{Context, Failure};
 use crate::state::Imported;
@@ -8,15 +8,16 @@ use admin::view::PoolView;
 use pool::Pool;
 use std::sync::Arc;
 
-/// What a verb is asked about.
+/// The pools that a verb operates on.
 pub struct Selection {
-    /// The pools, by name when all are meant, else in the order of the arguments.
+    /// The pools: sorted by name if all are selected, otherwise in the order of the arguments.
     pub views: Vec<PoolView>,
-    /// 1 when one of those named is not imported or cannot be opened.
+    /// The exit code: 1 if a named pool is not imported or cannot be opened.
     pub code: u8,
 }
 
-/// The imported pools of these names, or all of them. Says which are not there.
+/// The imported pools with these names, or all of them. Prints an error for each name that is not
+/// imported; the second part is the exit code.
 pub fn records(cx: &mut Context<'_>, names: &[String]) -> Result<(Vec<Imported>, u8), Failure> {
     let all = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
     if names.is_empty() {
@@ -35,7 +36,8 @@ pub fn records(cx: &mut Context<'_>, names: &[String]) -> Result<(Vec<Imported>,
     Ok((found, code))
 }
 
-/// The pool of this process that `record` stands for; `None`: this process does not own it, so commands open it themselves.
+/// The open pool in this process. `None`: this process does not own the pool, so commands open it
+/// themselves.
 pub fn owned(cx: &Context<'_>, record: &Imported) -> Result<Option<Arc<OwnedPool>>, anyhow::Error> {
     match &cx.owner {
         Some(owner) if owner.house.owns(record.guid) => owner.house.import(record).map(Some),
@@ -43,7 +45,7 @@ pub fn owned(cx: &Context<'_>, record: &Imported) -> Result<Option<Arc<OwnedPool
     }
 }
 
-/// An imported pool, for reading: as the last synced txg left it.
+/// Opens an imported pool for reading, in the state of the last synced txg.
 pub fn open(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Failure> {
     let pool = owned(cx, record).and_then(|owned| match owned {
         Some(owned) => owned.pool(),
@@ -52,12 +54,13 @@ pub fn open(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Failure> {
     pool.map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
 }
 
-/// The same, with all that was changed before: what a command leaves to the next txg is there.
+/// Opens an imported pool for reading after a sync: the result includes changes that commands left
+/// for the next txg.
 pub fn open_synced(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Failure> {
     let cannot = |e: anyhow::Error| Failure::failed(format!("cannot open '{}': {e:#}", record.name));
     if let Some(owned) = owned(cx, record).map_err(cannot)?
         && let Some(pool) = owned.writable()
-        // One that cannot write has what it has.
+        // A pool whose writes fail is shown as it is.
         && pool.writer().failure().is_none()
     {
         pool.writer().sync().map_err(|e| cannot(e.into()))?;
@@ -65,14 +68,15 @@ pub fn open_synced(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Fai
     open(cx, record)
 }
 
-/// The imported pools of these names, or all of them, with status and properties.
+/// The status and properties of the imported pools with these names, or of all of them.
 pub fn views(cx: &mut Context<'_>, names: &[String]) -> Result<Selection, Failure> {
     let (records, mut code) = records(cx, names)?;
     let mut views = Vec::new();
     for record in &records {
         let view = match &cx.owner {
             Some(owner) if owner.house.owns(record.guid) => {
-                // Of a pool whose devices do not answer: what is known. The others are not kept waiting.
+                // If the devices do not answer in time, show what is known: the other pools must
+                // not wait.
                 owner.house.import_in_time(record).and_then(|owned| owned.view())
             }
             _ => admin::import::open(&request(record)).and_then(|pool| admin::view::of_imported(&pool, &facts(record))),

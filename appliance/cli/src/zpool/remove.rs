@@ -1,7 +1,9 @@
 //! `zpool remove`.
 //!
-//! Logs, spares and cache devices leave at once. What is on data devices is moved away first: in the background by a process that has the
-//! pool; without one the command has it for as long as that takes, and who has the pool next goes on when it is interrupted.
+//! Logs, spares and cache devices leave at once. Device removal of data devices first copies their
+//! blocks away: in the background, if a process owns the pool. Without one, the command keeps the
+//! pool open until the copy is complete; if it is interrupted, the next process that opens the pool
+//! continues.
 
 use super::names;
 use super::pools;
@@ -78,7 +80,8 @@ fn stop(cx: &mut Context<'_>, words: &[String], args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// How much memory the addresses of devices would take once they are removed.
+/// `-n`: prints how much memory the indirect mappings of the devices would take after their
+/// removal.
 fn ask(cx: &mut Context<'_>, record: &Imported, devices: &[String], parsable: bool) -> Outcome {
     let pool = pools::open(cx, record)?;
     let status = pool.status().map_err(|e| Failure::failed(writing::why(&e)))?;

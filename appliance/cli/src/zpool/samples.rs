@@ -1,11 +1,12 @@
-//! Pools whose status and properties OpenZFS 2.3.2 printed, for tests of what we print of them.
+//! Sample pools for output tests: OpenZFS 2.3.2 printed the status and properties of the same
+//! pools.
 
 use admin::property::PropertyContext;
 use admin::stats::PoolStats;
 use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use admin::view::PoolView;
 
-/// A file of 128 MiB.
+/// A file vdev of 128 MiB.
 pub fn file(name: &str, guid: u64) -> VdevStatus {
     let path = format!("/tmp/v/{name}");
     VdevStatus {
@@ -18,7 +19,7 @@ pub fn file(name: &str, guid: u64) -> VdevStatus {
     }
 }
 
-/// A device with these parts.
+/// A group vdev with these children.
 pub fn group(name: &str, kind: &str, guid: u64, children: Vec<VdevStatus>) -> VdevStatus {
     VdevStatus { name: name.into(), kind: kind.into(), guid, children, ..VdevStatus::default() }
 }
@@ -27,7 +28,7 @@ fn of(class: VdevClass, vdev: VdevStatus) -> VdevStatus {
     VdevStatus { class, ..vdev }
 }
 
-/// `zpool create rz raidz1 c d e log f cache g spare h`.
+/// The pool of `zpool create rz raidz1 c d e log f cache g spare h`.
 pub fn rz() -> PoolView {
     let leaves = vec![file("c", 6031755513585773043), file("d", 6868831469964973938), file("e", 9166545588933518191)]
         .into_iter()
@@ -83,7 +84,7 @@ pub fn rz() -> PoolView {
     PoolView { properties: context(&status, stats), status, ..PoolView::default() }
 }
 
-/// `zpool create tank mirror a b`.
+/// The pool of `zpool create tank mirror a b`.
 pub fn tank() -> PoolView {
     let mirror = VdevStatus {
         alloc_bytes: 143872,
@@ -109,7 +110,7 @@ pub fn tank() -> PoolView {
     PoolView { properties: context(&status, stats), status, ..PoolView::default() }
 }
 
-/// `rz` later: without log and spare, with a mirror more, scrubbed, and `d` away.
+/// `rz` later: without log and spare, with an added mirror, scrubbed, and with `d` missing.
 pub fn degraded() -> PoolStatus {
     let gone = VdevStatus {
         state: VdevState::CantOpen,

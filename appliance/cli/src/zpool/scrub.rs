@@ -1,9 +1,10 @@
 //! `zpool scrub` and `zpool resilver`.
 //!
-//! A process that has the pool scans in the background, and the command returns at once, or waits with `-w`. Without one the command has
-//! the pool for as long as it takes, and tells how far it is on a terminal. What was looked at stays looked at when it is interrupted:
-//! the next `zpool scrub`, whoever has the pool next, and OpenZFS go on from there. The same holds for what `zpool attach`, `replace`, `online`
-//! and `clear` leave to be resilvered.
+//! A process that owns the pool scans in the background; the command returns at once, or waits with
+//! `-w`. Without one, the command keeps the pool open until the scan ends, and shows progress on a
+//! terminal. The progress survives an interruption: the next `zpool scrub`, the next process that
+//! opens the pool, and OpenZFS continue from there. The same holds for the resilver that follows
+//! `zpool attach`, `replace`, `online` and `clear`.
 
 use super::writing::{self, Lent, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
@@ -18,15 +19,15 @@ use std::time::{Duration, Instant};
 
 const SCRUB: Options = Options { short: "epswC", long: &[] };
 const RESILVER: Options = Options { short: "", long: &[] };
-/// How often it is looked whether a scan has ended, or its caller went away.
+/// How often to check whether a scan has ended or its caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often a terminal is told how far a scan is.
+/// How often progress is printed on a terminal.
 const TELL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     Start,
-    /// Only what was written since the last scrub.
+    /// Only blocks written since the last scrub.
     StartSinceLast,
     StartErrors,
     Pause,
@@ -104,7 +105,7 @@ fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &
     };
     let runs = matches!(job, Job::Start | Job::StartSinceLast | Job::StartErrors | Job::Resilver);
     let done = match answer {
-        // There is nothing to pause, which OpenZFS takes for done.
+        // Nothing to pause: OpenZFS counts that as success.
         Err(ScanRefused::NoScan) if matches!(job, Job::Pause | Job::PauseErrors) => Ok(()),
         Err(ScanRefused::ScrubPaused) if job == Job::StartErrors => {
             Err(failed("scrub is paused; use 'zpool scrub' to resume or 'zpool scrub -s' to cancel scrub"))
@@ -122,8 +123,9 @@ fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &
     done.and(closed)
 }
 
-/// Devices of the pool lack something: whoever has the pool brings it to them in the background. Where nobody has it, this command does,
-/// and returns once they have all, as it does for `wait`.
+/// Resilvers devices that miss data. The process that owns the pool does it in the background. If
+/// no process owns the pool, this command does it and returns when the resilver ends, as it does
+/// with `wait`.
 pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: bool) -> anyhow::Result<()> {
     if !pool.writer().needs_resilver() {
         return Ok(());
@@ -138,14 +140,14 @@ pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: 
     Ok(())
 }
 
-/// Waits until what is scanned is done, in a pool that nobody else has.
+/// Runs the scans of a pool that only this process has open, and waits for their end.
 pub(super) fn finish(cx: &mut Context<'_>, pool: &Lent, name: &str) -> anyhow::Result<()> {
     pool.writer().run_scans()?;
     follow(cx, pool, name, true);
     Ok(())
 }
 
-/// The same for a pool that is to be opened for it.
+/// Opens the pool and runs [`resilver_due`].
 pub(super) fn resilver_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
     let cannot = format!("cannot resilver {}", record.name);
     let pool = writing::open(cx, record, &cannot)?;
@@ -167,7 +169,7 @@ fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {
             Ok(())
         }
     };
-    // What is under way was left behind by a command that was interrupted: it goes on.
+    // An interrupted command left the scan running: continue it.
     let goes_on = !stays
         && matches!(
             (job, answer),
@@ -175,7 +177,7 @@ fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {
                 | (Job::StartErrors, Err(ScanRefused::ErrorScrubbing))
         );
     if answer.is_ok() || goes_on {
-        // Pausing and stopping need nobody who scans.
+        // Pausing and stopping need no scan task.
         if !matches!(job, Job::Pause | Job::PauseErrors | Job::Stop) {
             writer.run_scans()?;
         }
@@ -184,7 +186,7 @@ fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {
     Ok(answer)
 }
 
-/// Waits until the scan ends; tells a terminal how far it is, if nobody else could be asked.
+/// Waits until the scan ends. `tell`: show progress on a terminal.
 fn follow(cx: &mut Context<'_>, pool: &Lent, name: &str, tell: bool) {
     let writer = pool.writer();
     let tell = tell && cx.client.output_is_terminal();
@@ -212,7 +214,7 @@ fn follow(cx: &mut Context<'_>, pool: &Lent, name: &str, tell: bool) {
     }
 }
 
-/// How far it is, for one line of a terminal.
+/// The progress as one line for a terminal.
 fn line(scan: &ScanStatus) -> Option<String> {
     if scan.state != Progress::Active {
         return None;

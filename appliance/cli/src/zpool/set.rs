@@ -1,4 +1,4 @@
-//! `zpool set` and `zpool upgrade`: properties and features of a pool.
+//! `zpool set` and `zpool upgrade`: change properties and features of a pool.
 
 use super::writing::{self, change, command_line};
 use super::{names, vdev_properties};
@@ -11,14 +11,14 @@ use ondisk::feature::{FEATURES, Feature, by_name};
 use pool::property::{FEATURES_2_3, SetValue};
 use std::fmt::Write;
 
-/// What zpool(8) exits with here.
+/// The exit code of zpool(8) for a device that is not in the pool.
 const EINVAL: u8 = 22;
 const SET: Options = Options { short: "", long: &[] };
-/// On-disk version of pools with feature flags.
+/// The on-disk version of pools with feature flags.
 const CURRENT_VERSION: u64 = 5000;
 const LEGACY: &str = "\nThe following legacy versions are also supported:\n\nVER  DESCRIPTION\n---  \
                       --------------------------------------------------------\n";
-/// What each version before feature flags brought, from 1 on.
+/// The descriptions of the versions before feature flags, from version 1 on.
 const VERSIONS: [&str; 28] = [
     "Initial ZFS version",
     "Ditto blocks (replicated metadata)",
@@ -94,7 +94,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool set` of a property of a device.
+/// `zpool set` of a device property.
 fn set_device(cx: &mut Context<'_>, args: &[String], assignment: &str, name: &str, device: &str) -> Outcome {
     let Some((property, value)) = assignment.split_once('=') else {
         return Err(Failure::usage("missing value in property=value argument"));
@@ -123,7 +123,7 @@ fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()
     Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| cx.enable_feature_property(name)))?)
 }
 
-/// Number of the file system that is to be booted.
+/// The object number of the dataset for `bootfs`.
 fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Result<u64> {
     if crate::mounts::pool_of(name) != record.name {
         bail!("'{name}' is an invalid name");
@@ -135,7 +135,7 @@ fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Res
     }
 }
 
-/// Features that an upgrade of the pool would enable.
+/// The features that an upgrade of the pool would enable.
 fn missing(cx: &Context<'_>, record: &Imported) -> Result<Vec<&'static Feature>, Failure> {
     let pool = super::pools::open(cx, record)?;
     let compatibility = pool.config().get_str("compatibility").unwrap_or("off").to_owned();

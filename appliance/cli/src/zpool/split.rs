@@ -1,4 +1,5 @@
-//! `zpool split`: a side of each mirror becomes a pool of its own, which is exported, or imported with `-R`.
+//! `zpool split`: turns one side of each mirror into a new pool, which is left exported, or
+//! imported with `-R`.
 
 use super::names::{self, NameOptions, vdev_name};
 use super::states::status;
@@ -80,7 +81,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     super::import::run(cx, &words)
 }
 
-/// Sets properties of the pool that was made: nothing of it is mounted meanwhile, and it is exported again.
+/// Sets properties of the new pool: imports it without mounting anything, and exports it again.
 fn set_properties(cx: &mut Context<'_>, mut import: Vec<String>, name: &str, options: &[&str]) -> Outcome {
     import.extend(["-N".to_owned(), name.to_owned()]);
     let mut code = super::import::run(cx, &import)?;
@@ -105,7 +106,7 @@ fn name_options(parsed: &Parsed) -> NameOptions {
     NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') }
 }
 
-/// What a split would make.
+/// The layout of the pool that a split would create.
 fn layout(status: &PoolStatus, new: &str, plan: &[u64], options: NameOptions) -> String {
     let mut out = format!("would create '{new}' with the following layout:\n\n");
     for (class, heading) in [(VdevClass::Normal, new), (VdevClass::Dedup, "dedup"), (VdevClass::Special, "special")] {

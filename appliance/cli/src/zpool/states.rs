@@ -1,7 +1,8 @@
 //! `zpool offline`, `zpool online`, `zpool reopen`.
 //!
 //! Invariants:
-//!   * a device that is offline until the next import is remembered with the import: the pool is opened without it until then
+//!   * a device that is offline until the next import is stored in the import record: until then
+//!     the pool is opened without it
 
 use super::names;
 use super::writing::{self, Lent, command_line, reason};
@@ -14,10 +15,10 @@ use admin::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
 const OFFLINE: Options = Options { short: "ft", long: &[("power", false, 'P')] };
 const ONLINE: Options = Options { short: "e", long: &[("power", false, 'P')] };
 const REOPEN: Options = Options { short: "n", long: &[] };
-/// As `zpool online` says it.
+/// The message of `zpool online` for an unknown device.
 const NO_DEVICE: &str = "no such device in pool";
 
-/// What a verb for devices is called with: the pool, and the devices behind it.
+/// The operands of a verb on devices: the pool, and at least one device.
 pub(super) fn operands<'a>(parsed: &'a Parsed, what: &str) -> Result<(&'a String, &'a [String]), Failure> {
     match parsed.operands.as_slice() {
         [] => Err(Failure::usage("missing pool name")),
@@ -33,12 +34,13 @@ fn no_power(parsed: &Parsed, verb: &str) -> Result<(), Failure> {
     }
 }
 
-/// The state of a pool that is open for writing.
+/// The status of a pool that is open for writing.
 pub(super) fn status(pool: &Lent) -> Result<PoolStatus, Failure> {
     pool.writer().shown().and_then(|pool| pool.status()).map_err(|e| Failure::failed(writing::why(&e)))
 }
 
-/// Notes the command in the history if it could do all, and lets go of the pool.
+/// Notes the command in the history if all of it succeeded, and closes the pool if this process
+/// opened it for the verb.
 pub(super) fn finish(pool: Lent, command: &str, code: u8) -> Outcome {
     let noted = if code == 0 { pool.note_command(command) } else { Ok(()) };
     let closed = pool.finish();
@@ -46,7 +48,7 @@ pub(super) fn finish(pool: Lent, command: &str, code: u8) -> Outcome {
     Ok(code)
 }
 
-/// Remembers which devices are offline until the next import.
+/// Stores which devices are offline until the next import.
 fn remember(cx: &Context<'_>, record: &Imported, guid: u64, is_offline: bool) -> Result<(), Failure> {
     let change = |pools: &mut Vec<Imported>| {
         for pool in pools.iter_mut().filter(|p| p.guid == record.guid) {
@@ -96,7 +98,7 @@ pub fn offline(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     finish(pool, &command_line("zpool offline", args), code)
 }
 
-/// A spare that stands in for nothing.
+/// Whether the device is a spare that replaces nothing.
 pub(super) fn is_idle_spare(vdev: &VdevStatus) -> bool {
     vdev.class == VdevClass::Spare
 }

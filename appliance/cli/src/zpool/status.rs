@@ -1,4 +1,4 @@
-//! `zpool status`: how each pool and each of its devices is.
+//! `zpool status`: prints the state of each pool and of each of its devices.
 
 use super::iostat::{Stamp, pace, wait};
 use super::names::{NameOptions, vdev_name, width};
@@ -18,34 +18,34 @@ use admin::status::{
 };
 use std::fmt::Write;
 
-/// What is shown.
+/// The output options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StatusOptions {
-    /// `-v`: damaged files by name.
+    /// `-v`: list damaged files by name.
     pub verbose: bool,
-    /// `-x`: only pools with something wrong.
+    /// `-x`: only unhealthy pools.
     pub explain: bool,
-    /// `-p`: numbers in full.
+    /// `-p`: exact numbers.
     pub literal: bool,
-    /// `-e`: only devices with something wrong.
+    /// `-e`: only unhealthy devices.
     pub unhealthy: bool,
-    /// `-s`: slow operations.
+    /// `-s`: the count of slow operations.
     pub slow: bool,
-    /// `-d`: direct writes that changed under way.
+    /// `-d`: the count of direct writes whose data changed during the write.
     pub direct: bool,
-    /// `-i`: initialising.
+    /// `-i`: the progress of initialize.
     pub initialize: bool,
-    /// `-t`: trimming.
+    /// `-t`: the progress of trim.
     pub trim: bool,
-    /// `-D`: dedup tables.
+    /// `-D`: dedup table histograms.
     pub dedup: bool,
-    /// `-g -L -P`.
+    /// `-g -L -P`: how devices are named.
     pub names: NameOptions,
-    /// `--json-int`.
+    /// `--json-int`: numbers as JSON integers.
     pub json_int: bool,
-    /// `--json-flat-vdevs`.
+    /// `--json-flat-vdevs`: devices in one flat object.
     pub flat: bool,
-    /// `--json-pool-key-guid`.
+    /// `--json-pool-key-guid`: pools keyed by guid instead of name.
     pub key_guid: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
 }
 
-/// One report. `first`: nothing was printed before it.
+/// Prints one report. `first`: nothing has been printed before it.
 fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json: bool, first: &mut bool) -> Outcome {
     let Selection { mut views, code } = views(cx, names)?;
     if options.verbose {
@@ -148,7 +148,7 @@ fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json:
     Ok(code)
 }
 
-/// The damaged files of an imported pool, by name.
+/// The names of the damaged files of an imported pool. `None`: they cannot be read.
 fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
     let open = cx.owner.iter().flat_map(|owner| owner.house.list()).find(|pool| pool.name() == name);
     if let Some(pool) = open {
@@ -158,7 +158,8 @@ fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
     admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
 }
 
-/// All that is told of a pool. Nothing, of a healthy pool with `-x`, unless it was asked for by name.
+/// The report of one pool. For a healthy pool with `-x` it is empty, or one line if the pool was
+/// named (`all_pools` is false).
 pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> String {
     let reason = health::reason(status, false);
     if options.explain && reason.is_healthy() {
@@ -204,10 +205,11 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
     out
 }
 
-/// Bytes a second below which OpenZFS tells no time left.
+/// The rate in bytes per second below which OpenZFS estimates no completion time.
 const TELLING_RATE: u64 = 10 << 20;
 
-/// A scrub in any case; of resilvers and rebuilds what goes on, or else what ended last.
+/// Prints the scan lines: a scrub always; of resilver and rebuild the active one, otherwise the one
+/// that ended last.
 fn scans(out: &mut String, status: &PoolStatus) {
     let rebuilding = status.rebuilds().any(|(_, r)| r.progress() == Progress::Active);
     let rebuilt = status.rebuilds().map(|(_, r)| r.now.end_time).max().unwrap_or(0);
@@ -296,7 +298,7 @@ fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatu
                 _ if is_paused => String::new(),
                 rate => format!(" at {}/s", nice_bytes(rate)),
             };
-            // Few bytes so far say nothing of how long it takes.
+            // With few bytes issued so far, no estimate is possible.
             let has_begun = if kind == ScanKind::Resilver { scan.processed_bytes > 0 } else { issued > 0 };
             let tail = match is_paused {
                 true => String::new(),
@@ -329,7 +331,7 @@ fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatu
     }
 }
 
-/// The scrub of the error log: its sizes are numbers of blocks.
+/// Prints the scrub of the error log. Its sizes are numbers of blocks.
 fn error_scrub(out: &mut String, scan: &ScanStatus) {
     let (start, end) = (ctime(scan.start_time), ctime(scan.end_time));
     let (seconds, examined) = (scan.end_time.saturating_sub(scan.start_time), scan.examined_bytes);
@@ -448,7 +450,7 @@ struct Devices<'a> {
     options: &'a StatusOptions,
     name_width: usize,
     scan: Option<&'a ScanStatus>,
-    /// Devices of which some are being rebuilt.
+    /// The guids of all devices in top-level vdevs with an active rebuild.
     rebuilding: Vec<u64>,
 }
 
@@ -535,7 +537,7 @@ impl Devices<'_> {
     }
 }
 
-/// The word for a device's state; spares have their own.
+/// The word for a device's state. Spares have their own words.
 pub fn shown_state(vdev: &VdevStatus, is_spare: bool) -> &'static str {
     match (is_spare, vdev.aux, vdev.state) {
         (true, VdevAux::Spared, _) => "INUSE",
@@ -544,7 +546,7 @@ pub fn shown_state(vdev: &VdevStatus, is_spare: bool) -> &'static str {
     }
 }
 
-/// Whether all leaves are good and had no errors.
+/// Whether all leaves are healthy and without errors.
 pub fn is_healthy(vdev: &VdevStatus) -> bool {
     if !vdev.is_leaf() {
         return vdev.children.iter().all(is_healthy);
@@ -575,7 +577,7 @@ fn aux_words(vdev: &VdevStatus) -> Option<&'static str> {
     })
 }
 
-/// `zpool import` has fewer words for the same.
+/// `zpool import` has fewer words for the state of a device.
 pub fn import_aux_words(vdev: &VdevStatus) -> Option<&'static str> {
     match vdev.aux {
         VdevAux::AshiftTooBig
@@ -588,7 +590,7 @@ pub fn import_aux_words(vdev: &VdevStatus) -> Option<&'static str> {
     }
 }
 
-/// Initialising and trimming: `  (100% initialized, completed at …)`.
+/// The progress of initialize or trim: `  (100% initialized, completed at …)`.
 fn work(shown: bool, work: &VdevWork, [done, not, doing]: [&str; 3]) -> String {
     let when = match work.state {
         1 if !shown => return format!("  ({doing})"),

@@ -10,7 +10,7 @@ use admin::health;
 use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use serde_json::Value;
 
-/// The whole document.
+/// The document of these pools.
 pub fn document(pools: &[&PoolStatus], options: &StatusOptions) -> String {
     let mut all = Object::new();
     for status in pools {
@@ -145,7 +145,7 @@ impl Maker<'_> {
         object
     }
 
-    /// Sequential rebuilds, by name of the top-level device.
+    /// The sequential rebuilds, keyed by the name of the top-level vdev.
     fn rebuilds(&self) -> Object {
         let mut all = Object::new();
         for (top, rebuild) in self.status.rebuilds() {
@@ -179,7 +179,7 @@ impl Maker<'_> {
         all
     }
 
-    /// Removal, checkpoint and expansion.
+    /// Adds device removal, checkpoint and raidz expansion.
     fn work(&self, object: &mut Object) {
         let name = |id: u64| {
             let vdev = self.status.root.children.iter().find(|c| c.id == id);
@@ -274,7 +274,7 @@ impl Maker<'_> {
         if !below.is_empty() {
             object.insert("vdevs".into(), Value::Object(below));
         }
-        // As in a list of unique names: what is said twice stands where it was said last.
+        // As in a list of unique names, a repeated name takes the position of its last occurrence.
         target.shift_remove(&name);
         target.insert(name, Value::Object(object));
     }

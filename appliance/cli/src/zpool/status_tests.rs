@@ -1,4 +1,4 @@
-//! What is printed of the sample pools, against what OpenZFS printed of them.
+//! Compares `zpool status` of the sample pools with recorded output of OpenZFS.
 
 use super::super::samples::{degraded, rz, tank};
 use super::*;

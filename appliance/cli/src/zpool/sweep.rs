@@ -1,9 +1,11 @@
 //! `zpool trim` and `zpool initialize`.
 //!
-//! A process that has the pool goes on in the background, and the command returns at once, or waits with `-w`. Without one the command has
-//! the pool for as long as it takes; what was done stays done when it is interrupted, and whoever has the pool next goes on from there.
+//! A process that owns the pool works in the background; the command returns at once, or waits with
+//! `-w`. Without one, the command keeps the pool open until the work ends. The progress survives an
+//! interruption: the next process that opens the pool continues from there.
 //!
-//! Facts: zpool_do_trim, zpool_do_initialize (cmd/zpool/zpool_main.c), check_trim_errs (lib/libzfs/libzfs_pool.c).
+//! Facts: zpool_do_trim, zpool_do_initialize (cmd/zpool/zpool_main.c), check_trim_errs
+//! (lib/libzfs/libzfs_pool.c).
 
 use super::names;
 use super::states::status;
@@ -28,9 +30,9 @@ const INITIALIZE: Options = Options {
     short: "csuw",
     long: &[("cancel", false, 'c'), ("suspend", false, 's'), ("uninit", false, 'u'), ("wait", false, 'w')],
 };
-/// How often it is looked whether the caller went away.
+/// How often to check whether the caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
-/// What these verbs end with when the pool refuses: -1 of a C function.
+/// The exit code of these verbs when the pool refuses: -1 of a C function.
 const REFUSED: u8 = 255;
 
 /// `zpool trim`.
@@ -65,7 +67,7 @@ pub fn initialize(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     run(cx, &parsed, Work::Initialize, order, &command_line("zpool initialize", args))
 }
 
-/// What is wanted, by the one of these options that is given.
+/// The order that the options give. Fails if more than one of `letters` is given.
 fn order(parsed: &Parsed, letters: &[char]) -> Result<Order, Failure> {
     let mut given = letters.iter().filter(|letter| parsed.has(**letter));
     let order = match given.next() {
@@ -103,7 +105,8 @@ fn run(cx: &mut Context<'_>, parsed: &Parsed, work: Work, order: Order, command:
     Ok(code)
 }
 
-/// Gives the order for each device, all leaves that hold blocks when none is named; those that took it, and the exit code.
+/// Gives the order to each device; without names, to all leaves that hold blocks. Returns the guids
+/// of those that accepted it, and the exit code.
 fn change(
     cx: &mut Context<'_>,
     pool: &Lent,
@@ -119,7 +122,7 @@ fn change(
     for (device, guid) in &named {
         let answer = match guid {
             None => Err(WorkRefused::NoDevice),
-            // None of the devices that we know erases for good.
+            // No supported device offers secure erase.
             Some(_) if secure => Err(WorkRefused::Unsupported),
             Some(guid) => {
                 pool.writer().order_work(work, *guid, order).map_err(|e| Failure::failed(writing::why(&e)))?
@@ -127,7 +130,7 @@ fn change(
         };
         match (answer, guid) {
             (Ok(()), Some(guid)) => took.push(*guid),
-            // Of a whole pool, those that cannot are passed by.
+            // For a whole pool, skip the devices that do not support it.
             (Err(WorkRefused::Unsupported), _) if devices.is_empty() && !secure => incapable += 1,
             (Err(why), _) => {
                 cx.complain(&format!("cannot {verb} '{device}': {}", words(why, work)));
@@ -143,7 +146,7 @@ fn change(
     Ok((took, code))
 }
 
-/// The leaves meant, by name and identity.
+/// The selected leaves: name and guid. `None`: no such device.
 fn named(now: &PoolStatus, devices: &[String]) -> Vec<(String, Option<u64>)> {
     if !devices.is_empty() {
         return devices.iter().map(|device| (device.clone(), names::find(now, device).map(|v| v.guid))).collect();
@@ -167,7 +170,7 @@ fn words(why: WorkRefused, work: Work) -> &'static str {
     }
 }
 
-/// Waits until it is done for all of these leaves, or ended by somebody.
+/// Waits until the work has ended or been stopped on all of these leaves.
 fn follow(cx: &mut Context<'_>, pool: &Lent, work: Work, leaves: &[u64]) {
     let writer = pool.writer();
     while !leaves.is_empty() && writer.is_working(work, leaves) && writer.failure().is_none() && !cx.client.is_gone() {

@@ -1,10 +1,10 @@
-//! Values of pool properties as text, and lists of property names.
+//! Formats values of pool properties, and parses lists of property names.
 
 use crate::context::Failure;
 use crate::number::{nice_number, percent, ratio};
 use admin::property::{self, Kind, Property, PropertyContext, PropertyDef, Source, Value};
 
-/// A value as it is shown.
+/// The text of a value; `literal`: exact numbers (`-p`).
 pub fn text(property: &Property, literal: bool) -> String {
     match &property.value {
         Value::Absent => "-".into(),
@@ -18,7 +18,7 @@ pub fn text(property: &Property, literal: bool) -> String {
     }
 }
 
-/// A source as it is shown.
+/// The text of a source.
 pub fn source(source: Source) -> &'static str {
     match source {
         Source::None => "-",
@@ -27,7 +27,7 @@ pub fn source(source: Source) -> &'static str {
     }
 }
 
-/// A source as JSON documents name it.
+/// The name of a source in JSON output.
 pub fn json_source(source: Source) -> &'static str {
     match source {
         Source::None => "NONE",
@@ -36,14 +36,14 @@ pub fn json_source(source: Source) -> &'static str {
     }
 }
 
-/// A property that was asked for.
+/// A requested property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its name in full.
+    /// The full name.
     pub name: String,
-    /// Its definition, if it is not a feature or a user's.
+    /// The definition; `None`: a feature or a user property.
     pub def: Option<&'static PropertyDef>,
-    /// Width of its values, so far.
+    /// The column width, so far.
     pub width: usize,
 }
 
@@ -56,7 +56,7 @@ impl Wanted {
         other.then(|| Self { name: name.into(), def: None, width: name.len() })
     }
 
-    /// Makes room for the value in `context`.
+    /// Widens the column to fit the value in `context`.
     pub fn fit(&mut self, context: &PropertyContext, literal: bool) {
         if self.def.is_some_and(|d| !d.flexible()) && !literal {
             return;
@@ -67,13 +67,14 @@ impl Wanted {
     }
 }
 
-/// `module:name`, in small letters, digits and `-_.`.
+/// Whether a name has the form of a user property: `module:name`, of lowercase letters, digits and
+/// `-_.`, shorter than 256 bytes.
 pub fn is_user_property(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:".contains(c);
     name.contains(':') && name.len() < 256 && name.chars().all(plain)
 }
 
-/// A list such as `size,health,feature@lz4_compress`.
+/// Parses a list of properties, e.g. `size,health,feature@lz4_compress`.
 pub fn wanted(list: &str) -> Result<Vec<Wanted>, Failure> {
     if list.is_empty() {
         return Err(Failure::usage("bad property list: no properties specified"));

@@ -1,6 +1,6 @@
-//! Properties of devices (`zpool get all POOL DEVICE`), in OpenZFS's order.
+//! Device properties (`zpool get all POOL DEVICE`), in OpenZFS's order.
 //!
-//! What somebody set comes from `admin::vdev_properties`, everything else from the device's status.
+//! Values set by a user come from `admin::vdev_properties`, all others from the device's status.
 
 use super::names::{NameOptions, vdev_name};
 use crate::number::{number, percent};
@@ -8,7 +8,7 @@ use admin::property::{SetValue, Source};
 use admin::status::{PoolStatus, VdevStatus};
 use std::collections::BTreeMap;
 
-/// Names and column headings.
+/// The names and column headings.
 pub static NAMES: &[(&str, &str)] = &[
     ("capacity", "CAP"),
     ("state", "STATE"),
@@ -63,17 +63,17 @@ pub static NAMES: &[(&str, &str)] = &[
     ("slow_ios", "SLOW"),
 ];
 
-/// The name in full of a property given by name or column heading.
+/// The full name of a property given by name or column heading.
 pub fn find(name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(n, column)| *n == name || column.to_ascii_lowercase() == name).map(|(n, _)| *n)
 }
 
-/// Least width of the property's values.
+/// The minimum width of the property's column.
 pub fn width(name: &str) -> usize {
     NAMES.iter().find(|(n, _)| *n == name).map_or(5, |(_, column)| column.len().max(5))
 }
 
-/// Name, value and source of a property.
+/// The name, value and source of a property.
 pub fn get<'n>(
     vdev: &VdevStatus,
     status: &PoolStatus,

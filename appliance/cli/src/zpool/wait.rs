@@ -1,9 +1,11 @@
-//! `zpool wait`: until a pool has done what it does by itself; `-w` of other verbs is the same.
+//! `zpool wait`: waits for background activities of a pool to end. `-w` of other verbs does the
+//! same.
 //!
-//! Facts: zpool_do_wait, print_wait_status_row (cmd/zpool/zpool_main.c), spa_activity_in_progress (module/zfs/spa.c).
+//! Facts: zpool_do_wait, print_wait_status_row (cmd/zpool/zpool_main.c), spa_activity_in_progress
+//! (module/zfs/spa.c).
 //!
 //! Invariants:
-//!   * a pool that cannot write does nothing by itself: waiting for it is an error, at once
+//!   * a pool that cannot write has no background activity: waiting for it fails at once
 
 use super::iostat::{Stamp, pace};
 use crate::context::{Context, Failure, Outcome};
@@ -13,30 +15,30 @@ use crate::state::Imported;
 use admin::status::{PoolStatus, Progress, ScanKind, VdevStatus};
 use std::time::{Duration, Instant};
 
-/// What a pool does by itself.
+/// A background activity of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Letting go of a checkpoint.
+    /// Discarding the checkpoint.
     Discard,
-    /// Freeing what was destroyed.
+    /// Freeing the blocks of destroyed datasets.
     Free,
-    /// Writing to all that is free.
+    /// Initialize: writing to all free space.
     Initialize,
-    /// Putting a device in the place of another.
+    /// Replacing a device.
     Replace,
-    /// Moving away what is on a device.
+    /// Device removal: copying a device's blocks away.
     Remove,
-    /// Writing what devices missed.
+    /// Resilver: writing what devices miss.
     Resilver,
-    /// Reading everything.
+    /// Scrub: reading all blocks.
     Scrub,
-    /// Telling devices what is free.
+    /// Trim: sending the free ranges to devices.
     Trim,
-    /// Widening a raidz.
+    /// Raidz expansion.
     RaidzExpand,
 }
 
-/// All, as `-t` names them, in the order of columns.
+/// All activities with their names for `-t`, in column order.
 pub const ALL: [(Activity, &str); 9] = [
     (Activity::Discard, "discard"),
     (Activity::Free, "free"),
@@ -49,9 +51,9 @@ pub const ALL: [(Activity, &str); 9] = [
     (Activity::RaidzExpand, "raidz_expand"),
 ];
 
-/// How often is looked.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// Lines between headings, for people who read along.
+/// The lines between two headings.
 const SCREEN: u64 = 24;
 
 const OPTIONS: Options = Options { short: "HpnT:t:", long: &[] };
@@ -94,7 +96,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     })
 }
 
-/// Returns once none of these goes on any more: for `-w` of other verbs.
+/// Waits until none of these activities is active: for `-w` of other verbs.
 pub fn until_done(cx: &mut Context<'_>, record: &Imported, wanted: &[Activity]) -> Outcome {
     let _ = cx.out.flush();
     wait(cx, record, wanted, &mut |_, _| ())
@@ -115,7 +117,7 @@ fn wait(
         let suspended = owned.as_ref().is_some_and(|owned| owned.suspension().is_some());
         let writable = owned.as_ref().and_then(|owned| owned.writable());
         let has_owner = writable.is_some();
-        // One that was just asked for stands in no configuration yet.
+        // A resilver that was just requested is not in the configuration yet.
         let resilver_due = writable.is_some_and(|pool| pool.writer().scan_activity().resilvering);
         drop(owned);
         let pool = super::pools::open(cx, record)?;
@@ -140,7 +142,7 @@ fn wait(
         if cx.client.is_gone() || cx.owner.as_ref().is_some_and(|owner| !owner.is_ready()) {
             return Ok(1);
         }
-        // Exported meanwhile: there is nothing left to wait for.
+        // Exported in the meantime: there is nothing left to wait for.
         if cx.state.pool(&record.name).is_ok_and(|found| found.is_none()) {
             return Ok(0);
         }
@@ -148,7 +150,7 @@ fn wait(
     }
 }
 
-/// What is left to do of each activity, in bytes; `None`: it does not go on.
+/// The bytes left to do for each activity; `None`: it is not active.
 fn left(status: &PoolStatus, freeing: u64, resilver_due: bool) -> Left {
     let scan = status.scan.as_ref().filter(|s| s.state == Progress::Active);
     let scan_left = |kinds: &[ScanKind]| {
@@ -169,7 +171,7 @@ fn left(status: &PoolStatus, freeing: u64, resilver_due: bool) -> Left {
         Activity::Discard => status.checkpoint.as_ref().filter(|c| c.discarding).map(|c| c.space_bytes),
         Activity::Free => Some(freeing).filter(|bytes| *bytes > 0),
         Activity::Initialize => work(|v| v.initialize),
-        // A spare that took over stays beside the device for which it stands.
+        // A spare in use stays attached beside the device it replaces.
         Activity::Replace => resilver.filter(|_| replaces || spares).or(replaces.then_some(0)),
         Activity::Remove => {
             let removal = status.removal.as_ref().filter(|r| r.state == Progress::Active);

@@ -1,8 +1,9 @@
-//! What verbs that change a pool have in common: opening it for writing, and saying why that or the change was not possible.
+//! Common parts of verbs that change a pool: opening it for writing, and error messages.
 //!
 //! Invariants:
-//!   * what a verb changed is on disk before it ends; that it was called, the pool's history may tell a txg later
-//!   * a pool that this process does not own is open for writing as long as one verb takes
+//!   * the changes of a verb are on disk before it ends; its record in the pool's history may reach
+//!     the disk one txg later
+//!   * a pool that this process does not own is open for writing for the duration of one verb
 
 use super::pools;
 use crate::client::Client;
@@ -18,12 +19,12 @@ use dataset::{Error, Refusal};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A command as the pool's history keeps it.
+/// A command line as the pool's history stores it.
 pub fn command_line(verb: &str, args: &[String]) -> String {
     std::iter::once(verb).chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
-/// Why a change was not possible, in OpenZFS's words where it has some.
+/// Why a change failed, in OpenZFS's words where it has some.
 pub fn reason(error: &anyhow::Error) -> String {
     match error.downcast_ref::<Error>() {
         Some(error) => why(error),
@@ -31,7 +32,7 @@ pub fn reason(error: &anyhow::Error) -> String {
     }
 }
 
-/// The same for an error of the engine.
+/// [`reason`] for an error of the engine.
 pub fn why(error: &Error) -> String {
     match error {
         Error::Refused { why: Refusal::NoSpace, .. } => "out of space".to_owned(),
@@ -50,16 +51,16 @@ pub fn why(error: &Error) -> String {
     }
 }
 
-/// The pool imported under that name; says that there is none.
+/// The import record of the pool with that name. Fails if no such pool is imported.
 pub fn record(cx: &Context<'_>, name: &str) -> Result<Imported, Failure> {
     let found = cx.state.pool(name).map_err(|e| Failure::failed(format!("{e:#}")))?;
     found.ok_or_else(|| Failure::failed(format!("cannot open '{name}': no such pool")))
 }
 
-/// A pool open for writing, for one verb.
+/// A pool that is open for writing, for one verb.
 pub struct Lent {
     pool: Arc<WritablePool>,
-    /// This process owns it: it stays open.
+    /// This process owns the pool: it stays open after the verb.
     stays: bool,
 }
 
@@ -72,22 +73,23 @@ impl std::ops::Deref for Lent {
 }
 
 impl Lent {
-    /// Whether this process has the pool after the verb, too.
+    /// Whether this process owns the pool and keeps it open after the verb.
     pub fn stays(&self) -> bool {
         self.stays
     }
 
-    /// Closes the pool if this process opened it for the verb. Of one that stays, the tasks that changed it were waited for.
+    /// Closes the pool if this process opened it for the verb. A pool that stays open needs no
+    /// sync: the changes have waited for their txg.
     pub fn finish(self) -> Result<()> {
         if self.stays { Ok(()) } else { self.pool.close() }
     }
 
-    /// Brings everything to disk, and closes the pool if this process opened it for the verb.
+    /// Syncs all changes to disk, and closes the pool if this process opened it for the verb.
     pub fn sync(self) -> Result<()> {
         if self.stays { Ok(self.pool.writer().sync()?) } else { self.pool.close() }
     }
 
-    /// Lets go of the pool, whoever owns it.
+    /// Closes, exports or destroys the pool, whether this process owns it or not.
     pub fn leave(self, cx: &Context<'_>, record: &Imported, how: Leave) -> Result<()> {
         match (&cx.owner, how) {
             (Some(owner), _) if self.stays => owner.house.release(record.guid, how),
@@ -98,7 +100,7 @@ impl Lent {
     }
 }
 
-/// Opens an imported pool for writing, with the keys that are loaded. What cannot be is told behind `cannot`.
+/// Opens an imported pool for writing, with the loaded keys. Error messages begin with `cannot`.
 pub fn open(cx: &Context<'_>, record: &Imported, cannot: &str) -> Result<Lent, Failure> {
     if record.readonly {
         return Err(Failure::failed(format!("{cannot}: pool is read-only")));
@@ -116,8 +118,8 @@ pub fn open(cx: &Context<'_>, record: &Imported, cannot: &str) -> Result<Lent, F
     Ok(Lent { pool: Arc::new(pool), stays: false })
 }
 
-/// Opens the pool, changes it, notes the command in its history, and closes it again. After a change that failed nothing is
-/// noted. What cannot be done is told behind `cannot`.
+/// Opens the pool, changes it, notes the command in its history, and closes it again. A failed
+/// change is not noted. Error messages begin with `cannot`.
 pub fn change<R>(
     cx: &Context<'_>,
     record: &Imported,
@@ -130,7 +132,7 @@ pub fn change<R>(
     change_opened(pool, command, change).map_err(failed)
 }
 
-/// The same for verbs with exit codes of their own.
+/// [`change`] for verbs with exit codes of their own.
 pub fn change_or<R>(
     cx: &Context<'_>,
     record: &Imported,
@@ -155,7 +157,7 @@ fn change_opened<R>(pool: Lent, command: &str, change: impl FnOnce(&WritablePool
     Ok(result)
 }
 
-/// Changes in which places the devices of a pool are looked for.
+/// Changes the list of paths where the devices of a pool are searched for.
 pub fn change_places(
     cx: &Context<'_>,
     record: &Imported,
@@ -174,7 +176,8 @@ pub fn change_places(
     Ok(())
 }
 
-/// Asks for a new key of that format, twice; input that is no terminal is read to the end of its first line.
+/// Asks twice for a new key of that format. Input that is not a terminal is read to the end of its
+/// first line, for a raw key up to 33 bytes.
 pub fn ask(client: &dyn Client, format: &str) -> Result<Material> {
     if !client.input_is_terminal() {
         let wanted = if format == "raw" { Wanted::Bytes(33) } else { Wanted::Line };
@@ -191,7 +194,7 @@ pub fn ask(client: &dyn Client, format: &str) -> Result<Material> {
     Ok(Material::new(typed.into_bytes()))
 }
 
-/// What the operating system says, without the number.
+/// The operating system's error text, without the number.
 pub fn os_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! `weir analytics alerts`: thresholds on statistics, and who is told.
+//! `weir analytics alerts`: thresholds on statistics, and their receivers.
 
 use super::super::statistic::breakdown;
 use super::explain::edge;
@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
     column("title", Kind::Text, 16, "What it is called."),
 ];
 
-/// Options.
+/// Options of `weir analytics alerts`.
 pub fn command() -> Command {
     let id = || Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(u32)).help("Its number");
     let option = |name: &'static str, value: &'static str, help: &'static str| {
@@ -69,7 +69,7 @@ pub fn command() -> Command {
         .subcommand(Command::new("destroy").about("Remove an alert").arg(id()))
 }
 
-/// Runs it.
+/// Runs `weir analytics alerts`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
         return table(matches, COLUMNS, || Ok(Daemon::find()?.get::<AlertList>(PATH)?.items.iter().map(row).collect()));

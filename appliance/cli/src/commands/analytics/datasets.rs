@@ -1,4 +1,5 @@
-//! `weir analytics datasets`: which statistics are counted day and night, what they cost, and for how long they are kept.
+//! `weir analytics datasets`: the statistics that are recorded continuously, their cost, and how
+//! long they are kept.
 
 use super::super::statistic::now;
 use super::table;
@@ -19,7 +20,7 @@ const COLUMNS: &[Column] = &[
     column("name", Kind::Text, 4, "Its name."),
 ];
 
-/// Options.
+/// Options of `weir analytics datasets`.
 pub fn command() -> Command {
     let name = |about: &'static str| Arg::new("name").value_name("NAME|ID").required(true).help(about);
     let one = |verb: &'static str, about: &'static str| {
@@ -46,7 +47,7 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs it.
+/// Runs `weir analytics datasets`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
         return table(matches, COLUMNS, || Ok(list(&Daemon::find()?)?.iter().map(row).collect()));

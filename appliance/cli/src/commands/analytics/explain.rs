@@ -1,4 +1,4 @@
-//! `weir analytics explain`: what is special about the operations in a rectangle of a heat map.
+//! `weir analytics explain`: what distinguishes the operations in a rectangle of a heat map.
 
 use super::super::statistic::{breakdown, span_args};
 use crate::asked::{Daemon, with};
@@ -22,7 +22,7 @@ const COLUMNS: &[Column] = &[
     column("value", Kind::Text, 5, "The value."),
 ];
 
-/// Options.
+/// Options of `weir analytics explain`.
 pub fn command() -> Command {
     let edge = |id: &'static str, help: &'static str| Arg::new(id).long(id).value_name("VALUE").help(help);
     Command::new("explain")
@@ -38,7 +38,7 @@ pub fn command() -> Command {
         .args(args())
 }
 
-/// A number with a unit of times or bytes.
+/// A number with a unit of time or bytes.
 pub fn edge(text: &str, field: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = match (field, &text[digits.len()..]) {
@@ -58,7 +58,7 @@ pub fn edge(text: &str, field: &str) -> Result<u64> {
     }
 }
 
-/// Runs it.
+/// Runs `weir analytics explain`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -111,7 +111,7 @@ fn print<W: Write>(mut out: W, options: &Options, found: &StatisticExplanation, 
     let mut report = Report::untimed(out, COLUMNS, options)?;
     let percent = |n: u64, of: u64| 100.0 * n as f64 / of.max(1) as f64;
     for field in &found.fields {
-        // What nothing of the selected has tells nobody anything.
+        // A value that no selected operation has explains nothing.
         for value in field.values.iter().filter(|v| v.inside > 0) {
             report.row(
                 Stamp { at: to, boot: false },

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Options that are handed on to whoever draws.
+/// Options that are passed on to the renderer.
 const DRAWN: &[(&str, &str, &str)] = &[
     ("width", "PIXELS", "Width of the picture"),
     ("height", "PIXELS", "Height of the picture"),
@@ -22,7 +22,7 @@ const DRAWN: &[(&str, &str, &str)] = &[
     ("high", "NUMBER", "Upper edge of the vertical axis"),
 ];
 
-/// Options.
+/// Options of `weir analytics export`.
 pub fn command() -> Command {
     let drawn = DRAWN
         .iter()
@@ -57,7 +57,7 @@ pub fn command() -> Command {
         .args(drawn)
 }
 
-/// Runs it.
+/// Runs `weir analytics export`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let text = |id: &str| matches.get_one::<String>(id).cloned();
     let format = text("format").context("a format")?;

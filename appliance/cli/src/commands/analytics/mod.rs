@@ -1,5 +1,5 @@
-//! `weir analytics`: what is counted and kept, what there is to be counted, what is special about some operations, and files of all
-//! that for other programs.
+//! `weir analytics`: recorded statistics, available statistics, explanations of operations, and
+//! export to files for other programs.
 
 mod alerts;
 mod datasets;
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(done).map(|()| ExitCode::SUCCESS)
 }
 
-/// Prints rows of now; glossary and schema if they are asked for.
+/// Prints one report, or the glossary or schema if requested.
 fn table(matches: &ArgMatches, columns: &[Column], rows: impl FnOnce() -> Result<Vec<Vec<Value>>>) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = BufWriter::new(std::io::stdout().lock());

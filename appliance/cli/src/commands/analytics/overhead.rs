@@ -1,7 +1,9 @@
-//! `weir analytics overhead`: what Analytics costs on this machine, measured: off, as it is by default, and with everything on.
+//! `weir analytics overhead`: measures what Analytics costs on this machine: off, with the default
+//! statistics, and with everything on.
 //!
-//! One daemon, one load; the three take turns in each round, so that what else the machine does disturbs all of them alike. How the
-//! daemon counted before is restored, also when the measurement ends early.
+//! One daemon and one load; the three modes take turns in each round, so that other activity of the
+//! machine disturbs all of them alike. The previous settings of the daemon are restored, even if
+//! the measurement ends early.
 
 use super::super::statistic::now;
 use crate::asked::Daemon;
@@ -41,14 +43,14 @@ const COLUMNS: &[Column] = &[
     column("thread_ns", Kind::Number(1), 9, "Part of cpu_ns spent in the counting thread; - : not visible from here."),
 ];
 
-/// Every breakdown of NFS by name, and the heat maps of what every operation has.
+/// Every breakdown of NFS by name, and the heat maps of values that every operation has.
 const ALL: &[&str] = &["op", "client", "file", "share", "user", "latency", "size", "offset"];
 const MODES: [&str; 3] = ["off", "default", "all"];
 const KEY: &str = "analytics.enabled";
-/// What is not measured after a change of mode: buffers fill, columns close.
+/// Time that is not measured after a change of mode: buffers fill, columns close.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Options.
+/// Options of `weir analytics overhead`.
 pub fn command() -> Command {
     let number = |id: &'static str, default: &'static str, help: &'static str| {
         Arg::new(id)
@@ -74,7 +76,7 @@ pub fn command() -> Command {
         .args(args())
 }
 
-/// What one mode did in one round.
+/// Results of one mode in one round.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     rate: f64,
@@ -82,7 +84,7 @@ struct Measured {
     thread_ns: Option<f64>,
 }
 
-/// Puts back how the daemon counted.
+/// Restores the daemon's settings when it is dropped.
 struct Restore<'a> {
     daemon: &'a Daemon,
     made: Vec<Counted>,
@@ -117,7 +119,7 @@ fn suspend(daemon: &Daemon, of: &Counted, suspended: bool) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of processor time of the thread that counts, of the daemon with this number.
+/// Processor time in nanoseconds of the analytics thread of the daemon with this process id.
 fn thread_ns(pid: Option<u32>) -> Option<f64> {
     let folder = std::fs::read_dir(format!("/proc/{}/task", pid?)).ok()?;
     let mut tasks = folder.filter_map(|entry| Some(entry.ok()?.path()));
@@ -126,7 +128,7 @@ fn thread_ns(pid: Option<u32>) -> Option<f64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Runs it.
+/// Runs `weir analytics overhead`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -168,7 +170,8 @@ fn measure(daemon: &Daemon, plan: &Plan, rounds: u64, pid: Option<u32>, tells: b
     for field in ALL {
         let name = format!("nfs3.ops[{field}]");
         match before.iter().find(|d| d.name == name) {
-            // Part of the default, or somebody wants it: it stays as it is in the modes default and all.
+            // It is in the default set, or was added by a user: it stays in the modes default and
+            // all.
             Some(there) if !there.suspended => {}
             Some(there) => {
                 restore.suspended.push(there.clone());
@@ -182,7 +185,7 @@ fn measure(daemon: &Daemon, plan: &Plan, rounds: u64, pid: Option<u32>, tells: b
             }
         }
     }
-    // Fills the file, and the cache.
+    // Fills the file and the cache.
     run_for(plan, SETTLE)?;
     let mut found: [Vec<Measured>; 3] = Default::default();
     for round in 0..rounds {

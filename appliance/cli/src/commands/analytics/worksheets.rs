@@ -1,4 +1,4 @@
-//! `weir analytics worksheets`: those that are kept.
+//! `weir analytics worksheets`: the saved worksheets.
 
 use super::table;
 use crate::asked::Daemon;
@@ -36,7 +36,7 @@ struct Graph {
     name: String,
 }
 
-/// Options.
+/// Options of `weir analytics worksheets`.
 pub fn command() -> Command {
     let id = || Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(u64)).help("Its number");
     Command::new("worksheets")
@@ -46,7 +46,7 @@ pub fn command() -> Command {
         .subcommand(Command::new("destroy").about("Remove a worksheet; its statistics are still counted").arg(id()))
 }
 
-/// Runs it.
+/// Runs `weir analytics worksheets`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some((verb, of)) = matches.subcommand() {
         let path = format!("/v1/analytics/worksheets/{}", of.get_one::<u64>("id").context("a number")?);

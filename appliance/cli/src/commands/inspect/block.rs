@@ -9,7 +9,7 @@ use block::vdev::{DATA_START_BYTES, Fault};
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-/// Bytes read for an address at most.
+/// Limit for the bytes read at an address.
 const SIZE_MAX: u64 = 16 << 20;
 
 /// `inspect block POOL ADDRESS`.
@@ -34,7 +34,7 @@ pub fn block(matches: &ArgMatches) -> Result<Value> {
     }
 }
 
-/// The block that a bookmark names: every copy, and its contents as far as no key is needed.
+/// The block at a bookmark: every copy, and its contents if they need no key.
 fn at(pool: &admin::OpenPool, at: &Bookmark, shown: usize) -> Result<Value> {
     let mos = pool.pool().mos();
     let root = match at.objset {
@@ -88,7 +88,7 @@ fn at(pool: &admin::OpenPool, at: &Bookmark, shown: usize) -> Result<Value> {
     Ok(document)
 }
 
-/// What stands at an address, whether or not a pointer leads there.
+/// The bytes at an address, whether or not a pointer refers to it.
 fn raw(pool: &Pool, vdev: u32, offset: u64, size: u64, shown: usize) -> Result<Value> {
     if size == 0 || size > SIZE_MAX {
         bail!("{size:#x} bytes, expected up to {SIZE_MAX:#x}");
@@ -99,7 +99,8 @@ fn raw(pool: &Pool, vdev: u32, offset: u64, size: u64, shown: usize) -> Result<V
     };
     let mut document =
         json!({ "device": vdev, "name": top.name, "offset": format!("{offset:x}"), "size": format!("{size:x}") });
-    // Below a leaf or mirror each device has the bytes at the same place; others are put together from columns.
+    // On a leaf or mirror each device has the bytes at the same offset; other devices assemble them
+    // from columns.
     if top.leaf().is_some() || top.children.iter().all(|c| c.leaf().is_some()) && top.name.starts_with("mirror") {
         let mut first: Option<Vec<u8>> = None;
         let mut rows = Vec::new();

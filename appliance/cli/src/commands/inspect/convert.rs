@@ -1,11 +1,11 @@
-//! Structures of the format as JSON, shared by the parts.
+//! On-disk structures as JSON, shared by the parts.
 
 use crate::number::ctime;
 use ondisk::nvlist::{Nvlist, Value as NvValue};
 use ondisk::{BlkPtr, Dnode, ObjectType};
 use serde_json::{Map, Value, json};
 
-/// A list of names and values.
+/// An nvlist.
 pub fn nvlist(list: &Nvlist) -> Value {
     let pairs = list.pairs.iter().map(|p| (p.name_lossy().into_owned(), nv(&p.value)));
     Value::Object(pairs.collect::<Map<_, _>>())
@@ -40,7 +40,7 @@ fn nv(value: &NvValue) -> Value {
     }
 }
 
-/// Bytes as text if that is what they are, else in hexadecimal.
+/// Bytes as text if they are text, else in hexadecimal.
 pub fn text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(s) if !s.chars().any(char::is_control) => json!(s),
@@ -53,7 +53,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Bytes as `hexdump -C` shows them.
+/// Bytes in the format of `hexdump -C`.
 pub fn dump(bytes: &[u8]) -> Vec<String> {
     let line = |(i, chunk): (usize, &[u8])| {
         let half = |c: &[u8]| c.iter().map(|b| format!("{b:02x} ")).collect::<String>();
@@ -65,12 +65,12 @@ pub fn dump(bytes: &[u8]) -> Vec<String> {
     bytes.chunks(16).enumerate().map(line).collect()
 }
 
-/// A point in time, in words and as a number.
+/// A time, in words and as a number.
 pub fn time(seconds: u64) -> Value {
     json!(format!("{seconds} ({})", ctime(seconds)))
 }
 
-/// A block pointer in one line, in zdb's words.
+/// A block pointer in one line, with zdb's terms.
 pub fn pointer(bp: &BlkPtr) -> String {
     if bp.is_hole() {
         let birth = bp.logical_birth().0;
@@ -117,7 +117,7 @@ pub fn pointer(bp: &BlkPtr) -> String {
     )
 }
 
-/// A dnode without what it points to.
+/// A dnode without its pointers.
 pub fn dnode(d: &Dnode) -> Value {
     let algorithm = |name: Option<&'static str>, raw: u8| match (raw, name) {
         (0, _) => "inherit".to_owned(),

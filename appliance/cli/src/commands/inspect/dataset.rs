@@ -1,4 +1,4 @@
-//! `inspect dataset`: what the pool keeps of a dataset or snapshot.
+//! `inspect dataset`: on-disk structures of a dataset or snapshot.
 
 use super::{argument, convert, find};
 use crate::source::Opener;
@@ -38,7 +38,7 @@ pub fn dataset(matches: &ArgMatches) -> Result<Value> {
     Ok(document)
 }
 
-/// A directory of the dataset layer.
+/// A DSL directory.
 pub fn dir(d: &DslDir) -> Value {
     json!({
         "creation_time": convert::time(d.creation_time), "head_dataset": d.head_dataset, "parent": d.parent,
@@ -66,7 +66,7 @@ fn objset(o: &Objset, uberblock: &Uberblock) -> Value {
     })
 }
 
-/// Head of an intent log.
+/// The header of an intent log.
 pub fn log_header(z: &ZilHeader, uberblock: &Uberblock) -> Value {
     json!({
         "first_block": convert::pointer(&z.log),

@@ -1,4 +1,4 @@
-//! Parts that look at devices: labels, uberblocks, packed lists in files.
+//! Parts that inspect devices: labels, uberblocks, packed nvlists in files.
 
 use super::{argument, convert};
 use crate::source::Opener;
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Cache for looking into one state of a pool.
+/// Cache size for opening one state of a pool.
 const CACHE_BYTES: u64 = 32 << 20;
-/// Names of datasets listed for one state.
+/// Limit for the dataset names listed per state.
 const NAMES_MAX: usize = 1000;
-/// Largest file taken for a packed list.
+/// Maximum size of a file with a packed nvlist.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The device and its partitions that have labels; the device itself when none has.
+/// The device and its partitions that have labels; the device itself if none has.
 fn labelled(path: &Path) -> Result<Vec<(Arc<dyn Device>, Labels)>> {
     let all = open_with_partitions(path).with_context(|| path.display().to_string())?;
     let mut all: Vec<_> = all.into_iter().map(|d| (d.clone(), label::read(d.as_ref(), true))).collect();
@@ -74,7 +74,7 @@ fn label_of(device: &dyn Device, labels: &Labels) -> Value {
     json!({ "device": device.name(), "size_bytes": device.size_bytes(), "labels": rows, "configurations": configs })
 }
 
-/// Names of the members in which two configurations differ.
+/// Names of the entries in which two configurations differ.
 fn differences(a: &Nvlist, b: &Nvlist) -> String {
     let names = a.pairs.iter().chain(&b.pairs).map(|p| p.name_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|n| a.get(n) != b.get(n)).collect();
@@ -122,9 +122,9 @@ fn facts(u: &Uberblock) -> Value {
     })
 }
 
-/// The surviving states of a pool, newest first, with what each would show.
+/// The surviving states of a pool, newest first, with the contents of each.
 fn states(matches: &ArgMatches, name: &str) -> Result<Value> {
-    // An imported pool may have another name than its disks say.
+    // An imported pool may have another name than that on its disks.
     let (wanted, places) = match Opener::new(matches).imported(name)? {
         Some(record) => (record.guid.to_string(), record.places),
         None => (name.to_owned(), matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect()),
@@ -158,7 +158,7 @@ fn states(matches: &ArgMatches, name: &str) -> Result<Value> {
     Ok(json!({ "pool": found.name(), "guid": found.guid.to_string(), "states": states }))
 }
 
-/// The datasets and snapshots of a state, and what they use.
+/// The datasets and snapshots of a state, and the space that they use.
 fn names(pool: &Arc<Pool>) -> ::pool::Result<(Vec<String>, u64)> {
     let datasets = Datasets::open(pool.clone())?;
     let listing = datasets.list(&[], &ListOptions { bookmarks: false, ..ListOptions::all() })?;
@@ -181,7 +181,7 @@ pub fn nvlist(matches: &ArgMatches) -> Result<Value> {
     Ok(convert::nvlist(&packed.list))
 }
 
-/// Where the pool keeps its parts: entries of the object directory.
+/// Entries of the object directory.
 pub fn directory_of(pool: &Pool) -> Result<Value> {
     let mut found = serde_json::Map::new();
     for e in pool.directory().entries()? {

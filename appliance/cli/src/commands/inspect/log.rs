@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use ondisk::zil::Body;
 use serde_json::{Value, json};
 
-/// Records listed of one log.
+/// Limit for the records listed of one log.
 const RECORDS_MAX: usize = 100_000;
 
 /// `inspect log POOL[/DATASET]`.

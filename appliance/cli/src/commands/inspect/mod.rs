@@ -1,8 +1,8 @@
-//! `weir inspect`: looks at what stands on the disks, structure by structure. ZFS name: zdb.
+//! `weir inspect`: shows on-disk data, structure by structure. ZFS name: zdb.
 //!
-//! Each part makes one document; it is printed as JSON, or as tables for people ([`show`]). Sizes, offsets and txgs are
-//! full numbers, since they are looked up elsewhere; addresses are `device:offset:size` with the last two in hexadecimal, as
-//! zdb writes them.
+//! Each part creates one document, which is printed as JSON or as tables for people ([`show`]).
+//! Sizes, offsets and txgs are full numbers, because they are looked up elsewhere. Addresses are
+//! `device:offset:size` with the last two in hexadecimal, as in zdb.
 
 mod block;
 mod convert;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 struct Part {
     name: &'static str,
     about: &'static str,
-    /// Name and help of each argument; those whose name begins with `[` may be left out.
+    /// Name and help of each argument; names that begin with `[` are optional.
     args: &'static [(&'static str, &'static str)],
     run: fn(&ArgMatches) -> Result<Value>,
 }
@@ -165,7 +165,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let part = PARTS.iter().find(|p| p.name == name).expect("clap knows only these");
     if name == "txgs" && !txgs::are_in_folder(matches)? {
-        // Whoever has the pool knows.
+        // The process that has the pool imported knows them.
         let mut args: Vec<String> = ["inspect", "txgs", argument(matches, "POOL")].map(str::to_owned).to_vec();
         args.extend(matches.get_flag("json").then(|| "--json".to_owned()));
         if let Some(code) = crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args)? {
@@ -184,7 +184,8 @@ fn text(document: &Value, matches: &ArgMatches) -> String {
     if matches.get_flag("json") { format!("{document:#}\n") } else { show::text(document) }
 }
 
-/// `inspect txgs` of a pool that this process has; the other parts read disks, which the caller can as well.
+/// `inspect txgs` of a pool that this process has imported; the other parts read disks, as the
+/// caller can.
 pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
     let matches = command().try_get_matches_from(args)?;
     match matches.subcommand() {
@@ -193,7 +194,7 @@ pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
     }
 }
 
-/// An argument that clap insists on.
+/// A required argument.
 fn argument<'m>(matches: &'m ArgMatches, name: &str) -> &'m str {
     matches.get_one::<String>(name).map_or("", String::as_str)
 }
@@ -202,7 +203,7 @@ fn has_keys(matches: &ArgMatches) -> bool {
     ["key-file", "passphrase-file", "keylocation"].iter().any(|id| matches.contains_id(id))
 }
 
-/// The objects of a dataset: unlocked if a key is given, else as far as they can be read without.
+/// The objects of a dataset: unlocked if a key is given, else as far as they are readable without.
 fn objset(matches: &ArgMatches, opener: &mut Opener, name: &str) -> Result<Arc<ObjectSet>> {
     if has_keys(matches) {
         let (pool, dataset) = opener.dataset(name)?;

@@ -47,7 +47,7 @@ fn all(set: &Arc<ObjectSet>, limit: u64) -> Result<Value> {
 }
 
 fn one(set: &Arc<ObjectSet>, id: u64, limit: u64) -> Result<Value> {
-    // Numbers of the accounting objects are the last; zdb writes them as negative ones.
+    // The accounting objects have the last numbers; zdb prints them as negative.
     let object = match id {
         u64::MAX => set.user_used().context("no accounting by user")?,
         n if n == u64::MAX - 1 => set.group_used().context("no accounting by group")?,
@@ -81,7 +81,8 @@ fn one(set: &Arc<ObjectSet>, id: u64, limit: u64) -> Result<Value> {
 /// `DMU_OT_PACKED_NVLIST`.
 const PACKED_NVLIST: u8 = 3;
 
-/// Types whose contents are names and values: by the format's table, and by the flag of newer ones.
+/// Whether objects of this type are ZAPs: by the format's table, and by the byteswap bits of newer
+/// types.
 fn is_zap(kind: ObjectType) -> bool {
     const DMU_OTN_NEW: u8 = 0x80;
     const BYTESWAP: u8 = 0x1f;
@@ -128,7 +129,7 @@ fn entries(object: &Object, limit: u64) -> Result<Value> {
     Ok(Value::Array(rows))
 }
 
-/// The bonus by its type.
+/// The bonus buffer, parsed by its type.
 fn bonus(set: &Arc<ObjectSet>, object: &Object) -> Value {
     let (bytes, endian) = (object.bonus(), object.endian());
     let parsed = match object.dnode().bonus_type {
@@ -159,7 +160,7 @@ fn bonus(set: &Arc<ObjectSet>, object: &Object) -> Value {
     parsed.unwrap_or_else(|| if bytes.is_empty() { Value::Null } else { json!(convert::dump(bytes)) })
 }
 
-/// The attributes of a file, new or old.
+/// The attributes of a file, new (SA) or old.
 fn attributes(set: &Arc<ObjectSet>, object: &Object) -> Option<Value> {
     if !matches!(set.phys().kind, ondisk::ObjsetKind::FileSystem) {
         return None;
@@ -186,7 +187,7 @@ fn attributes(set: &Arc<ObjectSet>, object: &Object) -> Option<Value> {
     (!found.is_empty()).then_some(Value::Object(found))
 }
 
-/// All block pointers of an object, from the top down.
+/// All block pointers of an object, top-down.
 struct Tree<'o> {
     object: &'o Object,
     rows: Vec<Value>,
@@ -238,7 +239,7 @@ impl Tree<'_> {
     }
 }
 
-/// A pointer that a bookmark names.
+/// The pointer at this place.
 pub fn pointer_at(set: &Arc<ObjectSet>, id: u64, level: u8, blkid: u64) -> Result<BlkPtr> {
     let object = if id == 0 { set.meta().clone() } else { set.object(id)? };
     Ok(object.block_pointer(level, blkid)?)

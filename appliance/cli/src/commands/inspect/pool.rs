@@ -1,4 +1,4 @@
-//! Parts that look at a pool as a whole.
+//! Parts that inspect a pool as a whole.
 
 use super::{argument, convert, device};
 use crate::number::date_history;

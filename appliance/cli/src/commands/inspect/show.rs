@@ -1,10 +1,11 @@
-//! A document as text: numbers and words line by line, lists of like things as tables, the rest nested.
+//! A document as text: scalars line by line, lists of similar objects as tables, other values
+//! nested.
 
 use serde_json::{Map, Value};
 
-/// Strings longer than this stand on a line each.
+/// Longer strings are on a line of their own.
 const WORD_MAX: usize = 60;
-/// Cells longer than this do not widen their column.
+/// Longer cells do not widen their column.
 const CELL_MAX: usize = 48;
 
 /// The document as text.
@@ -49,7 +50,7 @@ fn is_scalar(value: &Value) -> bool {
     }
 }
 
-/// What fits a line of a table.
+/// Whether it fits into a table row.
 fn is_row(value: &Value) -> bool {
     matches!(value, Value::Object(map) if map.values().all(is_scalar))
 }
@@ -93,7 +94,8 @@ fn table(out: &mut String, rows: &[Value], indent: usize) {
     let cells: Vec<Vec<String>> = maps.iter().map(|m| columns.iter().map(|c| cell(m, c)).collect()).collect();
     let is_number = |i: usize| maps.iter().all(|m| m.get(columns[i]).is_none_or(|v| v.is_number() || v.is_null()));
     let width = |i: usize| {
-        // What is much longer, such as a message among names, runs over instead of pushing the others away.
+        // A much longer cell, such as a message among names, overflows instead of widening the
+        // column.
         let widest = cells.iter().map(|row| row[i].chars().count()).filter(|n| *n <= CELL_MAX).max().unwrap_or(0);
         widest.max(columns[i].chars().count())
     };

@@ -1,4 +1,4 @@
-//! `inspect spacemap`: which space is allocated.
+//! `inspect spacemap`: allocated space.
 
 use super::{argument, convert};
 use crate::source::Opener;
@@ -13,7 +13,7 @@ use ondisk::pool_dir::{config, vdev_top};
 use ondisk::spacemap::Header;
 use serde_json::{Value, json};
 
-/// Metaslabs listed at most.
+/// Limit for the metaslabs listed.
 const METASLABS_MAX: u64 = 1 << 20;
 
 /// `inspect spacemap POOL [DEVICE [METASLAB]]`.

@@ -1,4 +1,4 @@
-//! `inspect txgs`: what the last txgs of a mounted pool were made of.
+//! `inspect txgs`: statistics of the last txgs of a mounted pool.
 
 use super::argument;
 use crate::figures::{self, Document, PHASES};
@@ -16,12 +16,12 @@ pub fn txgs(matches: &ArgMatches) -> Result<Value> {
     Ok(show(&document))
 }
 
-/// Whether a process has left figures of the pool in the state folder.
+/// Whether a process has left statistics of the pool in the state directory.
 pub fn are_in_folder(matches: &ArgMatches) -> Result<bool> {
     Ok(figures::read(&crate::state::folder()?, argument(matches, "POOL"))?.is_some())
 }
 
-/// The same of a pool that this process has.
+/// The same for a pool that this process has imported.
 pub fn of_owner(owner: &Owner, pool: &str) -> Result<Value> {
     let owned = owner.house.pool(pool)?;
     match owned.writable() {

@@ -1,4 +1,5 @@
-//! `weir nicstat -t` and `--udp`: what TCP and UDP of this machine do, from /proc/net/snmp and /proc/net/netstat.
+//! `weir nicstat -t` and `--udp`: TCP and UDP statistics of this machine, from /proc/net/snmp and
+//! /proc/net/netstat.
 
 use super::super::counters::Counters;
 use super::super::statistic::now;
@@ -39,7 +40,8 @@ pub struct Reading {
     counters: HashMap<String, u64>,
 }
 
-/// `Tcp.InSegs` and so on: a line of names, then one of numbers, both with the protocol in front (proc_pid_net(5)).
+/// Counters such as `Tcp.InSegs`: pairs of a line of names and a line of numbers, both beginning
+/// with the protocol (proc_pid_net(5)).
 fn parse(text: &str) -> HashMap<String, u64> {
     let mut found = HashMap::new();
     let lines: Vec<&str> = text.lines().collect();
@@ -47,7 +49,7 @@ fn parse(text: &str) -> HashMap<String, u64> {
         let split = |line: &str| line.split_once(':').map(|(name, rest)| (name.to_owned(), rest.to_owned()));
         let (Some((protocol, names)), Some((_, numbers))) = (split(pair[0]), split(pair[1])) else { continue };
         for (name, number) in names.split_ascii_whitespace().zip(numbers.split_ascii_whitespace()) {
-            // One is -1 where there is no limit; it is no counter.
+            // A limit of -1 means no limit; it is not a counter.
             found.extend(number.parse().ok().map(|n: u64| (format!("{protocol}.{name}"), n)));
         }
     }

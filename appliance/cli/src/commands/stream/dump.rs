@@ -1,4 +1,5 @@
-//! `weir stream dump`: what `zstream dump` of OpenZFS 2.3.2 prints, of streams of both byte orders.
+//! `weir stream dump`: the output of `zstream dump` of OpenZFS 2.3.2, for streams of both byte
+//! orders.
 
 use super::print;
 use anyhow::Result;
@@ -9,7 +10,7 @@ use ondisk::send_record::{Begin, Body, Crypt, MAGIC, RECORD_BYTES};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// Kinds in the order of the summary.
+/// Record types in the order of the summary.
 const KINDS: [&str; 11] = [
     "BEGIN",
     "END",
@@ -23,16 +24,16 @@ const KINDS: [&str; 11] = [
     "OBJECT_RANGE",
     "REDACT",
 ];
-/// Kinds that `zstream dump` 2.3.2 leaves out of its summary.
+/// Record types that the summary of `zstream dump` 2.3.2 omits.
 const NOT_SUMMED_UP: [&str; 2] = ["OBJECT_RANGE", "REDACT"];
 
 #[derive(Debug, Clone, Copy)]
 struct Style {
-    /// Every record.
+    /// Print every record.
     all: bool,
-    /// Its checksum.
+    /// Print the checksums of records.
     checksums: bool,
-    /// What follows it.
+    /// Print the payloads.
     data: bool,
 }
 
@@ -44,7 +45,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut reader = if matches.get_flag("unchecked") { reader.unchecked() } else { reader };
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = match dump(&mut reader, style, &mut out).and_then(|wrong| out.flush().map(|()| wrong)) {
-        // Whoever read it has seen enough.
+        // The reader of the output has closed it.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         outcome => outcome?,
     };
@@ -55,7 +56,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// Prints records up to the end, or to what is wrong, and then the summary.
+/// Prints records up to the end or the first error, then the summary. Returns the error.
 fn dump<R: io::Read>(reader: &mut Reader<R>, style: Style, out: &mut dyn Write) -> io::Result<Option<dataset::Error>> {
     let mut sums = [(0u64, 0u64); KINDS.len()];
     let wrong = loop {

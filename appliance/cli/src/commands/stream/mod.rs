@@ -1,4 +1,4 @@
-//! `weir stream`: looks into saved send streams, without a pool.
+//! `weir stream`: inspects saved send streams, without a pool.
 
 mod dump;
 mod mount;
@@ -52,7 +52,8 @@ pub fn command() -> clap::Command {
         )
 }
 
-/// A command for pools made one for streams: a full one, with what goes on from it.
+/// Turns a command for pools into one for streams: a full stream, with incremental ones that
+/// continue it.
 fn browsing(command: clap::Command, about: &'static str, operands: &'static str) -> clap::Command {
     let name = command.get_name().to_owned();
     let command = command
@@ -102,7 +103,7 @@ fn token(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stream that was named.
+/// Opens the stream named on the command line.
 fn open(matches: &ArgMatches) -> Result<Box<dyn Read>> {
     let path = matches.get_one::<PathBuf>("file").expect("it has a default");
     if path == Path::new("-") {

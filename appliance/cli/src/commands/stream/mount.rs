@@ -1,4 +1,4 @@
-//! `weir stream mount`: the files of a saved stream as a directory of this machine, to be looked at only.
+//! `weir stream mount`: mounts the files of a saved stream read-only.
 
 use crate::commands::mount::{mount_options, start, tell_parent};
 use crate::source::{self, Opener};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What a process killed by SIGINT ends with, as shells show it.
+/// Exit code of a process killed by SIGINT, as shells report it.
 const INTERRUPTED: i32 = 130;
 
 /// Options of `weir stream mount`.
@@ -56,7 +56,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     let mounted: Arc<Mutex<Option<Unmounter>>> = Arc::default();
-    // Before anything starts a thread.
+    // Before any thread is started.
     let signals = Signals::block().context("cannot block signals")?;
     let seen = mounted.clone();
     signals
@@ -75,7 +75,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     if vfs.attr(vfs.root())?.kind != FileKind::Directory {
         bail!("{stream}: contains a volume, which is one file: copy it with weir stream cp");
     }
-    // What `mount` and `df` show, as of a dataset.
+    // Name in the output of `mount` and `df`, as for a dataset.
     let options = MountOptions { name: stream.clone(), ..options.clone() };
     let handle = fuse::mount(vfs, dir, &options).with_context(|| format!("cannot mount on {}", dir.display()))?;
     *mounted.lock() = Some(handle.unmounter());

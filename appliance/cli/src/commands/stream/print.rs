@@ -1,15 +1,15 @@
-//! Name-value lists and bytes as OpenZFS's own tools print them (`nvlist_print`, `zstream dump -d`).
+//! Prints nvlists and bytes in the formats of OpenZFS's tools (`nvlist_print`, `zstream dump -d`).
 
 use ondisk::Nvlist;
 use ondisk::nvlist::Value;
 use std::io::{self, Write};
 
-/// Bytes on a line.
+/// Bytes per line.
 const LINE_BYTES: usize = 16;
-/// Bytes that stand together.
+/// Bytes per group.
 const GROUP_BYTES: usize = 4;
 
-/// A list, `depth` tabs from the left.
+/// Prints a list, indented by `depth` tabs.
 pub fn list(out: &mut dyn Write, of: &Nvlist, depth: usize) -> io::Result<()> {
     let tabs = "\t".repeat(depth);
     writeln!(out, "{tabs}nvlist version: 0")?;
@@ -72,7 +72,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Bytes in hexadecimal, and as text beside it.
+/// Prints bytes in hexadecimal, and as text beside it.
 pub fn bytes(out: &mut dyn Write, of: &[u8]) -> io::Result<()> {
     for line in of.chunks(LINE_BYTES) {
         let (mut hex, mut text) = (String::new(), String::new());

@@ -1,29 +1,29 @@
-//! The answer of `weir verify --json`. Keys stay; new ones may come.
+//! The document of `weir verify --json`. Keys are stable; new ones may be added.
 //!
 //! | key | value |
 //! |---|---|
-//! | `pool`, `txg`, `txg_time` | what was looked at; seconds since 1970 |
-//! | `verdict` | `clean`, `damaged` (all data is readable) or `lost`; `unknown` with `error` when it could not be done |
-//! | `seconds` | how long it took |
+//! | `pool`, `txg`, `txg_time` | the state that was verified; seconds since 1970 |
+//! | `verdict` | `clean`, `damaged` (all data is readable) or `lost`; `unknown` with `error` if it could not run |
+//! | `seconds` | duration |
 //! | `checked` | `blocks`, `logical_bytes`, `allocated_bytes`, `read_bytes`, `shared_blocks`, `log_blocks` |
-//! | `repairable_blocks`, `lost_blocks` | blocks with something wrong that are readable; blocks that are not |
-//! | `malformed_blocks` | of the lost ones: their checksum is right, but they do not decrypt or decompress |
-//! | `sealed_blocks` | encrypted blocks whose key is not loaded: whether they decrypt and decompress is not known |
+//! | `repairable_blocks`, `lost_blocks` | damaged blocks that are readable; blocks that are not |
+//! | `malformed_blocks` | lost blocks whose checksum is correct, but which do not decrypt or decompress |
+//! | `sealed_blocks` | encrypted blocks whose key is not loaded: unknown whether they decrypt and decompress |
 //! | `devices` | `path`, `guid` (text), `top`, `absent` (why, or null), `missing`, `unreadable`, `wrong`, `stale` blocks |
 //! | `files` | `dataset`, `object`, `kind`, `path` (or null), `ranges` (`[from, to)` in bytes), `blocks`, `error`, `also_in` |
 //! | `space` | `unknown` (why, or null), and for `leaked`, `unallocated`, `doubly_used`: bytes and the first ranges |
 //! | `accounting` | `dataset`, `says_bytes`, `found_bytes` |
-//! | `references` | `wrong` (how many) and the first: `vdev`, `offset_bytes`, `says`, `found` |
-//! | `intent_logs` | `dataset`, `records`, `bytes`, `first_txg`, `last_txg`: not replayed; no fault |
+//! | `references` | `wrong` (number) and the first: `vdev`, `offset_bytes`, `says`, `found` |
+//! | `intent_logs` | `dataset`, `records`, `bytes`, `first_txg`, `last_txg`: not replayed; no damage |
 
 use admin::verify::{DamagedFile, Place, Verification};
 use pool::scan::Leak;
 use serde_json::{Value, json};
 
-/// Entries of each list of ranges.
+/// Limit for the entries of each list of ranges.
 const LISTED_MAX: usize = 1000;
 
-/// The whole document.
+/// The complete document.
 pub fn document(v: &Verification) -> Value {
     let r = &v.report;
     json!({

@@ -1,7 +1,9 @@
-//! `weir verify`: reads every copy and every parity column of every block of a pool, decrypts and decompresses each block, holds the
-//! space maps against what is used and the accounting against the blocks, and says what is wrong in words that a person can act on.
+//! `weir verify`: reads every copy and every parity column of every block of a pool, decrypts and
+//! decompresses each block, compares the space maps with the space in use and the accounting with
+//! the blocks, and reports errors with the next step.
 //!
-//! Exit code: 0 clean, 1 damaged but readable, 2 data lost (or a pool that cannot be opened for damage), 3 could not run.
+//! Exit code: 0 clean, 1 damaged but readable, 2 data lost (or a pool that cannot be opened because
+//! of damage), 3 could not run.
 
 mod json;
 mod text;
@@ -15,7 +17,7 @@ use pool::scan::{Phase, Progress};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Exit code when verifying could not be done.
+/// Exit code if verification could not run.
 pub const COULD_NOT_RUN: u8 = 3;
 
 /// Options of `weir verify`.
@@ -97,7 +99,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }))
 }
 
-/// A pool that is damaged so that it cannot be opened is lost data; that there is no such pool is not.
+/// Reports a pool that cannot be opened. Damage counts as lost data; a missing pool does not.
 fn cannot_open(name: &str, error: &anyhow::Error, as_json: bool) -> ExitCode {
     let is_damage =
         matches!(error.downcast_ref::<pool::Error>(), Some(pool::Error::Corrupt { .. } | pool::Error::Missing { .. }));

@@ -1,4 +1,4 @@
-//! What `weir verify` says to people: the verdict first, then what is wrong, then what to do.
+//! The report of `weir verify` for people: first the verdict, then the errors, then what to do.
 
 use crate::number::{ctime, nice_bytes};
 use crate::tree;
@@ -6,10 +6,10 @@ use admin::verify::{DamagedFile, Place, Verdict, Verification};
 use pool::scan::{Leak, Report};
 use std::fmt::Write;
 
-/// Lines of each list; the rest is counted. `--json` has more.
+/// Limit for the lines of each list; the rest is counted. `--json` has more.
 const LISTED_MAX: usize = 50;
 
-/// The whole report.
+/// The complete report.
 pub fn report(v: &Verification) -> String {
     let mut out = String::new();
     let r = &v.report;
@@ -99,12 +99,12 @@ fn devices(out: &mut String, v: &Verification) {
     }
 }
 
-/// Name of what is damaged, as other commands take it.
+/// Name of a damaged object, in the form that other commands accept.
 fn place(f: &DamagedFile) -> String {
     let path = |p: &[u8]| String::from_utf8_lossy(&tree::shown(p, true)).into_owned();
     let bytes = |ranges: &[(u64, u64)]| match ranges {
         [] => String::new(),
-        // People count to the last byte that is lost.
+        // People expect the last lost byte to be included.
         ranges => {
             let all: Vec<String> = ranges.iter().take(8).map(|(a, b)| format!("{a}-{}", b.saturating_sub(1))).collect();
             let more = if ranges.len() > 8 { ", ..." } else { "" };
@@ -252,7 +252,7 @@ fn advice(out: &mut String, v: &Verification) {
     }
 }
 
-/// What to do about a pool that cannot be opened.
+/// Advice for a pool that cannot be opened.
 pub fn cannot_open_advice(name: &str) -> String {
     format!(
         "What to do:\n  - give all of its devices: `-d DIR` may be repeated\n  - \

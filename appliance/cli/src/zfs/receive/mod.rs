@@ -1,12 +1,15 @@
-//! `zfs receive`: a stream on standard input, or a package of streams, becomes snapshots.
+//! `zfs receive`: reads a stream, or a package of streams, from standard input and creates
+//! snapshots.
 //!
 //! ```text
-//!   mod       options; what is mounted afterwards          name      what a snapshot is called here
-//!   one       one stream                                   props     properties: the stream's, -o and -x
-//!   package   several, with a list of what there is        replicate what was renamed, promoted and destroyed since (-R -i)
+//!   mod      options; what is mounted afterwards     name       the names of received snapshots
+//!   one      one stream                              props      properties: stream's, -o and -x
+//!   package  several streams, with a list of them    replicate  renames, promotions and destroys
+//!                                                               since the base (-R -i)
 //! ```
-//! In a process that owns the pool, standard input is the caller's, given as fast as it is taken ([`crate::client::Client::input`]): what
-//! is beyond the end may have been taken too, and a caller that goes away ends the stream.
+//! In a process that owns the pool, standard input is the caller's and arrives as fast as it is
+//! read ([`crate::client::Client::input`]): bytes behind the end of the stream may have been read
+//! too, and the stream ends when the caller disconnects.
 
 mod name;
 mod one;
@@ -33,16 +36,16 @@ use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
 
-/// How it is called.
+/// The usage lines.
 pub const USAGE: &[&str] = &[
     "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
     "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
     "-c [-vn] filesystem|volume|snapshot",
-    // zrepl looks for this spelling before it asks for what can be resumed.
+    // zrepl looks for this spelling before it asks for resume tokens.
     "-A <filesystem|volume>",
 ];
 
-/// What options say.
+/// The options of one call.
 struct Asked {
     to: String,
     is_prefix: bool,
@@ -54,7 +57,7 @@ struct Asked {
     resumable: bool,
     skip_holds: bool,
     no_mount: bool,
-    /// Blocks of the snapshot, which is there, are to be healed.
+    /// `-c`: the snapshot exists, and the stream heals its blocks.
     heals: bool,
     properties: AskedProperties,
 }
@@ -83,32 +86,32 @@ impl Asked {
     }
 }
 
-/// The pool that is received into.
+/// The pool to receive into.
 enum Pool<'r> {
     /// Open for writing.
     Writing(&'r Lent),
-    /// Looked at only, with `-n`.
+    /// Only read, for `-n`.
     Looking(Arc<Datasets>),
 }
 
-/// One call of the command.
+/// The state of one call.
 struct Receiver<'r> {
     record: &'r Imported,
     pool: Pool<'r>,
     asked: &'r Asked,
-    /// Who mounts, if it is this process.
+    /// The owner of the pool, if this process mounts its file systems.
     owner: Option<Arc<Owner>>,
-    /// What is told of the package, if it is one that tells something.
+    /// The list at the start of the package, if it has one.
     list: Option<List>,
-    /// What was sent, of which the streams' names begin.
+    /// The dataset that was sent: the names in the streams begin with it.
     sent: String,
-    /// The first dataset that was received into: options for properties are for this.
+    /// The first dataset received into. `-o` and `-x` apply to it.
     top: Option<String>,
-    /// File systems that were made.
+    /// The file systems created by this call.
     made: Vec<String>,
-    /// Those that had to be let go of.
+    /// The file systems unmounted by this call.
     unmounted: RefCell<Vec<String>>,
-    /// Who is told what is received.
+    /// The flow that reports progress to the daemon.
     flow: Option<Arc<Flow>>,
 }
 
@@ -128,7 +131,7 @@ impl<'r> Receiver<'r> {
         }
     }
 
-    /// The datasets as the last txg left them.
+    /// The datasets of the last synced txg.
     fn tree(&self) -> Result<Arc<Datasets>, Error> {
         match &self.pool {
             Pool::Writing(pool) => pool.live.synced(),
@@ -143,8 +146,8 @@ impl<'r> Receiver<'r> {
         }
     }
 
-    /// Lets go of the files of a dataset that is about to be replaced, renamed, destroyed or brought up to date; it is mounted again at the end. With `-u` one that
-    /// is replaced as a whole is not.
+    /// Unmounts and closes a dataset that is about to be replaced, renamed, destroyed or updated.
+    /// It is mounted again at the end, except one that is replaced as a whole, with `-u`.
     fn let_go(&self, name: &str, is_replaced: bool) -> Result<(), Error> {
         if let Some(owner) = &self.owner {
             let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
@@ -202,7 +205,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(done.max(code))
 }
 
-/// The next stream's first record; `None`: there is none, or a package ends.
+/// Reads the next stream's BEGIN. `None`: the input ends here, or the package does.
 fn begin_of<R: Read>(stream: &mut Checked<R>) -> Result<Option<Covered>, Failure> {
     let failed = |why: String| Failure::failed(format!("cannot receive: {why}"));
     let packet = stream.next_record().map_err(|e| failed(said(&e)))?;
@@ -216,7 +219,7 @@ fn begin_of<R: Read>(stream: &mut Checked<R>) -> Result<Option<Covered>, Failure
     }
 }
 
-/// Mounts again what was let go of, and what was made.
+/// Mounts what was unmounted, and the new file systems. Returns the exit code.
 fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String], unmounted: &[String]) -> u8 {
     let mut code = 0;
     if let Some(owner) = crate::mounts::owner(cx, record.guid)
@@ -230,7 +233,7 @@ fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String]
     code
 }
 
-/// `-A`: what came of a stream that broke off goes.
+/// `-A`: removes the state of an interrupted receive.
 fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -> Outcome {
     let cannot = format!("cannot abort the receive into '{name}'");
     let hidden = format!("{name}/{CLONE}");
@@ -249,7 +252,7 @@ fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -
     })
     .map(|()| 0)
     .map_err(|failure| match failure {
-        // As OpenZFS says it, with nothing before it.
+        // OpenZFS prints this message without a prefix.
         Failure::Failed(text) if text.ends_with("receive state to abort") => {
             Failure::Failed(text.trim_start_matches(&format!("{cannot}: ")).to_owned())
         }
@@ -257,7 +260,8 @@ fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -
     })
 }
 
-/// What is wrong, in OpenZFS's words where it has some; of a stream that is damaged, also with the record.
+/// The message for an error, in OpenZFS's words where it has some; for a damaged stream it includes
+/// the record.
 fn said(error: &Error) -> String {
     match error {
         Error::Corrupt { place, what } => {

@@ -1,21 +1,22 @@
-//! What a received snapshot is called: how much of the sent name goes behind the one on the command line.
+//! The name of a received snapshot: how much of the sent name is appended to the name on the
+//! command line.
 //!
-//! | given                    | `pool/a/b@s`, sent of `pool/a` | becomes        |
+//! | given                    | `pool/a/b@s`, sent of `pool/a` | result         |
 //! |--------------------------|--------------------------------|----------------|
 //! | `tank/x@y`               | one stream only                | `tank/x@y`     |
-//! | `tank/x`                 | all behind what was sent       | `tank/x/b@s`   |
-//! | `-d tank/x`              | all but the pool               | `tank/x/a/b@s` |
-//! | `-e tank/x`              | from the last part of what was sent on | `tank/x/a/b@s` |
+//! | `tank/x`                 | everything after `pool/a`      | `tank/x/b@s`   |
+//! | `-d tank/x`              | everything after the pool      | `tank/x/a/b@s` |
+//! | `-e tank/x`              | from the last component of `pool/a` | `tank/x/a/b@s` |
 
 use super::Asked;
 use crate::context::Failure;
 
-/// A snapshot that is to be.
+/// The name of a snapshot to receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// The file system or volume.
     pub dataset: String,
-    /// What is behind the `@`.
+    /// The part after the `@`.
     pub snapshot: String,
 }
 
@@ -26,7 +27,9 @@ impl std::fmt::Display for Destination {
 }
 
 impl Destination {
-    /// For a stream of `to_name`, of what was sent as `sent`.
+    /// The destination of the stream of `to_name`, in a package of `sent`.
+    ///
+    /// Fails if the stream's names do not fit together, or the result is not a valid name.
     pub fn new(asked: &Asked, to_name: &str, sent: &str) -> Result<Self, Failure> {
         join(&asked.to, to_name, sent, asked.is_prefix, asked.is_tail).map_err(Failure::failed)
     }

@@ -1,4 +1,4 @@
-//! One stream.
+//! Receives one stream.
 
 use super::name::Destination;
 use super::{Receiver, said};
@@ -15,9 +15,9 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// BEGIN: the stream builds on a snapshot of another dataset.
+/// BEGIN flag: the stream's base is a snapshot of another dataset.
 const FLAG_CLONE: u32 = 1;
-/// Is set once everything has come: states in between may be larger.
+/// Set only after the last stream: an intermediate state may be larger than the quota.
 const SET_LAST: &str = "refquota";
 
 impl Receiver<'_> {
@@ -92,7 +92,7 @@ impl Receiver<'_> {
                 .map(|all| all.into_iter().filter(|(name, _)| name != SET_LAST).collect()),
             ..properties.clone()
         };
-        // A dataset that was there keeps what it has until all has come.
+        // An existing dataset keeps its properties until the whole stream has arrived.
         let begun = || match is_there {
             true => Ok(()),
             false => write::receive_properties(self.live(), &to.dataset, &early, true).map(drop),
@@ -131,7 +131,8 @@ impl Receiver<'_> {
             }
         }
         self.snapshot_parts(cx, begin, &to)?;
-        // What was left out of a redacted one, programs would take for zeros; of a raw one, nobody has the key yet.
+        // Do not mount: programs would read the omitted blocks of a redacted stream as zeros, and
+        // the key of a raw stream is not loaded yet.
         if !is_there && !is_volume && !begin.features.intersects(Features::REDACTED | Features::RAW) {
             self.made.push(to.dataset.clone());
         }
@@ -143,7 +144,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// `-c`: the snapshot is there; blocks of it that cannot be read are written over.
+    /// `-c`: the snapshot exists; rewrites its blocks that cannot be read.
     fn heal<R: Read>(
         &self,
         cx: &mut Context<'_>,
@@ -188,7 +189,8 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// A dataset of a package may have another name here, or be somewhere else: it is known by its snapshots.
+    /// Finds a dataset of a package by its snapshots: here it may have another name or another
+    /// parent.
     fn find_place(&self, tree: &Arc<Datasets>, begin: &Begin, makes: bool, to_name: &str, to: &mut Destination) {
         if tree.dataset(&to.dataset).is_ok() {
             return;
@@ -209,7 +211,7 @@ impl Receiver<'_> {
         }
     }
 
-    /// With `-d`, file systems above what is received are made.
+    /// With `-d`, creates the missing parents of the received dataset.
     fn make_parents(&self, to: &Destination) -> Result<(), Failure> {
         let failed = |e: &Error| Failure::failed(format!("cannot receive: failed to create ancestors: {}", why(e)));
         let tree = self.tree().map_err(|e| failed(&e))?;
@@ -223,7 +225,7 @@ impl Receiver<'_> {
         write::create(self.live(), &new, admin::write::maker()).map_err(|e| failed(&e))
     }
 
-    /// Properties and holds of the snapshot itself.
+    /// Receives the properties and holds of the snapshot.
     fn snapshot_parts(&self, cx: &mut Context<'_>, begin: &Begin, to: &Destination) -> Result<(), Failure> {
         let Some(list) = &self.list else { return Ok(()) };
         let name = to.to_string();
@@ -243,7 +245,8 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Notes what a package says of a snapshot, in place of what an earlier one said. What was set here stays.
+    /// Stores the snapshot properties that a package brings, in place of those from an earlier
+    /// package. Locally set properties stay.
     pub(super) fn receive_snapshot_properties(
         &self,
         cx: &mut Context<'_>,
@@ -257,14 +260,14 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Whether the snapshot is there already.
+    /// Whether the snapshot exists already.
     fn has(&self, to: &Destination, begin: &Begin) -> bool {
         let tree = self.tree();
         let snapshots = tree.and_then(|tree| tree.dataset(&to.dataset)).and_then(|head| head.snapshots());
         snapshots.is_ok_and(|all| all.iter().any(|s| s.phys().guid == begin.to_guid))
     }
 
-    /// Whether no later snapshot of the package is to come.
+    /// Whether the package has no later snapshot.
     fn is_last(&self, to: &Destination) -> bool {
         self.list.as_ref().is_none_or(|list| list.last == to.snapshot)
     }
@@ -291,7 +294,7 @@ impl Receiver<'_> {
     }
 }
 
-/// The snapshot of that guid that is nearest to `name`: copies may be in several places.
+/// The snapshot with that guid whose name is nearest to `name`: copies may exist in several places.
 pub(super) fn closest(tree: &Arc<Datasets>, name: &str, guid: u64) -> Option<String> {
     let list = tree.list(&[], &ListOptions::all()).ok()?;
     let found = list.entries.iter().filter_map(|entry| entry.dataset());
@@ -303,7 +306,7 @@ pub(super) fn closest(tree: &Arc<Datasets>, name: &str, guid: u64) -> Option<Str
     found.rev_best(shared)
 }
 
-/// The first of those that have the most of something.
+/// Picks the first item with the highest score.
 trait Best: Iterator<Item = String> + Sized {
     fn rev_best(self, of: impl Fn(&String) -> usize) -> Option<String> {
         self.fold(None, |best: Option<(usize, String)>, name| match best {

@@ -1,4 +1,5 @@
-//! Packages of streams (`zfs send -R`, `-I`, `-p`): the list that comes first, and the streams behind it.
+//! Packages of streams (`zfs send -R`, `-I`, `-p`): the list at the start, and the streams behind
+//! it.
 //!
 //! Facts: `zfs_receive_package` in lib/libzfs/libzfs_sendrecv.c.
 
@@ -10,37 +11,39 @@ use ondisk::nvlist::{Nvlist, Value as Field};
 use ondisk::send_record::{Begin, Body, Features};
 use std::io::Read;
 
-/// What a package says of itself.
+/// The list at the start of a package.
 pub(super) struct List {
-    /// All below what was sent goes with it (`-R`).
+    /// `-R`: the package includes all descendants.
     pub recursive: bool,
-    /// The snapshot that it builds on.
+    /// The name of the snapshot that the package builds on.
     pub from: Option<String>,
-    /// Name of the last snapshot.
+    /// The name of the last snapshot.
     pub last: String,
-    /// It has holds.
+    /// The package includes holds.
     pub holds: bool,
-    /// Encrypted datasets are in it as they are (`-w`).
+    /// `-w`: encrypted datasets are sent raw.
     pub raw: bool,
-    /// Its datasets.
+    /// The datasets of the package.
     pub members: Vec<Member>,
 }
 
 /// A dataset of a package.
 pub(super) struct Member {
-    /// Its name where it was sent.
+    /// The name in the sending pool.
     pub name: String,
-    /// Guid of the snapshot, of the dataset above, that it was sent with.
+    /// The guid of the parent dataset's snapshot that was sent with this dataset.
     pub parent: u64,
-    /// Guid of what it was cloned from; 0: nothing.
+    /// The guid of the origin; 0: not a clone.
     pub origin: u64,
-    /// Its snapshots: name and guid.
+    /// The snapshots: name and guid.
     pub snapshots: Vec<(String, u64)>,
     fields: Nvlist,
 }
 
 impl List {
-    /// Takes what follows the package's BEGIN; `None`: it says nothing.
+    /// Parses the payload of the package's BEGIN. `None`: the payload is empty.
+    ///
+    /// Fails if the payload is not a valid list.
     fn new(payload: &[u8], begin: &Begin) -> Result<Option<Self>, Failure> {
         if payload.is_empty() {
             return Ok(None);
@@ -73,30 +76,30 @@ impl List {
         }))
     }
 
-    /// The dataset that has the snapshot of that guid.
+    /// The dataset that has the snapshot with that guid.
     pub fn of(&self, guid: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.snapshot(guid).is_some())
     }
 
-    /// The properties that a dataset was sent with.
+    /// The properties sent with the dataset of that snapshot.
     pub fn properties(&self, guid: u64) -> Option<Vec<(String, Value)>> {
         self.of(guid)?.fields.get_nvlist("props").map(values)
     }
 
-    /// The same of a snapshot.
+    /// The properties sent with the snapshot.
     pub fn snapshot_properties(&self, guid: u64) -> Option<Vec<(String, Value)>> {
         let member = self.of(guid)?;
         member.fields.get_nvlist("snapprops")?.get_nvlist(member.snapshot(guid)?).map(values)
     }
 
-    /// Whether a dataset was an encryption root, and where its key came from.
+    /// Whether the dataset was an encryption root, and its `keylocation`.
     pub fn encryption_root(&self, guid: u64) -> Option<(bool, Option<String>)> {
         let fields = &self.of(guid)?.fields;
         let location = fields.get_nvlist("props").and_then(|props| props.get_str("keylocation"));
         Some((fields.contains("is_encroot"), location.map(str::to_owned)))
     }
 
-    /// Tags of the holds of a snapshot.
+    /// The tags of the holds on a snapshot.
     pub fn snapshot_holds(&self, guid: u64) -> Vec<String> {
         let holds = self.of(guid).and_then(|member| {
             let holds = member.fields.get_nvlist("snapholds")?.get_nvlist(member.snapshot(guid)?)?;
@@ -107,7 +110,7 @@ impl List {
 }
 
 impl Member {
-    /// What the snapshot of that guid is called.
+    /// The name of the snapshot with that guid.
     pub fn snapshot(&self, guid: u64) -> Option<&str> {
         self.snapshots.iter().find(|(_, other)| *other == guid).map(|(name, _)| name.as_str())
     }
@@ -123,7 +126,7 @@ fn values(list: &Nvlist) -> Vec<(String, Value)> {
 }
 
 impl Receiver<'_> {
-    /// Receives everything that comes. The exit code.
+    /// Receives all streams. Returns the exit code.
     pub(super) fn all<R: Read>(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,7 +147,7 @@ impl Receiver<'_> {
         if recursive && self.asked.to.contains('@') {
             return Err(Failure::failed("cannot receive: cannot specify snapshot name for multi-snapshot stream"));
         }
-        // The list's own END.
+        // The END record of the list.
         if begin_of(stream)?.is_some() {
             return Err(Failure::failed("cannot receive: invalid backup stream"));
         }
@@ -154,7 +157,7 @@ impl Receiver<'_> {
             self.one(cx, stream, &next)?;
         }
         if again {
-            // With what came, what waited for its parent can be renamed.
+            // The streams may have brought parents that pending renames need.
             code = self.replicate(cx, &to_name)?;
         }
         if !self.asked.is_dry
@@ -166,8 +169,8 @@ impl Receiver<'_> {
         Ok(code)
     }
 
-    /// Each dataset that came raw is an encryption root for itself. Here those that were none get their key from above again.
-    /// Facts: `recv_fix_encryption_hierarchy`.
+    /// A raw stream makes each dataset an encryption root. Datasets that were none when sent
+    /// inherit their key from the parent again. Facts: `recv_fix_encryption_hierarchy`.
     fn set_roots(&self, list: &List, top: &str) -> Result<(), dataset::Error> {
         let tree = self.tree()?;
         for entry in tree.list(&[top], &dataset::ListOptions::heads())?.entries {
@@ -178,7 +181,7 @@ impl Receiver<'_> {
             let Some((was_root, location)) = snapshots.iter().find_map(|s| list.encryption_root(s.phys().guid)) else {
                 continue;
             };
-            // The top's key is not above it here.
+            // The parent of the top dataset does not have its key.
             if was_root || (is_root && head.name() != top) {
                 dataset::write::set_encryption_root(self.live(), head.name(), was_root, location.as_deref())?;
             }

@@ -1,10 +1,12 @@
-//! Properties of what is received: those that the stream brings, `-o` and `-x`.
+//! The properties of received datasets: those in the stream, `-o` and `-x`.
 //!
-//! On the dataset at the top, `-o` sets and `-x` has it inherited whatever the stream says; datasets below inherit both. Facts:
-//! `zfs_receive_checkprops`, `zfs_setup_cmdline_props` in lib/libzfs/libzfs_sendrecv.c.
+//! On the top dataset, `-o` sets a property and `-x` makes it inherited, whatever the stream says;
+//! its descendants inherit both. Facts: `zfs_receive_checkprops`, `zfs_setup_cmdline_props` in
+//! lib/libzfs/libzfs_sendrecv.c.
 //!
-//! A new dataset is encrypted as what is above it is, unless `-o encryption` says otherwise, or its properties came along: those of a plain stream are of a dataset
-//! that was not encrypted, so it is not here either, unless `-x encryption` leaves that out.
+//! A new dataset inherits the encryption of its parent, with two exceptions. `-o encryption`
+//! overrides it. A plain stream with properties comes from a dataset that was not encrypted, so the
+//! new dataset is not encrypted either, unless `-x encryption` drops that property.
 
 use super::Receiver;
 use super::name::Destination;
@@ -17,7 +19,7 @@ use dataset::{Datasets, Source, View, property};
 use ondisk::send_record::{Begin, Features};
 use std::sync::Arc;
 
-/// Properties of encryption.
+/// The encryption properties.
 const OF_KEYS: [&str; 4] = ["encryption", "keyformat", "keylocation", "pbkdf2iters"];
 
 /// `-o` and `-x`.
@@ -84,14 +86,14 @@ fn check(name: &str) -> Result<(), Failure> {
 /// The encryption of a new dataset.
 #[derive(Default)]
 pub(super) struct Encryption {
-    /// Its properties; none: as what is above it.
+    /// The encryption properties; empty: inherited from the parent.
     pub properties: Vec<(String, String)>,
-    /// The key of one that is to be an encryption root.
+    /// The key of a new encryption root.
     pub key: Option<Material>,
 }
 
 impl Receiver<'_> {
-    /// What is noted of the dataset; and how it is to be encrypted, if it is made.
+    /// The properties to store on the dataset, and the encryption of a new dataset.
     #[allow(clippy::too_many_arguments)] // Each says something else of the one stream.
     pub(super) fn properties(
         &self,
@@ -116,7 +118,8 @@ impl Receiver<'_> {
         };
         match set_keys.first().map(|(name, _)| name).or(excluded_key) {
             Some(name) if is_raw => return refused(name, "set or excluded for raw"),
-            // In a package, what goes on top of what is there has nothing to do with how that was made.
+            // In a package, an incremental stream does not choose the encryption of the existing
+            // dataset.
             Some(name) if !makes && !recursive && !set_keys.is_empty() => return refused(name, "set for incremental"),
             _ => {}
         }
@@ -134,7 +137,7 @@ impl Receiver<'_> {
             encryption.key = key.map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
         }
         if let (true, Some(brought)) = (is_raw, &mut brought) {
-            // Which dataset has a key of its own shows when all have come.
+            // Which datasets are encryption roots is known only after the last stream.
             brought.retain(|(name, _)| !is_of_keys(name));
         }
         let mut properties = ReceivedProperties::default();

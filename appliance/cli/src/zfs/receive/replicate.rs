@@ -1,14 +1,15 @@
-//! What happened to datasets and snapshots since the last `zfs send -R` happens here as well: they are known by their guids.
+//! Repeats what happened to datasets and snapshots since the last `zfs send -R`. Datasets and
+//! snapshots are identified by guid.
 //!
-//! | where it was sent                   | here                                                        |
-//! |-------------------------------------|-------------------------------------------------------------|
-//! | a snapshot or dataset was destroyed | it is destroyed, with `-F`                                  |
-//! | it was renamed, or moved            | it is renamed                                               |
-//! | a clone was promoted                | it is promoted                                              |
-//! | a snapshot has other properties     | they are received                                           |
+//! | in the sending pool                 | here                       |
+//! |-------------------------------------|----------------------------|
+//! | a snapshot or dataset was destroyed | it is destroyed, with `-F` |
+//! | it was renamed, or moved            | it is renamed              |
+//! | a clone was promoted                | it is promoted             |
+//! | a snapshot has other properties     | they are received          |
 //!
-//! What cannot be done yet, since a name is taken or a parent has not come, is tried again. Facts: `recv_incremental_replication` in
-//! lib/libzfs/libzfs_sendrecv.c.
+//! A step that is not possible yet, because a name is taken or a parent has not arrived, is
+//! retried. Facts: `recv_incremental_replication` in lib/libzfs/libzfs_sendrecv.c.
 
 use super::Receiver;
 use super::name::Destination;
@@ -16,19 +17,19 @@ use super::package::List;
 use crate::context::{Context, Failure};
 use dataset::{Dataset, Error, ListOptions, write};
 
-/// Passes at most: each must get something done.
+/// The limit of passes. Each pass must make progress.
 const PASSES_MAX: usize = 1000;
 
-/// A dataset here.
+/// A dataset in this pool.
 struct Local {
     name: String,
     snapshots: Vec<(String, u64)>,
     origin: u64,
-    /// Guid of the snapshot that the package builds on, of the dataset above.
+    /// The guid of the parent's snapshot that the package builds on.
     parent: u64,
 }
 
-/// What a pass got done.
+/// The result of a pass.
 #[derive(Default)]
 struct Pass {
     progress: bool,
@@ -43,7 +44,7 @@ impl Pass {
 }
 
 impl Receiver<'_> {
-    /// Does so. The exit code.
+    /// Runs passes until one makes no progress. Returns the exit code.
     pub(super) fn replicate(&self, cx: &mut Context<'_>, to_name: &str) -> Result<u8, Failure> {
         let Some(list) = &self.list else { return Ok(0) };
         let top = Destination::new(self.asked, to_name, &self.sent)?.dataset;
@@ -52,7 +53,7 @@ impl Receiver<'_> {
             let mut pass = Pass::default();
             for local in self.locals(&top, list).map_err(|e| Failure::failed(format!("cannot receive: {e}")))? {
                 self.follow(cx, list, &top, &local, &mut pass);
-                // What was moved has another name from here on.
+                // Start the next pass: the datasets that follow may have new names.
                 if pass.progress {
                     break;
                 }
@@ -64,7 +65,8 @@ impl Receiver<'_> {
         Ok(1)
     }
 
-    /// Snapshots that came with an earlier package get the properties that they have now where they were sent.
+    /// Updates the properties of snapshots that an earlier package brought to their values in this
+    /// package.
     fn snapshot_properties(&self, cx: &mut Context<'_>, list: &List, top: &str) -> Result<(), Error> {
         let tree = self.tree()?;
         if tree.dataset(top).is_err() {
@@ -150,7 +152,8 @@ impl Receiver<'_> {
             }
         }
         let Some(member) = member else {
-            // Below the top, what the package does not know was destroyed where it came from.
+            // Destroy descendants of the top dataset that the package does not list: they were
+            // destroyed at the sender.
             if self.asked.force && local.name != top {
                 let done = self.attempt(cx, &format!("attempting destroy {}", local.name), &mut |receiver| {
                     receiver.let_go(&local.name, false)?;
@@ -192,7 +195,7 @@ impl Receiver<'_> {
             let done = self.attempt(cx, &format!("attempting rename {} to {to}", local.name), &mut |receiver| {
                 receiver.let_go(&local.name, false)?;
                 write::rename(receiver.live(), &local.name, &to)?;
-                // Mounted again under the name that it has then.
+                // Mount under the new name.
                 let below = |name: &str| name.strip_prefix(&local.name).map(|rest| format!("{to}{rest}"));
                 receiver.unmounted.borrow_mut().iter_mut().for_each(|name| *name = below(name).unwrap_or(name.clone()));
                 Ok(())
@@ -201,7 +204,9 @@ impl Receiver<'_> {
         }
     }
 
-    /// Where the name is taken by another snapshot that will be renamed too, that one gets a name of its own first.
+    /// Renames a snapshot. If that fails, because another snapshot still has the name, gives it a
+    /// temporary name, which frees its own name for the snapshots that follow. Returns whether
+    /// either rename succeeded.
     fn rename_snapshot(&self, cx: &mut Context<'_>, dataset: &str, from: &str, to: &str) -> bool {
         let rename = |receiver: &Self, from: &str, to: &str| {
             let (from, to) = (format!("{dataset}@{from}"), format!("{dataset}@{to}"));

@@ -56,7 +56,7 @@ pub trait Client {
     }
 }
 
-/// This process.
+/// The client is this process: a command run without a daemon.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Here;
 
@@ -105,7 +105,6 @@ impl Client for Here {
 
 /// Another process, connected to this one.
 pub struct There<'a> {
-    /// Its request.
     pub request: &'a CommandRequest,
     pub io: &'a Io,
 }

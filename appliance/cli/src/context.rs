@@ -12,7 +12,7 @@ pub struct Context<'a> {
     pub err: &'a mut dyn Write,
     /// The state directory, with the list of imported pools.
     pub state: State,
-    /// The caller.
+    /// The caller: this process, or the one connected to the daemon.
     pub client: &'a dyn Client,
     /// The pools of this process, if it owns pools.
     pub owner: Option<Arc<Owner>>,
@@ -31,12 +31,10 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A usage error.
     pub fn usage(message: impl std::fmt::Display) -> Self {
         Self::Usage(message.to_string())
     }
 
-    /// A failure.
     pub fn failed(message: impl std::fmt::Display) -> Self {
         Self::Failed(message.to_string())
     }

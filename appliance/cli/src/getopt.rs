@@ -17,7 +17,7 @@ pub struct Options {
 pub struct Parsed {
     /// Options in the given order, with their arguments.
     pub given: Vec<(char, String)>,
-    /// Everything else.
+    /// The arguments that are not options.
     pub operands: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ const NOTED_EVERY: Duration = Duration::from_secs(10);
 /// Time over which the current rate is measured.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// All jobs.
+/// The running and finished jobs.
 pub struct Jobs {
     events: Arc<Events>,
     /// Directory in which they are stored.
@@ -354,7 +354,6 @@ impl Jobs {
         self.all.lock().values().map(|running| running.job()).find(is_it)
     }
 
-    /// One job.
     pub fn get(&self, id: u64) -> Option<Job> {
         self.all.lock().get(&id).map(|r| r.job())
     }

@@ -31,7 +31,6 @@ pub struct Mounted {
     pub pool: u64,
     /// Name of the dataset.
     pub dataset: String,
-    /// Mount point.
     pub place: PathBuf,
     /// How it was mounted.
     pub plan: Plan,

@@ -15,9 +15,7 @@ pub type LetGo = Box<dyn Fn(&str) + Send + Sync>;
 /// The process at the other end of a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// Process id, if known.
     pub pid: Option<i32>,
@@ -32,7 +30,6 @@ impl Peer {
 
 /// The pools of this process, and its activity.
 pub struct Owner {
-    /// The pools.
     pub house: Arc<House>,
     /// Mounts of their file systems.
     pub mounts: Mounts,
@@ -51,7 +48,7 @@ pub struct Owner {
     changed: Condvar,
 }
 
-/// Current activity.
+/// Whether commands may run, and how many do.
 #[derive(Debug, Default)]
 struct Work {
     /// All pools that can be opened at the start are open.

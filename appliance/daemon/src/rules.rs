@@ -10,7 +10,6 @@ use std::path::PathBuf;
 /// Mount point and options of a file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Mount point.
     pub place: PathBuf,
     /// `readonly=on`, or `-o ro`.
     pub read_only: bool,

@@ -82,7 +82,6 @@ pub fn privileged(addresses: &[SocketAddr]) -> &'static str {
     }
 }
 
-/// An open connection.
 pub(crate) struct Visitor {
     /// When it started to wait for its client; `None`: its client waits for the server.
     since: Mutex<Option<Instant>>,

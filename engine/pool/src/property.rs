@@ -131,7 +131,7 @@ pub struct PropertyContext {
     pub guid: u64,
     /// Guid of this import.
     pub load_guid: u64,
-    /// On-disk version.
+    /// On-disk version, 5000 with feature flags.
     pub version: u64,
     /// `ONLINE`, `DEGRADED` …
     pub health: String,

@@ -380,7 +380,6 @@ pub struct RemovalStatus {
     pub mapping_bytes: u64,
 }
 
-/// The pool's checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointStatus {
     /// It is being discarded.
@@ -467,7 +466,6 @@ pub struct PoolStatus {
     pub root: VdevStatus,
     /// Level-2 cache devices.
     pub caches: Vec<VdevStatus>,
-    /// Hot spares.
     pub spares: Vec<VdevStatus>,
     pub scan: Option<ScanStatus>,
     pub removal: Option<RemovalStatus>,

@@ -23,7 +23,7 @@ use ondisk::pool_dir::{config, directory};
 
 /// Minimum slop, unless that is more than half of the pool.
 const SLOP_MIN_BYTES: u64 = 128 << 20;
-/// Maximum slop.
+/// Maximum slop, in bytes.
 const SLOP_MAX_BYTES: u64 = 128 << 30;
 /// A device with more metaslabs than this reserves one of them for the intent log.
 pub(crate) const EMBEDDED_LOG_METASLABS_MIN: u64 = 64;
@@ -41,7 +41,7 @@ pub struct UsableSpace {
     pub saved_bytes: u64,
     /// Space held by the checkpoint and deferred frees.
     pub held_bytes: u64,
-    /// Slop space.
+    /// Slop space: reserved so that a full pool can be freed.
     pub slop_bytes: u64,
 }
 

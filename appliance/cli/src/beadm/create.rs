@@ -52,7 +52,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 pub struct Wanted<'a> {
     /// Name of the new environment.
     pub name: &'a str,
-    /// The source.
+    /// The boot environment to copy.
     pub(super) found: &'a Found,
     /// The snapshot given by the user.
     pub given: Option<&'a str>,

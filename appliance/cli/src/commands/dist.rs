@@ -21,7 +21,7 @@ const COLUMNS: &[Column] = &[
 
 /// Default time span in seconds.
 const LATELY: u64 = 60;
-/// Longest bar.
+/// Length of the longest bar, in characters.
 const BAR: usize = 40;
 /// Percentiles that are printed.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];

@@ -63,7 +63,7 @@ pub enum What {
         bytes: Option<RangeInclusive<u64>>,
         /// Error that is reported.
         error: DataError,
-        /// Frequency.
+        /// How often it fails, in parts per million.
         per_million: u32,
     },
 }

@@ -37,7 +37,6 @@ pub enum Kind {
     Kibi(usize),
 }
 
-/// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     /// Its heading, and its name for `-f`.
@@ -46,7 +45,6 @@ pub struct Column {
     pub kind: Kind,
     /// Minimum width.
     pub width: usize,
-    /// Description.
     pub help: &'static str,
 }
 
@@ -55,7 +53,6 @@ pub const fn column(name: &'static str, kind: Kind, width: usize, help: &'static
     Column { name, kind, width, help }
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Not counted.
@@ -105,7 +102,7 @@ pub struct Stamp {
     pub boot: bool,
 }
 
-/// Writes rows.
+/// Writes rows in the requested format, with headings.
 pub struct Report<W> {
     out: W,
     options: Options,
@@ -167,12 +164,10 @@ impl<W: Write> Report<W> {
         self.headed = false;
     }
 
-    /// The output.
     pub fn out(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }

@@ -31,7 +31,6 @@ pub enum TimeForm {
     Iso,
 }
 
-/// The parsed options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `-H`, `-j`.
@@ -73,7 +72,6 @@ pub fn pace_args() -> [Arg; 2] {
     ]
 }
 
-/// The options.
 pub fn args() -> Vec<Arg> {
     let flag = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).action(ArgAction::SetTrue).help(help)
@@ -123,7 +121,7 @@ pub fn count(text: &str) -> Result<u64> {
 }
 
 impl Options {
-    /// The defaults.
+    /// The default options for rows of this format.
     pub fn plain(form: Form) -> Self {
         Self {
             form,

@@ -11,11 +11,9 @@ use std::sync::Arc;
 
 /// An imported pool with its datasets and the keys that are loaded.
 pub struct OpenPool {
-    /// The import record.
     pub record: Imported,
     /// The datasets of the last synced txg.
     pub datasets: Arc<Datasets>,
-    /// The loaded keys.
     pub keys: Arc<KeyStore>,
 }
 

@@ -48,7 +48,6 @@ const OPTIONS: Options = Options {
     ],
 };
 
-/// The usage lines.
 pub const USAGE: &[&str] = &[
     "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
     "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",

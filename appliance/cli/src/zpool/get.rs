@@ -17,7 +17,6 @@ const OPTIONS: Options = Options {
     long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
 };
 
-/// The output options.
 #[derive(Debug, Clone)]
 pub struct GetOptions {
     /// `-o`: the fields to print.

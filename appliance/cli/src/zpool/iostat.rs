@@ -62,7 +62,6 @@ const HISTOGRAM: &[Group] = &[
 /// The rows of a histogram: up to 2^37 ns.
 const ROWS: u32 = 37;
 
-/// The output options.
 #[derive(Debug, Clone, Default)]
 struct Shown {
     scripted: bool,

@@ -20,7 +20,6 @@ const OPTIONS: Options = Options {
 };
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 
-/// The output options.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
     /// `-H`: no headings, tabs between fields.

@@ -18,7 +18,6 @@ use admin::status::{
 };
 use std::fmt::Write;
 
-/// The output options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StatusOptions {
     /// `-v`: list damaged files by name.

@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 /// A background activity of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Discarding the checkpoint.
+    /// Freeing the blocks that only a discarded checkpoint uses.
     Discard,
     /// Freeing the blocks of destroyed datasets.
     Free,
     /// Initialize: writing to all free space.
     Initialize,
-    /// Replacing a device.
+    /// Resilvering the replacement of a device.
     Replace,
     /// Device removal: copying a device's blocks away.
     Remove,
@@ -34,7 +34,6 @@ pub enum Activity {
     Scrub,
     /// Trim: sending the free ranges to devices.
     Trim,
-    /// Raidz expansion.
     RaidzExpand,
 }
 

@@ -118,19 +118,16 @@ impl Alerts {
         Ok(Self { inner, threads: Mutex::new(threads) })
     }
 
-    /// All alerts.
     pub fn list(&self) -> Vec<Alert> {
         let kept = self.inner.kept.lock();
         kept.alerts.iter().map(|(id, alert)| shown(&kept, *id, alert)).collect()
     }
 
-    /// One alert.
     pub fn get(&self, id: u32) -> Option<Alert> {
         let kept = self.inner.kept.lock();
         kept.alerts.get(&id).map(|alert| shown(&kept, id, alert))
     }
 
-    /// Creates an alert.
     pub fn create(&self, rule: AlertRule, owner: &str) -> Result<Alert, Refused> {
         let ready = self.ready(&rule)?;
         let id = self.inner.change(|kept| {

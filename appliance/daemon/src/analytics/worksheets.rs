@@ -127,12 +127,10 @@ impl Worksheets {
         all
     }
 
-    /// One worksheet.
     pub fn get(&self, id: u32) -> Result<Worksheet, Refused> {
         self.kept.lock().worksheets.iter().find(|w| w.id == id).cloned().ok_or(Refused::Missing(id))
     }
 
-    /// Adds a worksheet.
     pub fn add(&self, wanted: SaveWorksheet, owner: String) -> Result<Worksheet, Refused> {
         self.change(|kept| {
             if kept.worksheets.len() >= WORKSHEETS {

@@ -8,7 +8,6 @@ use toml::de::DeValue;
 pub struct Key {
     /// `section.name`.
     pub name: &'static str,
-    /// Description.
     pub help: &'static str,
     /// Accepted values, in words.
     pub expected: &'static str,

@@ -41,23 +41,16 @@ pub struct Config {
     pub mount_uring: bool,
     /// The HTTP interface over TCP.
     pub api: ApiConfig,
-    /// The NFS server.
     pub nfs: NfsConfig,
-    /// The NBD server.
     pub nbd: NbdConfig,
-    /// The SMB server.
     pub smb: SmbConfig,
-    /// Logging.
     pub log: LogConfig,
-    /// Analytics.
     pub analytics: AnalyticsConfig,
-    /// Delivery of alerts.
     pub alerts: AlertsConfig,
     /// Export of statistics.
     pub otlp: OtlpConfig,
     /// Programs and webhooks for pool events.
     pub events: EventsConfig,
-    /// Defaults for shares.
     pub shares: SharesConfig,
     /// Keys that were set, and their source.
     pub sources: BTreeMap<&'static str, SettingSource>,
@@ -81,7 +74,6 @@ pub struct ApiConfig {
     pub session_hours: u64,
 }
 
-/// The NFS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NfsConfig {
     /// Addresses to listen on; empty: none.
@@ -98,7 +90,6 @@ pub struct NfsConfig {
     pub secure: bool,
 }
 
-/// The NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdConfig {
     /// TCP addresses to listen on; empty: none.
@@ -146,7 +137,6 @@ pub enum Portmap {
     Answer,
 }
 
-/// Logging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
     /// Minimum level, or a filter such as `info,daemon=debug`.
@@ -164,7 +154,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// Analytics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyticsConfig {
     /// Whether anything is recorded at all.
@@ -175,7 +164,6 @@ pub struct AnalyticsConfig {
     pub viewers_see_files: bool,
 }
 
-/// Delivery of alerts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertsConfig {
     /// A program and its arguments, which gets a mail on its standard input; empty: no mail.
@@ -236,13 +224,11 @@ impl Default for EventsConfig {
 pub struct OtlpConfig {
     /// Address of a collector; empty: none.
     pub endpoint: String,
-    /// Interval in seconds.
     pub interval_seconds: u64,
     /// Headers for each request: `NAME: VALUE`.
     pub headers: Vec<String>,
 }
 
-/// Defaults for shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharesConfig {
     /// Options for `sharenfs=on`, as in exports(5).

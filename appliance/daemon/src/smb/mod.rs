@@ -50,7 +50,7 @@ pub struct SmbShare {
     pub path: Option<String>,
     /// Value of `sharesmb`.
     pub text: String,
-    /// The parsed value.
+    /// The parsed value of `sharesmb`.
     pub options: SmbOptions,
     /// The dataset from which `sharesmb` is inherited, if it is another one.
     pub inherited_from: Option<String>,
@@ -58,7 +58,7 @@ pub struct SmbShare {
     pub problem: Option<String>,
 }
 
-/// The server.
+/// The smbd process with its configuration and shares.
 pub struct Smb {
     owner: Arc<Owner>,
     folder: PathBuf,

@@ -21,7 +21,6 @@ pub enum Who {
     Local(Peer),
     /// A user with a session.
     Session {
-        /// User name.
         user: String,
         /// Number of the session.
         number: String,

@@ -120,7 +120,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
     }
 }
 
-/// Past seconds.
+/// The recorded values of the seconds from `from` to before `to`.
 fn before(engine: &Engine, names: &[Name], from: u64, to: u64) -> Vec<Second> {
     let answers: Vec<_> = names.iter().filter_map(|name| engine.query(name, from, to, 1).ok()).collect();
     (from..to).map(|second| Second::new(second, &answers)).collect()

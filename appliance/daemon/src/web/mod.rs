@@ -97,7 +97,6 @@ pub struct Service {
     level: SetLevel,
     /// Users and tokens.
     pub accounts: Accounts,
-    /// Browser sessions.
     pub sessions: Sessions,
     /// Limits on password guessing.
     pub limits: Limits,
@@ -115,13 +114,11 @@ pub struct Service {
     refusals: Refusals,
     /// The link for the first administrator.
     pub setup: SetupLink,
-    /// The audit log.
     pub audit: AuditLog,
     /// Recent events.
     pub events: Arc<Events>,
     /// Long-running work.
     pub jobs: Jobs,
-    /// All statistics.
     pub registry: Arc<Registry>,
     /// Guids of pools whose statistics are registered.
     listed: Mutex<BTreeSet<u64>>,

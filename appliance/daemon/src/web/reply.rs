@@ -60,7 +60,6 @@ impl Problem {
         self
     }
 
-    /// An internal error.
     pub fn internal(error: &anyhow::Error) -> Self {
         Self::new(ErrorCode::Internal, format!("{error:#}"))
     }

@@ -94,7 +94,7 @@ impl FoundPool {
 #[derive(Debug, Clone)]
 pub struct Skipped {
     pub path: PathBuf,
-    /// The reason.
+    /// Why it was skipped.
     pub why: String,
 }
 

@@ -23,7 +23,6 @@ const LOG_BLOCKS_MAX: u32 = 1 << 20;
 
 /// A block, as the visitor sees it.
 pub struct Visit<'a> {
-    /// The block pointer.
     pub bp: &'a BlkPtr,
     /// Bookmark of the block.
     pub at: Bookmark,

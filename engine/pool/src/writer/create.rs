@@ -37,7 +37,6 @@ pub const FIRST_TXG: u64 = 4;
 /// A pool to be created.
 pub struct CreatePool {
     pub name: String,
-    /// The top-level devices.
     pub tops: Vec<NewVdev>,
     /// Names of the features to enable.
     pub features: Vec<String>,

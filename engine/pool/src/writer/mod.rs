@@ -163,9 +163,7 @@ pub(crate) struct Shared {
     deflate: Arc<Deflate>,
     /// Blocks that are referenced more than once because of cloning (BRT).
     clones: Arc<Clones>,
-    /// Scrub and resilver.
     scan: scan::Scans,
-    /// Raidz expansion.
     expansion: expand::Expansion,
     /// Trim and initialize.
     sweeps: sweep::Sweeps,
@@ -289,7 +287,6 @@ impl Writer {
         self.shared.shown()
     }
 
-    /// The pool's blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
     }
@@ -317,7 +314,6 @@ impl Writer {
         self.shared.usable_bytes(check)
     }
 
-    /// The pool's allocator.
     pub fn allocator(&self) -> &Arc<Allocator> {
         &self.shared.allocator
     }
@@ -327,7 +323,6 @@ impl Writer {
         &self.shared.mos
     }
 
-    /// The pool's name.
     pub fn name(&self) -> String {
         self.shared.identity.lock().name.clone()
     }

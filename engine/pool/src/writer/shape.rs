@@ -48,7 +48,6 @@ impl VdevConfig {
         self.children.iter().find(|top| top.find(guid).is_some())
     }
 
-    /// Sets the guid.
     pub(super) fn set_guid(&mut self, guid: u64) {
         self.guid = guid;
         self.all.put(config::GUID, guid);

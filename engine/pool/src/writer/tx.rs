@@ -64,12 +64,10 @@ impl SyncTx<'_> {
         &self.shared.mos
     }
 
-    /// The pool's blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
     }
 
-    /// The pool's name.
     pub fn pool_name(&self) -> String {
         self.shared.identity.lock().name.clone()
     }

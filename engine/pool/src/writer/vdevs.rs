@@ -85,9 +85,7 @@ pub struct NewAuxiliary {
 /// Devices to add to a pool.
 #[derive(Clone, Default)]
 pub struct NewDevices {
-    /// Top-level devices.
     pub tops: Vec<NewVdev>,
-    /// Hot spares.
     pub spares: Vec<NewAuxiliary>,
     /// Level-2 cache devices.
     pub caches: Vec<NewAuxiliary>,

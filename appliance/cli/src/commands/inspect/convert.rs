@@ -5,7 +5,7 @@ use ondisk::nvlist::{Nvlist, Value as NvValue};
 use ondisk::{BlkPtr, Dnode, ObjectType};
 use serde_json::{Map, Value, json};
 
-/// An nvlist.
+/// Converts an nvlist to a JSON object; a repeated name keeps its last value.
 pub fn nvlist(list: &Nvlist) -> Value {
     let pairs = list.pairs.iter().map(|p| (p.name_lossy().into_owned(), nv(&p.value)));
     Value::Object(pairs.collect::<Map<_, _>>())

@@ -36,7 +36,6 @@ use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
 
-/// The usage lines.
 pub const USAGE: &[&str] = &[
     "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
     "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
@@ -88,7 +87,6 @@ impl Asked {
 
 /// The pool to receive into.
 enum Pool<'r> {
-    /// Open for writing.
     Writing(&'r Lent),
     /// Only read, for `-n`.
     Looking(Arc<Datasets>),

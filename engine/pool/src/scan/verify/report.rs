@@ -14,7 +14,7 @@ pub struct Damage {
     /// Bytes of the object that one block of that level spans: the range begins at `at.blkid` times
     /// this value. 0 if unknown.
     pub span_bytes: u64,
-    /// The reason.
+    /// Why the block could not be read.
     pub error: String,
     /// Object numbers of other datasets that use the same block at the same place: later snapshots,
     /// the head, clones.

@@ -21,7 +21,6 @@ pub struct NewDevice {
     pub vdev: u32,
     /// Name for messages.
     pub name: String,
-    /// Allocation class.
     pub class: Class,
     /// Layout, which determines the allocated size of blocks.
     pub shape: Shape,

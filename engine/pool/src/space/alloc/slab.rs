@@ -111,7 +111,7 @@ pub(super) struct Inner {
     cursors: [u32; 2],
 }
 
-/// A metaslab.
+/// A metaslab, with its free space once that is loaded.
 pub(super) struct Slab {
     pub id: u32,
     /// First unit on the device.

@@ -248,7 +248,7 @@ fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_repl
 #[test]
 fn a_search_for_a_hole_ends_though_txgs_are_synced_faster() {
     // It began again with each txg that was synced meanwhile.
-    const BLOCKS: u64 = 20_000;
+    const BLOCKS: u64 = 100_000;
     const BLOCK: u64 = 512;
     const TXGS_MAX: u64 = 2000;
     let (store, _allocator) = store();

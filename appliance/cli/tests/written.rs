@@ -761,6 +761,19 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
 
 /// Regression: umount(8) returns before the serving process has closed the pool, and the next mount
 /// failed because the pool was in use.
+/// Without a server, a pool whose root has no mount point was an error.
+#[test]
+fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -m none tank a");
+    rig.good("zfs mount -a");
+    for property in ["mountpoint=legacy", "canmount=off mountpoint=/nowhere", "canmount=noauto"] {
+        rig.good(&format!("zfs set {property} tank"));
+        rig.good("zfs mount -a");
+    }
+    assert!(!std::path::Path::new("/nowhere").exists());
+}
+
 #[test]
 fn what_was_unmounted_can_be_mounted_again_at_once() {
     let rig = Rig::new(&["a"]);

@@ -164,6 +164,10 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
         property::get(&found.entry, property, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
     };
     let place = text("mountpoint");
+    // `-a` leaves out what is not to be mounted by itself.
+    if parsed.has('a') && (matches!(place.as_str(), "legacy" | "none") || text("canmount") != "on") {
+        return Ok(());
+    }
     match place.as_str() {
         "legacy" => return cannot("legacy mountpoint\nuse weir mount to mount this filesystem"),
         "none" => return cannot("no mountpoint set"),

@@ -8,9 +8,8 @@ use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
 use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 72 << 20;
@@ -326,7 +325,7 @@ fn what_cannot_be_repaired_is_logged_until_a_scrub_finds_it_gone() {
 
 /// The last that has something of the pool, as a dataset that another thread has just closed.
 struct LastHolder {
-    syncs: AtomicU64,
+    writer: Weak<Writer>,
     last: Mutex<Receiver<Arc<Writer>>>,
     dropped: Mutex<Sender<u64>>,
 }
@@ -337,8 +336,8 @@ impl Participant for LastHolder {
     }
     fn quiesce(&self, _: u64) {}
     fn sync(&self, cx: &SyncTx<'_>) -> pool::Result<()> {
-        // The first txg is that in which the scrub begins, the second one that in which its thread changes something, and waits for it.
-        if self.syncs.fetch_add(1, Ordering::SeqCst) == 1 {
+        // Once the scrub has begun, a txg is synced because its thread changes something, and waits for it.
+        if self.writer.upgrade().is_some_and(|writer| writer.scan_activity().scrubbing) {
             let writer = self.last.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(Arc::strong_count(&writer), 1);
             drop(writer);
@@ -356,7 +355,8 @@ fn a_pool_that_the_syncing_thread_drops_last_is_released_when_its_txg_is_on_disk
     fill(&writer, 1, 300_000);
     writer.run_scans().unwrap();
     let ((give, last), (dropped, when)) = (channel(), channel());
-    let holder = Arc::new(LastHolder { syncs: 0.into(), last: Mutex::new(last), dropped: Mutex::new(dropped) });
+    let holder =
+        Arc::new(LastHolder { writer: Arc::downgrade(&writer), last: Mutex::new(last), dropped: Mutex::new(dropped) });
     writer.register(holder.clone());
     writer.start_scrub().unwrap().unwrap();
     give.send(writer).unwrap();

@@ -5,13 +5,24 @@ mod edges;
 mod images;
 
 use anyhow::{Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["edges"] => {
-            let found = edges::violations()?;
+            let found = edges::violations(&root())?;
             if !found.is_empty() {
                 bail!("{}", found.join("\n"));
             }
@@ -22,6 +33,11 @@ fn main() -> Result<()> {
         _ => bail!("usage: cargo xtask edges | images [FROM TO]"),
     }
     Ok(())
+}
+
+/// The folder of the workspace. `cargo run` and `cargo test` set the variable.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), |xtask| Path::new(&xtask).join(".."))
 }
 
 fn unpack(from: &str, to: &str) -> Result<()> {

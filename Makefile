@@ -50,10 +50,10 @@ deps: ## install what tests need from Debian, as far as root and missing
 images: ## unpack the pools that OpenZFS made
 	@$(CARGO) xtask images testing/images $(IMAGES)
 
-lint: ## format, warnings, who uses whom
+lint: ## format, warnings, who uses whom, figures that may only fall
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) xtask edges
+	$(CARGO) xtask tidy
 
 advisories: ## known vulnerabilities and licences of dependencies, where cargo-deny is installed
 	@testing/deny

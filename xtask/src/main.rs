@@ -1,8 +1,9 @@
-//! Repository tasks: `cargo xtask edges` checks the dependencies between crates, `cargo xtask
-//! images` unpacks the test pools.
+//! Repository tasks: `cargo xtask tidy` checks what the compiler does not ([`tidy`]), `cargo xtask
+//! edges` its part about dependencies between crates, `cargo xtask images` unpacks the test pools.
 
 mod edges;
 mod images;
+mod tidy;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -28,9 +29,13 @@ fn run() -> Result<()> {
             }
             println!("every crate uses only what ARCHITECTURE.md allows");
         }
+        ["tidy"] => tidy::check(&root(), false)?,
+        ["tidy", "--strict"] => tidy::check(&root(), true)?,
+        ["tidy", "--lower"] => tidy::lower(&root())?,
+        ["tidy", "--list", check] => tidy::list(&root(), check)?,
         ["images"] => unpack("testing/images", "target/images")?,
         ["images", from, to] => unpack(from, to)?,
-        _ => bail!("usage: cargo xtask edges | images [FROM TO]"),
+        _ => bail!("usage: cargo xtask tidy [--strict | --lower | --list CHECK] | edges | images [FROM TO]"),
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Number of dnode slots in a block of dnodes.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
+/// Object numbers are below this (`DN_MAX_OBJECT` in dnode.h).
+const NUMBERS_MAX: u64 = 1 << 48;
 /// Objects kept open. Each costs about 1 KiB.
 const OBJECTS_MAX: usize = 4096;
 /// Limit of consecutive empty blocks of dnodes: 32 million deleted objects. Guessed; more of them
@@ -43,6 +45,17 @@ pub struct ObjectSet {
     live: Option<LiveSet>,
 }
 
+/// Refuses a set whose dnodes end beyond the largest object number: new numbers are taken from its last block on.
+fn check_numbers(phys: &Objset, id: u64) -> Result<()> {
+    match phys.meta_dnode.max_block_id {
+        blocks if blocks < NUMBERS_MAX / SLOTS_PER_BLOCK => Ok(()),
+        blocks => {
+            let what = format!("the last block of dnodes is {blocks:#x}, expected less than 2^43");
+            Err(Error::corrupt(&*format!("objset {id}"), what))
+        }
+    }
+}
+
 impl ObjectSet {
     /// Opens an object set for writing: the one at `root` or, without one, a new one of `kind`.
     pub fn open_live(
@@ -56,6 +69,7 @@ impl ObjectSet {
             Some(bp) => (Self::load_phys(&store, bp, id, keys.as_deref())?, *bp, bp.lsize_bytes() as usize),
             None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
         };
+        check_numbers(&phys, id)?;
         Ok(Self::live_of(store, id, phys, (bp, size_bytes), keys, None))
     }
 
@@ -319,4 +333,21 @@ impl ObjectSet {
 
 fn slots_at(block: &[u8], slot: usize) -> usize {
     block.get(slot * SLOT_BYTES..).map_or(1, Dnode::slots_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number taken from there overflowed, which is a panic.
+    #[test]
+    fn a_set_whose_dnodes_end_beyond_the_largest_number_is_corrupt() {
+        let mut phys = new_phys(ObjsetKind::Other, 0);
+        phys.meta_dnode.max_block_id = (1 << 43) - 1;
+        assert!(check_numbers(&phys, 54).is_ok());
+        for blocks in [1 << 43, 0xfa8b_45f7_deb0_4b87, u64::MAX] {
+            phys.meta_dnode.max_block_id = blocks;
+            assert!(check_numbers(&phys, 54).unwrap_err().to_string().contains("last block of dnodes"));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Datasets that are written: their object sets, and their part in each txg.
+//! Datasets open for writing: their object sets, and their part in each txg.
 //!
 //! ```text
 //!   files, intent log ── LiveDataset::begin ── Tx of the open txg ── changes to the objset
@@ -7,8 +7,8 @@
 //! Below: `object` (dirty blocks), `pool` (txgs, space), `write` (the MOS). Above: `files`.
 //!
 //! Invariants:
-//!   * a dataset is open once: who opens it again gets the same
-//!   * figures of space and quotas are those of the last synced txg, with what open txgs have promised
+//!   * a dataset is open once: opening it again returns the same instance
+//!   * space and quota figures are those of the last synced txg, plus the reservations of open txgs
 
 mod book;
 mod ground;
@@ -42,18 +42,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Times that a change waits for a txg because of what others were promised, before it is refused. Guessed: each of those
-/// txgs had room for others.
+/// How often a change waits for a txg because of other transactions' reservations before it is
+/// refused. Guessed: each of those txgs had room for other changes.
 const WAITS_MAX: usize = 100;
-/// Such waits that are always made, and the time after which no further one is. Guessed: writers at a limit get their answer soon.
+/// Minimum number of such waits, and the time after which no further wait starts. Guessed: writers
+/// at a limit get their answer soon.
 const WAITS_MIN: usize = 4;
 const WAITS_NS_MAX: u64 = 10_000_000_000;
-/// Times that a change waits for a txg because space was freed, before it is refused. Blocks can be used again two txgs
-/// after the one that freed them; one txg more for datasets that are freed in the background, and one to be sure.
+/// How often a change waits for a txg because space was freed, before it is refused. Blocks become
+/// reusable two txgs after the one that freed them; one more txg for datasets freed in the
+/// background, and one as a margin.
 const FREE_WAITS_MAX: usize = 5;
 /// Blocks of destroyed datasets freed in one txg. Guessed: a second or so of reading pointers.
 const FREE_PACE: u64 = 50_000;
-/// Bytes that a change takes at least: a few blocks of metadata.
+/// Minimum reservation of a change: a few blocks of metadata.
 const LEAST_BYTES: u64 = 16 << 10;
 
 /// All datasets of a pool that are open for writing.
@@ -62,34 +64,39 @@ pub struct LiveDatasets {
     keys: Arc<KeyStore>,
     open: Arc<Open>,
     log_figures: Arc<LogFigures>,
-    /// Held while properties are taken over, so that what an older txg says never replaces what a newer one said.
+    /// Held while properties are refreshed, so that values of an older txg never replace newer
+    /// ones.
     refreshing: Mutex<()>,
 }
 
-/// What takes part in txgs.
+/// The state that takes part in txgs.
 pub(crate) struct Open {
     heads: Mutex<BTreeMap<u64, Arc<LiveDataset>>>,
     book: Book,
-    /// Held by the one change that is next in turn. It waits for txgs meanwhile, and holds no transaction.
+    /// Held by the change whose turn is next. It waits for txgs while holding it, and holds no
+    /// transaction.
     turns: Mutex<()>,
-    /// Destroyed, but still there in the last synced txg.
+    /// Destroyed, but still present in the last synced txg.
     going: Mutex<BTreeSet<u64>>,
-    /// There may be space of destroyed datasets left to free.
+    /// Space of destroyed datasets may remain to be freed.
     has_pending: AtomicBool,
-    /// Blocks of them freed in one txg.
+    /// Number of their blocks freed in one txg.
     free_pace: AtomicU64,
-    /// What they still count for.
+    /// Space they still account for.
     freeing_bytes: AtomicU64,
-    /// The pool's own objects and free space. Not the writer: it ends the thread that syncs, and so must not end there.
+    /// The pool's own objects and free space. Not the writer: dropping the writer ends the
+    /// syncing thread, so the last reference must not be dropped on that thread.
     mos: Arc<ObjectSet>,
     allocator: Arc<Allocator>,
 }
 
-/// Small changes that wait in memory for a txg that comes anyway, such as times of reading.
+/// Small changes kept in memory until a txg happens anyway, such as access times.
 pub trait LateChanges: Send + Sync {
-    /// Makes as many of them as a txg may have, in a transaction that `begin` begins for so many bytes. Returns whether others wait
-    /// that can be made now. Called before each txg closes, by the thread that closes it, so it must wait for no txg, and for no lock
-    /// that is held while waiting for one; and again before the dataset is closed, until none is left.
+    /// Applies as many of them as fit in a txg, in a transaction obtained from `begin` for the
+    /// given number of bytes. Returns whether more remain that can be applied now. Called
+    /// before each txg closes, by the thread that closes it, so it must not wait for a txg, nor
+    /// for a lock held while waiting for one; called again before the dataset is closed, until
+    /// none remain.
     fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool;
 }
 
@@ -102,22 +109,24 @@ pub struct LiveDataset {
     open: Arc<Open>,
     settings: RwLock<Arc<Settings>>,
     counting: Option<Counting>,
-    /// Features that came into use and are not noted on disk yet.
+    /// Features that came into use and are not yet recorded on disk.
     features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
-    /// Records that a replay skipped, which are not noted on disk yet.
+    /// Records that a replay skipped and that are not yet recorded on disk.
     skipped: Arc<Unsynced>,
-    /// Size of a volume. Who writes holds it for reading within his transaction, so that nothing is written beyond it.
+    /// Size of a volume. Writers hold it for reading within their transaction, so that nothing
+    /// is written beyond the end.
     volume_bytes: RwLock<u64>,
     /// By txg: how far a receive that can be resumed has come.
     received: Mutex<BTreeMap<u64, ReceivedTo>>,
     is_receiving: bool,
     closed: AtomicBool,
-    /// Held while they are brought before a txg closes. It holds what holds the dataset, until that is closed.
+    /// Held while late changes are applied before a txg closes. It references what references
+    /// the dataset, until the dataset is closed.
     late: Mutex<Option<Arc<dyn LateChanges>>>,
 }
 
-/// How far a receive has come: the block that was written last, and the bytes read of the stream.
+/// Progress of a receive: the last block written, and the bytes of the stream read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReceivedTo {
     pub object: u64,
@@ -128,13 +137,13 @@ pub(crate) struct ReceivedTo {
 /// Space of a dataset, for statfs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Space {
-    /// What it may still write.
+    /// Space it may still write.
     pub available_bytes: u64,
-    /// What it references.
+    /// Space it references.
     pub referenced_bytes: u64,
 }
 
-/// All figures of the pool: its intent logs, txgs, cache and devices.
+/// All metrics of the pool: its intent logs, txgs, cache and devices.
 impl Source for LiveDatasets {
     fn collect(&self, out: &mut Collector<'_>) {
         self.log_figures.collect(out);
@@ -170,7 +179,7 @@ impl LiveDatasets {
         &self.keys
     }
 
-    /// From now on, what the intent logs do is told, as of the pool `name`.
+    /// Reports the activity of the intent logs to `events` from now on, under pool name `name`.
     pub fn tell_to(&self, events: &Arc<observe::Events>, name: &str) {
         self.log_figures.tell_to(events, name);
     }
@@ -180,19 +189,20 @@ impl LiveDatasets {
         Datasets::open(self.writer.pool()?)
     }
 
-    /// The datasets for display: as the last synced txg left them, or as an earlier one did when the devices do not let them be read
-    /// in time. Nothing is opened for writing by what these say.
+    /// The datasets for display: as of the last synced txg, or of an earlier one when the
+    /// devices cannot be read in time. Never use these to open a dataset for writing.
     pub fn shown(&self) -> Result<Arc<Datasets>> {
         Datasets::open(self.writer.shown()?)
     }
 
-    /// Opens file system or volume `name` for writing. `owners_of` tells who owns an object of a file system, for the
-    /// accounts by user, group and project.
+    /// Opens file system or volume `name` for writing. `owners_of` returns the owners of an
+    /// object of a file system, for space accounting by user, group and project.
     pub fn open(&self, name: &str, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
-        // Looked up under the lock: what is destroyed meanwhile is either not found, or known to be going.
+        // Looked up under the lock: a dataset destroyed concurrently is either not found or
+        // known to be going.
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset(name)?;
-        // What is being received is open as well, and nobody else's.
+        // A dataset being received is open too, and belongs to the receive alone.
         check_writable(&dataset)?;
         if let Some(found) = heads.get(&dataset.id()) {
             return Ok(found.clone());
@@ -205,8 +215,9 @@ impl LiveDatasets {
         Ok(live)
     }
 
-    /// Opens head `id`, which was made to receive a stream and is inconsistent until that has come.
-    /// With `sealed`, it is received as its sender sealed it.
+    /// Opens head `id`, which was created to receive a stream and is inconsistent until the
+    /// stream is complete. With `sealed`, the stream is raw: blocks arrive encrypted as the
+    /// sender has them.
     pub(crate) fn open_receiving(
         &self,
         id: u64,
@@ -246,7 +257,7 @@ impl LiveDatasets {
         self.writer.store().second().set_policy(dataset.id(), Secondary::from_number(settings.secondary_cache));
         self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes);
         let features = dataset.tree().pool().features();
-        // Whose a sealed file is, only who opens it can tell.
+        // The owner of an encrypted file is known only once the file is decrypted.
         let owners_of = owners_of.filter(|_| kind == ObjsetKind::FileSystem && sealed.is_none());
         let counting = owners_of.map(|owners_of| Counting {
             owners_of,
@@ -268,7 +279,8 @@ impl LiveDatasets {
         log.set_mode(settings.sync);
         let is_receiving = dataset.phys().has(DslDataset::FLAG_INCONSISTENT);
         let volume_bytes = match kind {
-            // What is being received has its size when its objects are there; nobody uses it before.
+            // A dataset being received has its size once its objects exist; it is not
+            // used before.
             ObjsetKind::Volume if !is_receiving => {
                 let size =
                     Zap::open(objset.object(VOLUME_PROPERTIES).at(name)?).at(name)?.lookup_u64("size").at(name)?;
@@ -295,8 +307,8 @@ impl LiveDatasets {
         }))
     }
 
-    /// Frees all objects of dataset `id`, which is about to be destroyed, about `batch_bytes` in each txg. One whose key is not
-    /// loaded is left as it is.
+    /// Frees all objects of dataset `id`, which is about to be destroyed, about `batch_bytes`
+    /// per txg. A dataset whose key is not loaded is left unchanged.
     pub(crate) fn empty_out(&self, id: u64, batch_bytes: u64) -> Result<()> {
         let dataset = self.synced()?.dataset_by_id(id)?;
         if !self.keys.is_available(&dataset)? {
@@ -309,17 +321,19 @@ impl LiveDatasets {
         result.and(closed)
     }
 
-    /// The dataset, if it is open for writing; not one that a stream is being received into.
+    /// Returns the dataset if it is open for writing, but not while a stream is being received
+    /// into it.
     pub fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
         self.open.get(id).filter(|dataset| !dataset.is_receiving)
     }
 
-    /// How many blocks of destroyed datasets are freed in one txg.
+    /// Sets how many blocks of destroyed datasets are freed in one txg.
     pub fn set_free_pace(&self, blocks: u64) {
         self.open.free_pace.store(blocks.max(1), Ordering::Relaxed);
     }
 
-    /// Forgets the key of the encryption root of `name`, unless a dataset that needs it is open; false when it was not loaded.
+    /// Unloads the key of the encryption root of `name`, unless a dataset that needs it is
+    /// open. Returns false if the key was not loaded.
     pub fn unload_key(&self, name: &str) -> Result<bool> {
         let tree = self.synced()?;
         let dataset = tree.dataset(name)?;
@@ -334,15 +348,16 @@ impl LiveDatasets {
         self.keys.unload(&dataset)
     }
 
-    /// What tasks take with them into the syncing thread.
+    /// The state that tasks carry into the syncing thread.
     pub(crate) fn parts(&self) -> (Arc<KeyStore>, Arc<Open>) {
         (self.keys.clone(), self.open.clone())
     }
 
-    /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
+    /// Syncs everything and closes the dataset. Views of it must not be changed afterwards.
     pub fn close(&self, dataset: &Arc<LiveDataset>) -> Result<()> {
-        // There is no next txg for what has no room in this one: all are made, as any other change is. Those that the syncing thread
-        // makes at this moment are waited for.
+        // Changes that do not fit in this txg have no next one, so all of them are applied
+        // here like any other change, after those the syncing thread is applying at this
+        // moment.
         let late = dataset.late.lock().take();
         while late.as_ref().is_some_and(|late| late.bring(&|bytes| dataset.begin(bytes))) {}
         dataset.closed.store(true, Ordering::SeqCst);
@@ -355,14 +370,15 @@ impl LiveDatasets {
         Ok(())
     }
 
-    /// Empties the intent logs of all open datasets: all that they say is on disk then. They go on with new blocks.
+    /// Empties the intent logs of all open datasets: everything they record is then in the
+    /// synced tree. The logs continue with new blocks.
     pub fn empty_logs(&self) -> Result<()> {
         let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
         all.iter().try_for_each(|dataset| dataset.log.close())
     }
 
-    /// Frees the intent logs of which records could not be replayed, of all datasets, also of those that are not open. Returns whose
-    /// they were.
+    /// Frees the intent logs with records that could not be replayed, of all datasets, open or
+    /// not. Returns the names of those datasets.
     pub fn discard_kept_logs(&self) -> Result<Vec<String>> {
         let tree = self.synced()?;
         let mut discarded = Vec::new();
@@ -374,7 +390,8 @@ impl LiveDatasets {
                 // It is being replayed.
                 Some(live) if !live.log.is_kept() => continue,
                 Some(live) => live.log.discard()?,
-                // Its replay stopped because of what may pass: the next mount resumes it.
+                // Its replay stopped for a reason that may be temporary: the next
+                // mount resumes it.
                 None if intent_log::read(dataset, None, &mut |_| ())?.unreplayed_records != 0 => continue,
                 None => self.discard_closed_log(dataset)?,
             }
@@ -383,8 +400,8 @@ impl LiveDatasets {
         Ok(discarded)
     }
 
-    /// Takes what cannot be read out of the intent logs of all datasets that are not open, so that the rest can be replayed. Returns
-    /// whose they were.
+    /// Removes unreadable parts from the intent logs of all datasets that are not open, so that
+    /// the rest can be replayed. Returns the names of those datasets.
     pub fn discard_unread_logs(&self) -> Result<Vec<String>> {
         let tree = self.synced()?;
         let mut discarded = Vec::new();
@@ -409,7 +426,7 @@ impl LiveDatasets {
         })
     }
 
-    /// Has `change` done with the log of a dataset that is not open.
+    /// Applies `change` to the log of a dataset that is not open.
     fn change_closed_log(
         &self,
         dataset: &Dataset,
@@ -421,7 +438,8 @@ impl LiveDatasets {
             let cx = Cx::new(sync);
             let root = cx.dataset(id)?.phys.bp;
             let log = ClosedLog::open(cx.mos().store(), &root, id).at(&name)?;
-            // Until the txg is on disk, an open would find the log in the state before it.
+            // Until the txg is on disk, an open would find the log in its previous
+            // state.
             if !open.let_go(id) {
                 return Err(Refusal::Busy.at(&*name));
             }
@@ -429,13 +447,12 @@ impl LiveDatasets {
         })
     }
 
-    /// Closes all.
     pub fn close_all(&self) -> Result<()> {
         let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
         all.iter().try_for_each(|dataset| self.close(dataset))
     }
 
-    /// Takes over what changed of names, properties and quotas, once a txg with such changes is synced.
+    /// Refreshes names, properties and quotas after a txg that changed them is synced.
     pub fn refresh(&self) -> Result<()> {
         let _one = self.refreshing.lock();
         let tree = self.synced()?;
@@ -450,7 +467,8 @@ impl LiveDatasets {
             let policy = Secondary::from_number(settings.secondary_cache);
             self.writer.store().second().set_policy(dataset.id(), policy);
             {
-                // One that was closed meanwhile has no page any more, and must not get one again.
+                // A dataset closed in the meantime has no page any more, and must
+                // not get one again.
                 let heads = self.open.heads.lock();
                 if heads.contains_key(&live.id) {
                     self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes);
@@ -465,7 +483,8 @@ impl LiveDatasets {
 }
 
 impl Open {
-    /// Head `id` is destroyed in this txg unless it is open; its blocks are freed from the next one on.
+    /// Marks head `id` as destroyed in this txg unless it is open; its blocks are freed from
+    /// the next txg on.
     pub(crate) fn let_go(&self, id: u64) -> bool {
         let heads = self.heads.lock();
         if heads.contains_key(&id) {
@@ -476,7 +495,7 @@ impl Open {
         true
     }
 
-    /// There is space to free from the next txg on.
+    /// Records that there is space to free from the next txg on.
     pub(crate) fn has_more_to_free(&self) {
         self.has_pending.store(true, Ordering::SeqCst);
     }
@@ -494,13 +513,13 @@ impl Drop for LiveDatasets {
     fn drop(&mut self) {
         let participant: Arc<dyn Participant> = self.open.clone();
         self.writer.unregister(&participant);
-        // Each holds what holds it.
+        // The datasets and their late changes reference each other.
         let heads = std::mem::take(&mut *self.open.heads.lock());
         heads.values().for_each(|dataset| drop(dataset.late.lock().take()));
     }
 }
 
-/// Refuses what we cannot write, by name.
+/// Refuses datasets that Weir cannot write, by name.
 fn check_writable(dataset: &Dataset) -> Result<()> {
     let unsupported = |what: &str| Err(Error::unsupported(dataset.name(), what));
     if dataset.is_snapshot() {
@@ -524,12 +543,12 @@ impl LiveDataset {
         self.id
     }
 
-    /// Its name; a rename changes it.
+    /// Current name; a rename changes it.
     pub fn name(&self) -> String {
         self.name.read().clone()
     }
 
-    /// Its objects, which [`LiveDataset::begin`] lets change.
+    /// Its objects; [`LiveDataset::begin`] starts a transaction that changes them.
     pub fn objset(&self) -> &Arc<ObjectSet> {
         &self.objset
     }
@@ -539,23 +558,25 @@ impl LiveDataset {
         &self.writer
     }
 
-    /// The intent log. One that was found when the dataset was opened must be replayed before it is used.
+    /// The intent log. A log found when the dataset was opened must be replayed before it is
+    /// used.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The properties that hold now.
+    /// The current properties.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().clone()
     }
 
-    /// A hold on the open txg, for changes that write about `bytes` of contents. Refused when they would not fit.
-    /// Waits while the pool has too much to write.
+    /// Begins a transaction in the open txg for changes that write about `bytes` of contents.
+    /// Returns an error if they do not fit. Blocks while the pool has too much dirty data.
     pub fn begin(&self, bytes: u64) -> Result<Tx> {
         self.begin_as(bytes, false)
     }
 
-    /// The same for changes that free more than they take: these are let through where a quota or the pool is full.
+    /// Like [`Self::begin`], for changes that free more than they allocate: they are allowed
+    /// when a quota or the pool is full.
     pub fn begin_freeing(&self, bytes: u64) -> Result<Tx> {
         self.begin_as(bytes, true)
     }
@@ -581,7 +602,8 @@ impl LiveDataset {
                 Answer::Granted => return Ok(tx),
                 Answer::Refused(why) => return Err(why.at(self.name())),
                 Answer::Later => waits += 1,
-                // No deadline: each txg lets one change through, in the order in which they came here.
+                // No deadline: each txg lets one change through, in order of
+                // arrival.
                 Answer::InTurn if turn.is_none() => {
                     drop(tx);
                     turn = Some(self.open.turns.lock());
@@ -603,8 +625,8 @@ impl LiveDataset {
         Err(Refusal::NoSpace.at(self.name()))
     }
 
-    /// Has `changes` made before each txg closes, and before this dataset is closed. Until then they are kept, whoever else drops
-    /// them.
+    /// Registers `changes` to be applied before each txg closes and before this dataset is
+    /// closed. They are kept alive until then, even if all other references are dropped.
     pub fn set_late_changes(&self, changes: Arc<dyn LateChanges>) {
         *self.late.lock() = Some(changes);
     }
@@ -616,7 +638,7 @@ impl LiveDataset {
         }
     }
 
-    /// A hold on the open txg without waiting for anything.
+    /// Begins a transaction in the open txg without waiting.
     fn hold(&self, bytes: u64) -> Result<Tx> {
         let tx = self.writer.hold()?;
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
@@ -627,7 +649,7 @@ impl LiveDataset {
         }
     }
 
-    /// Space, with what is on its way to disk.
+    /// Space, including data on its way to disk.
     pub fn space(&self) -> Space {
         let (available_bytes, referenced_bytes) =
             self.open.book.space(self.id, self.writer.usable_bytes(SpaceCheck::Normal));
@@ -639,17 +661,18 @@ impl LiveDataset {
         Datasets::open(self.writer.pool()?)?.dataset_by_id(self.id)
     }
 
-    /// Notes that a feature is in use from now on: it is counted with the next txg.
+    /// Records that a feature is in use from now on: it is counted with the next txg.
     pub fn use_feature(&self, guid: &'static str) {
         self.features.lock().insert(guid);
     }
 
-    /// Notes how far a receive has come with `tx`: it stands in the dataset with the changes of that txg.
+    /// Records how far a receive has come with `tx`: it reaches the disk with the changes of
+    /// that txg.
     pub(crate) fn note_received(&self, tx: &Tx, to: ReceivedTo) {
         self.received.lock().insert(tx.txg(), to);
     }
 
-    /// Gives a volume another size, in whole blocks; what lies beyond is cut off.
+    /// Sets the size of a volume, in whole blocks; data beyond the new end is truncated.
     pub fn set_volume_size(&self, bytes: u64) -> Result<()> {
         let (data, properties) = (self.objset.object(VOLUME_DATA)?, self.objset.object(VOLUME_PROPERTIES)?);
         if self.objset.phys().kind != ObjsetKind::Volume
@@ -661,7 +684,7 @@ impl LiveDataset {
         }
         let tx = self.begin_freeing(0)?;
         let mut size = self.volume_bytes.write();
-        // What is written beyond the old end counts only in a volume that is as large as that.
+        // Writes beyond the old end are valid only in a volume of the new size.
         self.log.record_unloggable(&tx, None);
         Zap::open(properties)?.update_u64(&tx, "size", bytes)?;
         data.punch(&tx, bytes, u64::MAX)?;
@@ -669,17 +692,18 @@ impl LiveDataset {
         Ok(())
     }
 
-    /// The size of a volume, which stays as it is as long as this is held. Who changes contents begins his transaction first.
+    /// The size of a volume, which cannot change while the guard is held. A writer begins its
+    /// transaction first.
     pub fn volume_bytes(&self) -> RwLockReadGuard<'_, u64> {
         self.volume_bytes.read()
     }
 
-    /// Whether it was closed: what it shows may be gone from the disk.
+    /// Whether it was closed: the objects it references may no longer be on disk.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Waits until everything so far is on disk.
+    /// Waits until all changes so far are on disk.
     pub fn sync(&self) -> Result<()> {
         self.writer.sync()
     }
@@ -689,7 +713,7 @@ impl LiveDataset {
         while let Some(next) = self.objset.next_object(id)? {
             let object = self.objset.object(next)?;
             let size = object.block_bytes().max(1);
-            // A file larger than a batch is cut from its end, as much as a batch in each txg.
+            // A file larger than a batch is truncated from its end, one batch per txg.
             let (mut end, used) = (object.max_block_id().saturating_add(1), object.dnode().used_bytes);
             while used > batch_bytes && end > 0 {
                 end = end.saturating_sub(batch_bytes / size + 1);
@@ -736,13 +760,14 @@ impl LiveDataset {
     }
 }
 
-/// Counts what the pool's own objects took or gave since the last time.
+/// Accounts for the space that the pool's own objects allocated or freed since the last call.
 fn charge_mos(cx: &Cx<'_>) -> Result<()> {
     let (used, compressed, uncompressed) = cx.sync.take_mos_space();
     match cx.special_dir("$MOS")? {
         Some(dir) => {
-            // What the last txg before an export took is never counted, as in OpenZFS. Giving it back must not lead below
-            // nothing: all bytes that the pool has would be in use then.
+            // Space allocated by the last txg before an export is never counted, as in
+            // OpenZFS. Freeing it must not drive the count below zero: all bytes of the
+            // pool would then appear to be in use.
             let phys = cx.dir(dir)?.phys;
             let at_least = |delta: i64, counted: u64| delta.max(-i64::try_from(counted).unwrap_or(i64::MAX));
             let delta = Delta {
@@ -786,7 +811,7 @@ impl Participant for Open {
         for dataset in all {
             dataset.sync_in(Cx::new(cx))?;
         }
-        // Under a checkpoint destroying gives nothing back, and takes space for its lists.
+        // Under a checkpoint, destroying frees no space and allocates some for its lists.
         if self.has_pending.load(Ordering::SeqCst) && !cx.is_full_with_checkpoint() {
             let more = pending::work(&Cx::new(cx), self.free_pace.load(Ordering::Relaxed))?;
             self.has_pending.store(more, Ordering::SeqCst);

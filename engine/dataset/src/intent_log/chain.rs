@@ -1,8 +1,9 @@
 //! Walking the chain of log blocks, with or without the dataset's key.
 //!
-//! The chain's end is a block that does not pass its checksum; nothing else tells it. A chain that an import claimed
-//! ends where that import's walk ended, even if more can be read now. A walk that does not get there lacks records that are in the
-//! log: their device is gone, or damaged. ZFS name: zil_parse.
+//! The end of the chain is a block that fails its checksum; there is no other end marker. A chain
+//! that an import claimed ends where that import's walk ended, even if more can be read now. A walk
+//! that stops earlier lacks records that are in the log: their device is missing or damaged. ZFS
+//! name: zil_parse.
 
 use crate::{Error, Place, Result};
 use object::{Bookmark, ObjectSet};
@@ -11,38 +12,40 @@ use ondisk::{BlkPtr, ZilHeader};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Blocks followed at most: 1 million of 128 KiB.
+/// Maximum number of blocks followed: 1 million of 128 KiB.
 const BLOCKS_MAX: u64 = 1 << 20;
 /// Level of log blocks in bookmarks.
 pub(super) const LOG_LEVEL: i64 = -2;
 
-/// What a walk meets, in order.
+/// What a walk visits, in order.
 pub(super) enum Step<'a> {
-    /// A block's pointer: the chain leads to it. It is not read yet, and if it is the last, it was never written.
+    /// A block pointer in the chain. The block is not read yet; if it is the last, it was never
+    /// written.
     Pointer(&'a BlkPtr),
-    /// A record of the block whose pointer came last.
+    /// A record of the block whose pointer was visited last.
     Record(&'a BlkPtr, ondisk::Result<Record<'a>>),
-    /// All records of a block of so many bytes were seen.
+    /// End of a block of this many bytes: all its records were visited.
     End(u64),
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Walked {
-    /// Blocks whose pointers were seen, the unwritten last one included.
+    /// Block pointers visited, including the unwritten last one.
     pub pointers: u64,
-    /// Number of the last one.
+    /// Number of the last block.
     pub max_block: u64,
-    /// Records seen.
+    /// Records visited.
     pub records: u64,
-    /// Number of the last one.
+    /// Number of the last record.
     pub max_record: u64,
-    /// Why the last block does not count, if it could not be read.
+    /// Why the last block could not be read, if so.
     failed: Option<Error>,
 }
 
 impl Walked {
-    /// Why a walk of the claimed chain of `header` ended before the claim did. `None`: it got to the end, or all the rest is replayed.
+    /// Why a walk of the claimed chain of `header` ended before the claim did. `None`: it
+    /// reached the end, or everything beyond is already replayed.
     pub fn stopped(&self, header: &ZilHeader) -> Option<Error> {
         let is_whole = match last_record(header) {
             Some(last) => self.max_record.max(header.replay_seq) >= last,
@@ -56,7 +59,7 @@ impl Walked {
         Some(self.failed.clone().unwrap_or_else(cut))
     }
 
-    /// `header` of a log that ends where the walk ended.
+    /// `header`, shortened to end where the walk ended.
     pub fn shortened(&self, header: &ZilHeader) -> ZilHeader {
         ZilHeader {
             claim_block_seq: self.max_block,
@@ -67,15 +70,16 @@ impl Walked {
     }
 }
 
-/// Number of the last claimed record, where the claim has it.
+/// Number of the last claimed record, if the header has a claim.
 pub(super) fn last_record(header: &ZilHeader) -> Option<u64> {
     let is_known = header.claim_txg.0 != 0 && header.flags & ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID != 0;
     is_known.then_some(header.claim_record_seq)
 }
 
-/// Walks the chain of `header`. `each` may stop it; a stopped record is not counted.
+/// Walks the chain of `header`. `each` may stop it; the record that stopped it is not counted.
 ///
-/// With `is_open`, records are decrypted with the keys of `objset`; otherwise those of encrypted datasets keep their bodies secret.
+/// With `is_open`, records are decrypted with the keys of `objset`; otherwise the bodies of records
+/// of encrypted datasets stay encrypted.
 pub(super) fn walk(
     objset: &ObjectSet,
     header: &ZilHeader,
@@ -89,7 +93,7 @@ pub(super) fn walk(
     let mut bp = header.log;
     while !bp.is_hole() && walked.pointers < BLOCKS_MAX {
         let number = bp.checksum()[3];
-        // Numbers rise by one, so that a chain cannot come back to itself; its addresses could.
+        // Numbers increase by one, so numbers cannot form a cycle; addresses could.
         if number > last_block || !seen.insert((bp.dva(0), number)) {
             break;
         }
@@ -132,7 +136,8 @@ pub(super) fn walk(
     Ok(walked)
 }
 
-/// A log block as it stands, or opened. That the last one fails is no damage, so nothing is counted as such.
+/// Reads a log block, raw or decrypted. A failure of the last block is no damage, so no error is
+/// counted.
 fn read_block(objset: &ObjectSet, bp: &BlkPtr, is_open: bool) -> Result<Vec<u8>> {
     let at = Bookmark { objset: objset.id(), object: 0, level: LOG_LEVEL, blkid: bp.checksum()[3] };
     let mut block = objset.store().read_unopened(bp, &at)?.data.to_vec();

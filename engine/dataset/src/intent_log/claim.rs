@@ -1,12 +1,14 @@
-//! Claiming: what an import does with logs before anything else is written.
+//! Claiming: how an import handles logs before anything else is written.
 //!
-//! Log blocks written since the last synced txg are free by the space maps. An import takes them before it gives out any
-//! space, for all datasets, mounted or not, with or without key, and notes in each head how far it came, so that what
-//! appears behind that later (a device that was missing) is not replayed.
+//! Log blocks written since the last synced txg are free according to the space maps. An import
+//! claims them before it allocates any space, for all datasets, mounted or not, with or without a
+//! key, and records in each head how far it came, so that blocks that appear beyond that point
+//! later (a device that was missing) are not replayed.
 //!
 //! Invariants:
-//!   * a block is claimed when it was born after the last synced txg, and only once
-//!   * a record that points at a block that cannot be read ends the log: nobody was told that it is safe
+//!   * a block is claimed if it was born after the last synced txg, and only once
+//!   * a record that points at an unreadable block ends the log: it was never acknowledged as
+//!     durable
 //!
 //! ZFS names: zil_claim, zil_check_log_chain.
 
@@ -19,23 +21,23 @@ use ondisk::{BlkPtr, Txg, ZilHeader};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// What is to be claimed for one dataset.
+/// What to claim for one dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Object number of the dataset.
     pub dataset: u64,
-    /// Its head of the log afterwards.
+    /// Its log header after the claim.
     pub header: ZilHeader,
-    /// Blocks to take.
+    /// Blocks to claim.
     pub blocks: Vec<BlkPtr>,
-    /// Data blocks that records use once more.
+    /// Data blocks that records reference again (block cloning).
     pub cloned: Vec<BlkPtr>,
-    /// Blocks to free: of a log that goes.
+    /// Blocks to free, of a log that is discarded.
     pub freed: Vec<BlkPtr>,
 }
 
-/// What has to be claimed for `dataset` when `first_txg` is the first to be written. `None`: it has no log, or one that an
-/// earlier import claimed.
+/// What to claim for `dataset` when `first_txg` is the first txg to be written. `None`: it has no
+/// log, or an earlier import claimed it.
 pub fn find_claim(dataset: &Dataset, first_txg: Txg) -> Result<Option<Claim>> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(None);
@@ -43,8 +45,9 @@ pub fn find_claim(dataset: &Dataset, first_txg: Txg) -> Result<Option<Claim>> {
     claim_chain(&*dataset.objset_without_keys()?, first_txg)
 }
 
-/// What becomes of a log that no import claimed before the checkpoint of `checkpoint_txg` was made, in a pool wound back to it: it
-/// goes, for its places may have been used again since, as in OpenZFS.
+/// How to treat a log that no import had claimed when the checkpoint of `checkpoint_txg` was made,
+/// in a pool rewound to it: it is discarded, because its blocks may have been reused since, as in
+/// OpenZFS.
 pub fn find_cleared(dataset: &Dataset, checkpoint_txg: Txg) -> Result<Option<Claim>> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(None);
@@ -57,7 +60,7 @@ pub fn find_cleared(dataset: &Dataset, checkpoint_txg: Txg) -> Result<Option<Cla
     let mut freed = Vec::new();
     chain::walk(&objset, &header, false, &mut |step| {
         match step {
-            // Those from here on are free in the checkpoint.
+            // Blocks from here on are free in the checkpoint.
             Step::Pointer(bp) if bp.logical_birth() > checkpoint_txg => return Ok(ControlFlow::Break(())),
             Step::Pointer(bp) => freed.push(*bp),
             _ => {}
@@ -68,7 +71,7 @@ pub fn find_cleared(dataset: &Dataset, checkpoint_txg: Txg) -> Result<Option<Cla
     Ok(Some(Claim { dataset: objset.id(), header, blocks: Vec::new(), cloned: Vec::new(), freed }))
 }
 
-/// The same for an object set.
+/// Like [`find_claim`], for an object set.
 pub fn claim_chain(objset: &ObjectSet, first_txg: Txg) -> Result<Option<Claim>> {
     let header = objset.phys().zil;
     if header.log.is_hole() || header.claim_txg.0 != 0 {
@@ -91,7 +94,8 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
             Step::Record(_, Ok(record)) => {
                 let uses = cloned_blocks(&record)?;
                 if uses.iter().any(|bp| bp.logical_birth() >= first_txg) {
-                    // They were never safe: who cloned them was not told so.
+                    // The clones were never durable, and their commit was never
+                    // acknowledged.
                     return Ok(ControlFlow::Break(()));
                 }
                 cloned.extend(uses);
@@ -118,7 +122,8 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
     Ok(Claim { dataset: objset.id(), header, blocks, cloned, freed: Vec::new() })
 }
 
-/// The data blocks that a record uses once more: from the claim on until the log is freed, whatever becomes of the record.
+/// The data blocks that a record references again: held from the claim until the log is freed,
+/// whatever happens to the record.
 pub(super) fn cloned_blocks(record: &Record<'_>) -> Result<Vec<BlkPtr>> {
     if record.kind != RecordType::CLONE_RANGE {
         return Ok(Vec::new());

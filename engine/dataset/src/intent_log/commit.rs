@@ -1,21 +1,27 @@
-//! Writing the log: who asks for safety, who writes for all that asked meanwhile, and what becomes of the blocks.
+//! Writing the log: commit requests, the leader that writes for all pending requests, and the life
+//! of log blocks.
 //!
 //! ```text
-//!   record ─► pending ──commit: leader takes all that was asked for──► records ─► blocks ─► flush
-//!                                                                                    │
-//!   sync of txg T: blocks whose records are all of T or older are freed, the head moves on to the first that is not
+//!   record ─► pending ──commit: the leader takes all requested records──► records ─► blocks ─► flush
+//!                                                                                       │
+//!   sync of txg T: frees the blocks whose records are all of T or older, and advances the head
+//!                  to the first block with a newer record
 //! ```
-//! A block's pointer stands in the block before it, so the next block is always reserved before one is written; the last
-//! one is reserved and not written: that is where the chain ends when it is read back.
+//! The pointer to a block is in the block before it, so the next block is always reserved before the
+//! current one is written. The last block is reserved and not written: that is where the chain ends
+//! when it is read back.
 //!
-//! What cannot be logged, fails to be logged, or is so much that it would be written twice for nothing, waits for its txg
-//! instead; so does whoever asks first, because the head of a new chain is on disk only with its txg.
+//! Changes that cannot be logged, fail to be logged, or are so large that writing them twice is
+//! wasteful wait for their txg instead. So does the first commit of a new chain, because the head of
+//! a new chain reaches the disk only with its txg.
 //!
 //! Invariants:
-//!   * `commit` returns `Ok` only when all that was asked for is in flushed log blocks, or its txg is on disk
-//!   * while records wait for their txg none that came after them is logged: it would be done again on a tree without them; a
-//!     change that was not recorded at all, since `sync` was `disabled`, waits in the same way
-//!   * nobody waits for a txg while holding one, or while holding a lock that `sync` takes
+//!   * `commit` returns `Ok` only when everything requested is in flushed log blocks, or its txg is
+//!     on disk
+//!   * while records wait for their txg, no later record is logged: it would be replayed on a tree
+//!     without them; a change that was not recorded at all, because `sync` was `disabled`, waits in
+//!     the same way
+//!   * no thread waits for a txg while holding one, or while holding a lock that `sync` takes
 //!   * a block is freed in the sync of a txg not older than any record in it and younger than itself
 //!
 //! ZFS names: zil_commit, zil_sync, lwb.
@@ -37,62 +43,64 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// More than this is not logged: syncing the txg writes it once instead of twice. Guessed.
+/// Batches larger than this are not logged: syncing the txg writes them once instead of twice.
+/// Guessed.
 const BATCH_BYTES_MAX: u64 = 32 << 20;
-/// Txgs after which a log that nobody writes is empty: two, and one that may have been under way.
+/// Txgs after which a log without writers is empty: two, and one that may have been in progress.
 const CLOSE_TXGS_MAX: u32 = 4;
 
-/// What a log stands on: the txgs of its pool.
+/// What a log depends on: the txgs of its pool.
 pub trait Ground: Send + Sync {
-    /// A hold on the open txg, without waiting for anything to be written first.
+    /// Holds the open txg, without waiting for anything to be written first.
     fn hold(&self) -> Result<Tx>;
-    /// Returns when everything done so far is on disk.
+    /// Returns when all changes so far are on disk.
     fn sync(&self) -> Result<()>;
     /// The newest txg that is on disk.
     fn synced_txg(&self) -> u64;
-    /// Where it is counted what logs do.
+    /// Counters for log activity.
     fn figures(&self) -> &LogFigures;
-    /// What the dataset of this log is called.
+    /// Name of the dataset of this log.
     fn name(&self) -> String;
-    /// A random number.
     fn random(&self) -> u64;
-    /// A chain is begun in a txg that is held.
+    /// Called when a chain begins in a txg that is held.
     fn begins(&self) {}
-    /// Record `sequence` is skipped by a replay, of the log that was claimed in `claim_txg`. That is noted on disk with the open txg,
-    /// so that nothing that is replayed later is on disk without it. `named`: what the note says beside the number.
+    /// Record `sequence` of the log claimed in `claim_txg` is skipped by a replay. The skip is
+    /// recorded on disk with the open txg, so that nothing replayed later is on disk without
+    /// it. `named`: what to record beside the number.
     fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
         let _ = (claim_txg, sequence, named);
         Ok(())
     }
-    /// Numbers of the records of that log that [`Ground::skipped`] noted, in this life of the pool or an earlier one.
+    /// Numbers of the records of that log that [`Ground::skipped`] recorded, since this import
+    /// or before it.
     fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
         let _ = claim_txg;
         Ok(Vec::new())
     }
-    /// Whether records of extended attributes may be in the log (feature zilsaxattr).
+    /// Whether the log may contain records of extended attributes (feature zilsaxattr).
     fn logs_attributes(&self) -> bool {
         true
     }
 }
 
-/// A record's kind, and the record as [`Body::encode`] makes it.
+/// A record's kind, and the record as [`Body::encode`] encodes it.
 pub type Encoded = (RecordType, Vec<u8>);
 
-/// Which commits take a change that is several records.
+/// Which commits include a change that consists of several records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of its file.
+    /// Commits of its file.
     File,
-    /// All: it is about names, or frees an object whose number comes to mean another one.
+    /// All commits: it concerns names, or frees an object whose number may be reused.
     All,
 }
 
-/// A block of the chain that is not freed.
+/// A block of the chain that is not yet freed.
 struct Block {
     bp: BlkPtr,
     /// Newest txg of its records.
     max_txg: u64,
-    /// It and its records are on disk. The last block never is.
+    /// The block and its records are on disk. Never true of the last block.
     is_written: bool,
 }
 
@@ -109,28 +117,30 @@ pub(super) struct Chain {
     blocks: VecDeque<Block>,
     /// Txg whose root block names the first block of this chain.
     anchor_txg: u64,
-    /// A write failed: nothing is added, and the chain is given up when its records are not needed any more.
+    /// A write failed: nothing more is added, and the chain is abandoned when its records are
+    /// no longer needed.
     is_broken: bool,
-    /// The same, because the dataset is closed.
+    /// Like `is_broken`, because the dataset is closed.
     is_closing: bool,
     /// The log found when the dataset was opened.
     pub old: Option<Old>,
-    /// Numbers of records that were replayed, by the txg they went into.
+    /// Numbers of replayed records, by the txg they went into.
     pub replayed: BTreeMap<u64, u64>,
 }
 
-/// Who writes.
+/// State of the writing leader.
 #[derive(Default)]
 struct Turn {
-    /// Requests up to this one were answered.
+    /// Requests up to this number are answered.
     done: u64,
-    /// Records up to this txg were to be logged and are not: only a synced txg makes them safe.
+    /// Records up to this txg should have been logged but were not: only a synced txg makes
+    /// them durable.
     wait_txg: u64,
     sequence: u64,
     forecast: Forecast,
 }
 
-/// The intent log of a dataset that is being written.
+/// The intent log of a dataset open for writing.
 pub struct Log {
     pub(super) objset: Arc<ObjectSet>,
     pub(super) ground: Arc<dyn Ground>,
@@ -138,13 +148,13 @@ pub struct Log {
     turn: Mutex<Turn>,
     pub(super) chain: Mutex<Chain>,
     mode: AtomicU8,
-    /// Number of the old record that is being replayed; 0: none.
+    /// Number of the old record being replayed; 0: none.
     pub(super) replaying: AtomicU64,
 }
 
 impl Log {
-    /// The log of `objset`, which is live. A log that is found there must be replayed ([`Log::replay`]) before the dataset is
-    /// used; until then commits wait for txgs.
+    /// Opens the log of `objset`, which is live. An existing log must be replayed
+    /// ([`Log::replay`]) before the dataset is used; until then commits wait for txgs.
     pub fn open(objset: Arc<ObjectSet>, ground: Arc<dyn Ground>) -> Self {
         let header = objset.zil_header();
         let is_empty = header.log.is_hole() && header.flags == 0 && header.claim_txg.0 == 0;
@@ -160,26 +170,30 @@ impl Log {
         }
     }
 
-    /// Sets how the property `sync` stands now. What was changed under `disabled` has no record: when that ends, commits wait for
-    /// the txgs of those changes.
+    /// Sets the current value of the `sync` property. Changes made under `disabled` have no
+    /// record: when that ends, commits wait for the txgs of those changes.
     pub fn set_mode(&self, mode: SyncMode) {
-        // Records are added, or skipped, under this lock: from here on none is skipped that the next commit does not know of.
+        // Records are added, or skipped, under this lock: from here on, the next commit
+        // knows of every skipped record.
         let _pending = self.pending.lock();
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// How the property `sync` stands.
+    /// The current value of the `sync` property.
     pub fn mode(&self) -> SyncMode {
         [SyncMode::Standard, SyncMode::Always, SyncMode::Disabled][usize::from(self.mode.load(Ordering::Relaxed) % 3)]
     }
 
-    /// Notes what was done to `node` in `tx`, in the order in which it was done. Of contents and attributes of one object only
-    /// that object's commits take notice; of everything else, all do. Of a write only the range is kept: the data is taken from
-    /// the object when someone asks for it.
+    /// Records a change of `node` made in `tx`, in the order of the changes. Changes to the
+    /// contents and attributes of one object are included only in commits of that object; all
+    /// other changes are included in every commit. Of a write only the range is kept: the data
+    /// is read from the object at commit time.
     ///
-    /// What a new name leads to becomes safe together with the name, which often takes the place of an older file.
+    /// The object a new name refers to becomes durable together with the name, which often
+    /// replaces an older file.
     ///
-    /// While old records are being replayed, the number of the one under way goes into the txg instead.
+    /// While old records are being replayed, the number of the current record goes into the txg
+    /// instead.
     pub fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
         match body {
             Body::Write { object, offset, length, pointer, .. } if pointer.is_hole() => {
@@ -204,10 +218,11 @@ impl Log {
         }
     }
 
-    /// The same of what is one change of `node` but several records: a file that is made and what it is given at once, the file of
-    /// an extended attribute and its contents. They are in one block of the log, so that a crash leaves all of them or none.
+    /// Like [`Self::record`], for one change of `node` that consists of several records: a file
+    /// and what it is created with, or the file of an extended attribute and its contents. They
+    /// share one block of the log, so that a crash keeps all of them or none.
     ///
-    /// With [`Reach::All`], what waits for `node` is logged with them.
+    /// With [`Reach::All`], pending records of `node` are logged with them.
     pub fn record_together(&self, tx: &Tx, node: u64, reach: Reach, records: Vec<Encoded>) {
         let (own, leads_to) = match reach {
             Reach::All => (None, Some(node)),
@@ -222,13 +237,14 @@ impl Log {
         });
     }
 
-    /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object`: it concerns only
-    /// that one's contents and attributes.
+    /// Records that a change in `tx` has no log record: commits wait for the txg. `object`: the
+    /// change concerns only the contents and attributes of that object.
     pub fn record_unloggable(&self, tx: &Tx, object: Option<u64>) {
         self.add(tx, object, None, || Item::Unloggable);
     }
 
-    /// Drops what is noted of the contents and attributes of `object`, which was removed: its number may come to mean another.
+    /// Drops pending changes to the contents and attributes of `object`, which was removed: its
+    /// number may be reused.
     pub fn forget(&self, object: u64) {
         self.pending.lock().forget(object);
     }
@@ -250,7 +266,8 @@ impl Log {
         pending.add(tx.txg(), own, item);
     }
 
-    /// Notes that a change of `tx` is not recorded, as `sync=disabled` wants it. `false`: it does not any more.
+    /// Notes that a change of `tx` is not recorded, because of `sync=disabled`. `false`: sync
+    /// is no longer disabled.
     fn skip(&self, tx: &Tx) -> bool {
         let mut pending = self.pending.lock();
         let is_disabled = self.mode() == SyncMode::Disabled;
@@ -260,17 +277,18 @@ impl Log {
         is_disabled
     }
 
-    /// Returns when all that was done to `object` (or to everything) and all names are safe from a power cut. The caller
-    /// holds no [`Tx`].
+    /// Returns when all changes to `object` (or to everything) and all names survive a power
+    /// failure. The caller holds no [`Tx`].
     pub fn commit(&self, object: Option<u64>) -> Result<()> {
         if self.mode() == SyncMode::Disabled {
             return Ok(());
         }
         let clock = Stopwatch::start();
         let ticket = self.pending.lock().request(object);
-        // Who comes while another one writes waits here; the first of them then writes for all.
+        // Threads that arrive while another one writes wait here; the first of them then
+        // writes for all.
         let mut turn = self.turn.lock();
-        // Of an attempt that failed.
+        // Left over from a failed attempt.
         self.catch_up(&turn)?;
         if turn.done < ticket {
             self.write_batch(&mut turn);
@@ -282,8 +300,9 @@ impl Log {
         result
     }
 
-    /// Waits for the records that are not in the log, before anyone adds to it: what came after them must not be done again
-    /// on a tree that lacks them. An object number in it may have meant another file.
+    /// Waits for the records that are not in the log, before anything is added to it: later
+    /// records must not be replayed on a tree that lacks them. An object number in it may have
+    /// meant another file.
     fn catch_up(&self, turn: &Turn) -> Result<()> {
         if turn.wait_txg > self.ground.synced_txg() { self.ground.sync() } else { Ok(()) }
     }
@@ -312,7 +331,7 @@ impl Log {
             Ok(true) => return,
             Ok(false) => {}
             Err(error) => {
-                // The txg will say whether the pool can be written at all.
+                // The txg will show whether the pool can be written at all.
                 tracing::warn!(%error, "the intent log cannot be written; waiting for the txg instead");
             }
         }
@@ -320,7 +339,7 @@ impl Log {
         turn.wait_txg = turn.wait_txg.max(max_txg);
     }
 
-    /// Puts a batch into the log. `false`: it has to wait for its txg.
+    /// Writes a batch to the log. `false`: the batch has to wait for its txg.
     fn log_batch(&self, turn: &mut Turn, batch: &Batch, synced: u64) -> Result<bool> {
         let bytes: u64 = batch.entries.iter().map(|e| e.item.bytes()).sum();
         if batch.entries.iter().any(|e| e.item == Item::Unloggable) || bytes > BATCH_BYTES_MAX {
@@ -337,7 +356,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Size of the block that comes next, if there is a chain to go on with. Begins one if there is none.
+    /// Size of the next block, if there is a chain to continue. Begins a chain if there is
+    /// none.
     fn reserved_bytes(&self, turn: &mut Turn, synced: u64) -> Result<Option<u64>> {
         {
             let chain = self.chain.lock();
@@ -351,7 +371,7 @@ impl Log {
         let tx = self.ground.hold()?;
         let keys = self.objset.keys().map(AsRef::as_ref);
         let mut bp = self.objset.store().allocate_log(tx.txg(), MIN_BLOCK_BYTES, Class::Log, keys)?;
-        // Blocks that lie where an older chain had its own must not look like its continuation.
+        // Blocks at the addresses of an older chain must not look like its continuation.
         bp.set_checksum([self.ground.random(), self.ground.random(), self.objset.id(), 1]);
         self.ground.begins();
         turn.sequence = 0;
@@ -361,7 +381,7 @@ impl Log {
         Ok(None)
     }
 
-    /// Adds the records of an entry. `false`: one of them fits into no block.
+    /// Adds the records of an entry. `false`: one of them does not fit into any block.
     fn pack(&self, packer: &mut Packer, turn: &mut Turn, entry: &Entry) -> Result<bool> {
         let mut add = |packer: &mut Packer, mut record: Vec<u8>| {
             turn.sequence += 1;
@@ -385,7 +405,7 @@ impl Log {
         };
         let from = match self.objset.object(object) {
             Ok(from) => from,
-            // Removed meanwhile, which is logged too or needs no log.
+            // Removed in the meantime, which is logged too or needs no log.
             Err(Error::NotFound { .. }) => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -423,14 +443,15 @@ impl Log {
                 self.write_block(packed, next_bytes)
             })
             .collect();
-        // Records hold all their data and point to nothing, so that only their own devices matter: those of a txg that is
-        // being written may have much to flush.
+        // Records hold all their data and point to nothing, so only the devices of the log
+        // blocks are flushed: those of a txg being written may have much to flush.
         let result = written.and_then(|written| self.objset.store().flush_blocks(&written));
         let mut chain = self.chain.lock();
         match &result {
             Ok(()) => {
                 let to = from + blocks.len() as u64;
-                // The newest are last, and there may be a hundred thousand between two txgs.
+                // The newest are last, and there may be a hundred thousand between
+                // two txgs.
                 let newest = chain.blocks.iter_mut().rev().take_while(|b| b.number() >= from);
                 newest.filter(|b| b.number() < to).for_each(|b| b.is_written = true);
             }
@@ -439,7 +460,7 @@ impl Log {
         result
     }
 
-    /// Writes the reserved block, after the one behind it was reserved; the block.
+    /// Writes the reserved block, after reserving the next one; returns the block.
     fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<BlkPtr> {
         let store = self.objset.store();
         let keys = self.objset.keys().map(AsRef::as_ref);
@@ -463,7 +484,8 @@ impl Log {
         Ok(own)
     }
 
-    /// In the sync of `txg`, before the root block is written: moves the head on, and frees what lies before it.
+    /// In the sync of `txg`, before the root block is written: advances the head, and frees the
+    /// blocks before it.
     pub fn sync(&self, txg: u64) -> Result<()> {
         let mut chain = self.chain.lock();
         let mut header = self.objset.zil_header();
@@ -472,7 +494,8 @@ impl Log {
             self.sync_old(&mut chain, txg, &mut header)?;
         } else {
             let store = self.objset.store();
-            // What is born in this very txg would be given out again at once, and a crash before the txg is on disk needs it.
+            // A block born in this very txg would be reallocated at once, but a crash
+            // before the txg is on disk needs it.
             let is_done = |b: &Block| b.max_txg <= txg && b.bp.logical_birth().0 < txg;
             let gives_up = (chain.is_broken || chain.is_closing) && chain.blocks.iter().all(is_done);
             while chain.blocks.front().is_some_and(|b| gives_up || (b.is_written && is_done(b))) {
@@ -487,12 +510,13 @@ impl Log {
         if header != before { self.objset.set_zil_header(header) } else { Ok(()) }
     }
 
-    /// `txg` is on disk: nobody needs to ask for what it did any more.
+    /// `txg` is on disk: its changes need no further commit.
     pub fn synced(&self, txg: u64) {
         self.pending.lock().synced(txg);
     }
 
-    /// Empties the log for good: after that, the dataset needs no replay. No one may be changing the dataset.
+    /// Empties the log for good: the dataset then needs no replay. The dataset must not be
+    /// changing.
     pub fn close(&self) -> Result<()> {
         let _turn = self.turn.lock();
         // Once for the records, and once more for a block that was reserved in the same txg.

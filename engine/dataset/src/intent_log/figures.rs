@@ -1,4 +1,4 @@
-//! What the intent logs of a pool did.
+//! Metrics of the intent logs of a pool.
 
 use observe::event::Note;
 use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
@@ -23,7 +23,7 @@ static BLOCKS: Info = Info { name: "intent_log_blocks", unit: Unit::Number, help
 static BYTES: Info =
     Info { name: "intent_log_written", unit: Unit::Bytes, help: "Bytes of records written to intent logs." };
 
-/// Figures of all logs of a pool.
+/// Metrics of all logs of a pool.
 #[derive(Default)]
 pub struct LogFigures {
     pub(super) commit_time: Histogram,
@@ -39,18 +39,19 @@ const COMMIT: u8 = 0;
 const WRITE: u8 = 1;
 
 impl LogFigures {
-    /// From now on, each commit and each block is told, as one of `pool`; once, the first time counts.
+    /// Reports each commit and each block to `events` from now on, under pool name `pool`. Only
+    /// the first call has an effect.
     pub fn tell_to(&self, events: &Arc<Events>, pool: &str) {
         self.told.get_or_init(|| (events.clone(), events.clients.number(pool)));
     }
 
-    /// Somebody knows that what he asked for is safe.
+    /// A commit was acknowledged as durable.
     pub(super) fn committed(&self, dataset: impl FnOnce() -> String, ns: u64) {
         self.commit_time.record(ns);
         self.tell(COMMIT, dataset, 0, ns);
     }
 
-    /// A block with so many bytes of records was written.
+    /// A block with this many bytes of records was written.
     pub(super) fn wrote(&self, dataset: impl FnOnce() -> String, bytes: usize, ns: u64) {
         self.blocks.increment();
         self.bytes.add(bytes as u64);

@@ -1,11 +1,12 @@
-//! What an import does with the logs of all datasets in its first txg: blocks are claimed before anything is given out, and
-//! the heads of the logs say so.
+//! How an import handles the logs of all datasets in its first txg: blocks are claimed before any
+//! space is allocated, and the heads of the logs record the claim.
 //!
-//! No dataset is open yet, and keys are not needed: only the head of the log in the root block changes, which no MAC covers.
+//! No dataset is open yet, and keys are not needed: only the head of the log in the root block
+//! changes, which no MAC covers.
 //!
 //! Invariants:
 //!   * blocks and heads are claimed in the same txg
-//!   * what cannot be claimed keeps the pool from being written at all
+//!   * an unclaimable log prevents the pool from being written at all
 
 use super::claim::{Claim, find_claim, find_cleared};
 use crate::live::sync::DatasetSync;
@@ -19,18 +20,18 @@ use parking_lot::Mutex;
 use pool::{Participant, Pool, SyncTx};
 use std::sync::Arc;
 
-/// Where the head of the log stands in a root block.
+/// Offset of the log header in a root block.
 const HEADER_AT: usize = 0x200;
 
-/// The heads that are to be written in the first txg.
+/// The heads to write in the first txg.
 struct Heads {
     todo: Mutex<Vec<(Claim, Settings)>>,
 }
 
-/// Claims the log blocks of all datasets of `pool`, whose first txg to be written is `first_txg`. What comes back has to take
-/// part in that txg; `None`: no dataset has a log that is not claimed.
+/// Claims the log blocks of all datasets of `pool`; `first_txg` is the first txg to be written. The
+/// returned participant must take part in that txg; `None`: no dataset has an unclaimed log.
 ///
-/// To be called when the pool has its allocator and nothing was allocated yet.
+/// Call it when the pool has its allocator and nothing has been allocated yet.
 pub fn claim_logs(pool: &Arc<Pool>, first_txg: u64) -> Result<Option<Arc<dyn Participant>>> {
     let datasets = Datasets::open(pool.clone())?;
     let mut todo = Vec::new();
@@ -75,7 +76,7 @@ impl Participant for Heads {
     }
 }
 
-/// Writes the root block of dataset `id`, which nobody has open, with another head of the log.
+/// Writes the root block of dataset `id`, which is not open, with a new log header.
 pub(crate) fn put_header(cx: Cx<'_>, id: u64, header: &ZilHeader, settings: Settings) -> Result<()> {
     let store = cx.mos().store();
     let old = cx.dataset(id)?.phys.bp;
@@ -95,7 +96,7 @@ pub(crate) fn put_header(cx: Cx<'_>, id: u64, header: &ZilHeader, settings: Sett
     DatasetSync::new(cx, id, policies, None)?.replace_root(&old, new)
 }
 
-/// Written as it was before.
+/// The policy with which the old block was written.
 fn policy(old: &BlkPtr) -> Result<WritePolicy> {
     let compression = Compress::new(old.compression()?, 0).unwrap_or_default();
     Ok(WritePolicy {
@@ -114,7 +115,7 @@ fn policy(old: &BlkPtr) -> Result<WritePolicy> {
     })
 }
 
-/// The MACs in the block still hold, and so does the number of objects.
+/// The MACs in the block remain valid, and so does the number of objects.
 fn as_old(old: &BlkPtr, mut new: BlkPtr) -> BlkPtr {
     new.set_uses_crypt(old.uses_crypt());
     new.set_fill(old.fill());

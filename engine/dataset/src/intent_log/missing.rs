@@ -1,6 +1,9 @@
-//! What is missing in the tree after a record could not be replayed, and which later records must not be replayed without it.
+//! What the tree lacks after a record could not be replayed, and which later records depend on it
+//! and must not be replayed.
 //!
-//! A record is independent of a skipped one when they name different objects and different entries of directories. Then it is
+//! A record is independent of a skipped one when they name different objects and different
+//! directory entries. An independent record is replayed. A dependent one would change something
+//! that the log does not mean:
 //! replayed. Otherwise it would be done to something that the log does not mean:
 //!
 //! ```text
@@ -11,25 +14,27 @@
 //!   write to object 9       write to object 9            leave a file as it never was
 //!   link "a" as "b"         remove "a"                   remove the last name, and with it the file
 //! ```
-//! So an object that lacks a change stays as it was before that; entries of directories likewise.
+//! So an object that lacks a change keeps its state from before that change; so do directory
+//! entries.
 
 use ondisk::zil::Body;
 use std::collections::HashMap;
 
-/// What later records must not build on, with the number of the record that was skipped.
+/// State that later records must not depend on, with the number of the skipped record.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Objects that were not made: another one may have the number.
+    /// Objects that were not created: the number may belong to another object.
     objects: HashMap<u64, u64>,
     /// Objects that lack a change of their contents or attributes.
     stale: HashMap<u64, u64>,
-    /// Objects that lack a name: the one that they have may be their last.
+    /// Objects that lack a name: their existing name may be their last.
     nameless: HashMap<u64, u64>,
-    /// Entries of directories, in lower case: names that differ in that alone may be the same.
+    /// Directory entries, in lower case: names that differ only in case may be the same.
     entries: HashMap<(u64, Vec<u8>), u64>,
-    /// The file that a hidden directory of extended attributes, or an object in it, belongs to, as far as the log makes them.
+    /// The file that a hidden directory of extended attributes, or an object in it, belongs to,
+    /// if the log creates them.
     owners: HashMap<u64, u64>,
-    /// A record that could not be understood: any later one may build on it.
+    /// A record that could not be parsed: any later one may depend on it.
     blind: Option<u64>,
 }
 
@@ -56,7 +61,7 @@ impl Missing {
         self.objects.is_empty() && self.stale.is_empty() && self.entries.is_empty() && self.blind.is_none()
     }
 
-    /// The skipped record that `body` builds on.
+    /// The skipped record that `body` depends on.
     pub fn needed_by(&self, body: &Body<'_>) -> Option<u64> {
         let object = |id: &u64| self.objects.get(id);
         let named = |directory: u64, name: &[u8]| self.entries.get(&entry(directory, name));
@@ -76,7 +81,8 @@ impl Missing {
         self.blind.or(found.copied())
     }
 
-    /// The skipped record that a file which moves, or loses a name, lacks: `find` says which object a name leads to.
+    /// The skipped record that a file being moved or unlinked lacks. `find` resolves a name to
+    /// an object.
     pub fn lacked_by_named(&self, body: &Body<'_>, find: &dyn Fn(u64, &[u8]) -> Option<u64>) -> Option<u64> {
         let lacked = |lacks: &HashMap<u64, u64>, directory: u64, name: &[u8]| {
             if lacks.is_empty() { None } else { find(directory, name).and_then(|id| lacks.get(&id).copied()) }
@@ -125,15 +131,14 @@ impl Missing {
         self.follow(body);
     }
 
-    /// Record `sequence` was skipped, and what it says is not known.
+    /// Record `sequence` was skipped, and its contents are unknown.
     pub fn note_unknown(&mut self, sequence: u64) {
         self.blind.get_or_insert(sequence);
     }
 
-    /// A record was replayed.
     pub fn done(&mut self, body: &Body<'_>) {
         if let Body::Create(c) = body {
-            // From here on, the number means what the log says.
+            // From here on, the number means the object that the log means.
             self.objects.remove(&c.object);
             self.stale.remove(&c.object);
             self.nameless.remove(&c.object);
@@ -218,7 +223,7 @@ mod tests {
         let link = |object, name| Body::Link { directory: 34, object, name };
         assert_eq!(m.needed_by(&link(9, b"z")), Some(5));
         assert_eq!(m.needed_by(&link(8, b"z")), None);
-        // The number is given to a file that is made.
+        // The number is assigned to a new file.
         m.done(&create(34, b"new", 9));
         assert_eq!(m.needed_by(&truncate(9)), None);
     }
@@ -232,7 +237,7 @@ mod tests {
         assert_eq!(m.needed_by(&move_it), None);
         assert_eq!(m.lacked_by_named(&move_it, &|_, name| (name == b"tmp").then_some(9)), Some(7));
         assert_eq!(m.lacked_by_named(&move_it, &|_, _| Some(8)), None);
-        // It may be removed, which takes nothing from another.
+        // Removing it affects no other file.
         assert_eq!(m.needed_by(&remove(b"tmp")), None);
     }
 

@@ -1,12 +1,13 @@
-//! The intent log of a dataset: what was promised to be kept since the last synced txg.
+//! The intent log of a dataset: changes acknowledged as durable since the last synced txg.
 //!
 //! ```text
 //!   head of the log (in the root block) -> log block -> log block -> ... -> a block reserved and not yet written: the end
 //!                                          └ records
 //! ```
-//! `pending` holds in memory what open txgs did; a commit `pack`s what it needs into log blocks; `chain` finds them again.
+//! `pending` keeps the changes of open txgs in memory; a commit `pack`s the ones it needs into log
+//! blocks; `chain` reads them back.
 //!
-//! What holds when a property changes while the dataset is in use:
+//! What applies when a property changes while the dataset is in use:
 //!
 //! | property | effect on the log |
 //! |---|---|
@@ -21,11 +22,14 @@
 //! | `quota`, `refquota`, `userquota` and others | those of users do not count in replay; where a dataset is full, replay stops, keeps the log and tries again when it is opened |
 //! | `volsize` | commits wait until a new size is on disk |
 //!
-//! Below: `object`. Above: `files`, which writes records and replays them. Format: `ondisk::zil`. ZFS name: zil.
+//! Below: `object`. Above: `files`, which writes records and replays them. Format: `ondisk::zil`.
+//! ZFS name: zil.
 //!
 //! Invariants:
-//!   * a block belongs to the chain only if its own checksum holds and its number is the next one
-//!   * a record is forgotten only when its txg is synced, and a log block is freed only when that holds for all in it
+//!   * a block belongs to the chain only if its own checksum is valid and its number is the next
+//!     one
+//!   * a record is dropped only when its txg is synced, and a log block is freed only when that
+//!     applies to all its records
 
 mod chain;
 mod claim;

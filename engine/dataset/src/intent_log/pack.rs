@@ -1,42 +1,43 @@
-//! Which records go into which block.
+//! Packing records into blocks.
 //!
-//! Blocks are reserved before what goes into them is known: the first block of a batch has the size that was guessed
-//! when the last one was written. The further ones are made to fit.
+//! Blocks are reserved before their contents are known: the first block of a batch has the size
+//! that was predicted when the previous one was written. Further blocks are sized to fit.
 //!
 //! Invariants:
-//!   * a record stands whole in one block
-//!   * a write that fits into one record is one, so that a crash does not tear it; a longer one is several records, which meet
-//!     where sectors of 4 KiB do: no disk tears those
+//!   * a record is never split across blocks
+//!   * a write that fits into one record is one record, so that a crash does not tear it; a longer
+//!     one becomes several records, which meet at 4 KiB sector boundaries: no disk tears those
 //!   * blocks are multiples of 4 KiB up to 128 KiB
 
 use ondisk::zil::write::write_record_bytes;
 use ondisk::zil::{CHAIN_BYTES, MIN_BLOCK_BYTES};
 
-/// Largest log block: as OpenZFS chooses by default (`zil_maxblocksize`).
+/// Largest log block, the default of OpenZFS (`zil_maxblocksize`).
 pub(super) const BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// Room for records in the largest block.
 pub(super) const ROOM_MAX: usize = BLOCK_BYTES_MAX as usize - CHAIN_BYTES;
-/// Most data that a write record carries.
+/// Maximum data in a write record.
 pub(super) const DATA_MAX: usize = ROOM_MAX - ondisk::zil::write::WRITE_BYTES;
-/// A write is split to fill a block when at least this much of its data fits. Guessed: a record costs 192 bytes.
+/// A write is split to fill a block if at least this much of its data fits. Guessed: a record costs
+/// 192 bytes.
 const SPLIT_BYTES_MIN: usize = 4096;
-/// Largest sectors of disks.
+/// Largest disk sector size.
 const SECTOR_BYTES: u64 = 4096;
 const _: () = assert!(SPLIT_BYTES_MIN as u64 >= SECTOR_BYTES && DATA_MAX as u64 >= SECTOR_BYTES);
-/// Batches whose size tells the next one's.
+/// Number of batches whose sizes predict the next one.
 const MEMORY: usize = 8;
 
-/// Room for records in a block.
 pub(super) fn room(block_bytes: u64) -> usize {
     (block_bytes as usize).saturating_sub(CHAIN_BYTES)
 }
 
-/// Size of a block for so many bytes of records, or the largest.
+/// Block size for this many bytes of records, or the largest.
 pub(super) fn block_for(record_bytes: usize) -> u64 {
     ((CHAIN_BYTES + record_bytes) as u64).next_multiple_of(MIN_BLOCK_BYTES).clamp(MIN_BLOCK_BYTES, BLOCK_BYTES_MAX)
 }
 
-/// How many of `data` bytes go into a write record where `left` bytes of a block are free. 0: none, begin a block.
+/// How many of `data` bytes to put into a write record when `left` bytes of a block are free. 0:
+/// none, start a new block.
 pub(super) fn split(data: u64, left: usize) -> usize {
     let is_long = data > DATA_MAX as u64;
     let data = usize::try_from(data).unwrap_or(usize::MAX).min(DATA_MAX);
@@ -50,7 +51,8 @@ pub(super) fn split(data: u64, left: usize) -> usize {
     if fits >= SPLIT_BYTES_MIN { fits } else { 0 }
 }
 
-/// Of `count` bytes from `offset` on, as many as end with a sector, unless the write of `length` bytes ends with them.
+/// Rounds `count` bytes from `offset` down to a sector boundary, unless they reach the end of the
+/// write of `length` bytes.
 pub(super) fn whole_sectors(offset: u64, count: usize, length: u64) -> usize {
     if count as u64 == length {
         return count;
@@ -58,7 +60,7 @@ pub(super) fn whole_sectors(offset: u64, count: usize, length: u64) -> usize {
     count - (offset.wrapping_add(count as u64) % SECTOR_BYTES) as usize
 }
 
-/// Guesses how large the next batch will be: as the largest of the last few.
+/// Predicts the size of the next batch: the largest of the last few.
 #[derive(Debug, Default)]
 pub(super) struct Forecast {
     recent: [usize; MEMORY],
@@ -66,7 +68,7 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// A batch of so many bytes of records was written.
+    /// A batch with this many bytes of records was written.
     pub fn note(&mut self, record_bytes: usize) {
         self.recent[self.next] = record_bytes;
         self.next = (self.next + 1) % MEMORY;
@@ -81,13 +83,13 @@ impl Forecast {
 /// The records of one block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Packed {
-    /// One behind the other.
+    /// Concatenated records.
     pub records: Vec<u8>,
-    /// Newest txg of them.
+    /// Newest txg of the records.
     pub max_txg: u64,
 }
 
-/// Fills blocks with records as they come.
+/// Fills blocks with records as they arrive.
 pub(super) struct Packer {
     done: Vec<Packed>,
     open: Packed,
@@ -95,7 +97,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    /// The first block has `first_block_bytes`.
+    /// `first_block_bytes`: size of the first block.
     pub fn new(first_block_bytes: u64) -> Self {
         Self { done: Vec::new(), open: Packed::default(), room: room(first_block_bytes) }
     }
@@ -105,7 +107,7 @@ impl Packer {
         self.room - self.open.records.len()
     }
 
-    /// Adds a record; `false` when it does not fit into any block.
+    /// Adds a record; returns `false` if it does not fit into any block.
     #[must_use]
     pub fn add(&mut self, record: &[u8], txg: u64) -> bool {
         if record.len() > ROOM_MAX {
@@ -119,13 +121,13 @@ impl Packer {
         true
     }
 
-    /// Goes on in a new block. An empty first block stays as a link to a larger one.
+    /// Continues in a new block. An empty first block remains as a link to a larger one.
     pub fn close(&mut self) {
         self.done.push(std::mem::take(&mut self.open));
         self.room = ROOM_MAX;
     }
 
-    /// The blocks; none when there was no record.
+    /// The blocks; empty if there was no record.
     pub fn finish(mut self) -> Vec<Packed> {
         if !self.open.records.is_empty() {
             self.done.push(self.open);

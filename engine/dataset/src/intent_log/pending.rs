@@ -1,30 +1,31 @@
-//! Records in memory: what open and syncing txgs did and no one has asked to be safe yet.
+//! Records in memory: changes of open and syncing txgs that no commit has requested yet.
 //!
-//! A record about names concerns everybody: whoever makes one file safe makes all of them safe, in their order. A
-//! record about the contents or attributes of one object waits until that object (or everything) is asked for. ZFS
-//! names: itx, itxg, sync and async lists.
+//! A record about names belongs to every commit: a commit of one file makes all of them durable, in
+//! order. A record about the contents or attributes of one object waits until a commit requests
+//! that object (or everything). ZFS names: itx, itxg, sync and async lists.
 //!
 //! Invariants:
-//!   * records come out in the order in which they came in, of those that were asked for
-//!   * what a rename or link leads to is asked for with it, so that a name never survives a crash without its contents
+//!   * requested records leave in the order in which they were added
+//!   * the object that a rename or link refers to is requested with it, so that a name never
+//!     survives a crash without its contents
 
 use super::pack::DATA_MAX;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is to be logged.
+/// An item to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
-    /// A record, complete but for its number.
+    /// A record, complete except for its number.
     Record(Vec<u8>),
-    /// Several of them, of which a crash leaves all or none.
+    /// Several records, of which a crash keeps all or none.
     Together(Vec<Vec<u8>>),
-    /// A write: the data is taken from the object when it is logged.
+    /// A write: the data is read from the object when it is logged.
     Write { object: u64, offset: u64, length: u64 },
-    /// Something that has no record here: only a synced txg makes it safe.
+    /// A change without a record: only a synced txg makes it durable.
     Unloggable,
 }
 
-/// An item and where it belongs.
+/// An item, with its txg and object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     order: u64,
@@ -32,19 +33,18 @@ pub(super) struct Entry {
     pub item: Item,
 }
 
-/// What was taken to be logged.
+/// Records taken to be logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// In order.
     pub entries: Vec<Entry>,
-    /// Requests that this batch answers: all up to this one.
+    /// This batch answers all requests up to this number.
     pub serves: u64,
-    /// Newest txg with changes that have no record, see [`Pending::skip`]; 0: there is none.
+    /// Newest txg with changes that have no record, see [`Pending::skip`]; 0: none.
     pub unlogged_txg: u64,
 }
 
 impl Batch {
-    /// Newest txg of them, and of what has no record; 0 when there is none.
+    /// Newest txg of the entries and of unrecorded changes; 0: none.
     pub fn max_txg(&self) -> u64 {
         self.entries.iter().map(|e| e.txg).max().unwrap_or(0).max(self.unlogged_txg)
     }
@@ -52,9 +52,9 @@ impl Batch {
 
 #[derive(Default)]
 struct Lists {
-    /// Asked for, or about names.
+    /// Requested, or about names.
     urgent: Vec<Entry>,
-    /// By object.
+    /// Not yet requested, by object.
     waiting: HashMap<u64, Vec<Entry>>,
 }
 
@@ -68,7 +68,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Adds `item` of `txg`. `object`: it concerns only the contents or attributes of that one.
+    /// Adds `item` of `txg`. `object`: it concerns only the contents or attributes of that
+    /// object.
     pub fn add(&mut self, txg: u64, object: Option<u64>, item: Item) {
         self.order += 1;
         let entry = Entry { order: self.order, txg, item };
@@ -84,13 +85,13 @@ impl Pending {
         }
     }
 
-    /// Something changed in `txg` and is not recorded (`sync=disabled`). Until that txg is synced, nothing that came later can be
-    /// replayed without it, so batches report it.
+    /// A change in `txg` is not recorded (`sync=disabled`). Until that txg is synced, no later
+    /// change can be replayed without it, so batches report it.
     pub fn skip(&mut self, txg: u64) {
         self.unlogged_txg = self.unlogged_txg.max(txg);
     }
 
-    /// Moves what waits for `object`, or everything, to what the next batch takes.
+    /// Moves the records waiting for `object`, or all of them, to the next batch.
     pub fn urge(&mut self, object: Option<u64>) {
         for lists in self.txgs.values_mut() {
             match object {
@@ -100,21 +101,22 @@ impl Pending {
         }
     }
 
-    /// Drops what waits for `object`: it was removed, and its number may come to mean another one.
+    /// Drops the records waiting for `object`: it was removed, and its number may be reused.
     pub fn forget(&mut self, object: u64) {
         for lists in self.txgs.values_mut() {
             lists.waiting.remove(&object);
         }
     }
 
-    /// Asks for `object`, or everything. The batch that answers has at least this number in [`Batch::serves`].
+    /// Requests `object`, or everything. The batch that answers has at least the returned
+    /// number in [`Batch::serves`].
     pub fn request(&mut self, object: Option<u64>) -> u64 {
         self.urge(object);
         self.requests += 1;
         self.requests
     }
 
-    /// Everything asked for so far.
+    /// Takes everything requested so far.
     pub fn take(&mut self) -> Batch {
         let mut entries: Vec<Entry> = Vec::new();
         for lists in self.txgs.values_mut() {
@@ -125,7 +127,7 @@ impl Pending {
         Batch { entries, serves: self.requests, unlogged_txg: self.unlogged_txg }
     }
 
-    /// `txg` is on disk: its records, and older ones, are not needed any more.
+    /// `txg` is on disk: its records, and older ones, are no longer needed.
     pub fn synced(&mut self, txg: u64) {
         self.txgs = self.txgs.split_off(&(txg + 1));
         if self.unlogged_txg <= txg {
@@ -134,8 +136,9 @@ impl Pending {
     }
 }
 
-/// Widens a write by one that touches or overlaps it, if both fit into one record. Data is taken from the object when it is
-/// logged, so that a record of the first alone could hold a part of the second.
+/// Extends a write by one that touches or overlaps it, if both fit into one record. Data is read
+/// from the object when it is logged, so a record of the first alone could contain part of the
+/// second.
 fn extend(last: Option<&mut Entry>, next: &Entry) -> bool {
     match (last.map(|e| &mut e.item), &next.item) {
         (Some(Item::Write { offset, length, .. }), Item::Write { offset: next_offset, length: next_length, .. }) => {

@@ -1,14 +1,17 @@
-//! Replaying a log that an earlier life of the pool left behind, and getting rid of it.
+//! Replaying and discarding a log left by an earlier import of the pool.
 //!
-//! The number of a record goes into the head of the log in the same txg as what the record did, so that after another
-//! crash it is not done again. When all is done the chain is freed as a whole.
+//! The number of a record goes into the head of the log in the same txg as the changes of the
+//! record, so that it is not replayed again after another crash. When all records are replayed, the
+//! chain is freed as a whole.
 //!
 //! Invariants:
-//!   * records are handed over in order, those of synced txgs and those replayed before are not
-//!   * a record counts as replayed only when all of it was done
-//!   * a record that fails for good is skipped, with all that builds on it (see [`missing`](super::missing)), and the log is kept
-//!   * a log of which claimed blocks cannot be read is not freed: they may be on a device that comes back
-//!   * only a chain that an import claimed is replayed or freed: anyone else may own its blocks by now
+//!   * records are passed on in order; those of synced txgs and those already replayed are not
+//!   * a record counts as replayed only when all of its changes were made
+//!   * a record that fails permanently is skipped, with all records that depend on it (see
+//!     [`missing`](super::missing)), and the log is kept
+//!   * a log with unreadable claimed blocks is not freed: they may be on a device that comes back
+//!   * only a chain that an import claimed is replayed or freed: the blocks of any other may have
+//!     been reallocated
 //!
 //! ZFS names: zil_replay, zil_destroy.
 
@@ -27,12 +30,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A log that was there when the dataset was opened.
+/// A log found when the dataset was opened.
 pub(super) struct Old {
     header: ZilHeader,
-    /// Free it in this txg.
+    /// Free the log in this txg.
     destroy_txg: Option<u64>,
-    /// Records of it were skipped: it stays until it is discarded.
+    /// Records of it were skipped: it is kept until it is discarded.
     is_kept: bool,
 }
 
@@ -42,20 +45,20 @@ impl Old {
     }
 }
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Replayed {
-    /// Records handed over.
+    /// Records passed on.
     pub records: u64,
     /// Records that were not replayed.
     pub skipped_records: u64,
     /// The first [`NAMED_MAX`] of them.
     pub skipped: Vec<Skipped>,
-    /// The log is kept, since records were skipped, now or by an earlier replay.
+    /// The log is kept, because records were skipped, now or by an earlier replay.
     pub is_kept: bool,
 }
 
-/// A replay under way.
+/// A replay in progress.
 struct Run<'a> {
     header: ZilHeader,
     missing: Missing,
@@ -63,33 +66,37 @@ struct Run<'a> {
     before: HashSet<u64>,
     apply: &'a mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
     find: &'a dyn Fn(u64, &[u8]) -> Option<u64>,
-    /// Number of the last record that was done.
+    /// Number of the last replayed record.
     done: u64,
-    /// Something was replayed that may have freed objects, and is not on disk: their numbers are not free before it is.
+    /// A replayed record may have freed objects and is not on disk yet: their numbers cannot be
+    /// reused before it is.
     frees: bool,
     replayed: Replayed,
 }
 
 impl Log {
-    /// Whether a log was found that is to be replayed, or at least freed, before the dataset is used.
+    /// Whether the log must be replayed, or at least freed, before the dataset is used.
     pub fn needs_replay(&self) -> bool {
         self.chain.lock().old.as_ref().is_some_and(|old| !old.is_kept)
     }
 
-    /// Whether the log holds records that could not be replayed. Until it is discarded nothing is logged, and commits wait for txgs.
+    /// Whether the log holds records that could not be replayed. Until it is discarded nothing
+    /// is logged, and commits wait for txgs.
     pub fn is_kept(&self) -> bool {
         self.chain.lock().old.as_ref().is_some_and(|old| old.is_kept)
     }
 
-    /// Hands what an old log holds to `apply`, record after record, and frees the log. What `apply` does it records with
-    /// [`Log::record`] as always: that is how progress gets into the same txg. `find` says which object a name in a directory
-    /// leads to.
+    /// Passes the records of an old log to `apply`, one by one, and frees the log. `apply`
+    /// records its changes with [`Log::record`] as usual: that is how progress gets into the
+    /// same txg. `find` resolves a name in a directory to an object.
     ///
-    /// A write whose data stands in a block of its own comes with the whole block as `data`; it may begin before `offset`.
-    /// A record that fails for lack of space or of an object number is tried again when all before it is on disk. After an error
-    /// that may pass (no space, device missing) the log is kept as it is for the next attempt. A record that is itself wrong is
-    /// skipped, and so is what builds on it; what does not is replayed, and the log is kept until it is discarded. Skipping costs no
-    /// txg: a log may hold thousands of such records.
+    /// A write whose data is in a block of its own comes with the whole block as `data`; the
+    /// block may begin before `offset`. A record that fails for lack of space or of an object
+    /// number is retried when everything before it is on disk. After an error that may be
+    /// temporary (no space, device missing) the log is kept unchanged for the next attempt. A
+    /// record that is itself invalid is skipped, and so are those that depend on it; the others
+    /// are replayed, and the log is kept until it is discarded. Skipping costs no txg: a log
+    /// may hold thousands of such records.
     pub fn replay(
         &self,
         apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
@@ -128,7 +135,7 @@ impl Log {
         if let Some(error) = walked.stopped(&header) {
             return Err(self.unread(&walked, &header, &error));
         }
-        // What an earlier replay skipped may be among what cannot be read any more.
+        // Records that an earlier replay skipped may be in the unreadable part.
         replayed.is_kept = !run.missing.is_empty() || !run.before.is_empty();
         match replayed.is_kept {
             // No record of the claim is left.
@@ -155,7 +162,7 @@ impl Log {
 
     fn replay_record(&self, record: &Record<'_>, run: &mut Run<'_>) -> Result<()> {
         if record.sequence <= run.header.replay_seq {
-            // Done, or skipped, by an attempt that a crash interrupted.
+            // Replayed, or skipped, by an attempt that a crash interrupted.
             if let Ok(body) = record.parse_body() {
                 match run.before.contains(&record.sequence) || run.missing.needed_by(&body).is_some() {
                     true => run.missing.note(record.sequence, &body),
@@ -182,7 +189,8 @@ impl Log {
             return self.skip_record(record, &body, (cause, needed.is_none()), run);
         }
         if run.before.contains(&record.sequence) {
-            // Nothing later was replayed, but what is noted stays: later attempts count on it.
+            // Nothing later was replayed, but the notes stay: later attempts rely on
+            // them.
             run.missing.note(record.sequence, &body);
             return self.skip_record(record, &body, ("an earlier replay skipped it".to_owned(), true), run);
         }
@@ -190,11 +198,12 @@ impl Log {
         if let Err(error) = &attempt
             && (may_pass(error) || run.frees && is_in_the_way(error))
         {
-            // What was removed before it may be in the way until it is really gone.
+            // Objects removed before it may be in the way until the removal is on disk.
             self.ground.sync()?;
             run.frees = false;
             let again = self.replay_once(record, &body, run);
-            // A first attempt that stopped half-way may be why the second one fails in another way: that is no reason to skip it.
+            // A first attempt that stopped half-way may make the second one fail
+            // differently: that is no reason to skip the record.
             if again.is_ok() || !may_pass(error) || again.as_ref().is_err_and(may_pass) {
                 attempt = again;
             }
@@ -215,8 +224,9 @@ impl Log {
         }
     }
 
-    /// Reports a record that is skipped. One with a reason of its own (`is_first`) is noted on disk, so that an attempt that a crash
-    /// interrupts is continued without it; those that build on it are found again.
+    /// Reports a skipped record. One with a reason of its own (`is_first`) is recorded on disk,
+    /// so that an attempt interrupted by a crash continues without it; those that depend on it
+    /// are found again.
     fn skip_record(
         &self,
         record: &Record<'_>,
@@ -240,7 +250,8 @@ impl Log {
         Ok(())
     }
 
-    /// Whether reports name files. They go into the pool's history, where everybody may read those of an encrypted dataset.
+    /// Whether reports name files. They go into the pool's history, where anyone could read the
+    /// names of an encrypted dataset.
     fn has_names(&self) -> bool {
         self.objset.keys().is_none()
     }
@@ -260,7 +271,7 @@ impl Log {
         let result = self.apply(record, body, run.apply);
         self.replaying.store(0, Ordering::Release);
         if result.is_err() {
-            // Where it was noted already, only the one before it is done.
+            // If it was recorded before, only the record before it is done.
             let mut chain = self.chain.lock();
             chain.replayed.values_mut().filter(|n| **n == record.sequence).for_each(|n| *n = run.done);
         }
@@ -277,7 +288,7 @@ impl Log {
         if let Some(object) = contents_of(&body)
             && matches!(self.objset.object(object), Err(Error::NotFound { .. }))
         {
-            // These are logged after what came later: the object may be gone by now.
+            // These are logged after later changes: the object may be gone by now.
             return Ok(());
         }
         let mut block = Bytes::new();
@@ -292,7 +303,7 @@ impl Log {
         apply(record, &body)
     }
 
-    /// The block that a write record points at.
+    /// Reads the block that a write record points to.
     fn read_indirect(&self, object: u64, offset: u64, length: u64, pointer: &BlkPtr) -> Result<Bytes> {
         if pointer.is_hole() {
             let length = usize::try_from(length).ok().filter(|l| *l as u64 <= blkptr::MAX_BLOCK_BYTES);
@@ -304,8 +315,8 @@ impl Log {
         Ok(self.objset.store().read_uncached(pointer, &at, self.objset.keys().map(AsRef::as_ref))?.data)
     }
 
-    /// Keeps a log of which records were skipped. All of it, up to record `last`, counts as replayed: OpenZFS, which keeps no such
-    /// log, only frees it then.
+    /// Keeps a log with skipped records. All of it, up to record `last`, counts as replayed:
+    /// OpenZFS frees only such a log, and keeps none.
     fn keep_old(&self, last: u64) -> Result<()> {
         {
             let tx = self.ground.hold()?;
@@ -318,8 +329,8 @@ impl Log {
         self.ground.sync()
     }
 
-    /// Frees an old log without replaying it: the dataset is about to be destroyed, or someone decided to do without what was
-    /// skipped.
+    /// Frees an old log without replaying it: the dataset is about to be destroyed, or the
+    /// administrator gave up the skipped records.
     pub fn discard(&self) -> Result<()> {
         if self.chain.lock().old.is_none() {
             return Ok(());
@@ -352,7 +363,8 @@ impl Log {
     }
 }
 
-/// The log of a dataset that nobody has open, and which is about to be destroyed. No keys are needed: what is freed stands in the clear.
+/// The log of a dataset that is not open and is about to be destroyed. No keys are needed:
+/// everything required to free it is unencrypted.
 pub(crate) struct ClosedLog(Option<Arc<ObjectSet>>);
 
 impl ClosedLog {
@@ -364,7 +376,7 @@ impl ClosedLog {
         ObjectSet::open(store.clone(), root, id, None).map(Some).map(Self)
     }
 
-    /// The head that leaves out what cannot be read. `None`: all can, as far as it was claimed.
+    /// The header without the unreadable part. `None`: everything claimed is readable.
     pub(crate) fn shortened(&self) -> Result<Option<ZilHeader>> {
         match &self.0 {
             Some(objset) => shortened(objset),
@@ -372,7 +384,7 @@ impl ClosedLog {
         }
     }
 
-    /// Frees it in `txg`.
+    /// Frees the log in `txg`.
     pub(crate) fn free(&self, txg: u64) -> Result<()> {
         match &self.0 {
             Some(objset) => free_chain(objset, &objset.phys().zil, txg),
@@ -381,7 +393,8 @@ impl ClosedLog {
     }
 }
 
-/// The head of a log that waits for its replay, without what cannot be read. `None`: all can.
+/// The header of a log that waits for its replay, without the unreadable part. `None`: everything
+/// is readable.
 pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<ZilHeader>> {
     let header = objset.phys().zil;
     if header.flags & ZilHeader::FLAG_REPLAY_NEEDED == 0 {
@@ -391,7 +404,7 @@ pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<ZilHeader>> {
     Ok(walked.stopped(&header).map(|_| walked.shortened(&header)))
 }
 
-/// Frees a claimed chain in `txg`, with the blocks that its write records point at.
+/// Frees a claimed chain in `txg`, with the blocks that its write records point to.
 fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     let claimed = header.claim_txg.0;
     let place = || format!("intent log of object set {}", objset.id());
@@ -418,7 +431,7 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the same record may succeed another time.
+/// Whether the same record may succeed later.
 fn may_pass(error: &Error) -> bool {
     matches!(
         error,
@@ -433,12 +446,12 @@ fn may_pass(error: &Error) -> bool {
     )
 }
 
-/// Whether a record fails because of a name or number that another file has.
+/// Whether a record fails because another file has its name or number.
 fn is_in_the_way(error: &Error) -> bool {
     error.refusal() == Some(Refusal::Exists)
 }
 
-/// What a record is about, for people.
+/// Human-readable subject of a record.
 fn what_of(body: &Body<'_>, has_names: bool) -> String {
     let name = |n: &[u8]| match has_names {
         true => format!("{:?}", String::from_utf8_lossy(n)),

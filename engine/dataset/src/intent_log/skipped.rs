@@ -1,4 +1,5 @@
-//! Records that a replay skips: their numbers, which decide what later replays do, and the events that report them.
+//! Records that a replay skips: their numbers, which control later replays, and the events that
+//! report them.
 //!
 //! Entries of the pool's object directory, which are removed with the log:
 //!
@@ -6,21 +7,24 @@
 //!   weir:skipped_records:15:0   7, 5, 5, 9, 800     of the log of dataset 0x15 that was claimed in txg 7: records 5 and 9 to 800
 //!   weir:skipped_records:15:1   7, ...              the rest of them
 //! ```
-//! OpenZFS looks up the entries of that directory that it knows and ignores all others. An object of our own would be leaked space to
-//! `zdb`. An entry of another claim is obsolete: OpenZFS freed the log, or destroyed the dataset, whose number may be in use again.
+//! OpenZFS looks up the entries of that directory that it knows and ignores all others. A separate
+//! object would be reported by `zdb` as leaked space. An entry of another claim is obsolete:
+//! OpenZFS freed the log, or destroyed the dataset, whose number may be in use again.
 //!
-//! Events in the pool's history, which is a ring and forgets:
+//! Events in the pool's history, a ring buffer that overwrites old events:
 //!
 //! ```text
 //!   intent log record skipped  claim_txg=7 sequence=5 record 5 of txg 6, TX_REMOVE "a" in directory 34: ...
 //!   intent log record skipped  claim_txg=7 sequences=9-800
 //! ```
-//! The first [`NAMED_MAX`] have an event each, which says what was skipped and why. Events of the others list numbers, those of a txg
-//! together: a log may hold thousands of records that cannot be replayed, and the history of a small pool has room for some hundred
-//! events. Neither names anything of an encrypted dataset: both are stored in the clear.
+//! The first [`NAMED_MAX`] have one event each, with the record and the reason. Events of the
+//! others list numbers, grouped by txg: a log may hold thousands of records that cannot be
+//! replayed, and the history of a small pool has room for some hundred events. Neither contains
+//! names from an encrypted dataset: both are stored unencrypted.
 //!
 //! Invariants:
-//!   * a record is noted in the txg in which it is skipped: nothing that is replayed later is on disk without that
+//!   * a skip is recorded in the txg in which it happens: nothing replayed later is on disk without
+//!     it
 
 use crate::write::cx::Cx;
 use crate::{Error, Result};
@@ -32,18 +36,19 @@ use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::{BTreeMap, HashMap};
 
-/// Skipped records that a replay reports one by one. Guessed: enough to see what is wrong.
+/// Skipped records that a replay reports individually. Guessed: enough to see what is wrong.
 pub const NAMED_MAX: usize = 20;
-/// Ranges of numbers in one event: some 15 KiB at most, which fit into the history of any pool.
+/// Number ranges in one event: some 15 KiB at most, which fit into the history of any pool.
 const RANGES_PER_EVENT: usize = 1000;
 /// Ranges in one entry of the directory: 1 KiB. An entry has at most 8 KiB (`ZAP_MAXVALUELEN`).
 const RANGES_PER_ENTRY: usize = 64;
-/// More records than this are in no log: a number read from disk is not to take all memory.
+/// No log has more records than this: a limit so that a number read from disk cannot exhaust
+/// memory.
 const RECORDS_MAX: u64 = 1 << 24;
 
 /// Name of the events in the pool's history that report skipped records.
 const SKIPPED_EVENT: &str = "intent log record skipped";
-/// Why a record was skipped whose own event is not found.
+/// The reason shown for a skipped record without an event of its own.
 const UNNAMED: &str = "it could not be replayed";
 
 /// A record that was not replayed.
@@ -51,11 +56,11 @@ const UNNAMED: &str = "it could not be replayed";
 pub struct Skipped {
     /// Its number in the log.
     pub sequence: u64,
-    /// The txg in which it was done.
+    /// The txg in which the change was made.
     pub txg: u64,
     /// Its type, as `zdb` prints it.
     pub kind: &'static str,
-    /// What it is about.
+    /// Human-readable subject.
     pub what: String,
     /// Why it was skipped.
     pub cause: String,
@@ -71,7 +76,7 @@ impl std::fmt::Display for Skipped {
 #[derive(Default)]
 pub(crate) struct Unsynced(Mutex<BTreeMap<u64, Batch>>);
 
-/// Those of a txg.
+/// Skipped records of one txg.
 #[derive(Default)]
 struct Batch {
     claim_txg: u64,
@@ -81,7 +86,7 @@ struct Batch {
 }
 
 impl Unsynced {
-    /// Record `sequence` of the log that was claimed in `claim_txg` is skipped in `txg`, which is held.
+    /// Record `sequence` of the log claimed in `claim_txg` is skipped in `txg`, which is held.
     pub(crate) fn add(&self, txg: u64, claim_txg: u64, sequence: u64, named: Option<&Skipped>) {
         let mut all = self.0.lock();
         let batch = all.entry(txg).or_default();
@@ -93,12 +98,12 @@ impl Unsynced {
         }
     }
 
-    /// Whether `txg` has something to write.
+    /// Whether `txg` has skipped records to write.
     pub(crate) fn is_dirty(&self, txg: u64) -> bool {
         self.0.lock().first_key_value().is_some_and(|(first, _)| *first <= txg)
     }
 
-    /// Writes what was skipped of the log of dataset `id` up to the syncing txg.
+    /// Writes the records skipped in the log of dataset `id` up to the syncing txg.
     pub(crate) fn sync(&self, cx: &Cx<'_>, (name, id): (&str, u64)) -> Result<()> {
         let due = {
             let mut all = self.0.lock();
@@ -119,7 +124,7 @@ fn entry_name(id: u64, n: usize) -> String {
     format!("weir:skipped_records:{id:x}:{n:x}")
 }
 
-/// Sorted ranges, both ends included.
+/// Sorted ranges, both ends inclusive.
 fn ranges(mut numbers: Vec<u64>) -> Vec<(u64, u64)> {
     numbers.sort_unstable();
     numbers.dedup();
@@ -152,8 +157,8 @@ pub(crate) fn forget_skipped(cx: &Cx<'_>, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Numbers of the records of the log of dataset `id` that was claimed in `claim_txg`, which a replay skipped for a reason of their
-/// own, as the pool's object directory has them.
+/// Numbers of the records that a replay skipped for a reason of their own, from the pool's object
+/// directory: those of the log of dataset `id` claimed in `claim_txg`.
 pub(crate) fn skipped_numbers(directory: &Zap, id: u64, claim_txg: u64) -> Result<Vec<u64>> {
     let mut found = Vec::new();
     for n in 0.. {
@@ -174,7 +179,7 @@ pub(crate) fn skipped_numbers(directory: &Zap, id: u64, claim_txg: u64) -> Resul
     Ok(found)
 }
 
-/// The same with why they were skipped, as far as the pool's history still knows.
+/// The same with the reasons, as far as the pool's history still has them.
 pub(super) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<HashMap<u64, String>> {
     let mut found: HashMap<_, _> = skipped_numbers(pool.directory(), id, claim_txg)?
         .into_iter()
@@ -198,7 +203,7 @@ pub(super) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<Ha
     Ok(found)
 }
 
-/// The texts of the events for records of which only the numbers are reported.
+/// The texts of the events for records reported by number only.
 fn unnamed_texts(claim_txg: u64, sequences: Vec<u64>) -> Vec<String> {
     let texts: Vec<String> = ranges(sequences)
         .into_iter()

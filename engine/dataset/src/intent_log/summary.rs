@@ -1,4 +1,4 @@
-//! What the log holds, for those who only look.
+//! Contents of the log, for read-only inspection.
 
 use super::chain::{self, Step};
 use super::missing::Missing;
@@ -11,32 +11,32 @@ use ondisk::{BlkPtr, Txg, ZilHeader};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-/// What the log holds.
+/// Summary of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogSummary {
     /// Blocks of the chain.
     pub blocks: u64,
-    /// Bytes of them.
+    /// Bytes of those blocks.
     pub bytes: u64,
-    /// Records in them.
+    /// Records in those blocks.
     pub records: u64,
-    /// Records of txgs that were not synced: what the dataset shown lacks.
+    /// Records of txgs that were not synced: the dataset shown lacks their changes.
     pub unreplayed_records: u64,
-    /// Bytes of those records, and of data that they point to.
+    /// Bytes of those records, and of the data they point to.
     pub unreplayed_bytes: u64,
-    /// Txg of the first and of the last of them.
+    /// First and last txg of those records.
     pub unreplayed_txgs: Option<(u64, u64)>,
 }
 
-/// A record and where it stands.
+/// A record and its location.
 pub struct LogEntry<'a> {
     /// Number of the block in the chain.
     pub block: u64,
     /// The block's pointer.
     pub pointer: &'a BlkPtr,
-    /// The record, or what is wrong with it: then the rest of its block is not known.
+    /// The record, or its error: the rest of its block is then unknown.
     pub record: ondisk::Result<Record<'a>>,
-    /// Whether the txg in use is older than it.
+    /// Whether the record is newer than the txg in use.
     pub is_unreplayed: bool,
     /// The body is readable: not encrypted, or its key was given.
     pub is_open: bool,
@@ -44,7 +44,8 @@ pub struct LogEntry<'a> {
     pub skipped: Option<String>,
 }
 
-/// Whether the log of `dataset` is kept because a replay skipped records of it. No key is needed.
+/// Whether the log of `dataset` is kept because a replay skipped some of its records. No key is
+/// needed.
 pub fn has_skipped(dataset: &Dataset) -> Result<bool> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(false);
@@ -55,7 +56,8 @@ pub fn has_skipped(dataset: &Dataset) -> Result<bool> {
         && !skipped_numbers(directory, dataset.id(), header.claim_txg.0)?.is_empty())
 }
 
-/// Whether blocks of the log of `dataset`, which an import claimed and nobody replayed yet, cannot be read. No key is needed.
+/// Whether the log of `dataset`, claimed by an import and not yet replayed, has unreadable blocks.
+/// No key is needed.
 pub fn has_unread(dataset: &Dataset) -> Result<bool> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(false);
@@ -63,7 +65,8 @@ pub fn has_unread(dataset: &Dataset) -> Result<bool> {
     Ok(shortened(&*dataset.objset_without_keys()?)?.is_some())
 }
 
-/// What a replay skipped of a log, and what it would skip of the rest, as far as the tree tells without trying.
+/// What a replay skipped of a log, and what it would skip of the rest, as far as the tree shows
+/// without trying.
 struct Forecast {
     skipped: HashMap<u64, String>,
     missing: Missing,
@@ -98,7 +101,7 @@ impl Forecast {
         cause
     }
 
-    /// What a record needs and the tree does not have.
+    /// What a record needs and the tree lacks.
     fn lacks(&self, objset: &ObjectSet, body: &Body<'_>) -> Option<String> {
         let directories = match body {
             Body::Create(c) => vec![c.directory],
@@ -111,7 +114,8 @@ impl Forecast {
     }
 }
 
-/// Whether a crash left records in the log of `dataset` that an import claimed and nobody replayed yet. No key is needed.
+/// Whether a crash left records in the log of `dataset` that an import claimed and that are not
+/// replayed yet. No key is needed.
 pub fn needs_replay(dataset: &Dataset) -> Result<bool> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(false);
@@ -119,8 +123,8 @@ pub fn needs_replay(dataset: &Dataset) -> Result<bool> {
     Ok(dataset.objset_without_keys()?.phys().zil.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0)
 }
 
-/// Reads the log of `dataset`; `sink` is given each record. Without a key, records of encrypted datasets still tell their
-/// kind and txg.
+/// Reads the log of `dataset` and passes each record to `sink`. Without a key, records of encrypted
+/// datasets still expose their kind and txg.
 pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(LogEntry<'_>)) -> Result<LogSummary> {
     let mut summary = LogSummary::default();
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
@@ -162,7 +166,8 @@ pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(Log
     Ok(summary)
 }
 
-/// Whether the tree as of txg `synced` lacks a record. An import that claimed the log has synced a txg since.
+/// Whether the tree as of txg `synced` lacks a record. An import that claimed the log has synced a
+/// txg since.
 fn is_unreplayed(record: &Record<'_>, header: &ZilHeader, synced: Txg) -> bool {
     let is_due = match header.claim_txg.0 {
         0 => record.txg > synced,

@@ -1,17 +1,21 @@
-//! Who may still write how much: used space, quotas and reservations of directories, with what open txgs have promised.
+//! Space accounting: used space, quotas and reservations of directories, and the space reserved by
+//! open txgs.
 //!
 //! ```text
 //!   begin:  promise bytes in the open txg, for the dataset's directory and all above it
 //!   synced: all figures are read again from the pool's own objects, and the promises of that txg are dropped
 //! ```
-//! A change that would go over a limit while promises are out waits for them to be synced, since estimates are large. One
-//! that lacks no more than what was freed and is not free yet waits for that. One that frees space waits for its turn as
-//! long as anything is left. A change that fits into none of these is refused. Facts: `dsl_dir_tempreserve_impl` in
+//! A change that would exceed a limit while reservations are outstanding waits for them to be
+//! synced, because estimates are large. A change whose shortfall is covered by space that was freed
+//! and is not yet reusable waits for that space. A change that frees space waits for its turn as
+//! long as any space remains. Any other change is refused. Facts: `dsl_dir_tempreserve_impl` in
 //! module/zfs/dsl_dir.c, `dsl_dataset_check_quota` in dsl_dataset.c.
 //!
 //! Invariants:
-//!   * a txg that was let begin can be synced: the slop of the pool (1/32) covers what estimates leave out
-//!   * figures change in every txg, whatever changed them: a write, a task, or freeing in the background
+//!   * a txg that was allowed to begin can be synced: the slop space of the pool (1/32) covers what
+//!     estimates leave out
+//!   * figures change in every txg, whatever the cause: a write, a task, or freeing in the
+//!     background
 
 use crate::write::cx::{read_dataset, read_dir};
 use crate::write::space::weight_change;
@@ -24,7 +28,7 @@ use pool::space::alloc::SpaceStats;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Txgs that can be open, quiescing or syncing at once, and one more for indexing.
+/// Txgs that can be open, quiescing or syncing at once, plus one for indexing.
 const TXGS: usize = 4;
 
 #[derive(Debug, Clone, Default)]
@@ -50,19 +54,19 @@ struct HeadBook {
 struct Pages {
     dirs: HashMap<u64, DirBook>,
     heads: HashMap<u64, HeadBook>,
-    /// Of what comes free, what a change waited for in vain: each txg frees blocks of the pool's own objects, and writes as
-    /// many.
+    /// Space being freed for which a change waited in vain: each txg frees blocks of the pool's
+    /// own objects, and writes as many.
     churn_bytes: u64,
 }
 
-/// The pool's space as it is now. What is deferred is in none of the limits.
+/// The pool's current space. Deferred space is not included in the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// What the datasets may use together.
+    /// What all datasets together may use.
     pub normal_bytes: u64,
-    /// The same for what frees space.
+    /// The same for changes that free space.
     pub reserved_bytes: u64,
-    /// Freed, and free after the next txgs.
+    /// Freed, and reusable after the next txgs.
     pub deferred_bytes: u64,
     /// Counted as used by destroyed datasets, and being freed.
     pub freeing_bytes: u64,
@@ -80,28 +84,26 @@ impl Room {
         }
     }
 
-    /// What will be free after some txgs.
+    /// Space that becomes free after some txgs.
     pub(crate) fn coming_bytes(&self) -> u64 {
         self.deferred_bytes.saturating_add(self.freeing_bytes)
     }
 }
 
-/// The book of a pool.
+/// Space accounting of a pool.
 #[derive(Default)]
 pub(crate) struct Book(Mutex<Pages>);
 
-/// What came of asking for space.
+/// The answer to a request for space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is promised.
     Granted,
-    /// It may fit once the txgs under way are synced.
+    /// It may fit once the current txgs are synced.
     Later,
-    /// It frees space, and there is room for it once nothing else is promised: each such change gets its turn.
+    /// It frees space, and fits once nothing else is reserved: each such change gets its turn.
     InTurn,
-    /// It may fit once what was freed is free.
+    /// It may fit once freed space becomes reusable.
     AfterFrees,
-    /// It does not fit.
     Refused(Refusal),
 }
 
@@ -110,8 +112,8 @@ fn slot(txg: u64) -> usize {
 }
 
 impl Book {
-    /// Opens a page for `head`, and for the directories above it, or changes its limits. The figures of pages that are open
-    /// may be newer than those of `head`.
+    /// Opens a page for `head` and for the directories above it, or changes its limits. The
+    /// figures of open pages may be newer than those of `head`.
     pub(crate) fn note(&self, head: &Dataset, refquota: u64, refreservation: u64) {
         let mut pages = self.0.lock();
         let page = pages.heads.entry(head.id()).or_insert_with(|| HeadBook {
@@ -128,19 +130,19 @@ impl Book {
         }
     }
 
-    /// The dataset is not written any more.
+    /// The dataset is no longer open for writing.
     pub(crate) fn forget(&self, head: u64) {
         self.0.lock().heads.remove(&head);
     }
 
-    /// Takes over what the pool's own objects say after `txg` of all heads and the directories above them. What was promised
-    /// in that txg is on disk, or was not used.
+    /// Reads the figures of all heads and the directories above them from the pool's own
+    /// objects after `txg`. Space reserved in that txg is on disk, or was not used.
     pub(crate) fn synced(&self, txg: u64, mos: &Arc<ObjectSet>, coming_bytes: u64) {
         let heads: Vec<u64> = self.0.lock().heads.keys().copied().collect();
         let found = Figures::read(mos, &heads);
         let mut pages = self.0.lock();
         pages.heads.retain(|id, _| !found.gone.contains(id));
-        // Pages opened meanwhile have newer figures, and directories of their own.
+        // Pages opened in the meantime have newer figures, and directories of their own.
         if pages.heads.keys().all(|id| found.heads.contains_key(id)) {
             pages.dirs.retain(|id, _| found.dirs.contains_key(id));
         }
@@ -156,12 +158,13 @@ impl Book {
         pages.churn_bytes = pages.churn_bytes.min(coming_bytes);
     }
 
-    /// A change waited for what was to come free, and had no room even then.
+    /// A change waited for freed space to become reusable, and did not fit even then.
     pub(crate) fn waited_in_vain(&self, room: &Room) {
         self.0.lock().churn_bytes = room.coming_bytes();
     }
 
-    /// Promises `bytes` to `head` in `txg`. What frees space (`net_free`) may go over quotas, and into half of the slop.
+    /// Reserves `bytes` for `head` in `txg`. A change that frees space (`net_free`) may exceed
+    /// quotas, and use half of the slop space.
     pub(crate) fn ask(&self, head: u64, txg: u64, bytes: u64, net_free: bool, room: &Room) -> Answer {
         let mut pages = self.0.lock();
         let Some(page) = pages.heads.get(&head) else { return Answer::Granted };
@@ -172,7 +175,8 @@ impl Book {
         {
             return later(inflight > 0, Refusal::QuotaExceeded);
         }
-        // What the refreservation still holds back is the head's own, and counts as used already.
+        // The unused part of the refreservation belongs to the head, and counts as used
+        // already.
         let spare = page.refreservation.saturating_sub(page.unique);
         let own = bytes.min(spare.saturating_sub(inflight));
         let (mut at, mut asked, mut first) = (page.dir, bytes, true);
@@ -192,7 +196,8 @@ impl Book {
                 }
             }
             let over = used.saturating_add(inflight).saturating_add(asked).saturating_sub(limit);
-            // Estimates are large: one change at a time is let through while anything is left for it.
+            // Estimates are large: one change at a time is let through while any space
+            // remains for it.
             let has_turn = net_free && used < limit;
             if over > 0 && has_turn && inflight > 0 {
                 return Answer::InTurn;
@@ -224,7 +229,8 @@ impl Book {
         Answer::Granted
     }
 
-    /// Bytes that `head` may still write, and bytes that it references, with what is promised counted as written.
+    /// Bytes that `head` may still write, and bytes that it references, counting reservations
+    /// as written.
     pub(crate) fn space(&self, head: u64, pool_bytes: u64) -> (u64, u64) {
         let pages = self.0.lock();
         let Some(page) = pages.heads.get(&head) else { return (0, 0) };
@@ -244,17 +250,17 @@ fn later(has_promises: bool, why: Refusal) -> Answer {
     if has_promises { Answer::Later } else { Answer::Refused(why) }
 }
 
-/// What the pool's own objects say.
+/// Figures read from the pool's own objects.
 struct Figures {
     /// Directory, referenced and unique bytes.
     heads: HashMap<u64, (u64, u64, u64)>,
     dirs: HashMap<u64, DslDir>,
-    /// Heads that are there no more.
+    /// Heads that no longer exist.
     gone: Vec<u64>,
 }
 
 impl Figures {
-    /// What cannot be read of one head leaves its figures as they were, and those of all others right.
+    /// If one head cannot be read, its figures stay unchanged, and all others are correct.
     fn read(mos: &Arc<ObjectSet>, heads: &[u64]) -> Self {
         let mut found = Self { heads: HashMap::new(), dirs: HashMap::new(), gone: Vec::new() };
         for id in heads {
@@ -348,7 +354,7 @@ mod tests {
         let with = |deferred| full.ask(3, 1, 50, false, &room(deferred));
         assert_eq!(with(49), Answer::Refused(Refusal::NoSpace));
         assert_eq!(with(50), Answer::AfterFrees);
-        // Blocks that each txg frees and writes again bring nothing.
+        // Blocks that each txg frees and writes again gain nothing.
         full.waited_in_vain(&room(50));
         assert_eq!(with(50), Answer::Refused(Refusal::NoSpace));
         assert_eq!(with(100), Answer::AfterFrees);

@@ -1,4 +1,4 @@
-//! What the intent log of a dataset stands on: the pool's txgs, and the dataset's features.
+//! What the intent log of a dataset depends on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
 use crate::intent_log::{Ground, LogFigures, Skipped, Unsynced, skipped_numbers};
@@ -12,17 +12,16 @@ use std::sync::Arc;
 const ZILSAXATTR: &str = "org.openzfs:zilsaxattr";
 const ZILSAXATTR_NAME: &str = "zilsaxattr";
 
-/// The ground of a dataset's log.
 pub(super) struct DatasetGround {
     pub writer: Arc<Writer>,
     /// Object number of the dataset.
     pub id: u64,
-    /// Shared with the dataset, which follows renames.
+    /// Shared with the dataset, which updates it on a rename.
     pub name: Arc<RwLock<String>>,
-    /// Shared with the dataset: noted on disk with the next txg.
+    /// Shared with the dataset: recorded on disk with the next txg.
     pub features: Arc<Mutex<BTreeSet<&'static str>>>,
     pub figures: Arc<LogFigures>,
-    /// Shared with the dataset: noted on disk with the txg in which they were skipped.
+    /// Shared with the dataset: recorded on disk with the txg in which they were skipped.
     pub skipped: Arc<Unsynced>,
 }
 

@@ -1,10 +1,12 @@
 //! Space and objects by user, group and project, counted as each txg is synced.
 //!
-//! What owns an object is for `files` to know: it gives a function that reads it off a dnode. Facts: `do_userquota_update`,
-//! `dmu_objset_do_userquota_updates_prep` in module/zfs/dmu_objset.c.
+//! `files` knows how ownership is stored: it supplies a function that reads the owners from a
+//! dnode. Facts: `do_userquota_update`, `dmu_objset_do_userquota_updates_prep` in
+//! module/zfs/dmu_objset.c.
 //!
 //! Invariants:
-//!   * what was counted for a dnode is noted in its flags, and is counted out again when it changes
+//!   * what was counted for a dnode is recorded in its flags, and is subtracted when the dnode
+//!     changes
 
 use crate::{Place, Result};
 use bytes::Bytes;
@@ -14,26 +16,23 @@ use ondisk::Dnode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who owns an object.
+/// Owners of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owners {
-    /// User.
     pub user: u64,
-    /// Group.
     pub group: u64,
-    /// Project.
     pub project: u64,
 }
 
-/// Gives the spill block of an object, if it has one.
+/// Returns the spill block of an object, if it has one.
 pub type Spill<'a> = &'a dyn Fn() -> Result<Option<Bytes>>;
 
-/// Reads the owners of an object off its dnode; `None` for objects that nobody owns.
+/// Reads the owners of an object from its dnode; `None` for objects without owners.
 pub type OwnersOf = fn(&Dnode, Spill<'_>) -> Result<Option<Owners>>;
 
-/// Bytes that every object counts for, beside its blocks (`DNODE_MIN_SIZE`).
+/// Bytes charged for every object, in addition to its blocks (`DNODE_MIN_SIZE`).
 const DNODE_MIN_BYTES: i64 = 512;
-/// Prefix of counts of objects.
+/// Prefix of object counts.
 const OBJECTS_PREFIX: &str = "obj-";
 
 /// What is counted in a dataset.
@@ -44,14 +43,14 @@ pub(crate) struct Counting {
     pub(crate) projects: bool,
 }
 
-/// What changed in one txg, by kind of principal and key.
+/// Changes of one txg, by kind of principal and key.
 #[derive(Default)]
 pub(crate) struct Changes {
     by_principal: [BTreeMap<String, i64>; 3],
 }
 
 impl Changes {
-    /// Object with dnode `old` is now `new`.
+    /// The object with dnode `old` now has dnode `new`.
     pub(crate) fn note(
         &mut self,
         counting: &Counting,
@@ -83,7 +82,8 @@ impl Changes {
             let Some(id) = id else { continue };
             if dnode.flags & Dnode::FLAG_USERUSED_ACCOUNTED != 0 {
                 let bytes = DNODE_MIN_BYTES.wrapping_add(dnode.used_bytes as i64);
-                // What a damaged dnode says may be anything: sums wrap around, as those on disk do.
+                // A damaged dnode may contain any value: sums wrap around, as those
+                // on disk do.
                 let delta = deltas.entry(format!("{id:x}")).or_default();
                 *delta = delta.wrapping_add(bytes.wrapping_mul(sign));
             }
@@ -93,7 +93,7 @@ impl Changes {
         }
     }
 
-    /// Adds the changes to the accounting objects of `set`, which are made if need be.
+    /// Adds the changes to the accounting objects of `set`, creating them if needed.
     pub(crate) fn apply(self, set: &Arc<ObjectSet>, tx: &Tx, projects: bool) -> Result<()> {
         set.create_accounting(tx, projects)?;
         let objects: [Option<Object>; 3] = [set.user_used(), set.group_used(), set.project_used()];

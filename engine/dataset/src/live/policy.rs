@@ -1,4 +1,4 @@
-//! How each block of a dataset is to be written, from its settings.
+//! How each block of a dataset is written, according to its settings.
 //!
 //! Facts: `dmu_write_policy` in module/zfs/dmu.c, `spa_preferred_class` in module/zfs/spa_misc.c.
 
@@ -6,10 +6,10 @@ use super::settings::{RedundantMetadata, Settings};
 use object::{Class, Compress, Dedup, WritePolicy, Written};
 use ondisk::{Checksum, Compression, ObjectType};
 
-/// What is decided once for a txg.
+/// Policy decided once per txg.
 pub(crate) struct Policies {
     settings: Settings,
-    /// Compression of metadata, and what `on` means.
+    /// Compression of metadata, and the meaning of `on`.
     on: Compress,
     /// Checksum of metadata.
     metadata_checksum: Checksum,
@@ -17,14 +17,14 @@ pub(crate) struct Policies {
     embed: bool,
 }
 
-/// Checksums strong enough for metadata: the data's is used for it then.
+/// Checksums strong enough for metadata: metadata then uses the data's checksum.
 fn is_for_metadata(checksum: Checksum) -> bool {
     use Checksum::{Blake3, EdonR, Fletcher4, Sha256, Sha512, Skein};
     matches!(checksum, Fletcher4 | Sha256 | Sha512 | Skein | EdonR | Blake3)
 }
 
 impl Policies {
-    /// For a dataset with these settings, in a pool that has those features.
+    /// For a dataset with these settings, in a pool that has the given features.
     pub(crate) fn new(settings: Settings, is_encrypted: bool, is_enabled: &dyn Fn(&str) -> bool) -> Self {
         let on = if is_enabled("org.illumos:lz4_compress") { Compress::Lz4 } else { Compress::Lzjb };
         let data = settings.checksum;
@@ -54,7 +54,8 @@ impl Policies {
             Ok(Compression::On) => self.on,
             Ok(own) => Compress::new(own, 0).unwrap_or(self.settings.compression),
         };
-        // Zeros become holes also without compression: one entry with very many uses would be what all wait for.
+        // Zero blocks become holes even without compression: a single dedup entry with very
+        // many references would be a bottleneck.
         let compression = match compression {
             Compress::Off if dedup != Dedup::Off => Compress::Empty,
             other => other,
@@ -84,7 +85,8 @@ impl Policies {
             RedundantMetadata::Some => is_critical,
             RedundantMetadata::None => false,
         };
-        // Dnodes and root blocks of encrypted datasets are partly in the clear, and are left as they are.
+        // Dnodes and root blocks of encrypted datasets are partly unencrypted, and are left
+        // as they are.
         let bare = self.is_encrypted && level == 0 && matches!(object_type, ObjectType::DNODE | ObjectType::OBJSET);
         WritePolicy {
             object_type,

@@ -1,4 +1,4 @@
-//! The properties of a dataset that say how it is written and read, as they hold now.
+//! The current properties of a dataset that control how it is written and read.
 
 use crate::property::{self, find};
 use crate::{Dataset, Error, Result};
@@ -6,64 +6,58 @@ use object::{Compress, Dedup};
 use ondisk::Checksum;
 use transform::crypt::Suite;
 
-/// The feature that lets files share blocks.
+/// The feature that allows files to share blocks.
 const BLOCK_CLONING: &str = "com.fudosecurity:block_cloning";
-/// The feature that makes LZ4 what `on` means.
+/// The feature that makes `on` mean LZ4.
 const LZ4: &str = "org.illumos:lz4_compress";
 
-/// When changes are made safe from a power cut.
+/// When changes become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncMode {
-    /// When asked.
+    /// On request.
     #[default]
     Standard,
-    /// Before each is answered: who makes it must call [`Log::commit`](crate::intent_log::Log::commit).
+    /// Before each is answered: the caller must call
+    /// [`Log::commit`](crate::intent_log::Log::commit).
     Always,
-    /// Not before their txg is on disk, even when asked.
+    /// Not before their txg is on disk, even on request.
     Disabled,
 }
 
-/// What the intent log favours.
+/// What the intent log optimizes for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogBias {
-    /// Short waits.
     Latency,
-    /// Throughput: large writes go to their place at once.
+    /// Large writes go directly to their final location.
     Throughput,
 }
 
 /// How extended attributes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XattrStore {
-    /// There are none.
     Off,
     /// As files in a hidden directory.
     Directory,
-    /// Among the file's own attributes.
+    /// Among the file's system attributes.
     SystemAttribute,
 }
 
 /// Kind of ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AclType {
-    /// None.
     Off,
-    /// POSIX.
     Posix,
-    /// NFSv4.
     Nfsv4,
 }
 
-/// How much metadata is stored once more.
+/// How much metadata gets an additional copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedundantMetadata {
-    /// All.
     All,
     /// All but the lowest indirect blocks of files.
     Most,
-    /// What many files hang on.
+    /// Metadata that many files depend on.
     Some,
-    /// None.
     None,
 }
 
@@ -74,13 +68,14 @@ pub struct Settings {
     pub record_bytes: u32,
     /// Checksum of data; resolved, never `on`.
     pub checksum: Checksum,
-    /// Whether data that is stored already is used instead of stored again, and the checksum that tells; resolved.
+    /// Whether identical data is stored only once, and the checksum that identifies it;
+    /// resolved.
     pub dedup: (Dedup, Checksum),
     /// Compression of data; resolved, never `on`.
     pub compression: Compress,
     /// Copies of data, 1 to 3.
     pub copies: u8,
-    /// Metadata that is stored once more.
+    /// Metadata that gets an additional copy.
     pub redundant_metadata: RedundantMetadata,
     /// Data blocks up to this size go to special devices.
     pub special_small_bytes: u64,
@@ -88,11 +83,11 @@ pub struct Settings {
     pub dnode_bytes: u32,
     /// When writes are synchronous.
     pub sync: SyncMode,
-    /// What the intent log favours.
+    /// What the intent log optimizes for.
     pub log_bias: LogBias,
-    /// Access times are kept.
+    /// Access times are updated.
     pub atime: bool,
-    /// Only when older than a day or the last change.
+    /// Access times are updated only if older than a day or than the last change.
     pub relatime: bool,
     /// How extended attributes are stored.
     pub xattr: XattrStore,
@@ -102,34 +97,33 @@ pub struct Settings {
     pub acl_mode: u64,
     /// Which NFSv4 ACL entries are inherited, by its number on disk.
     pub acl_inherit: u64,
-    /// No changes.
     pub read_only: bool,
-    /// Programs may run.
+    /// Programs may be executed.
     pub exec: bool,
-    /// Setuid bits count.
+    /// Setuid bits are honored.
     pub setuid: bool,
     /// Device nodes can be opened.
     pub devices: bool,
-    /// 0 `.zfs` hidden, 1 visible, 2 not there.
+    /// 0 `.zfs` hidden, 1 visible, 2 disabled.
     pub snapdir: u64,
     /// Names longer than 255 bytes.
     pub long_names: bool,
-    /// 0 never bypass the cache, 1 when asked, 2 always.
+    /// 0 never bypass the cache, 1 on request, 2 always.
     pub direct: u64,
-    /// Kept in the cache: 0 nothing, 1 metadata, 2 all.
+    /// What the cache keeps: 0 nothing, 1 metadata, 2 all.
     pub primary_cache: u64,
     /// `secondarycache`, as its number.
     pub secondary_cache: u64,
-    /// Most bytes that the head may reference; 0: no limit.
+    /// Maximum bytes that the head may reference; 0: no limit.
     pub refquota_bytes: u64,
-    /// Bytes kept for the head.
+    /// Bytes reserved for the head.
     pub refreservation_bytes: u64,
-    /// Blocks may be used by several files: the pool has the feature.
+    /// Files may share blocks: the pool has the feature.
     pub clones: bool,
 }
 
 impl Settings {
-    /// What holds for `dataset`.
+    /// The current settings of `dataset`.
     pub fn of(dataset: &Dataset) -> Result<Self> {
         let features = dataset.tree().pool().features();
         let settings =
@@ -143,7 +137,8 @@ impl Settings {
         Ok(Self { clones: features.count(BLOCK_CLONING).is_some(), record_bytes, ..settings })
     }
 
-    /// From what `set` says of the properties, `None` where nothing is set. `has_lz4`: the pool's metadata is so compressed.
+    /// Builds the settings from the property values that `set` returns, `None` where nothing is
+    /// set. `has_lz4`: the pool compresses its metadata with LZ4.
     pub(crate) fn from_numbers(place: &str, has_lz4: bool, set: &dyn Fn(&str) -> Result<Option<u64>>) -> Result<Self> {
         let number = |name: &str| -> Result<u64> {
             let def = find(name).ok_or_else(|| Error::not_found(name, "the property"))?;
@@ -215,7 +210,8 @@ impl Settings {
     }
 }
 
-/// What the property `dedup` says: a checksum, with 0x100 for reading what is compared. `on` is SHA-256 (`ZIO_DEDUPCHECKSUM`).
+/// The value of the `dedup` property: a checksum, plus 0x100 to verify by reading. `on` is SHA-256
+/// (`ZIO_DEDUPCHECKSUM`).
 fn dedup(number: u64) -> Option<(Dedup, Checksum)> {
     const VERIFY: u64 = 0x100;
     let checksum = match Checksum::from_raw(u8::try_from(number & !VERIFY).ok()?).ok()? {
@@ -224,7 +220,7 @@ fn dedup(number: u64) -> Option<(Dedup, Checksum)> {
         strong @ (Checksum::Sha256 | Checksum::Sha512 | Checksum::Skein | Checksum::EdonR | Checksum::Blake3) => strong,
         _ => return None,
     };
-    // Edon-R is not trusted to tell contents apart.
+    // Edon-R is not trusted to distinguish contents.
     let is_verified = number & VERIFY != 0 || checksum == Checksum::EdonR;
     Some((if is_verified { Dedup::Verified } else { Dedup::Trusting }, checksum))
 }

@@ -1,4 +1,4 @@
-//! One dataset in the txg being synced: its blocks written by policy, and counted.
+//! One dataset in the syncing txg: writes its blocks by policy, and accounts for them.
 //!
 //! ```text
 //!   born    -> referenced, unique, directory: head               (and up the tree)
@@ -6,11 +6,12 @@
 //!   killed, older                         -> deadlist; the directory's head gives to its snapshots;
 //!                                            unique of the last snapshot grows if only it has the block now
 //! ```
-//! Facts: `dsl_dataset_block_born`, `dsl_dataset_block_kill`, `dsl_dataset_sync_done` in module/zfs/dsl_dataset.c,
-//! `dsl_bookmark_block_killed` in dsl_bookmark.c.
+//! Facts: `dsl_dataset_block_born`, `dsl_dataset_block_kill`, `dsl_dataset_sync_done` in
+//! module/zfs/dsl_dataset.c, `dsl_bookmark_block_killed` in dsl_bookmark.c.
 //!
 //! Invariants:
-//!   * blocks are counted while they are written, on any thread; the MOS is changed once, afterwards, by the syncing thread
+//!   * blocks are counted while they are written, on any thread; the MOS is changed once,
+//!     afterwards, by the syncing thread
 
 use super::owners::{Changes, Counting};
 use super::policy::Policies;
@@ -28,15 +29,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What happened to the blocks of a dataset.
+/// Changes to the blocks of a dataset.
 #[derive(Default)]
 struct Tally {
     born: SpaceTriple,
     freed: SpaceTriple,
     dead: Vec<BlkPtr>,
-    /// Of the freed ones, those that a bookmark may count: with their births.
+    /// Freed blocks that a bookmark may count, with their births.
     freed_births: Vec<(u64, SpaceTriple)>,
-    /// For a livelist: what was born and what was freed of what the clone wrote.
+    /// For a livelist: blocks born, and blocks freed of those that the clone wrote.
     live: (Vec<BlkPtr>, Vec<BlkPtr>),
     features: BTreeSet<&'static str>,
     changes: Changes,
@@ -49,16 +50,17 @@ pub(crate) struct DatasetSync<'a> {
     policies: Policies,
     counting: Option<Counting>,
     prev_snap_txg: u64,
-    /// Births after this are not in bookmarks; `None`: there are no bookmarks to keep.
+    /// Births after this are not in bookmarks; `None`: there are no bookmarks to update.
     newest_bookmark: Option<u64>,
     reserved: u64,
-    /// Of a clone that has one: its livelist, and the txg after which it wrote what it does not share.
+    /// Of a clone that has one: its livelist, and the txg after which the clone's own blocks
+    /// were born.
     livelist: Option<(u64, u64)>,
     tally: Mutex<Tally>,
 }
 
 impl<'a> DatasetSync<'a> {
-    /// Starts on dataset `id`.
+    /// Starts syncing dataset `id`.
     pub(crate) fn new(cx: Cx<'a>, id: u64, policies: Policies, counting: Option<Counting>) -> Result<Self> {
         let phys = cx.dataset(id)?.phys;
         let reserved = props::own_number(&cx, phys.dir, "refreservation")?;
@@ -92,13 +94,13 @@ impl<'a> DatasetSync<'a> {
         self.tally.lock().features.insert(guid);
     }
 
-    /// Writes what changed in `set`, and counts it.
+    /// Writes the changes in `set`, and accounts for them.
     pub(crate) fn run(self, set: &Arc<ObjectSet>) -> Result<()> {
         let root = set.sync(&self)?;
         self.finish(root)
     }
 
-    /// Counts that the root block is another one now, of a dataset that nobody has open.
+    /// Accounts for a new root block of a dataset that is not open.
     pub(crate) fn replace_root(self, old: &BlkPtr, new: BlkPtr) -> Result<()> {
         self.born(&new);
         self.killed(old)?;
@@ -112,7 +114,8 @@ impl<'a> DatasetSync<'a> {
         let mut dead = SpaceTriple::default();
         tally.dead.iter().for_each(|bp| add(&mut dead, cx.space_of(bp)));
 
-        // What the directory holds: the head by what came and went, less what a refreservation had covered.
+        // The directory's usage: the head's born and freed blocks, less what a
+        // refreservation had covered.
         let here = Delta::between(tally.born, tally.freed);
         let unique = dataset.phys.unique_bytes;
         let weight = space::weight_change(unique, self.reserved, here.used);
@@ -161,7 +164,7 @@ impl<'a> DatasetSync<'a> {
     }
 }
 
-/// The bookmarks of dataset `id` that keep count of what is freed from the head, by name.
+/// The bookmarks of dataset `id` that count blocks freed from the head, by name.
 fn bookmarks_since(cx: &Cx<'_>, id: u64, prev_snap_txg: u64) -> Result<Vec<(Vec<u8>, DslBookmark)>> {
     let Some(zap) = cx.field_u64(id, FIELD_BOOKMARKS)?.filter(|zap| *zap != 0) else { return Ok(Vec::new()) };
     let mut found = Vec::new();

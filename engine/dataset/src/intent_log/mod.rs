@@ -11,15 +11,15 @@
 //!
 //! | property | effect on the log |
 //! |---|---|
-//! | `sync` | counts from when the command returns. Changes made under `disabled` have no record; the first commit after it waits for their txg. A call that was under way promises what either value does |
-//! | `logbias` | none: records hold their data, and are written to log devices if there are any |
-//! | `xattr`, `acltype` | a record says where an attribute goes, so replay asks neither property. Setting one is one group, in either place |
-//! | `aclmode` | replay refuses no mode; one that was set changes the access list as the property says then. Set-id bits that a write cleared leave the list alone |
-//! | `recordsize`, `dnodesize` | replay writes with what they are then; contents are the same, sizes of blocks and dnodes as for new files (a created dnode has the size that its record says) |
-//! | `compression`, `checksum`, `copies`, `dedup` | none: they concern data blocks. Log blocks are not compressed and carry their own checksum |
-//! | keys | log blocks are sealed with the master key, which `zfs change-key` does not change. `unload-key` refuses while the dataset is open; a log of a dataset without key waits, claimed |
-//! | `readonly` | replay does not ask: what was acknowledged before it was set is replayed |
-//! | `quota`, `refquota`, `userquota` and others | those of users do not count in replay; where a dataset is full, replay stops, keeps the log and tries again when it is opened |
+//! | `sync` | takes effect when the command returns. Changes made under `disabled` have no record; the first commit after it waits for their txg. A call in progress gives the guarantee of either value |
+//! | `logbias` | none: records contain their data, and are written to log devices if the pool has any |
+//! | `xattr`, `acltype` | a record names the location of an attribute, so replay reads neither property. Setting an attribute is one group of records, in either location |
+//! | `aclmode` | replay rejects no mode; a recorded mode changes the access list according to the property at replay. Set-id bits cleared by a write do not change the list |
+//! | `recordsize`, `dnodesize` | replay writes with the values at replay; contents are the same, block and dnode sizes are those of new files (a created dnode has the size in its record) |
+//! | `compression`, `checksum`, `copies`, `dedup` | none: they apply to data blocks. Log blocks are not compressed and carry their own checksum |
+//! | keys | log blocks are encrypted with the master key, which `zfs change-key` does not change. `unload-key` fails while the dataset is open; the log of a dataset without a loaded key waits, claimed |
+//! | `readonly` | ignored by replay: changes acknowledged before it was set are replayed |
+//! | `quota`, `refquota`, `userquota` and others | replay ignores user quotas; if a dataset is full, replay stops, keeps the log and retries on the next open |
 //! | `volsize` | commits wait until a new size is on disk |
 //!
 //! Below: `object`. Above: `files`, which writes records and replays them. Format: `ondisk::zil`.

@@ -315,8 +315,8 @@ impl Log {
         Ok(self.objset.store().read_uncached(pointer, &at, self.objset.keys().map(AsRef::as_ref))?.data)
     }
 
-    /// Keeps a log with skipped records. All of it, up to record `last`, counts as replayed:
-    /// OpenZFS frees only such a log, and keeps none.
+    /// Keeps a log with skipped records. All of it, up to record `last`, counts as replayed, so
+    /// that OpenZFS, which does not keep such logs, just frees it.
     fn keep_old(&self, last: u64) -> Result<()> {
         {
             let tx = self.ground.hold()?;

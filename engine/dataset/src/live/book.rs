@@ -2,8 +2,8 @@
 //! open txgs.
 //!
 //! ```text
-//!   begin:  promise bytes in the open txg, for the dataset's directory and all above it
-//!   synced: all figures are read again from the pool's own objects, and the promises of that txg are dropped
+//!   begin:  reserve bytes in the open txg, for the dataset's directory and all above it
+//!   synced: re-read all figures from the pool's own objects, and drop the reservations of that txg
 //! ```
 //! A change that would exceed a limit while reservations are outstanding waits for them to be
 //! synced, because estimates are large. A change whose shortfall is covered by space that was freed

@@ -1,7 +1,8 @@
-//! Bookmarks, written: made, destroyed, and kept right when the snapshot that they stand for goes.
+//! Bookmarks, written: created, destroyed, and kept correct when their snapshot is destroyed.
 //!
-//! A bookmark with freed numbers counts what of its state was freed before the next snapshot, so that `written` since it can
-//! be told. Where no snapshot has its txg any more, the head's deadlist keeps a key for it.
+//! A bookmark with freed counters counts the blocks of its state that were freed before the next
+//! snapshot, so that `written` since the bookmark can be computed. If no snapshot with its txg
+//! remains, the head's deadlist keeps a key for it.
 //!
 //! Facts: module/zfs/dsl_bookmark.c.
 
@@ -25,16 +26,15 @@ const WRITTEN: &str = "com.delphix:bookmark_written";
 const REDACTION: &str = "com.delphix:redaction_bookmarks";
 const REDACTION_SPILL: &str = "com.delphix:redaction_list_spill";
 
-/// A bookmark of a head.
 pub(crate) struct Mark {
     name: Vec<u8>,
     phys: DslBookmark,
-    /// Integers that it takes.
+    /// Number of integers in its entry.
     words: usize,
 }
 
 impl Mark {
-    /// It counts what was freed.
+    /// Whether it counts freed blocks.
     fn counts(&self) -> bool {
         self.phys.flags & DslBookmark::FLAG_HAS_FBN != 0
     }
@@ -47,7 +47,6 @@ fn zap_of(cx: &Cx<'_>, head: u64) -> Result<Option<Zap>> {
     }
 }
 
-/// The bookmarks of head `head`.
 fn all(cx: &Cx<'_>, head: u64) -> Result<Vec<Mark>> {
     let Some(zap) = zap_of(cx, head)? else { return Ok(Vec::new()) };
     let marks = zap.entries()?.into_iter().map(|entry| {
@@ -65,7 +64,7 @@ fn put(cx: &Cx<'_>, head: u64, mark: &Mark) -> Result<()> {
     }
 }
 
-/// The txgs behind `txg` of which the head's deadlist needs to tell blocks apart.
+/// The txgs after `txg` that the head's deadlist must distinguish.
 pub(crate) fn txgs_after(cx: &Cx<'_>, head: u64, txg: u64) -> Result<BTreeSet<u64>> {
     let marks = all(cx, head)?;
     Ok(marks.iter().filter(|m| m.counts()).map(|m| m.phys.creation_txg.0).filter(|at| *at > txg).collect())
@@ -76,8 +75,9 @@ pub(crate) fn newest_txg(cx: &Cx<'_>, head: u64) -> Result<u64> {
     Ok(all(cx, head)?.iter().map(|m| m.phys.creation_txg.0).max().unwrap_or(0))
 }
 
-/// Snapshot `gone` of head `head` is about to be destroyed: bookmarks before it reach up to the next state now. Whether a
-/// bookmark of its own needs the keys of its txg in deadlists.
+/// Snapshot `gone` of head `head` is about to be destroyed: bookmarks before it now extend to the
+/// next state. Returns whether a bookmark of the snapshot itself needs the keys of its txg in
+/// deadlists.
 pub(crate) fn snapshot_destroyed(cx: &Cx<'_>, head: u64, gone: &DslDataset) -> Result<bool> {
     let mut stays = false;
     let next = cx.dataset(gone.next_snap)?.phys.deadlist;
@@ -97,7 +97,8 @@ pub(crate) fn snapshot_destroyed(cx: &Cx<'_>, head: u64, gone: &DslDataset) -> R
     Ok(stays)
 }
 
-/// What comes after `snapshot` is another state now: its bookmarks count anew what that one has freed.
+/// A different state now follows `snapshot`: its bookmarks recount the blocks that this state has
+/// freed.
 pub(crate) fn next_changed(cx: &Cx<'_>, head: u64, snapshot: &DslDataset) -> Result<()> {
     let next = cx.dataset(snapshot.next_snap)?.phys.deadlist;
     for mut mark in all(cx, head)? {
@@ -109,12 +110,13 @@ pub(crate) fn next_changed(cx: &Cx<'_>, head: u64, snapshot: &DslDataset) -> Res
     Ok(())
 }
 
-/// The bookmarks of head `from` up to `txg` that another head is to have.
+/// The bookmarks of head `from` up to `txg` to transfer to another head.
 fn to_transfer(cx: &Cx<'_>, from: u64, txg: u64) -> Result<Vec<Mark>> {
     Ok(all(cx, from)?.into_iter().filter(|mark| mark.phys.creation_txg.0 <= txg).collect())
 }
 
-/// Refuses to have head `to`, called `name`, take over the bookmarks of head `from` up to `txg`, where it has one of the same name.
+/// Returns an error if head `to`, named `name`, cannot take over the bookmarks of head `from` up to
+/// `txg` because it has one of the same name.
 pub(crate) fn check_transfer(cx: &Cx<'_>, name: &str, from: u64, to: u64, txg: u64) -> Result<()> {
     let head = cx.dataset(to)?.phys;
     for mark in to_transfer(cx, from, txg)? {
@@ -126,7 +128,7 @@ pub(crate) fn check_transfer(cx: &Cx<'_>, name: &str, from: u64, to: u64, txg: u
     Ok(())
 }
 
-/// Has head `to` take over the bookmarks of head `from` up to `txg`.
+/// Transfers the bookmarks of head `from` up to `txg` to head `to`.
 pub(crate) fn transfer(cx: &Cx<'_>, from: u64, to: u64, txg: u64) -> Result<()> {
     for mark in to_transfer(cx, from, txg)? {
         if let Some(zap) = zap_of(cx, from)? {
@@ -138,7 +140,8 @@ pub(crate) fn transfer(cx: &Cx<'_>, from: u64, to: u64, txg: u64) -> Result<()> 
     Ok(())
 }
 
-/// Makes bookmarks, all of them or none: each of a snapshot or another bookmark, and its name.
+/// Creates bookmarks, all of them or none: each pair is a snapshot or another bookmark, and the new
+/// name.
 pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result::Result<(), Failures> {
     let pairs = pairs.to_vec();
     let task = live.writer().task(move |sync| {
@@ -159,12 +162,12 @@ pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result:
     task.map_err(|e| vec![(String::new(), e)])?
 }
 
-/// A bookmark that can be made.
+/// A bookmark ready to be created.
 struct New {
     node: Node,
     short: String,
     phys: DslBookmark,
-    /// What the history says of where it is from.
+    /// The source, as recorded in the history.
     of: String,
 }
 
@@ -204,7 +207,7 @@ fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
             let missing = || Error::not_found(source, "the bookmark");
             let mark = find(cx, from_node.head, &from_head, from_short)?.ok_or_else(missing)?;
             check_before(cx, name, node.dir, (from_node.dir, mark.phys.creation_txg.0))?;
-            // The list of redacted blocks belongs to the one bookmark.
+            // The list of redacted blocks belongs to one bookmark only.
             (DslBookmark { redaction_obj: 0, ..mark.phys }, format!("source_guid={}", mark.phys.guid))
         }
         Tail::Head => return Err(Error::invalid(source, "a bookmark is made of a snapshot or bookmark")),
@@ -212,7 +215,7 @@ fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
     Ok(New { node, short: short.to_owned(), phys, of })
 }
 
-/// Refuses a bookmark of a state that does not lie before the head of `dir`.
+/// Rejects a bookmark of a state that is not earlier than the head of `dir`.
 fn check_before(cx: &Cx<'_>, name: &str, dir: u64, (of, txg): (u64, u64)) -> Result<()> {
     let mut at = dir;
     while at != of {
@@ -252,7 +255,7 @@ fn of_snapshot(cx: &Cx<'_>, id: u64, phys: &DslDataset) -> Result<DslBookmark> {
     })
 }
 
-/// Makes room for bookmarks of head `head`.
+/// Creates the ZAP for the bookmarks of head `head` if needed.
 fn prepare(cx: &Cx<'_>, head: u64) -> Result<()> {
     if zap_of(cx, head)?.is_none() {
         let zap =
@@ -284,7 +287,6 @@ fn find(cx: &Cx<'_>, head: u64, phys: &DslDataset, short: &str) -> Result<Option
     Ok(Some(Mark { name, phys, words: value.ints.len() }))
 }
 
-/// Destroys bookmark `name`.
 pub fn destroy_bookmark(live: &LiveDatasets, name: &str) -> Result<()> {
     let name = name.to_owned();
     live.writer().task(move |sync| {
@@ -305,7 +307,7 @@ fn destroy_in(cx: &Cx<'_>, node: &Node, head: &DslDataset, mark: &Mark) -> Resul
     release(cx, mark)?;
     let others = all(cx, node.head)?;
     let needed = others.iter().any(|m| m.name != mark.name && m.counts() && m.phys.creation_txg == at);
-    // Nobody else needs blocks told apart by its txg.
+    // No other user needs blocks distinguished by its txg.
     if mark.counts() && at < head.prev_snap_txg && mark.phys.flags & DslBookmark::FLAG_SNAPSHOT_EXISTS == 0 && !needed {
         deadlist::remove_key(cx, head.deadlist, at.0)?;
         super::unsnap::remove_clones_key(cx, node.dir, at.0)?;
@@ -334,7 +336,7 @@ pub(crate) fn destroy_all(cx: &Cx<'_>, head: u64) -> Result<()> {
     cx.feature_decrement(BOOKMARKS)
 }
 
-/// Counts a bookmark out of the features that it uses, and frees its list of redacted blocks.
+/// Decrements the features that a bookmark uses, and frees its list of redacted blocks.
 fn release(cx: &Cx<'_>, mark: &Mark) -> Result<()> {
     if mark.words > DslBookmark::WORDS_V1 && cx.is_active(feature::BOOKMARK_V2) {
         cx.feature_decrement(feature::BOOKMARK_V2)?;

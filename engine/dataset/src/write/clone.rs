@@ -1,7 +1,7 @@
-//! Clones: file systems and volumes that begin as a snapshot is, and share its blocks.
+//! Clones: file systems and volumes that start as a copy of a snapshot and share its blocks.
 //!
-//! Facts: `dsl_dataset_clone_check`, `dsl_dataset_clone_sync`, `dsl_dataset_create_sync`, `dsl_dataset_zero_zil` in
-//! module/zfs/dsl_dataset.c, `dsl_crypto_key_clone_sync` in dsl_crypt.c.
+//! Facts: `dsl_dataset_clone_check`, `dsl_dataset_clone_sync`, `dsl_dataset_create_sync`,
+//! `dsl_dataset_zero_zil` in module/zfs/dsl_dataset.c, `dsl_crypto_key_clone_sync` in dsl_crypt.c.
 
 use super::cx::Cx;
 use super::props::{self, Change};
@@ -15,7 +15,7 @@ use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{Endian, Objset, ZilHeader};
 use pool::SpaceCheck;
 
-/// Properties that a clone has from its origin, for its whole life.
+/// Properties that a clone takes from its origin permanently.
 const OF_ORIGIN: &[&str] = &[
     "encryption",
     "keyformat",
@@ -29,7 +29,7 @@ const OF_ORIGIN: &[&str] = &[
     "volsize",
 ];
 
-/// Makes clone `name` of snapshot `origin`, with these properties.
+/// Creates clone `name` of snapshot `origin`, with these properties.
 pub fn clone(live: &LiveDatasets, origin: &str, name: &str, properties: &[(String, String)]) -> Result<()> {
     tree::check_new_name(name)?;
     let (origin, name, properties) = (origin.to_owned(), name.to_owned(), properties.to_vec());
@@ -72,7 +72,7 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
     })
 }
 
-/// A head for the new directory `dir` that is as snapshot `origin` is, with its keys.
+/// Creates a head for the new directory `dir` with the contents and keys of snapshot `origin`.
 pub(crate) fn create_on(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<u64> {
     let head = tree::create_head(cx, dir, Some(origin), 0)?;
     keys::share(cx, cx.dataset(origin)?.phys.dir, dir)?;
@@ -80,7 +80,8 @@ pub(crate) fn create_on(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<u64> {
     Ok(head)
 }
 
-/// Forgets the head of the log in the root block of a head that began as a snapshot: the log is not its own.
+/// Clears the log header in the root block of a head that started from a snapshot: the log is not
+/// its own.
 pub(crate) fn zero_log(cx: &Cx<'_>, node: &Node) -> Result<()> {
     let bp = cx.dataset(node.head)?.phys.bp;
     let at = Bookmark { objset: node.head, object: 0, level: -1, blkid: 0 };

@@ -1,8 +1,8 @@
-//! The object set of a new dataset, made and written within the task that makes the dataset.
+//! The object set of a new dataset, created and written within the task that creates the dataset.
 //!
-//! What a file system's objects mean is for `files` to know: it gives a function that makes them. A volume's two objects
-//! are made here: object 1 is the contents, object 2 a ZAP with their size. Facts: `dmu_objset_create_impl` in
-//! module/zfs/dmu_objset.c, `zvol_create_cb` in zvol.c.
+//! `files` defines the objects of a file system: it supplies a function that creates them. A
+//! volume's two objects are created here: object 1 is the contents, object 2 a ZAP with their size.
+//! Facts: `dmu_objset_create_impl` in module/zfs/dmu_objset.c, `zvol_create_cb` in zvol.c.
 
 use super::cx::Cx;
 use super::feature;
@@ -17,23 +17,23 @@ use object::{DatasetKeys, NewObject, ObjectSet, SealedSet, Tx, Zap, ZapValue};
 use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 
-/// Object of a volume's contents.
+/// Object with a volume's contents.
 pub(crate) const VOLUME_DATA: u64 = 1;
-/// Object of a volume's properties.
+/// Object with a volume's properties.
 pub(crate) const VOLUME_PROPERTIES: u64 = 2;
-/// Object of a file system that names everything else.
+/// Object of a file system from which everything else is found.
 const MASTER_NODE: u64 = 1;
 
-/// What a file system is for its whole life.
+/// Traits of a file system that never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystemTraits {
-    /// Version of what its objects mean.
+    /// Version of the on-disk format of its objects.
     pub version: u64,
     /// Unicode form in which names are compared, by its number on disk.
     pub normalization: u64,
     /// Names must be UTF-8.
     pub utf8_only: bool,
-    /// 0 case matters, 1 it does not, 2 it does when both names are there.
+    /// 0 case-sensitive, 1 case-insensitive, 2 mixed: case matters when both names exist.
     pub case_sensitivity: u64,
 }
 
@@ -46,19 +46,19 @@ impl Default for FileSystemTraits {
     }
 }
 
-/// Makes the first objects of a file system.
+/// Creates the first objects of a file system.
 pub type Fill = fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits) -> Result<()>;
 
-/// What `files` gives to make file systems.
+/// Functions that `files` supplies to create file systems.
 #[derive(Clone, Copy)]
 pub struct FileSystemMaker {
-    /// Makes the first objects.
+    /// Creates the first objects.
     pub fill: Fill,
-    /// Tells who owns an object.
+    /// Returns the owners of an object.
     pub owners_of: OwnersOf,
 }
 
-/// What is to be in a new dataset.
+/// Contents of a new dataset.
 #[derive(Clone, Copy)]
 pub(crate) enum NewContents {
     FileSystem(FileSystemTraits, FileSystemMaker),
@@ -66,16 +66,16 @@ pub(crate) enum NewContents {
         size_bytes: u64,
         block_bytes: u32,
     },
-    /// Nothing: a stream brings it.
+    /// Nothing: a stream supplies the contents.
     Received(ObjsetKind, OwnersOf),
 }
 
-/// What a dataset holds, by its root block.
+/// What a dataset holds, according to its root block.
 pub(crate) fn kind(cx: &Cx<'_>, id: u64, root: &BlkPtr) -> Result<ObjsetKind> {
     Ok(ObjectSet::open(cx.mos().store().clone(), root, id, None)?.phys().kind)
 }
 
-/// The traits that a new file system takes over from the one above, `head`.
+/// The traits that a new file system inherits from its parent, `head`.
 pub(crate) fn traits_of(cx: &Cx<'_>, head: u64) -> Result<FileSystemTraits> {
     let root = cx.dataset(head)?.phys.bp;
     let objset = ObjectSet::open(cx.mos().store().clone(), &root, head, None)?;
@@ -89,7 +89,7 @@ pub(crate) fn traits_of(cx: &Cx<'_>, head: u64) -> Result<FileSystemTraits> {
     })
 }
 
-/// What is set for a property at directory `dir` or, if it is inherited, above it.
+/// The value set for a property at directory `dir` or, if it is inherited, above it.
 pub(crate) fn number_set(cx: &Cx<'_>, dir: u64, name: &str) -> Result<Option<u64>> {
     let inherits = crate::property::find(name).is_none_or(|def| def.inheritable());
     let mut at = dir;
@@ -107,20 +107,21 @@ pub(crate) fn number_set(cx: &Cx<'_>, dir: u64, name: &str) -> Result<Option<u64
     Ok(None)
 }
 
-/// The settings that hold at directory `dir`.
+/// The effective settings at directory `dir`.
 pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
     let has_lz4 = cx.is_active("org.illumos:lz4_compress");
     Settings::from_numbers(place, has_lz4, &|name| number_set(cx, dir, name))
 }
 
-/// Makes and writes the object set of the new dataset `node`, which is received as its sender sealed it: nothing, in the sender's shape.
+/// Creates and writes the object set of the new dataset `node`, which is received raw: empty, with
+/// the sender's layout.
 pub(crate) fn create_sealed(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &SealedSet) -> Result<()> {
     let objset = ObjectSet::open_sealed(cx.mos().store().clone(), None, node.head, kind, sealed)?;
     let policies = Policies::new(settings(cx, node.dir, &node.name)?, true, &|guid| cx.is_enabled(guid));
     DatasetSync::new(*cx, node.head, policies, None)?.run(&objset)
 }
 
-/// Makes and writes the object set of the new dataset `node`.
+/// Creates and writes the object set of the new dataset `node`.
 pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, contents: &NewContents) -> Result<()> {
     let is_encrypted = keys.is_some();
     let kind = match contents {

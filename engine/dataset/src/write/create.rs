@@ -1,10 +1,10 @@
-//! Making file systems and volumes, and the datasets that every pool has.
+//! Creating file systems and volumes, and the datasets that every pool has.
 //!
 //! ```text
 //!   check everything -> directory, head, key object -> properties -> contents, written at once -> history
 //! ```
-//! Facts: `dmu_objset_create_check`, `dmu_objset_create_sync` in module/zfs/dmu_objset.c, `zfs_ioc_create` in zfs_ioctl.c,
-//! `dsl_pool_create` in dsl_pool.c.
+//! Facts: `dmu_objset_create_check`, `dmu_objset_create_sync` in module/zfs/dmu_objset.c,
+//! `zfs_ioc_create` in zfs_ioctl.c, `dsl_pool_create` in dsl_pool.c.
 
 use super::contents::{self, FileSystemMaker, FileSystemTraits, NewContents};
 use super::cx::Cx;
@@ -21,22 +21,22 @@ use ondisk::{Checksum, DslDataset};
 use pool::{Pool, SpaceCheck, SyncTx};
 use zeroize::Zeroizing;
 
-/// What to make.
+/// A dataset to create.
 #[derive(Default, Clone)]
 pub struct NewDataset {
     /// Full name.
     pub name: String,
-    /// A volume, not a file system. Needs the property `volsize`.
+    /// A volume, not a file system. Requires the property `volsize`.
     pub is_volume: bool,
-    /// Properties as a person writes them; also those that are chosen once.
+    /// Properties as the user writes them, including those that can be set only at creation.
     pub properties: Vec<(String, String)>,
-    /// Make missing file systems above, too.
+    /// Create missing parent file systems, too.
     pub parents: bool,
-    /// The key, when it is to be an encryption root (property `keyformat`).
+    /// The key, if the dataset is to be an encryption root (property `keyformat`).
     pub key: Option<Zeroizing<Vec<u8>>>,
 }
 
-/// Properties sorted by what is done with them.
+/// Properties grouped by how they are applied.
 struct Sorted {
     traits: FileSystemTraits,
     wanted: keys::Wanted,
@@ -44,10 +44,10 @@ struct Sorted {
     changes: Vec<Change>,
 }
 
-/// Blocks of the pool's own objects that a new dataset takes. As OpenZFS.
+/// Blocks of the pool's own objects that a new dataset allocates, as in OpenZFS.
 pub(super) const CREATED_BLOCKS: u64 = 6;
 
-/// Makes a file system or volume.
+/// Creates a file system or volume.
 pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     tree::check_new_name(&new.name)?;
     let ((keys, _), new) = (live.parts(), new.clone());
@@ -57,8 +57,8 @@ pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> 
 
 fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     cx.sync.check_space(&new.name, CREATED_BLOCKS, SpaceCheck::Normal)?;
-    // The missing ones above are made first, each a file system without properties of its own. All of them are below one
-    // that is there, so that what is checked for the last holds for them as well.
+    // Missing parents are created first, each a file system without properties of its own. All
+    // of them are below an existing one, so the checks for the last apply to them as well.
     let mut missing = Vec::new();
     let mut at = new.name.as_str();
     while let Some((above, _)) = at.rsplit_once('/') {
@@ -72,7 +72,7 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
         return Err(Error::not_found(&missing[0], "the parent dataset"));
     }
     if tree::find_dir(cx, &new.name)?.is_some() {
-        // With -p, that it is there is no error.
+        // With -p, an existing dataset is no error.
         return if new.parents { Ok(()) } else { Err(Refusal::Exists.at(&new.name)) };
     }
     let (parent, _) = tree::find_parent(cx, at)?;
@@ -101,7 +101,7 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
     })
 }
 
-/// The encryption that properties of a new dataset ask for.
+/// The encryption requested by the properties of a new dataset.
 pub(crate) fn encryption(
     cx: &Cx<'_>,
     name: &str,
@@ -128,7 +128,8 @@ fn wanted(sorted: &Sorted) -> keys::Wanted {
     }
 }
 
-/// Checks properties, and sorts them by what is done with them. `traits` are those of the file system above.
+/// Checks properties, and groups them by how they are applied. `traits` are those of the parent
+/// file system.
 fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<Sorted> {
     let kinds = if new.is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
     let is_enabled = |guid: &str| cx.is_enabled(guid);
@@ -166,7 +167,7 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<S
         }
     }
     if traits.normalization != 0 {
-        // Names that are compared in a normal form are Unicode.
+        // Names compared in a normalized form must be Unicode.
         let asked_off = new.properties.iter().any(|(name, text)| name == "utf8only" && text == "off");
         if asked_off {
             return Err(invalid("'utf8only' must be on with 'normalization'".to_owned()));
@@ -179,7 +180,8 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<S
     Ok(Sorted { traits, wanted, volume: (size, block), changes })
 }
 
-/// Refuses quotas and reservations of a new dataset that do not fit, and settings above it that we cannot write by.
+/// Rejects quotas and reservations of a new dataset that do not fit, and inherited settings that
+/// Weir cannot write with.
 fn check_settings(cx: &Cx<'_>, parent: u64, new: &NewDataset, sorted: &Sorted) -> Result<()> {
     let number = |name: &str| {
         sorted.changes.iter().find_map(|change| match change {
@@ -207,7 +209,7 @@ fn check_settings(cx: &Cx<'_>, parent: u64, new: &NewDataset, sorted: &Sorted) -
     Ok(())
 }
 
-/// Makes a dataset whose parent is there; everything was checked.
+/// Creates a dataset whose parent exists; everything is checked.
 fn make(
     cx: &Cx<'_>,
     store: &KeyStore,
@@ -250,16 +252,17 @@ fn fill(
 pub struct Bootstrap<'a> {
     /// Its properties (`zpool create -O`).
     pub properties: Vec<(String, String)>,
-    /// Its key, when it is encrypted.
+    /// Its key, if it is encrypted.
     pub key: Option<Zeroizing<Vec<u8>>>,
-    /// Keys that are loaded; the new one will be.
+    /// The loaded keys; the new key is added.
     pub keys: &'a KeyStore,
-    /// Makes its contents.
+    /// Creates its contents.
     pub maker: FileSystemMaker,
 }
 
-/// Makes the datasets that every pool has, in the first txg of a new one: the root, `$MOS`, `$FREE`, `$ORIGIN` with its
-/// snapshot, and the root file system. The object directory and the ZAPs of features must be there.
+/// Creates the datasets that every pool has, in the first txg of a new pool: the root, `$MOS`,
+/// `$FREE`, `$ORIGIN` with its snapshot, and the root file system. The object directory and the
+/// feature ZAPs must exist.
 pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     let cx = Cx::new(sync);
     let name = cx.mos().store().name().to_owned();
@@ -291,14 +294,16 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     fill(&cx, options.keys, (&name, root), plan, &sorted.changes, &contents).map(drop)
 }
 
-/// Space that a volume of `size_bytes` with blocks of `block_bytes` may take, with its metadata: what `refreservation` is set
-/// to unless the volume is sparse. Facts: `zvol_volsize_to_reservation` in lib/libzfs/libzfs_dataset.c.
+/// Maximum space of a volume of `size_bytes` with blocks of `block_bytes`, including metadata:
+/// `refreservation` is set to this unless the volume is sparse. Facts:
+/// `zvol_volsize_to_reservation` in lib/libzfs/libzfs_dataset.c.
 pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies: u64) -> u64 {
     /// Pointers in an indirect block of 128 KiB, and that block's bytes.
     const POINTERS: u64 = 1024;
     const INDIRECT_BYTES: u64 = 128 << 10;
     let mut blocks = size_bytes / block_bytes.max(1);
-    // Small blocks take more on raidz than their share of what 128 KiB take, in which space is counted.
+    // On raidz, small blocks take more than their share of 128 KiB, the unit in which space is
+    // counted.
     let tree = pool.store().tree();
     let scaled = tree.tops.iter().filter_map(|top| {
         let (small, usual) = (top.asize_bytes(block_bytes, 0)?, top.asize_bytes(INDIRECT_BYTES, 0)?);
@@ -315,7 +320,7 @@ pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies
     data.saturating_mul(copies).saturating_add(metadata)
 }
 
-/// Checks property changes of a dataset that is there; see [`super::set`].
+/// Checks property changes of an existing dataset; see [`super::set`].
 pub(crate) fn settings_for(cx: &Cx<'_>, node: &Node, properties: &[(String, String)]) -> Result<Vec<Setting>> {
     let kinds = match node.snapshot {
         Some(_) => Kinds::SNAPSHOT,

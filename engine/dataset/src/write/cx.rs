@@ -1,11 +1,12 @@
-//! The syncing txg as DSL verbs use it: directories and datasets of the MOS, taken, changed, put back.
+//! The syncing txg as DSL operations use it: directories and datasets of the MOS, read, changed,
+//! and written back.
 //!
-//! Below: `pool::SyncTx`. Everything else in `write` goes through here, so that what the layers below offer is used in one
-//! place.
+//! Below: `pool::SyncTx`. Everything else in `write` goes through this module, so that the lower
+//! layers are used in one place.
 //!
 //! Invariants:
 //!   * only code that runs in syncing context has a `Cx`
-//!   * a node that was changed is put back before another is taken that may be the same
+//!   * a changed node is written back before another one that may be the same is read
 
 use crate::{Error, Place, Result};
 use object::zap::ZapSpec;
@@ -15,36 +16,36 @@ use ondisk::{BlkPtr, DslDataset, DslDir, ObjectType, SpaceTriple, feature};
 use pool::SyncTx;
 use std::sync::Arc;
 
-/// The feature that lets objects of the DSL have fields by name.
+/// The feature that allows DSL objects to have named fields.
 const EXTENSIBLE_DATASET: &str = "com.delphix:extensible_dataset";
 
-/// What verbs need of the syncing txg.
+/// The parts of the syncing txg that operations need.
 #[derive(Clone, Copy)]
 pub(crate) struct Cx<'a> {
     pub(crate) sync: &'a SyncTx<'a>,
 }
 
-/// A directory, taken from the MOS.
+/// A directory, read from the MOS.
 #[derive(Debug, Clone)]
 pub(crate) struct DirNode {
     pub(crate) id: u64,
     pub(crate) phys: DslDir,
 }
 
-/// A head or snapshot, taken from the MOS.
+/// A head or snapshot, read from the MOS.
 #[derive(Debug, Clone)]
 pub(crate) struct DatasetNode {
     pub(crate) id: u64,
     pub(crate) phys: DslDataset,
 }
 
-/// Directory `id`, as the pool's own objects have it.
+/// Reads directory `id` from the pool's own objects.
 pub(crate) fn read_dir(mos: &Arc<ObjectSet>, id: u64) -> Result<DslDir> {
     let object = mos.object(id)?;
     DslDir::parse(object.bonus(), object.endian()).at_with(|| object.place())
 }
 
-/// Head or snapshot `id`, as the pool's own objects have it.
+/// Reads head or snapshot `id` from the pool's own objects.
 pub(crate) fn read_dataset(mos: &Arc<ObjectSet>, id: u64) -> Result<DslDataset> {
     let object = mos.object(id)?;
     DslDataset::parse(object.bonus(), object.endian()).at_with(|| object.place())
@@ -90,7 +91,7 @@ impl<'a> Cx<'a> {
         self.zap(ondisk::pool_dir::DIRECTORY_OBJECT)?.remove(self.tx(), name.as_bytes())
     }
 
-    /// A new ZAP of `object_type`.
+    /// Creates a ZAP of `object_type`.
     pub(crate) fn create_zap(&self, object_type: ObjectType) -> Result<u64> {
         self.create_zap_with(object_type, NormFlags::empty(), ObjectType::NONE, Vec::new())
     }
@@ -122,7 +123,7 @@ impl<'a> Cx<'a> {
         self.mos().free_object(self.tx(), id)
     }
 
-    /// Frees an object that may have got fields by name.
+    /// Frees an object that may have named fields.
     pub(crate) fn free_with_fields(&self, id: u64) -> Result<()> {
         if self.object(id)?.dnode().object_type == ObjectType::OTN_ZAP_METADATA {
             self.feature_decrement(EXTENSIBLE_DATASET)?;
@@ -141,7 +142,7 @@ impl<'a> Cx<'a> {
         object.set_bonus(self.tx(), bonus)
     }
 
-    /// Takes directory `id`, lets `change` at it and puts it back.
+    /// Reads directory `id`, applies `change` and writes it back.
     pub(crate) fn change_dir<R>(&self, id: u64, change: impl FnOnce(&mut DslDir) -> R) -> Result<R> {
         let mut dir = self.dir(id)?;
         let result = change(&mut dir.phys);
@@ -160,7 +161,7 @@ impl<'a> Cx<'a> {
         object.set_bonus(self.tx(), bonus)
     }
 
-    /// Takes dataset `id`, lets `change` at it and puts it back.
+    /// Reads dataset `id`, applies `change` and writes it back.
     pub(crate) fn change_dataset<R>(&self, id: u64, change: impl FnOnce(&mut DslDataset) -> R) -> Result<R> {
         let mut dataset = self.dataset(id)?;
         let result = change(&mut dataset.phys);
@@ -172,17 +173,17 @@ impl<'a> Cx<'a> {
         Ok(self.object(id)?.dnode().object_type == ObjectType::OTN_ZAP_METADATA)
     }
 
-    /// A field by name of a directory or dataset.
+    /// A named field of a directory or dataset.
     pub(crate) fn field(&self, id: u64, name: &str) -> Result<Option<ZapValue>> {
         if self.has_fields(id)? { self.zap(id)?.lookup(name) } else { Ok(None) }
     }
 
-    /// A field that is one number.
+    /// A field that is a single number.
     pub(crate) fn field_u64(&self, id: u64, name: &str) -> Result<Option<u64>> {
         Ok(self.field(id, name)?.and_then(|v| v.as_u64()))
     }
 
-    /// Sets a field by name; the object becomes a ZAP with its first.
+    /// Sets a named field; the first one turns the object into a ZAP.
     pub(crate) fn set_field(&self, id: u64, name: &str, value: &ZapValue) -> Result<()> {
         if !self.has_fields(id)? {
             let object = self.object(id)?;
@@ -193,32 +194,32 @@ impl<'a> Cx<'a> {
         self.zap(id)?.update(self.tx(), name.as_bytes(), value)
     }
 
-    /// Removes a field by name.
+    /// Removes a named field.
     pub(crate) fn unset_field(&self, id: u64, name: &str) -> Result<()> {
         self.zap(id)?.remove(self.tx(), name.as_bytes())
     }
 
-    /// Whether the feature of that guid may be used.
+    /// Whether the feature with this guid is enabled.
     pub(crate) fn is_enabled(&self, guid: &str) -> bool {
         feature::by_guid(guid).is_some_and(|f| self.sync.feature_enabled(f.name))
     }
 
-    /// Whether the feature is in use.
+    /// Whether the feature is active.
     pub(crate) fn is_active(&self, guid: &str) -> bool {
         feature::by_guid(guid).is_some_and(|f| self.sync.feature_active(f.name))
     }
 
-    /// One more thing uses the feature.
+    /// Adds one use of the feature.
     pub(crate) fn feature_increment(&self, guid: &str) -> Result<()> {
         self.sync.feature_increment(feature::by_guid(guid).map_or(guid, |f| f.name))
     }
 
-    /// One thing less uses it.
+    /// Removes one use of the feature.
     pub(crate) fn feature_decrement(&self, guid: &str) -> Result<()> {
         self.sync.feature_decrement(feature::by_guid(guid).map_or(guid, |f| f.name))
     }
 
-    /// So many things more, or less, use it.
+    /// Adds `delta` uses of the feature.
     pub(crate) fn feature_add(&self, guid: &str, delta: i64) -> Result<()> {
         self.sync.feature_add(feature::by_guid(guid).map_or(guid, |f| f.name), delta)
     }
@@ -229,13 +230,13 @@ impl<'a> Cx<'a> {
             .ok_or_else(|| Error::corrupt(self.mos().store().name(), "the object directory has no root_dataset"))
     }
 
-    /// A directory right below the root, such as `$FREE`.
+    /// A directory directly below the root, such as `$FREE`.
     pub(crate) fn special_dir(&self, name: &str) -> Result<Option<u64>> {
         let root = self.dir(self.root_dir()?)?;
         self.zap(root.phys.children_zap)?.lookup_u64(name)
     }
 
-    /// `$ORIGIN@$ORIGIN`; `None` in pools of versions before 11, and while it is being made.
+    /// `$ORIGIN@$ORIGIN`; `None` in pools of versions before 11, and while it is being created.
     pub(crate) fn origin_snapshot(&self) -> Result<Option<u64>> {
         let Some(dir) = self.special_dir("$ORIGIN")? else { return Ok(None) };
         let head = self.dir(dir)?.phys.head_dataset;
@@ -252,7 +253,7 @@ impl<'a> Cx<'a> {
         Bpobj::open(self.mos(), id)
     }
 
-    /// Notes a change of a dataset in the pool's history.
+    /// Records a change of a dataset in the pool's history.
     pub(crate) fn history(&self, event: &str, dataset_name: &str, dataset: u64, text: &str) -> Result<()> {
         self.sync.history(event, Some((dataset_name, dataset)), text)
     }

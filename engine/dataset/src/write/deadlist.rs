@@ -1,7 +1,7 @@
-//! Deadlists, written: made empty, made for a clone, added to, merged, freed.
+//! Deadlists, written: created empty or for a clone, appended to, merged, freed.
 //!
-//! Empty lists are one shared object, counted by the feature `empty_bpobj`, until a block comes in. Facts:
-//! module/zfs/dsl_deadlist.c, `bpobj_alloc_empty` in module/zfs/bpobj.c.
+//! Empty lists are one shared object, counted by the feature `empty_bpobj`, until a block is added.
+//! Facts: module/zfs/dsl_deadlist.c, `bpobj_alloc_empty` in module/zfs/bpobj.c.
 //!
 //! Invariants:
 //!   * the sums in the bonus are those of all blocks in the lists
@@ -22,23 +22,24 @@ use std::collections::BTreeMap;
 const EMPTY_BPOBJ: &str = "com.delphix:empty_bpobj";
 /// The feature that clones with livelists use.
 pub(crate) const LIVELIST: &str = "com.delphix:livelist";
-/// Entries in the newest list of a livelist from which on another is begun (`zfs_livelist_max_entries`).
+/// Number of entries in the newest list of a livelist at which a new list is started
+/// (`zfs_livelist_max_entries`).
 const LIVELIST_ENTRIES_MAX: u64 = 500_000;
-/// Bytes of a block of a list (`SPA_OLD_MAXBLOCKSIZE`).
+/// Block size of a list (`SPA_OLD_MAXBLOCKSIZE`).
 pub(crate) const LIST_BLOCK_BYTES: u32 = 128 << 10;
 
-/// A new deadlist without any list.
+/// Creates a deadlist without any list.
 pub(crate) fn create(cx: &Cx<'_>) -> Result<u64> {
     let bonus = vec![0; DeadlistHeader::SIZE_BYTES];
     cx.create_zap_with(ObjectType::DEADLIST, NormFlags::empty(), ObjectType::DEADLIST_HDR, bonus)
 }
 
-/// A list of its own. Once the pool has livelists, all lists count what is freed in them.
+/// Creates a separate list. Once the pool has livelists, all lists count the blocks freed in them.
 fn new_list(cx: &Cx<'_>) -> Result<u64> {
     Bpobj::create_with(cx.mos(), cx.tx(), LIST_BLOCK_BYTES, &new_header(cx.sync.version(), cx.is_active(LIVELIST)))
 }
 
-/// The empty list that all share, where the pool has one.
+/// The shared empty list, if the pool has one.
 fn shared_list(cx: &Cx<'_>) -> Result<Option<u64>> {
     if !cx.is_enabled(EMPTY_BPOBJ) {
         return Ok(None);
@@ -51,7 +52,7 @@ fn shared_list(cx: &Cx<'_>) -> Result<Option<u64>> {
     Ok(Some(id))
 }
 
-/// So many uses less of the shared empty list.
+/// Removes `uses` uses of the shared empty list.
 fn drop_shared(cx: &Cx<'_>, uses: u64) -> Result<()> {
     if uses == 0 {
         return Ok(());
@@ -96,7 +97,8 @@ fn add_keys(cx: &Cx<'_>, id: u64, txgs: &[u64]) -> Result<()> {
     }
 }
 
-/// A new deadlist with the keys of `id` below `max_txg`, all empty: for a clone, or the head after a snapshot.
+/// Creates a deadlist with the keys of `id` below `max_txg`, all empty: for a clone, or for the
+/// head after a snapshot.
 pub(crate) fn create_like(cx: &Cx<'_>, id: u64, max_txg: u64) -> Result<u64> {
     let new = create(cx)?;
     let txgs: Vec<u64> = keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg).collect();
@@ -116,12 +118,12 @@ pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
     cx.free_object(id)
 }
 
-/// Puts `blocks` on deadlist `id`.
+/// Adds `blocks` to deadlist `id`.
 pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
     insert_as(cx, id, blocks, false)
 }
 
-/// Notes in livelist `id` what a clone wrote and what of it was freed again, in this txg.
+/// Records in livelist `id` the blocks a clone wrote and the ones of them freed again, in this txg.
 pub(crate) fn note_live(cx: &Cx<'_>, id: u64, born: &[BlkPtr], freed: &[BlkPtr]) -> Result<()> {
     let newest = keys(cx, id)?.into_values().next_back();
     let is_full = match newest {
@@ -135,7 +137,7 @@ pub(crate) fn note_live(cx: &Cx<'_>, id: u64, born: &[BlkPtr], freed: &[BlkPtr])
     insert_as(cx, id, freed, true)
 }
 
-/// Gives up the livelist of directory `dir`, if it has one: what it says does not hold any more.
+/// Drops the livelist of directory `dir`, if it has one: it is no longer valid.
 pub(crate) fn remove_livelist(cx: &Cx<'_>, dir: u64) -> Result<()> {
     let Some(list) = cx.field_u64(dir, FIELD_LIVELIST)? else { return Ok(()) };
     free(cx, list)?;
@@ -148,7 +150,8 @@ pub(crate) fn is_old(cx: &Cx<'_>, id: u64) -> Result<bool> {
     Ok(cx.object(id)?.dnode().object_type == ObjectType::BPOBJ)
 }
 
-/// Space of the blocks of deadlist `id` that were born after `min_txg` and not after `max_txg`: keys of it, or 0 and the end.
+/// Space of the blocks of deadlist `id` that were born after `min_txg` and not after `max_txg`:
+/// keys of it, or 0 and the end.
 pub(crate) fn space_range(cx: &Cx<'_>, id: u64, min_txg: u64, max_txg: u64) -> Result<SpaceTriple> {
     Deadlist::open(cx.mos(), id)?.space_range(min_txg, max_txg, &|bp| cx.sync.space_bytes(bp))
 }
@@ -158,20 +161,21 @@ pub(crate) fn space(cx: &Cx<'_>, id: u64) -> Result<SpaceTriple> {
     Deadlist::open(cx.mos(), id)?.space(&|bp| cx.sync.space_bytes(bp))
 }
 
-/// What the pool frees from the next txg on: the blocks of deadlist `id` born after `min_txg`, a key of it. They are taken out,
-/// with their keys; their space is returned.
+/// Moves the blocks of deadlist `id` born after `min_txg`, one of its keys, with their keys to the
+/// list that the pool frees from the next txg on. Returns their space.
 pub(crate) fn hand_over(cx: &Cx<'_>, id: u64, min_txg: u64) -> Result<SpaceTriple> {
     let missing = || Error::corrupt("", "the object directory has no free_bpobj");
     let free = cx.directory(directory::FREE_BPOBJ)?.ok_or_else(missing)?;
     hand_over_to(cx, id, min_txg, free)
 }
 
-/// The same to another list than that of what is freed.
+/// Like [`hand_over`], with another destination list.
 pub(crate) fn hand_over_to(cx: &Cx<'_>, id: u64, min_txg: u64, free: u64) -> Result<SpaceTriple> {
     let mut gone = SpaceTriple::default();
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
     let (zap, mut unused) = (cx.zap(id)?, 0);
-    // Snapshots that are gone left their keys behind: of many, nearly all name the one empty list.
+    // Destroyed snapshots left their keys behind: if there are many, nearly all refer to the
+    // one empty list.
     for (key, list) in keys(cx, id)?.split_off(&min_txg) {
         if Some(list) == shared {
             unused += 1;
@@ -186,7 +190,7 @@ pub(crate) fn hand_over_to(cx: &Cx<'_>, id: u64, min_txg: u64, free: u64) -> Res
     Ok(gone)
 }
 
-/// Puts all that deadlist `from` has on deadlist `id`, and frees it.
+/// Moves all blocks of deadlist `from` to deadlist `id`, and frees `from`.
 pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
     let all = space(cx, from)?;
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
@@ -200,7 +204,7 @@ pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
     count(cx, id, all, SpaceTriple::default())
 }
 
-/// Blocks born after `txg` are listed with older ones from now on: the snapshot of that txg is gone.
+/// Merges blocks born after `txg` with older ones: the snapshot of that txg is destroyed.
 pub(crate) fn remove_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
     let mut own = keys(cx, id)?;
     let Some(list) = own.remove(&txg) else { return Ok(()) };
@@ -209,8 +213,9 @@ pub(crate) fn remove_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
     drop_shared(cx, unused)
 }
 
-/// List `list`, which belongs to nobody, becomes part of that of deadlist `id`, whose lists by key are `keys`, which has the
-/// largest key up to `key`. Returns how often `shared` is used less now.
+/// Merges list `list`, which has no owner, into deadlist `id`: into the list with the largest key
+/// up to `key`. `keys` are the deadlist's lists by key. Returns how many uses of `shared` were
+/// dropped.
 fn take_over(
     cx: &Cx<'_>,
     (id, keys): (u64, &mut BTreeMap<u64, u64>),
@@ -234,7 +239,7 @@ fn take_over(
     Ok(1)
 }
 
-/// Changes the sums of deadlist `id`.
+/// Updates the sums of deadlist `id`.
 fn count(cx: &Cx<'_>, id: u64, plus: SpaceTriple, minus: SpaceTriple) -> Result<()> {
     let object = cx.object(id)?;
     let mut bonus = object.bonus().to_vec();

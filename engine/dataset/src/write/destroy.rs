@@ -1,4 +1,4 @@
-//! Destroying file systems and volumes that have neither snapshots nor datasets below.
+//! Destroying file systems and volumes that have neither snapshots nor child datasets.
 //!
 //! ```text
 //!   with async_destroy:     unlink the dataset, put its tree on the list of those to be freed (see `pending`)
@@ -6,7 +6,8 @@
 //!   without, if it is small: free its blocks and unlink it, in one task
 //! ```
 //! Facts: `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `dsl_async_dataset_destroy`,
-//! `old_synchronous_dataset_destroy` in module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in dsl_dir.c.
+//! `old_synchronous_dataset_destroy` in module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in
+//! dsl_dir.c.
 
 use super::cx::Cx;
 use super::free::{Met, Stop, Walk};
@@ -22,11 +23,11 @@ use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 
-/// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
-/// reads a few thousand indirect blocks.
+/// Maximum bytes whose blocks are freed in one task; any excess is freed before, in several txgs.
+/// Guessed: freeing 8 GiB reads a few thousand indirect blocks.
 const AT_ONCE_BYTES: u64 = 8 << 30;
 
-/// Destroys dataset `name`, and what an interrupted receive left in it. It must not be open.
+/// Destroys dataset `name`, and anything an interrupted receive left in it. It must not be open.
 pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
     let (tree, hidden) = (live.synced()?, format!("{name}/{CLONE}"));
     if tree.dataset(&hidden).is_ok() && tree.children(tree.dataset(name)?.dir())?.is_empty() {
@@ -57,7 +58,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
         let cx = Cx::new(sync);
         let node = check(&cx, &open, &name)?;
         let phys = cx.dataset(node.head)?.phys;
-        // There is no way back once blocks are freed: that they can be found is seen before.
+        // Freeing blocks cannot be undone, so check first that they can be found.
         ClosedLog::open(cx.mos().store(), &phys.bp, node.head).at(&name)?;
         if !cx.is_enabled(ASYNC_DESTROY) {
             walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
@@ -68,7 +69,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
         sync.all_or_nothing(|| destroy_in(&cx, &keys, &node))
     })?;
     live.refresh()?;
-    // What is small is gone when this returns.
+    // A small dataset is gone when this returns.
     live.writer().sync()
 }
 
@@ -100,7 +101,7 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     Ok(node)
 }
 
-/// Whether a snapshot was only kept for the one clone that is being destroyed.
+/// Whether a snapshot was kept only for the clone being destroyed.
 fn origin_goes_too(cx: &Cx<'_>, origin: &DslDataset) -> Result<bool> {
     let is_waiting = origin.has(DslDataset::FLAG_DEFER_DESTROY) && origin.num_children == 2;
     Ok(is_waiting && holds::count(cx, origin)? == 0)
@@ -123,7 +124,8 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
         }
         props::did_set_refreservation(cx, node.dir, reserved, 0)?;
     }
-    // A livelist would find the blocks faster than the walk over the tree does, and is of no other use.
+    // A livelist would find the blocks faster than the walk over the tree does, and has no
+    // other use.
     deadlist::remove_livelist(cx, node.dir)?;
     ClosedLog::open(cx.mos().store(), &phys.bp, node.head)?.free(cx.txg())?;
     forget_skipped(cx, node.head)?;
@@ -156,7 +158,8 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
     if waits { unsnap::destroy_by_id(cx, phys.prev_snap) } else { Ok(()) }
 }
 
-/// Leaves what only this dataset references to be freed later; until then it counts for `$FREE`.
+/// Queues the blocks that only this dataset references for freeing; until then `$FREE` accounts for
+/// them.
 fn hand_over(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
     let all = Delta::of_dir(&cx.dir(node.dir)?.phys);
     let space =
@@ -174,7 +177,7 @@ fn walk<'a>(cx: &Cx<'a>, phys: &DslDataset, gives_up: bool) -> Walk<'a> {
     Walk { store: cx.mos().store(), min_txg, resume: None, gives_up }
 }
 
-/// Frees what only this dataset references, and counts it out.
+/// Frees the blocks that only this dataset references, and subtracts their space.
 fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
     let mut gone = SpaceTriple::default();
     walk(cx, phys, true)
@@ -192,7 +195,7 @@ fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
     space::did_use(cx, node.dir, Part::Head, Delta::between(SpaceTriple::default(), gone))
 }
 
-/// The pool does not boot from a dataset that is gone.
+/// Clears the pool's `bootfs` if it refers to the destroyed dataset.
 pub(crate) fn clear_bootfs(cx: &Cx<'_>, id: u64) -> Result<()> {
     let Some(props) = cx.directory(ondisk::pool_dir::directory::PROPS)? else { return Ok(()) };
     if cx.zap(props)?.lookup_u64("bootfs")? == Some(id) {
@@ -210,7 +213,8 @@ fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     space::set_reserved(cx, node.dir, 0)?;
     let dir = cx.dir(node.dir)?.phys;
     if dir.used_bytes != 0 {
-        // Accounts that were wrong before stay above, where they were counted; the directory itself goes.
+        // Accounting errors from before remain in the parents, where the space was counted;
+        // the directory itself is removed.
         tracing::warn!("{}: {} bytes were counted that were not found", node.name, dir.used_bytes);
     }
     keys::destroy(cx, node.dir)?;

@@ -1,4 +1,4 @@
-//! Features that single datasets use: noted in the dataset, counted in the pool.
+//! Features that individual datasets use: recorded in the dataset, counted in the pool.
 //!
 //! Facts: `dsl_dataset_activate_feature`, `dsl_dataset_block_born` in module/zfs/dsl_dataset.c.
 
@@ -7,24 +7,23 @@ use crate::Result;
 use object::ZapValue;
 use ondisk::{BlkPtr, Checksum, Compression, feature};
 
-/// Encryption.
 pub(crate) const ENCRYPTION: &str = "com.datto:encryption";
 /// Version 2 of bookmarks, which encryption needs.
 pub(crate) const BOOKMARK_V2: &str = "com.datto:bookmark_v2";
-/// Counts of objects by user.
+/// Object counts by user.
 pub(crate) const USEROBJ_ACCOUNTING: &str = "org.zfsonlinux:userobj_accounting";
 /// Space by project.
 pub(crate) const PROJECT_QUOTA: &str = "org.zfsonlinux:project_quota";
-/// Dnodes above 512 bytes.
+/// Dnodes larger than 512 bytes.
 pub(crate) const LARGE_DNODE: &str = "org.zfsonlinux:large_dnode";
-/// Blocks above 128 KiB.
+/// Blocks larger than 128 KiB.
 pub(crate) const LARGE_BLOCKS: &str = "org.open-zfs:large_blocks";
-/// Blocks compressed by zstd.
+/// Blocks compressed with zstd.
 pub(crate) const ZSTD: &str = "org.freebsd:zstd_compress";
 /// Largest block without [`LARGE_BLOCKS`].
 pub(crate) const OLD_MAX_BLOCK_BYTES: u64 = 128 << 10;
 
-/// The feature that a checksum is, if any.
+/// The feature that a checksum requires, if any.
 pub(crate) fn of_checksum(checksum: Checksum) -> Option<&'static str> {
     Some(match checksum {
         Checksum::Sha512 => "org.illumos:sha512",
@@ -35,7 +34,7 @@ pub(crate) fn of_checksum(checksum: Checksum) -> Option<&'static str> {
     })
 }
 
-/// The features that a block uses which was just written.
+/// The features used by a block that was just written.
 pub(crate) fn of_block(bp: &BlkPtr) -> impl Iterator<Item = &'static str> {
     let large = (bp.lsize_bytes() > OLD_MAX_BLOCK_BYTES).then_some(LARGE_BLOCKS);
     let checksum = if bp.is_embedded() { None } else { bp.checksum_kind().ok().and_then(of_checksum) };
@@ -43,7 +42,7 @@ pub(crate) fn of_block(bp: &BlkPtr) -> impl Iterator<Item = &'static str> {
     [large, checksum, zstd].into_iter().flatten()
 }
 
-/// Notes that dataset `id` uses `feature`, unless it did so before.
+/// Records that dataset `id` uses `feature`, unless already recorded.
 pub(crate) fn activate(cx: &Cx<'_>, id: u64, feature: &str) -> Result<()> {
     if cx.field(id, feature)?.is_some() {
         return Ok(());
@@ -52,7 +51,7 @@ pub(crate) fn activate(cx: &Cx<'_>, id: u64, feature: &str) -> Result<()> {
     cx.set_field(id, feature, &ZapValue::one(0))
 }
 
-/// Notes that dataset `id` uses `feature` with this value, as its origin does.
+/// Records that dataset `id` uses `feature` with this value, as its origin does.
 pub(crate) fn activate_with(cx: &Cx<'_>, id: u64, feature: &str, value: &ZapValue) -> Result<()> {
     cx.feature_increment(feature)?;
     cx.set_field(id, feature, value)
@@ -69,7 +68,7 @@ pub(crate) fn of_dataset(cx: &Cx<'_>, id: u64) -> Result<Vec<(&'static str, ZapV
     Ok(found)
 }
 
-/// Dataset `id`, about to be freed, uses no feature any more.
+/// Drops all feature uses of dataset `id`, which is about to be freed.
 pub(crate) fn deactivate_all(cx: &Cx<'_>, id: u64) -> Result<()> {
     for (feature, _) in of_dataset(cx, id)? {
         cx.unset_field(id, feature)?;

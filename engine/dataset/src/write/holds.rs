@@ -12,7 +12,7 @@ use object::{Zap, ZapValue};
 use ondisk::{DslDataset, ObjectType};
 use pool::SpaceCheck;
 
-/// Bytes of a tag at most (`MAXNAMELEN`).
+/// Maximum bytes of a tag (`MAXNAMELEN`).
 const TAG_MAX: usize = 256;
 
 fn zap_of(cx: &Cx<'_>, phys: &DslDataset) -> Result<Option<Zap>> {
@@ -22,7 +22,7 @@ fn zap_of(cx: &Cx<'_>, phys: &DslDataset) -> Result<Option<Zap>> {
     }
 }
 
-/// How many holds a snapshot has.
+/// Number of holds on a snapshot.
 pub(crate) fn count(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
     zap_of(cx, phys)?.map_or(Ok(0), |zap| zap.count())
 }
@@ -51,7 +51,8 @@ fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<(
     }
 }
 
-/// Takes `tag` from the snapshots `names`, all of them or none. What was to be destroyed once nobody holds it is.
+/// Removes `tag` from the snapshots `names`, all of them or none. A snapshot marked for deferred
+/// destruction is destroyed with its last hold.
 pub fn release(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
     change(live, names, tag, (release_check, SpaceCheck::ExtraReserved), |cx, node, id, tag| {
         let phys = cx.dataset(id)?.phys;

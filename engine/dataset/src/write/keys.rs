@@ -1,11 +1,12 @@
-//! Keys of datasets, written: made for a new encrypted dataset, sealed anew when the wrapping key changes.
+//! Keys of datasets, written: created for a new encrypted dataset, rewrapped when the wrapping key
+//! changes.
 //!
 //! ```text
-//!   wrapping key (from a person or file; kept nowhere) seals  master key + HMAC key (random, for life) in a key object
+//!   wrapping key (from the user or a file; never stored) wraps
+//!     master key + HMAC key (random, permanent) in a key object
 //! ```
-//! Facts: `dsl_crypto_key_create_sync`, `spa_keystore_change_key_sync` and its check, `dmu_objset_create_crypt_check` in
-//! module/zfs/dsl_crypt.c.
-
+//! Facts: `dsl_crypto_key_create_sync`, `spa_keystore_change_key_sync` and its check,
+//! `dmu_objset_create_crypt_check` in module/zfs/dsl_crypt.c.
 use super::cx::Cx;
 use super::tree::{self, Node};
 use super::{feature, rename};
@@ -23,29 +24,28 @@ use zeroize::Zeroizing;
 
 /// Version of new key objects.
 const VERSION: u64 = 1;
-/// Rounds for a passphrase unless told otherwise, and at least.
+/// Default and minimum PBKDF2 iterations for a passphrase.
 pub const PBKDF2_ITERATIONS: u64 = 350_000;
-/// Least rounds.
+/// Minimum PBKDF2 iterations accepted.
 const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
-/// What `encryption=on` means.
+/// The meaning of `encryption=on`.
 const ON: Suite = Suite::Aes256Gcm;
-/// Characters of a passphrase.
+/// Allowed length of a passphrase, in characters.
 const PASSPHRASE: std::ops::RangeInclusive<usize> = 8..=512;
 
-/// A wrapping key as a person gives it.
+/// A wrapping key as the user supplies it.
 #[derive(Clone)]
 pub struct NewKey {
-    /// Its form.
     pub format: KeyFormat,
-    /// Where it will come from: the property `keylocation`.
+    /// Where the key will be loaded from: the property `keylocation`.
     pub location: String,
-    /// Rounds, for a passphrase; `None`: the usual number.
+    /// PBKDF2 iterations, for a passphrase; `None`: the default.
     pub iterations: Option<u64>,
     /// The key: a passphrase, hex digits or raw bytes.
     pub material: Zeroizing<Vec<u8>>,
 }
 
-/// What encryption a new dataset has.
+/// Encryption of a new dataset.
 pub(crate) enum Plan {
     None,
     /// The wrapping key is that of the encryption root above.
@@ -54,7 +54,7 @@ pub(crate) enum Plan {
         wrapping: Zeroizing<[u8; 32]>,
         template: KeyObject,
     },
-    /// It is an encryption root itself.
+    /// The dataset is an encryption root itself.
     Root {
         suite: u64,
         key: NewKey,
@@ -71,7 +71,8 @@ impl Plan {
     }
 }
 
-/// The properties `encryption`, `keyformat`, `keylocation` and `pbkdf2iters` of a new dataset, by number and text.
+/// The properties `encryption`, `keyformat`, `keylocation` and `pbkdf2iters` of a new dataset, as
+/// number and text.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) encryption: Option<u64>,
@@ -89,7 +90,8 @@ pub(crate) fn key_of(cx: &Cx<'_>, dir: u64) -> Result<Option<(u64, KeyObject)>> 
     KeyObject::read(attribute).map(|key| Some((id, key)))
 }
 
-/// What of encryption a dataset below `parent` (`None`: the pool's own) will have; refuses what cannot be.
+/// The encryption that a dataset below `parent` (`None`: the pool's own) will have; rejects invalid
+/// requests.
 pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &str, wanted: Wanted) -> Result<Plan> {
     let invalid = |what: &str| Err(Error::invalid(place, what));
     let above = match parent {
@@ -131,7 +133,7 @@ pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &s
     Ok(Plan::Root { suite, key })
 }
 
-/// Refuses a key that cannot be one.
+/// Rejects an invalid key.
 pub(crate) fn check_new(place: &str, key: &NewKey) -> Result<()> {
     let invalid = |what: &str| Err(Error::invalid(place, what));
     if matches!(KeyLocation::parse(&key.location), None | Some(KeyLocation::None)) {
@@ -151,7 +153,7 @@ pub(crate) fn check_new(place: &str, key: &NewKey) -> Result<()> {
     Ok(())
 }
 
-/// A wrapping key with all that is noted of how it comes about.
+/// A wrapping key with everything recorded about its derivation.
 struct Wrapping {
     key: Zeroizing<[u8; 32]>,
     root_dir: u64,
@@ -182,7 +184,7 @@ impl Wrapping {
     }
 }
 
-/// Seals the keys and puts everything into key object `id`.
+/// Wraps the keys and writes everything to key object `id`.
 fn seal(
     cx: &Cx<'_>,
     id: u64,
@@ -211,7 +213,8 @@ fn seal(
     number(name::PBKDF2_ITERATIONS, wrapping.iterations)
 }
 
-/// Makes the key object of the new dataset as planned; its keys, when it is encrypted. A new wrapping key is loaded.
+/// Creates the key object of the new dataset as planned; returns its keys if it is encrypted. A new
+/// wrapping key is loaded.
 pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> Result<Option<Arc<DatasetKeys>>> {
     use object::key_attribute as name;
     let (suite, wrapping, location) = match plan {
@@ -236,7 +239,7 @@ pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> 
     Ok(Some(keys))
 }
 
-/// Random, of as many bytes as the suite uses.
+/// A random key, of as many bytes as the suite uses.
 fn master_key(suite: u64) -> [u8; 32] {
     let mut key: [u8; 32] = random::bytes();
     let used = Suite::from_raw(suite).map_or(32, Suite::key_bytes);
@@ -244,7 +247,7 @@ fn master_key(suite: u64) -> [u8; 32] {
     key
 }
 
-/// Clone `dir` has the keys of what it was cloned from, `origin`.
+/// Gives clone `dir` the keys of its origin, `origin`.
 pub(crate) fn share(cx: &Cx<'_>, origin: u64, dir: u64) -> Result<()> {
     use object::key_attribute as name;
     let Some(id) = cx.field_u64(origin, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
@@ -253,7 +256,7 @@ pub(crate) fn share(cx: &Cx<'_>, origin: u64, dir: u64) -> Result<()> {
     cx.set_field(dir, FIELD_CRYPTO_KEY_OBJ, &ZapValue::one(id))
 }
 
-/// Frees the key object of directory `dir`, or counts one user less of it.
+/// Frees the key object of directory `dir`, or drops one reference to it.
 pub(crate) fn destroy(cx: &Cx<'_>, dir: u64) -> Result<()> {
     use object::key_attribute as name;
     let Some(id) = cx.field_u64(dir, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
@@ -263,12 +266,12 @@ pub(crate) fn destroy(cx: &Cx<'_>, dir: u64) -> Result<()> {
     }
 }
 
-/// What becomes of a dataset's wrapping key.
+/// Change of a dataset's wrapping key.
 #[derive(Clone)]
 pub enum KeyChange {
-    /// A new one; the dataset becomes an encryption root if it is none.
+    /// A new key; the dataset becomes an encryption root if it is not one.
     New(NewKey),
-    /// That of the dataset above (`zfs change-key -i`).
+    /// The key of the parent dataset (`zfs change-key -i`).
     Inherit,
 }
 
@@ -297,7 +300,8 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
             Wrapping::like(key, &above)
         }
     };
-    // Everything that will be sealed anew is opened first: nothing is changed unless all of it can be.
+    // Every key to be rewrapped is unwrapped first: nothing is changed unless all of them can
+    // be.
     let found = sharing(cx, node.dir, old.root_dir)?;
     let opened = found.iter().map(|key| open(key, &old_wrapping)).collect::<Result<Vec<_>>>()?;
     cx.sync.all_or_nothing(|| put_changed(cx, node, &change, &opened, &wrapping))?;
@@ -308,7 +312,7 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
     Ok(())
 }
 
-/// Puts what [`change`] worked out into the MOS.
+/// Writes the result of [`change`] to the MOS.
 fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], wrapping: &Wrapping) -> Result<()> {
     let props = cx.dir(node.dir)?.phys.props_zap;
     match change {
@@ -330,7 +334,7 @@ fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], 
 
 type Opened = (u64, (u64, u64, u64), Zeroizing<[u8; 32]>, Zeroizing<[u8; 64]>);
 
-/// A key object: the directory that it was found at, its number, and what is in it.
+/// A key object: the directory where it was found, its number, and its contents.
 pub(crate) type Found = (u64, u64, KeyObject);
 
 fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened> {
@@ -341,10 +345,11 @@ fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened
     Ok((*id, (w.suite, w.guid, w.version), master, hmac))
 }
 
-/// The key objects of `dir` and of all below that share the wrapping key of `root`, each once. Clones have their origin's object.
+/// The key objects of `dir` and of all directories below that share the wrapping key of `root`,
+/// each once. Clones have their origin's object.
 ///
-/// A list in place of recursion, and each directory once: chains of clones are as long as people make them, and a directory may be a
-/// clone of one below it.
+/// Uses a list instead of recursion, and visits each directory once: chains of clones can be
+/// arbitrarily long, and a directory may be a clone of one below it.
 pub(crate) fn sharing(cx: &Cx<'_>, dir: u64, root: u64) -> Result<Vec<Found>> {
     let (mut found, mut seen, mut objects) = (Vec::new(), HashSet::new(), HashSet::new());
     let mut left = vec![(dir, false)];
@@ -376,8 +381,9 @@ pub(crate) fn sharing(cx: &Cx<'_>, dir: u64, root: u64) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Whether directory `dir` gets its key object from a directory that is somewhere else. Where the origin is below it, because a clone made
-/// below its origin was promoted, the way to the origin leads by here.
+/// Whether directory `dir` gets its key object from a directory elsewhere. If the origin is below
+/// it, because a clone created below its origin was promoted, the path to the origin passes through
+/// this directory.
 fn is_clone(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<bool> {
     if origin == 0 || Some(origin) == cx.origin_snapshot()? {
         return Ok(false);
@@ -385,7 +391,8 @@ fn is_clone(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<bool> {
     Ok(!rename::ancestors(cx, cx.dataset(origin)?.phys.dir)?.contains(&dir))
 }
 
-/// Clone `to` is the encryption root from now on that its origin's directory `from` was, with the same key.
+/// Makes clone `to` the encryption root in place of its origin's directory `from`, with the same
+/// key.
 pub(crate) fn hand_on_root(cx: &Cx<'_>, store: &KeyStore, from: u64, to: u64) -> Result<()> {
     for (_, id, _) in sharing(cx, from, from)? {
         cx.zap(id)?.update_u64(cx.tx(), object::key_attribute::ROOT_DIR.as_bytes(), to)?;
@@ -407,7 +414,8 @@ pub(crate) fn root_of(cx: &Cx<'_>, dir: u64) -> Result<Option<u64>> {
     Ok(key_of(cx, dir)?.map(|(_, key)| key.root_dir))
 }
 
-/// Refuses to move directory `dir` below `parent` where its key would not be found.
+/// Returns an error if directory `dir` cannot be moved below `parent` because its key would not be
+/// found there.
 pub(crate) fn check_move(cx: &Cx<'_>, dir: u64, parent: u64, place: &str) -> Result<()> {
     let Some(root) = root_of(cx, dir)? else {
         return Ok(());

@@ -1,18 +1,18 @@
-//! Counts of file systems and snapshots, kept where `filesystem_limit` or `snapshot_limit` was ever set.
+//! Counts of file systems and snapshots, maintained where `filesystem_limit` or `snapshot_limit`
+//! was ever set.
 //!
-//! Facts: `dsl_fs_ss_count_adjust`, `dsl_fs_ss_limit_check`, `dsl_dir_init_fs_ss_count` in module/zfs/dsl_dir.c. OpenZFS
-//! lets whoever may change a limit pass it; here all are root, and the limit binds only those who are not: it is kept
-//! right, and not enforced.
+//! Facts: `dsl_fs_ss_count_adjust`, `dsl_fs_ss_limit_check`, `dsl_dir_init_fs_ss_count` in
+//! module/zfs/dsl_dir.c. In OpenZFS, users who may change a limit may also exceed it; here all
+//! callers are root, and the limit binds only other users: it is kept correct, and not enforced.
 
 use super::cx::Cx;
 use crate::Result;
 use object::ZapValue;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
 
-/// The feature that says that counts are kept somewhere.
+/// The feature that is active when counts are kept anywhere.
 pub(crate) const FEATURE: &str = "com.joyent:filesystem_limits";
 
-/// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     FileSystems,
@@ -28,7 +28,7 @@ impl Counted {
     }
 }
 
-/// Changes the count of directory `id` and of those above, as far up as counts are kept.
+/// Changes the count of directory `id` and of its ancestors, as far up as counts are kept.
 pub(crate) fn adjust(cx: &Cx<'_>, id: u64, what: Counted, delta: i64) -> Result<()> {
     let mut at = id;
     while at != 0 && delta != 0 {
@@ -39,13 +39,13 @@ pub(crate) fn adjust(cx: &Cx<'_>, id: u64, what: Counted, delta: i64) -> Result<
     Ok(())
 }
 
-/// The counts of directory `id`, where they are kept.
+/// The counts of directory `id`, if they are kept.
 pub(crate) fn counts(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
     let of = |what: Counted| cx.field_u64(id, what.field()).map(Option::unwrap_or_default);
     Ok((of(Counted::FileSystems)?, of(Counted::Snapshots)?))
 }
 
-/// Starts the counts of a new directory, when the pool keeps any.
+/// Initializes the counts of a new directory, if the pool keeps any.
 pub(crate) fn start(cx: &Cx<'_>, id: u64) -> Result<()> {
     if cx.is_active(FEATURE) {
         cx.set_field(id, FIELD_FILESYSTEM_COUNT, &ZapValue::one(0))?;
@@ -54,7 +54,7 @@ pub(crate) fn start(cx: &Cx<'_>, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Counts directory `id` and all below, where that was not done yet; returns its counts.
+/// Counts directory `id` and everything below, unless already done; returns its counts.
 pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
     if cx.field_u64(id, FIELD_FILESYSTEM_COUNT)?.is_some() {
         return counts(cx, id);
@@ -62,7 +62,7 @@ pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
     let dir = cx.dir(id)?.phys;
     let (mut file_systems, mut snapshots) = (0_u64, 0_u64);
     for entry in cx.zap(dir.children_zap)?.entries()? {
-        // `$MOS`, `$FREE` and `$ORIGIN` are nobody's file systems, and hidden clones are there for a while only.
+        // `$MOS`, `$FREE` and `$ORIGIN` are internal, and hidden clones are temporary.
         let is_hidden = matches!(entry.name.first(), Some(b'$' | b'%'));
         let (Some(child), false) = (entry.value.as_u64(), is_hidden) else { continue };
         let (below_fs, below_snapshots) = initialise(cx, child)?;
@@ -79,7 +79,8 @@ pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
     Ok((file_systems, snapshots))
 }
 
-/// A limit is set on directory `id`: from now on it, all below and all above up to the next that counts are counted.
+/// A limit is set on directory `id`: from now on, counts are kept for it, all directories below,
+/// and all above up to the next that keeps counts.
 pub(crate) fn activate(cx: &Cx<'_>, id: u64) -> Result<()> {
     if !cx.is_active(FEATURE) {
         cx.feature_increment(FEATURE)?;

@@ -1,8 +1,8 @@
 //! Destroying file systems and volumes that have neither snapshots nor child datasets.
 //!
 //! ```text
-//!   with async_destroy:     unlink the dataset, put its tree on the list of those to be freed (see `pending`)
-//!   without, if it is large: mark it inconsistent, free its objects, some in each txg, then go on as if it were small
+//!   with async_destroy:     unlink the dataset, queue its tree for freeing (see `pending`)
+//!   without, if it is large: mark it inconsistent, free its objects over several txgs, then continue as if it were small
 //!   without, if it is small: free its blocks and unlink it, in one task
 //! ```
 //! Facts: `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `dsl_async_dataset_destroy`,

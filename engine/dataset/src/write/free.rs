@@ -1,12 +1,12 @@
-//! Giving back every block of a dataset that is being destroyed.
+//! Freeing every block of a dataset that is being destroyed.
 //!
-//! Below: blocks are read without keys, since their pointers are in the clear. Facts: module/zfs/dmu_traverse.c,
-//! `kill_blkptr` in dsl_destroy.c.
+//! Blocks are read without keys, because their pointers are unencrypted. Facts:
+//! module/zfs/dmu_traverse.c, `kill_blkptr` in dsl_destroy.c.
 //!
 //! Invariants:
-//!   * a block is given back after everything below it
-//!   * blocks born at or before a snapshot that the dataset stands on are left alone, with all below them
-//!   * a walk that stopped goes on from where it was, and gives back no block twice
+//!   * a block is freed after everything below it
+//!   * blocks born at or before the dataset's origin snapshot are kept, with everything below them
+//!   * an interrupted walk resumes where it stopped, and frees no block twice
 
 use crate::{Error, Place, Result};
 use object::{Block, Bookmark, Store};
@@ -14,12 +14,13 @@ use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
 use std::sync::Arc;
 
-/// Objects in a block of dnodes.
+/// Number of objects in a block of dnodes.
 const OBJECTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
-/// Number of a spill block.
+/// Block number that means a spill block.
 const SPILL: u64 = u64::MAX;
 
-/// Where a walk stands: the data block that is next. Object 0 is the dnode of dnodes, as in bookmarks of the format.
+/// Position of a walk: the next data block. Object 0 is the dnode of dnodes, as in on-disk
+/// bookmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct At {
     pub(crate) object: u64,
@@ -27,7 +28,7 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// In the order of walks: objects by number, a block of dnodes where its first object is.
+    /// Sort key in walk order: objects by number, a block of dnodes at its first object.
     fn order(self) -> (u64, u64) {
         if self.object == 0 { (self.blkid.saturating_mul(OBJECTS_PER_BLOCK), 0) } else { (self.object, self.blkid) }
     }
@@ -35,16 +36,16 @@ impl At {
 
 /// Why a walk ended early.
 pub(crate) enum Stop {
-    /// It was told to; it goes on at this block.
+    /// The sink paused it; it resumes at this block.
     Paused(At),
-    /// A block cannot be read; nothing from here on was given back.
+    /// A block cannot be read; nothing from here on was freed.
     Failed(At, Error),
     /// The caller's own error.
     Broken(Error),
 }
 
 impl Stop {
-    /// The error, unless it only paused.
+    /// The error, unless the walk only paused.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Paused(_) => Error::invalid("", "paused"),
@@ -53,35 +54,34 @@ impl Stop {
     }
 }
 
-/// What is met on the way.
+/// What a walk passes to its sink.
 pub(crate) enum Met<'a> {
     /// A data block is next: `false` pauses before it.
     Next,
-    /// A block that nobody needs any more.
+    /// A block that is no longer needed.
     Block(&'a BlkPtr),
 }
 
 /// A walk over an object set.
 pub(crate) struct Walk<'a> {
-    /// The pool's blocks.
     pub(crate) store: &'a Arc<Store>,
-    /// Blocks born at or before it are left alone.
+    /// Blocks born at or before this txg are kept.
     pub(crate) min_txg: u64,
-    /// Where to go on.
+    /// Where to resume.
     pub(crate) resume: Option<At>,
-    /// What lies below a block that cannot be read is given up, instead of stopping.
+    /// Skip everything below an unreadable block, instead of stopping.
     pub(crate) gives_up: bool,
 }
 
 type Sink<'a> = &'a mut dyn FnMut(Met<'_>) -> Result<bool>;
 type Walked = std::result::Result<(), Stop>;
 
-/// One object on the way.
+/// An object being walked.
 #[derive(Clone, Copy)]
 struct Object {
     id: u64,
     object_type: ObjectType,
-    /// log2 of pointers in an indirect block.
+    /// log2 of the number of pointers in an indirect block.
     shift: u32,
 }
 
@@ -95,7 +95,7 @@ impl Walk<'_> {
         let parsed = self.read(root).and_then(|block| Objset::parse(&block.data, block.endian).at("object set"));
         if let Some(objset) = self.or_give_up(parsed, start)? {
             self.dnode(0, &objset.meta_dnode, sink)?;
-            // In the order of their numbers, which are the last there are.
+            // In the order of their object numbers, which are the highest.
             let accounting = [(2, &objset.project_used), (1, &objset.group_used), (0, &objset.user_used)];
             for (back, dnode) in accounting {
                 if let Some(dnode) = dnode {
@@ -137,7 +137,7 @@ impl Walk<'_> {
             self.block(object, bp, top, blkid as u64, sink)?;
         }
         match &dnode.spill {
-            // The last of its object.
+            // The last block of its object.
             Some(bp) if !self.is_kept(bp) && !self.is_done((id.saturating_add(1), 0)) => {
                 self.pause(At { object: id, blkid: SPILL }, sink)?;
                 tell(sink, Met::Block(bp))
@@ -164,7 +164,8 @@ impl Walk<'_> {
             return Ok(());
         }
         let is_dnodes = level == 0 && object.object_type == ObjectType::DNODE;
-        // Where it paused before a block of dnodes, what these lead to was done.
+        // If the walk paused before a block of dnodes, the objects of those dnodes are
+        // already done.
         if (level > 0 || is_dnodes) && !(level == 0 && self.resume == Some(at)) {
             let read = match bp.level() == level {
                 true => self.read(bp),

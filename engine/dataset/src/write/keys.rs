@@ -7,6 +7,7 @@
 //! ```
 //! Facts: `dsl_crypto_key_create_sync`, `spa_keystore_change_key_sync` and its check,
 //! `dmu_objset_create_crypt_check` in module/zfs/dsl_crypt.c.
+
 use super::cx::Cx;
 use super::tree::{self, Node};
 use super::{feature, rename};

@@ -1,21 +1,22 @@
-//! Changing the tree of datasets: made, destroyed, renamed, given properties and keys.
+//! Changing the dataset tree: create, destroy, rename, set properties and change keys.
 //!
 //! ```text
-//!   verbs (this file, create, destroy, rename, keys) -- one task each, in syncing context
-//!     cx        directories and datasets taken from the MOS and put back
-//!     space     what directories count, up to the root        deadlist   what snapshots still hold
-//!     props     properties with their effects                 values     what people write, checked
+//!   operations (this file, create, destroy, rename, keys) -- one task each, in syncing context
+//!     cx        directories and datasets read from the MOS and written back
+//!     space     space accounting, up to the root              deadlist   blocks that snapshots still hold
+//!     props     properties with their effects                 values     user input, checked
 //!     limits    counts of datasets                            feature    features that datasets use
 //!     contents  object sets of new datasets                   free       blocks of destroyed ones
-//!     snapshot, unsnap  snapshots taken and destroyed         bookmark, holds  what stands for them, what keeps them
-//!     received  properties that come with streams             raw_keys  keys that come sealed with raw streams
-//!     pending   what OpenZFS destroyed and did not free yet
+//!     snapshot, unsnap  snapshots taken and destroyed         bookmark, holds  bookmarks, and holds on snapshots
+//!     received  properties received with streams              raw_keys  wrapped keys of raw streams
+//!     pending   destroyed data that is not freed yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
 //!
 //! Invariants:
-//!   * a task checks everything before it changes anything: an error from it means that nothing was changed
-//!   * what holds for open datasets is taken over from the synced txg after each verb
+//!   * a task checks everything before it changes anything: an error from it means that nothing was
+//!     changed
+//!   * open datasets are refreshed from the synced txg after each operation
 
 pub(crate) mod bookmark;
 pub(crate) mod clone;
@@ -68,8 +69,8 @@ use crate::{Error, Result};
 use cx::Cx;
 use pool::SpaceCheck;
 
-/// Sets properties of dataset `name`, all of them or none. `volsize` is part of the volume's contents and is set behind the
-/// others.
+/// Sets properties of dataset `name`, all of them or none. `volsize` is stored in the volume's
+/// contents and is set after the others.
 pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> Result<()> {
     let full = name.to_owned();
     let properties = properties.to_vec();
@@ -96,14 +97,16 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
     result
 }
 
-/// Has property `property` of dataset `name` inherited; with `received`, goes back to what a stream brought.
+/// Makes dataset `name` inherit property `property`; with `received`, reverts to the value received
+/// with a stream.
 pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) -> Result<()> {
     let property = full_name(property);
     match find(property) {
         _ if is_user_property(property) => {}
         None => return Err(Error::invalid(name, format!("'{property}': there is no such property"))),
         Some(def) if def.readonly() => return Err(Error::invalid(name, format!("'{property}' is readonly"))),
-        // Quotas and their like hold where they are set: they can only go back to what a stream brought.
+        // Quotas and similar properties are not inherited: they can only revert to a
+        // received value.
         Some(def) if def.attr != Attr::Inherit && !received => {
             return Err(Error::invalid(name, format!("'{property}' cannot be inherited; set it instead")));
         }
@@ -130,7 +133,7 @@ pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<
 }
 
 fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()> {
-    // Limits are what a full pool is freed with.
+    // Raising limits must work on a full pool.
     let is_limit =
         |change: &Change| matches!(change.name(), "quota" | "reservation" | "refquota" | "refreservation" | "volsize");
     let check = if changes.iter().all(is_limit) { SpaceCheck::ExtraReserved } else { SpaceCheck::Reserved };

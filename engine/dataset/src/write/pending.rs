@@ -1,15 +1,17 @@
-//! What was destroyed and is not freed yet: lists of blocks, and trees, that the pool carries on from txg to txg.
+//! Destroyed data that is not freed yet: lists of blocks, and trees, which the pool keeps from txg
+//! to txg.
 //!
 //! | object directory | what                                                                  |
 //! |------------------|-----------------------------------------------------------------------|
 //! | `free_bpobj`     | a list of blocks                                                      |
 //! | `bptree_obj`     | root blocks of destroyed datasets, each with where its walk stands    |
 //!
-//! Their space is counted in the directory `$FREE`. A tree's entry, of 168 bytes: root block, birth after which blocks are
-//! freed, bookmark (object set, object, level, block). Facts: module/zfs/bptree.c, `dsl_process_async_destroys` in dsl_scan.c.
+//! Their space is counted in the directory `$FREE`. A tree's entry has 168 bytes: root block, birth
+//! after which blocks are freed, bookmark (object set, object, level, block). Facts:
+//! module/zfs/bptree.c, `dsl_process_async_destroys` in dsl_scan.c.
 //!
 //! Invariants:
-//!   * what is freed in a txg is counted out, and the place reached noted, in the same txg
+//!   * space freed in a txg is subtracted, and the position reached is recorded, in the same txg
 
 use super::cx::Cx;
 use super::deadlist::LIST_BLOCK_BYTES;
@@ -22,12 +24,13 @@ use ondisk::{BlkPtr, Endian, ObjectType, SpaceTriple, blkptr};
 
 /// The feature that is active while trees are being freed.
 pub(crate) const ASYNC_DESTROY: &str = "com.delphix:async_destroy";
-/// Bytes of an entry.
+/// Size of an entry.
 const ENTRY_BYTES: usize = blkptr::SIZE_BYTES + 40;
 /// Object set in bookmarks of destroyed trees (`ZB_DESTROYED_OBJSET`).
 const DESTROYED: u64 = u64::MAX;
 
-/// Frees at most `blocks`; whether more are left. What cannot be read now is left for another time.
+/// Frees at most `blocks` blocks; returns whether more remain. Unreadable blocks are left for a
+/// later attempt.
 pub(crate) fn work(cx: &Cx<'_>, mut blocks: u64) -> Result<bool> {
     let Some(free_dir) = cx.special_dir("$FREE")? else { return Ok(false) };
     let mut gone = SpaceTriple::default();
@@ -39,7 +42,7 @@ pub(crate) fn work(cx: &Cx<'_>, mut blocks: u64) -> Result<bool> {
     Ok(more)
 }
 
-/// Bytes that what was destroyed and is not freed yet counts for.
+/// Bytes still accounted for by destroyed data that is not freed yet.
 pub(crate) fn left(cx: &Cx<'_>) -> Result<u64> {
     let dir = cx.special_dir("$FREE")?;
     dir.map_or(Ok(0), |dir| Ok(cx.dir(dir)?.phys.used_bytes))
@@ -61,7 +64,8 @@ fn drain_list(cx: &Cx<'_>, blocks: &mut u64, gone: &mut SpaceTriple) -> Result<b
     })
 }
 
-/// Has the tree at `root` freed from the next txg on: its blocks born after `min_txg`, which take `space`.
+/// Queues the tree at `root` for freeing from the next txg on: its blocks born after `min_txg`,
+/// which take `space`.
 pub(crate) fn add_tree(cx: &Cx<'_>, root: &BlkPtr, min_txg: u64, space: SpaceTriple) -> Result<()> {
     let id = match cx.directory(directory::BPTREE_OBJ)? {
         Some(id) => id,
@@ -119,7 +123,7 @@ impl Head {
     }
 }
 
-/// Whether all trees are gone.
+/// Frees trees; returns whether all of them are gone.
 fn walk_trees(cx: &Cx<'_>, id: u64, blocks: &mut u64, gone: &mut SpaceTriple) -> Result<bool> {
     let mut head = Head::load(cx, id)?;
     while head.words[Head::BEGIN] < head.words[Head::END] {
@@ -160,7 +164,8 @@ fn walk_trees(cx: &Cx<'_>, id: u64, blocks: &mut u64, gone: &mut SpaceTriple) ->
         }
         cx.object(id)?.write_at(cx.tx(), offset, &entry)?;
         head.store(cx, id)?;
-        // What cannot be read will not be readable in the next txg either: that is for the next import.
+        // An unreadable block will not be readable in the next txg either: the next import
+        // retries.
         return Ok(!is_paused);
     }
     cx.free_object(id)?;

@@ -1,4 +1,5 @@
-//! Promoting a clone: it takes over the snapshots up to the one that it was made of, and what it was cloned from becomes its clone.
+//! Promoting a clone: it takes over the snapshots up to its origin, and the dataset it was cloned
+//! from becomes its clone.
 //!
 //! ```text
 //!   before   s1 <── s2 <── s3 <── head       after   s1 <── s2 <── c1 <── clone
@@ -33,25 +34,25 @@ pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
 
 struct Plan {
     node: Node,
-    /// The directory that the clone was made of.
+    /// The directory of the origin's dataset.
     from: u64,
     from_head: u64,
     origin: u64,
-    /// Snapshots that move, the origin first, with their names.
+    /// Snapshots to move, the origin first, with their names.
     shared: Vec<(DatasetNode, Vec<u8>)>,
     /// The first state of the clone after the origin.
     oldest: u64,
-    /// What it was made of is an encryption root, and is none afterwards.
+    /// The origin's dataset is an encryption root, and no longer is afterwards.
     takes_root: bool,
-    /// What moves with the snapshots.
+    /// Space that moves with the snapshots.
     space: SpaceTriple,
-    /// The origin's own, afterwards.
+    /// The origin's unique space after the promotion.
     unique: u64,
-    /// What snapshots use afterwards, of the clone and of the other.
+    /// Space used by snapshots after the promotion, of the clone and of the other dataset.
     snapshots: (u64, u64),
 }
 
-/// The states from `at` back to, and without, `end`: the newest first.
+/// The states from `at` back to `end`, exclusive: the newest first.
 fn chain(cx: &Cx<'_>, mut at: u64, end: u64) -> Result<Vec<DatasetNode>> {
     let mut found = Vec::new();
     while at != end && at != 0 {
@@ -173,7 +174,8 @@ impl Plan {
         cx.history("promote", &self.node.name, head, " ")
     }
 
-    /// Has directories know the clones of the snapshots that are theirs now. `below` is what the other was cloned from.
+    /// Updates the clone lists of both directories for the snapshots that moved. `below` is the
+    /// origin of the other dataset.
     fn move_clones(&self, cx: &Cx<'_>, below: u64, old_next: u64) -> Result<()> {
         let theirs = cx.dir(self.from)?.phys.clones_zap;
         let under = cx.dir(cx.dataset(below)?.phys.dir)?.phys.clones_zap;
@@ -206,8 +208,8 @@ impl Plan {
     }
 }
 
-/// Refuses promotions after which a key would be wrapped by that of another encryption root than the one above. Whether the
-/// clone becomes the encryption root.
+/// Rejects promotions after which a key would be wrapped by an encryption root other than the one
+/// above. Returns whether the clone becomes the encryption root.
 fn check_keys(cx: &Cx<'_>, name: &str, dir: u64, from: u64) -> Result<bool> {
     let origin = cx.dir(from)?.phys.origin;
     let is_clone = origin != 0 && Some(origin) != cx.origin_snapshot()?;

@@ -1,4 +1,4 @@
-//! Properties, set and inherited, with what some of them do to the dataset beside being noted.
+//! Setting and inheriting properties, and the effects of some of them beyond the stored value.
 //!
 //! | property              | also                                                    |
 //! |-----------------------|---------------------------------------------------------|
@@ -8,8 +8,8 @@
 //! | filesystem_limit, snapshot_limit | counts from here down                        |
 //! | redundant_metadata, snapdir | words that older readers do not know go to `NAME$iuv` |
 //!
-//! Facts: `dsl_prop_set_sync_impl`, `dsl_prop_set_iuv` in module/zfs/dsl_prop.c; the checks and effects of quotas in
-//! dsl_dir.c and dsl_dataset.c.
+//! Facts: `dsl_prop_set_sync_impl`, `dsl_prop_set_iuv` in module/zfs/dsl_prop.c; the checks and
+//! effects of quotas in dsl_dir.c and dsl_dataset.c.
 
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
@@ -20,23 +20,22 @@ use crate::property::{Value, find};
 use crate::{Refusal, Result};
 use ondisk::{DslDataset, ObjectType};
 
-/// What to do to a property.
+/// Change of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Set it here.
+    /// Set the value locally.
     Set(Setting),
-    /// Take the value from above, or the default.
+    /// Inherit the value from the parent, or use the default.
     Inherit(String),
-    /// Go back to what a stream brought, if it did (`zfs inherit -S`).
+    /// Revert to the received value, if there is one (`zfs inherit -S`).
     Revert(String),
-    /// A stream brought it: in force unless it is set here.
+    /// Store a received value: effective unless a local value is set.
     Receive(Setting),
-    /// The newest stream did not bring it any more.
+    /// Remove a received value that the newest stream no longer contains.
     Forget(String),
 }
 
 impl Change {
-    /// Name of the property.
     pub fn name(&self) -> &str {
         match self {
             Self::Set(setting) | Self::Receive(setting) => &setting.name,
@@ -45,7 +44,7 @@ impl Change {
     }
 }
 
-/// The number in force for a property that is not inherited.
+/// The effective number of a property that is not inherited.
 pub(crate) fn own_number(cx: &Cx<'_>, dir: u64, name: &str) -> Result<u64> {
     let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
     let default = find(name).map_or(0, |def| def.default_number());
@@ -55,7 +54,7 @@ pub(crate) fn own_number(cx: &Cx<'_>, dir: u64, name: &str) -> Result<u64> {
     })
 }
 
-/// What will be in force for a property that is not inherited, after `change`.
+/// The effective number of a property that is not inherited, after `change`.
 fn predict(cx: &Cx<'_>, dir: u64, change: &Change) -> Result<u64> {
     let default = find(change.name()).map_or(0, |def| def.default_number());
     let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
@@ -75,7 +74,7 @@ fn predict(cx: &Cx<'_>, dir: u64, change: &Change) -> Result<u64> {
     })
 }
 
-/// Refuses a change that cannot be; changes nothing.
+/// Rejects an invalid change; modifies nothing.
 pub(crate) fn check(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     let value = match change.name() {
         "quota" | "reservation" | "refquota" | "refreservation" => predict(cx, node.dir, change)?,
@@ -110,7 +109,7 @@ pub(crate) fn check(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     }
 }
 
-/// Makes a change that [`check`] let pass.
+/// Applies a change that passed [`check`].
 pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     let before = match change.name() {
         "refreservation" if node.snapshot.is_none() => own_number(cx, node.dir, "refreservation")?,
@@ -137,14 +136,15 @@ pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     }
 }
 
-/// What a refreservation that was `before` and is `now` holds back for the head.
+/// Updates the space that the refreservation holds back for the head, after a change from `before`
+/// to `now`.
 pub(crate) fn did_set_refreservation(cx: &Cx<'_>, dir: u64, before: u64, now: u64) -> Result<()> {
     let unique = cx.dataset(cx.dir(dir)?.phys.head_dataset)?.phys.unique_bytes;
     let delta = now.saturating_sub(unique).wrapping_sub(before.saturating_sub(unique)) as i64;
     space::did_use(cx, dir, Part::Refreservation, Delta::used(delta))
 }
 
-/// Notes the change in the ZAP, and in the pool's history.
+/// Records the change in the ZAP, and in the pool's history.
 fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     let zap = match node.snapshot {
         None => cx.dir(node.dir)?.phys.props_zap,
@@ -155,7 +155,7 @@ fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     }
     let name = change.name();
     let (inherit, iuv, received) = (format!("{name}$inherit"), format!("{name}$iuv"), format!("{name}$recvd"));
-    // Opened anew each time: an open ZAP does not see what was changed past it.
+    // Reopened each time: an open ZAP does not see changes made through another handle.
     let remove = |name: &str| match cx.zap(zap)?.lookup(name)? {
         Some(_) => cx.zap(zap)?.remove(cx.tx(), name.as_bytes()),
         None => Ok(()),
@@ -213,12 +213,12 @@ fn snapshot_zap(cx: &Cx<'_>, id: u64, change: &Change) -> Result<u64> {
     Ok(zap)
 }
 
-/// Whether older readers would not know the word.
+/// Whether older readers do not know this value.
 fn is_new_word(setting: &Setting) -> bool {
     matches!((setting.name.as_str(), setting.number()), ("redundant_metadata", 2 | 3) | ("snapdir", 2))
 }
 
-/// What holds for a property now, as histories write it.
+/// The effective value of a property, as histories print it.
 fn in_force(cx: &Cx<'_>, node: &Node, name: &str) -> Result<String> {
     let def = find(name);
     let inherits = def.is_none_or(|def| def.inheritable());

@@ -1,11 +1,13 @@
-//! Keys that come sealed with a raw stream, and which dataset's wrapping key opens them.
+//! Wrapped keys received with a raw stream, and the dataset whose wrapping key unwraps them.
 //!
-//! A full stream makes its dataset an encryption root: nobody here may have the key of where it comes from. An incremental one brings
-//! the keys as they are sealed there now (`zfs change-key` may have sealed them anew); the keys themselves are the same for life.
-//! Afterwards, a package (`zfs send -R`) says which datasets were encryption roots, and the others take their key from above again.
+//! A full stream makes its dataset an encryption root: the receiver may not have the source's key.
+//! An incremental stream carries the keys as currently wrapped at the source (`zfs change-key` may
+//! have rewrapped them); the keys themselves never change. Afterwards, a package (`zfs send -R`)
+//! lists which datasets were encryption roots, and the others inherit their key again.
 //!
-//! Facts: `dsl_crypto_recv_raw_key_sync`, `spa_keystore_change_key_sync` with `DCP_CMD_FORCE_INHERIT` and `DCP_CMD_FORCE_NEW_KEY` in
-//! module/zfs/dsl_crypt.c, `recv_fix_encryption_hierarchy` in lib/libzfs/libzfs_sendrecv.c.
+//! Facts: `dsl_crypto_recv_raw_key_sync`, `spa_keystore_change_key_sync` with
+//! `DCP_CMD_FORCE_INHERIT` and `DCP_CMD_FORCE_NEW_KEY` in module/zfs/dsl_crypt.c,
+//! `recv_fix_encryption_hierarchy` in lib/libzfs/libzfs_sendrecv.c.
 
 use super::cx::Cx;
 use super::keys::{key_of, sharing};
@@ -18,10 +20,10 @@ use object::{DatasetKeys, KeyObject, ZapValue, key_attribute as name};
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 
-/// Version of key objects that come so.
+/// Version of received key objects.
 const VERSION: u64 = 1;
 
-/// Sealed keys, and how the key that opens them comes about.
+/// Wrapped keys, and how their wrapping key is derived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReceivedKey {
     pub suite: u64,
@@ -36,7 +38,7 @@ pub(crate) struct ReceivedKey {
 }
 
 impl ReceivedKey {
-    /// Refuses keys that are not those that directory `dir` has, if it has some.
+    /// Rejects keys that differ from the existing keys of directory `dir`.
     pub(crate) fn check(&self, cx: &Cx<'_>, dir: u64, place: &str) -> Result<()> {
         match key_of(cx, dir)? {
             Some((_, found)) if found.wrapped.guid != self.guid => {
@@ -51,7 +53,7 @@ impl ReceivedKey {
         (w.iv, w.mac, w.wrapped_master_key, w.wrapped_hmac_key) == (self.iv, self.mac, self.master_key, self.hmac_key)
     }
 
-    /// The key object that holds them, opened by the key of `root_dir`.
+    /// The key object that holds them, with `root_dir` as encryption root.
     fn object(&self, root_dir: u64) -> KeyObject {
         KeyObject {
             wrapped: object::WrappedKeyParams {
@@ -70,7 +72,7 @@ impl ReceivedKey {
         }
     }
 
-    /// Makes the key object of the new dataset `node`, which becomes an encryption root.
+    /// Creates the key object of the new dataset `node`, which becomes an encryption root.
     pub(crate) fn create(&self, cx: &Cx<'_>, node: &Node) -> Result<()> {
         let id = cx.create_zap(ObjectType::OTN_ZAP_METADATA)?;
         cx.zap(id)?.update_u64(cx.tx(), name::REFCOUNT.as_bytes(), 1)?;
@@ -80,10 +82,11 @@ impl ReceivedKey {
         self.put(cx, id, node.dir)
     }
 
-    /// Has the datasets that share the key object of `dir` have the keys as they are sealed now.
+    /// Updates the datasets that share the key object of `dir` to the current wrapping.
     ///
-    /// Where the key comes from a dataset above, whose wrapping key cannot be the sender's, what is sealed with that stays: else
-    /// nothing would open it any more. OpenZFS seals it with the sender's in any case.
+    /// If the key is inherited from a dataset above, whose wrapping key cannot be the sender's,
+    /// the existing wrapping is kept: otherwise no key could unwrap it any more. OpenZFS uses
+    /// the sender's wrapping in every case.
     pub(crate) fn renew(&self, cx: &Cx<'_>, store: &KeyStore, dir: u64) -> Result<()> {
         let Some((id, old)) = key_of(cx, dir)? else { return Ok(()) };
         if self.is_in(&old) {
@@ -118,7 +121,7 @@ impl ReceivedKey {
     }
 }
 
-/// Sets where the key of directory `dir` comes from, or forgets it.
+/// Sets the key location of directory `dir`, or removes it.
 fn put_location(cx: &Cx<'_>, dir: u64, location: Option<&str>) -> Result<()> {
     let props = cx.dir(dir)?.phys.props_zap;
     match location {
@@ -133,8 +136,9 @@ fn put_location(cx: &Cx<'_>, dir: u64, location: Option<&str>) -> Result<()> {
     }
 }
 
-/// Says of dataset `name`, received raw, whether it is an encryption root, as it was where it comes from; `location`: where its key
-/// comes from then. Nothing is sealed anew: the keys were sealed with that dataset's key already.
+/// Sets whether dataset `name`, received raw, is an encryption root, as it was at the source;
+/// `location`: its key location in that case. Nothing is rewrapped: the keys are already wrapped
+/// with that dataset's key.
 pub fn set_encryption_root(live: &LiveDatasets, name: &str, is_root: bool, location: Option<&str>) -> Result<()> {
     let (name, location) = (name.to_owned(), location.map(str::to_owned));
     let (store, _) = live.parts();

@@ -1,8 +1,9 @@
-//! Properties that come with a stream: kept beside those that are set here, which win.
+//! Received properties: stored beside local values, which take precedence.
 //!
-//! What a stream brings replaces all that an earlier one brought. A dataset that never received properties gives up those that it has
-//! when the first come, as in OpenZFS: they may be from a stream of before there was a difference. Facts: `zfs_ioc_recv_impl`,
-//! `clear_received_props` in module/zfs/zfs_ioctl.c, `dsl_prop_set_hasrecvd` in dsl_prop.c.
+//! The properties of a stream replace all those of an earlier one. A dataset that never received
+//! properties drops its existing values when the first ones arrive, as in OpenZFS: they may be from
+//! a stream that predates the distinction. Facts: `zfs_ioc_recv_impl`, `clear_received_props` in
+//! module/zfs/zfs_ioctl.c, `dsl_prop_set_hasrecvd` in dsl_prop.c.
 
 use super::cx::Cx;
 use super::props::{self, Change};
@@ -16,21 +17,22 @@ use crate::{Dataset, Error, Result};
 use object::ZapValue;
 use ondisk::ObjsetKind;
 
-/// Says that properties were received.
+/// Marks that properties were received.
 const HAS_RECEIVED: &str = "$hasrecvd";
 
-/// What comes with a stream, and what whoever receives it says to that.
+/// Properties of a stream, and the receiver's overrides.
 #[derive(Debug, Clone, Default)]
 pub struct ReceivedProperties {
-    /// Of the stream; `None`: it has no list of properties, and what is there stays.
+    /// From the stream; `None`: it has no list of properties, and existing ones stay.
     pub brought: Option<Vec<(String, Value)>>,
-    /// `-o`: set here.
+    /// `-o`: set locally.
     pub set: Vec<(String, String)>,
-    /// `-x`: inherited, whatever the stream says.
+    /// `-x`: inherited, regardless of the stream.
     pub inherit: Vec<String>,
 }
 
-/// Notes the properties of dataset or snapshot `name`. With `is_new`, it was made for the stream. Returns those that could not be.
+/// Stores the properties of dataset or snapshot `name`. With `is_new`, it was created for the
+/// stream. Returns those that could not be stored.
 pub fn receive_properties(
     live: &LiveDatasets,
     name: &str,
@@ -46,7 +48,8 @@ pub fn receive_properties(
     Ok(failures)
 }
 
-/// Whether a snapshot has received other properties than those that come: if not, nothing has to be changed, and no txg waited for.
+/// Whether the received properties of a snapshot differ from the new ones: if not, nothing is
+/// changed, and no txg is waited for.
 pub fn snapshot_differs(snapshot: &Dataset, brought: &[(String, Value)]) -> Result<bool> {
     let set = snapshot.own_props()?;
     let gone = set.names().any(|name| set.received(name).is_some() && brought.iter().all(|(other, _)| other != name));
@@ -92,7 +95,7 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
         for (property, value) in brought {
             apply(property, values::check_received(&target, property, value).map(Change::Receive))?;
         }
-        // A snapshot has a place for properties only if it has some.
+        // A snapshot has a ZAP for properties only if it has some.
         let zap = zap_of()?;
         if zap != 0 {
             cx.zap(zap)?.update(cx.tx(), HAS_RECEIVED.as_bytes(), &ZapValue::one(0))?;
@@ -109,7 +112,7 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
     Ok(failures)
 }
 
-/// Whether people could have set it at any time.
+/// Whether users could have set it at any time.
 fn is_clearable(property: &str) -> bool {
     is_user_property(property) || find(property).is_some_and(|def| matches!(def.attr, Attr::Default | Attr::Inherit))
 }

@@ -1,12 +1,13 @@
-//! Lists of blocks on removed devices that OpenZFS pointed to their new places while a snapshot still has the old addresses
-//! (`ds_remap_deadlist`). Weir leaves addresses as they are; these lists go with the snapshots that they are about.
+//! Lists of blocks on removed devices that OpenZFS remapped to their new locations while a snapshot
+//! still has the old addresses (`ds_remap_deadlist`). Weir does not remap addresses; it removes
+//! these lists with their snapshots.
 //!
-//! Facts: dsl_destroy_snapshot_handle_remaps (module/zfs/dsl_destroy.c), dsl_dataset_swap_remap_deadlists (dsl_dataset.c),
-//! dsl_scan_obsolete_block_cb (dsl_scan.c).
+//! Facts: dsl_destroy_snapshot_handle_remaps (module/zfs/dsl_destroy.c),
+//! dsl_dataset_swap_remap_deadlists (dsl_dataset.c), dsl_scan_obsolete_block_cb (dsl_scan.c).
 //!
 //! Invariants:
-//!   * what a list names is needed by a snapshot before its dataset
-//!   * `obsolete_counts` counts each list, and the pool's list of what nobody needs any more
+//!   * blocks in a list are needed by a snapshot before its dataset
+//!   * `obsolete_counts` counts each list, and the pool's list of blocks that are no longer needed
 
 use super::cx::Cx;
 use super::deadlist::{self, LIST_BLOCK_BYTES};
@@ -18,14 +19,14 @@ use ondisk::pool_dir::directory;
 
 const OBSOLETE_COUNTS: &str = "com.delphix:obsolete_counts";
 
-/// A snapshot was taken: the list of its head is its own.
+/// A snapshot was taken: it takes over the list of its head.
 pub(super) fn taken(cx: &Cx<'_>, head: u64, snapshot: u64) -> Result<()> {
     let Some(list) = cx.field_u64(head, FIELD_REMAP_DEADLIST)? else { return Ok(()) };
     cx.unset_field(head, FIELD_REMAP_DEADLIST)?;
     cx.set_field(snapshot, FIELD_REMAP_DEADLIST, &ZapValue::one(list))
 }
 
-/// Two datasets get each other's contents.
+/// Two datasets swap their contents.
 pub(super) fn swapped(cx: &Cx<'_>, a: u64, b: u64) -> Result<()> {
     let lists = (cx.field_u64(a, FIELD_REMAP_DEADLIST)?, cx.field_u64(b, FIELD_REMAP_DEADLIST)?);
     for (id, before, now) in [(a, lists.0, lists.1), (b, lists.1, lists.0)] {
@@ -38,7 +39,7 @@ pub(super) fn swapped(cx: &Cx<'_>, a: u64, b: u64) -> Result<()> {
     Ok(())
 }
 
-/// A dataset goes: what it was pointed to, goes with it.
+/// A dataset is destroyed: its list is freed with it.
 pub(super) fn dropped(cx: &Cx<'_>, id: u64) -> Result<()> {
     let Some(list) = cx.field_u64(id, FIELD_REMAP_DEADLIST)? else { return Ok(()) };
     deadlist::free(cx, list)?;
@@ -46,7 +47,7 @@ pub(super) fn dropped(cx: &Cx<'_>, id: u64) -> Result<()> {
     cx.feature_decrement(OBSOLETE_COUNTS)
 }
 
-/// Snapshot `id`, before which there was one of txg `since`, is being destroyed; `next` follows it.
+/// Snapshot `id` is being destroyed; the snapshot before it has txg `since`, and `next` follows it.
 pub(super) fn snapshot_destroyed(cx: &Cx<'_>, id: u64, since: u64, next: u64) -> Result<()> {
     let after = cx.field_u64(next, FIELD_REMAP_DEADLIST)?;
     if let Some(after) = after {
@@ -66,7 +67,7 @@ pub(super) fn snapshot_destroyed(cx: &Cx<'_>, id: u64, since: u64, next: u64) ->
     }
 }
 
-/// Blocks born after `txg` are listed with older ones from now on.
+/// Merges blocks born after `txg` with older ones from now on.
 pub(super) fn remove_key(cx: &Cx<'_>, dataset: u64, txg: u64) -> Result<()> {
     match cx.field_u64(dataset, FIELD_REMAP_DEADLIST)? {
         Some(list) => deadlist::remove_key(cx, list, txg),
@@ -74,7 +75,7 @@ pub(super) fn remove_key(cx: &Cx<'_>, dataset: u64, txg: u64) -> Result<()> {
     }
 }
 
-/// The pool's list of what no snapshot needs any more.
+/// The pool's list of blocks that no snapshot needs any more.
 fn obsolete_list(cx: &Cx<'_>) -> Result<u64> {
     if let Some(id) = cx.directory(directory::OBSOLETE_BPOBJ)? {
         return Ok(id);
@@ -85,7 +86,7 @@ fn obsolete_list(cx: &Cx<'_>) -> Result<u64> {
     Ok(id)
 }
 
-/// Notes of at most `blocks` of that list that they are obsolete; whether more are left.
+/// Marks at most `blocks` blocks of that list as obsolete; returns whether more remain.
 pub(super) fn work(cx: &Cx<'_>, blocks: &mut u64) -> Result<bool> {
     let Some(id) = cx.directory(directory::OBSOLETE_BPOBJ)? else { return Ok(false) };
     let list = cx.bpobj(id)?;

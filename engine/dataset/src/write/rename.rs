@@ -1,6 +1,7 @@
-//! Giving a file system or volume, with all below it, or a snapshot another name.
+//! Renaming a file system or volume, with everything below it, or a snapshot.
 //!
-//! Facts: `dsl_dir_rename_check`, `dsl_dir_rename_sync`, `dsl_dir_transfer_possible` in module/zfs/dsl_dir.c.
+//! Facts: `dsl_dir_rename_check`, `dsl_dir_rename_sync`, `dsl_dir_transfer_possible` in
+//! module/zfs/dsl_dir.c.
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
@@ -14,8 +15,8 @@ use crate::{Error, Refusal, Result};
 use object::ZapValue;
 use pool::SpaceCheck;
 
-/// Renames dataset `from` to `to`, which may be below another one of the same pool. With `parents`, missing file systems
-/// above are the caller's to make first.
+/// Renames dataset `from` to `to`, which may have another parent in the same pool. The caller
+/// creates missing parent file systems first.
 pub fn rename(live: &LiveDatasets, from: &str, to: &str) -> Result<()> {
     tree::check_new_name(to)?;
     let (from, to) = (from.to_owned(), to.to_owned());
@@ -62,8 +63,8 @@ fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
     })
 }
 
-/// Renames snapshot `from` to `to`, of the same dataset; with `recursive`, those of the same name below as well, where there are
-/// some. All of them or none.
+/// Renames snapshot `from` to `to`, of the same dataset; with `recursive`, also the snapshots of
+/// the same name in datasets below, where they exist. All of them or none.
 pub fn rename_snapshot(
     live: &LiveDatasets,
     from: &str,
@@ -88,7 +89,7 @@ pub fn rename_snapshot(
     live.refresh().map_err(whole)
 }
 
-/// A snapshot that can be renamed, and its name as it stands on disk.
+/// A snapshot that can be renamed, and its name as stored on disk.
 type Renamed = (Node, Vec<u8>);
 
 fn check_snapshots(cx: &Cx<'_>, from: &str, to: &str, recursive: bool, found: &mut Vec<Renamed>) -> Result<()> {
@@ -138,10 +139,11 @@ fn rename_one(cx: &Cx<'_>, node: &Node, stored: &[u8], short: &str) -> Result<()
     cx.zap(names)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))
 }
 
-/// Bytes of the longest full name at and below directory `id`, whose own has `len`; components of the deepest one, where that of `id` has
-/// `depth`. As `dsl_valid_rename`.
+/// Length in bytes of the longest full name at and below directory `id`, whose own name has `len`
+/// bytes, and the depth of the deepest one, where `id` has `depth` components. Like
+/// `dsl_valid_rename`.
 fn longest_name(cx: &Cx<'_>, id: u64, len: usize, depth: usize) -> Result<(usize, usize)> {
-    // No pool has such names: each level adds to them.
+    // No valid pool has such names: each level adds to the length.
     if depth > NAME_MAX {
         return Err(Error::corrupt("", format!("directory {id} is {depth} levels deep, expected at most {NAME_MAX}")));
     }
@@ -180,11 +182,12 @@ fn check_move(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64, place: &str) -
     check_room(cx, place, (dir.phys.parent, parent), weight)
 }
 
-/// Refuses to move `weight` bytes from one directory to another where they do not fit.
+/// Returns an error if moving `weight` bytes from one directory to another exceeds the available
+/// space.
 pub(crate) fn check_room(cx: &Cx<'_>, place: &str, (from, to): (u64, u64), weight: u64) -> Result<()> {
     let (above_old, above_new) = (ancestors(cx, from)?, ancestors(cx, to)?);
     let common = above_old.iter().copied().find(|id| above_new.contains(id)).unwrap_or(0);
-    // What the common ancestor will be lighter by, before it gets the weight again.
+    // The space that the common ancestor loses before it gets the weight again.
     let mut lighter = (weight as i64).wrapping_neg();
     for id in above_old.iter().take_while(|id| **id != common) {
         let phys = cx.dir(*id)?.phys;
@@ -196,7 +199,7 @@ pub(crate) fn check_room(cx: &Cx<'_>, place: &str, (from, to): (u64, u64), weigh
     Ok(())
 }
 
-/// Takes the space and the counts of `dir` from the directory above, and gives them to `parent`.
+/// Moves the space and the counts of `dir` from its current parent to `parent`.
 fn transfer(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64) -> Result<()> {
     let old = dir.phys.parent;
     if cx.is_active(limits::FEATURE) {

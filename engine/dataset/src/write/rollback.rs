@@ -1,8 +1,8 @@
-//! Going back to the latest snapshot: the head gives what it has to a hidden clone of that snapshot, takes what the clone has,
-//! and the clone is destroyed.
+//! Rolling back to the latest snapshot: the head swaps its contents with a hidden clone of that
+//! snapshot, and the clone is destroyed.
 //!
-//! Facts: `dsl_dataset_rollback_check`, `dsl_dataset_rollback_sync`, `dsl_dataset_clone_swap_sync_impl` in
-//! module/zfs/dsl_dataset.c.
+//! Facts: `dsl_dataset_rollback_check`, `dsl_dataset_rollback_sync`,
+//! `dsl_dataset_clone_swap_sync_impl` in module/zfs/dsl_dataset.c.
 
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
@@ -17,7 +17,8 @@ use pool::SpaceCheck;
 /// Name of the hidden clone.
 const CLONE: &str = "%rollback";
 
-/// Makes the file system or volume of snapshot `to` what that snapshot is, which must be its latest. It must not be open.
+/// Rolls back the file system or volume of snapshot `to` to that snapshot, which must be its
+/// latest. It must not be open.
 pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
     loop {
         let ((keys, open), to) = (live.parts(), to.to_owned());
@@ -25,7 +26,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
             let cx = Cx::new(sync);
             sync.check_space(&to, 1, SpaceCheck::Reserved)?;
             let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
-            // There is no way back once blocks are freed: that they can be found is seen before.
+            // Freeing blocks cannot be undone, so check first that they can be found.
             ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(&to)?;
             if !open.let_go(node.head) {
                 return Err(Refusal::Busy.at(&to));
@@ -40,7 +41,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
     live.writer().sync()
 }
 
-/// The head that is to go back; `None`: the snapshot is of this txg, and has to be waited for.
+/// The head to roll back; `None`: the snapshot is of this txg, and the caller must wait for it.
 fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
     let found = tree::find(cx, to)?;
     let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is no snapshot"))?;
@@ -83,7 +84,7 @@ fn rollback_in(cx: &Cx<'_>, store: &KeyStore, node: &Node, head: &DslDataset) ->
     destroy::destroy_in(cx, store, &clone)
 }
 
-/// `clone`, which stands on the snapshot that `of` stands on too, and head `of` give each other what they have.
+/// Swaps the contents of `clone` and of head `of`, which are both based on the same snapshot.
 pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
     let (ours, theirs) = (feature::of_dataset(cx, of.head)?, feature::of_dataset(cx, clone.head)?);
     feature::deactivate_all(cx, of.head)?;
@@ -93,7 +94,7 @@ pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
             feature::activate_with(cx, id, feature, &value)?;
         }
     }
-    // The log goes with the contents.
+    // The log is dropped with the contents.
     forget_skipped(cx, of.head)?;
     let (mut new, mut old) = (cx.dataset(clone.head)?, cx.dataset(of.head)?);
     let reserved = props::own_number(cx, of.dir, "refreservation")?;
@@ -103,7 +104,8 @@ pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
     let only_there = deadlist::space_range(cx, new.phys.deadlist, before.prev_snap_txg.0, u64::MAX)?.used;
     cx.change_dataset(new.phys.prev_snap, |before| before.unique_bytes = only_there)?;
 
-    // What a directory holds for its head: what the head references, and what it does not any more.
+    // Space that a directory accounts for its head: blocks the head references, and blocks it
+    // no longer references.
     let held = |phys: &DslDataset| -> Result<SpaceTriple> {
         let mut sum = deadlist::space(cx, phys.deadlist)?;
         let referenced = SpaceTriple {

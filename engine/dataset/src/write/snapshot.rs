@@ -1,16 +1,18 @@
-//! Taking snapshots: all that were asked for, in one txg, or none.
+//! Taking snapshots: all requested ones in one txg, or none.
 //!
 //! ```text
-//!   before   older snapshot <── head                    the head's deadlist: what the older snapshot has and the head has not
-//!   after    older snapshot <── new snapshot <── head   that list is the new snapshot's; the head begins an empty one,
-//!                                                       with a key more: blocks born after the older snapshot
+//!   before   older snapshot <── head                    the head's deadlist: blocks of the older snapshot that the head lacks
+//!   after    older snapshot <── new snapshot <── head   that list is the new snapshot's; the head starts an empty one,
+//!                                                       with one more key: blocks born after the older snapshot
 //! ```
-//! Tasks run once the blocks of their txg are written, so that a snapshot has all that was done before it was asked for; also
-//! what is only in the intent log yet, since that was changed in memory as well. The snapshot's root block is the head's, with
-//! the head of the log in it, which means nothing in a snapshot.
+//! Tasks run after the blocks of their txg are written, so a snapshot includes all changes made
+//! before the request, even those that so far are only in the intent log, because they were also
+//! made in memory. The snapshot's root block is the head's, including its log header, which has no
+//! meaning in a snapshot.
 //!
-//! Facts: `dsl_dataset_snapshot_check_impl`, `dsl_dataset_snapshot_sync_impl` in module/zfs/dsl_dataset.c,
-//! `dsl_bookmark_snapshotted` in dsl_bookmark.c, `dsl_dir_snap_cmtime_update` in dsl_dir.c.
+//! Facts: `dsl_dataset_snapshot_check_impl`, `dsl_dataset_snapshot_sync_impl` in
+//! module/zfs/dsl_dataset.c, `dsl_bookmark_snapshotted` in dsl_bookmark.c,
+//! `dsl_dir_snap_cmtime_update` in dsl_dir.c.
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
@@ -28,15 +30,15 @@ use ondisk::{DslDataset, Endian, ObjectType, Txg};
 use pool::SpaceCheck;
 use std::collections::HashSet;
 
-/// Names and why it cannot be. An empty name stands for the whole.
+/// Names and their errors. An empty name means the whole operation.
 pub type Failures = Vec<(String, Error)>;
 
-/// Pool version from which on snapshots are taken without a pause of the intent log, and deadlists have keys.
+/// Pool version from which snapshots need no pause of the intent log, and deadlists have keys.
 const VERSION_FAST: u64 = 27;
-/// Name of the one snapshot that is nobody's, and of its directory.
+/// Name of the one snapshot without a dataset, and of its directory.
 const ORIGIN: &str = "$ORIGIN";
 
-/// Blocks of the pool's own objects that a snapshot takes. As OpenZFS.
+/// Blocks of the pool's own objects that a snapshot allocates, as in OpenZFS.
 const TAKEN_BLOCKS: u64 = 3;
 
 /// Takes the snapshots `names`, each with these user properties.
@@ -50,7 +52,8 @@ pub fn snapshot(
     loop {
         let (names, properties) = (names.clone(), properties.clone());
         let task = live.writer().task(move |sync| Ok(snapshot_in(&Cx::new(sync), &names, &properties)));
-        // Two snapshots of one txg would be one state: the later one waits for the next.
+        // Two snapshots in one txg would be the same state: the later one waits for the
+        // next txg.
         if task.map_err(whole)?? == Taken::Yes {
             return live.refresh().map_err(whole);
         }
@@ -103,7 +106,7 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
     all.map(|()| Taken::Yes).map_err(|e| vec![(String::new(), e)])
 }
 
-/// The head that `name` is to be a snapshot of, and the properties that it gets.
+/// The head to snapshot as `name`, and the properties of the snapshot.
 fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(Node, Vec<Change>)> {
     let parsed = tree::check_new_tail(name)?;
     let Tail::Snapshot(short) = parsed.tail else {
@@ -120,7 +123,8 @@ fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(No
     if cx.sync.version() < VERSION_FAST || deadlist::is_old(cx, head.deadlist)? {
         return Err(Error::unsupported(name, "snapshots in pools, or of datasets, from before pool version 27"));
     }
-    // What the snapshot alone will own was covered by the refreservation, and is not any more.
+    // The space that only the snapshot will own was covered by the refreservation, and no
+    // longer is.
     let reserved = props::own_number(cx, node.dir, "refreservation")?.min(head.unique_bytes);
     if reserved > space::available(cx, node.dir, cx.sync.pool_bytes())? {
         return Err(Refusal::NoSpace.at(name));
@@ -130,7 +134,7 @@ fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(No
     Ok((node, settings.into_iter().map(Change::Set).collect()))
 }
 
-/// Takes snapshot `short` of the head of `node`; everything was checked. Returns its object.
+/// Takes snapshot `short` of the head of `node`; everything is checked. Returns its object.
 pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u64> {
     let mut head = cx.dataset(node.head)?;
     let is_origin = short == ORIGIN;
@@ -168,7 +172,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     for txg in bookmark::txgs_after(cx, head.id, before)? {
         deadlist::add_key(cx, list, txg)?;
     }
-    // Raw streams tell the IVs of one snapshot from those of another by this.
+    // Raw streams use this to distinguish the IVs of one snapshot from those of another.
     let is_encrypted = cx.field_u64(node.dir, FIELD_CRYPTO_KEY_OBJ)?.is_some_and(|key| key != 0);
     if is_encrypted && cx.is_enabled(feature::BOOKMARK_V2) {
         cx.set_field(id, FIELD_IVSET_GUID, &ZapValue::one(tree::unique_fsid()))?;
@@ -189,7 +193,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     Ok(id)
 }
 
-/// The state before the head has `id` after it now, in the head's place.
+/// In the state before the head, replaces the head with `id` as the next state.
 fn follow(cx: &Cx<'_>, head: &DslDataset, head_id: u64, id: u64) -> Result<()> {
     if head.prev_snap == 0 {
         return Ok(());
@@ -205,7 +209,7 @@ fn follow(cx: &Cx<'_>, head: &DslDataset, head_id: u64, id: u64) -> Result<()> {
     }
 }
 
-/// Notes when the snapshots of directory `dir` changed: now.
+/// Sets the time at which the snapshots of directory `dir` last changed to now.
 pub(crate) fn changed(cx: &Cx<'_>, dir: u64) -> Result<()> {
     if !cx.is_enabled("com.delphix:extensible_dataset") {
         return Ok(());

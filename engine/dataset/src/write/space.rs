@@ -1,8 +1,10 @@
-//! Where the space of directories goes: used, compressed and uncompressed bytes, up to the root, with reservations.
+//! Space accounting of directories: used, compressed and uncompressed bytes, up to the root, with
+//! reservations.
 //!
-//! A directory's `used` counts in the one above as what is larger of it and its reservation; what of that is not used
-//! stands there as "reserved by children". Facts: `dsl_dir_diduse_space`, `dsl_dir_diduse_transfer_space`,
-//! `dsl_dir_transfer_space`, `dsl_dir_set_reservation_sync_impl` in module/zfs/dsl_dir.c.
+//! A directory contributes the larger of its `used` and its reservation to its parent; the unused
+//! part of the reservation is counted there as "reserved by children". Facts:
+//! `dsl_dir_diduse_space`, `dsl_dir_diduse_transfer_space`, `dsl_dir_transfer_space`,
+//! `dsl_dir_set_reservation_sync_impl` in module/zfs/dsl_dir.c.
 //!
 //! Invariants:
 //!   * the five parts of the breakdown add up to `used`, before and after each function here
@@ -30,12 +32,12 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Nothing but used bytes.
+    /// Only used bytes.
     pub(crate) fn used(used: i64) -> Self {
         Self { used, ..Self::default() }
     }
 
-    /// `plus` comes and `minus` goes.
+    /// The difference when `plus` is added and `minus` removed.
     pub(crate) fn between(plus: SpaceTriple, minus: SpaceTriple) -> Self {
         let sub = |a: u64, b: u64| a.wrapping_sub(b) as i64;
         Self {
@@ -45,7 +47,6 @@ impl Delta {
         }
     }
 
-    /// The opposite.
     pub(crate) fn negated(self) -> Self {
         Self {
             used: self.used.wrapping_neg(),
@@ -54,7 +55,7 @@ impl Delta {
         }
     }
 
-    /// What a directory holds, all of it.
+    /// All space of a directory.
     pub(crate) fn of_dir(dir: &DslDir) -> Self {
         Self {
             used: dir.used_bytes as i64,
@@ -74,7 +75,7 @@ fn part(dir: &mut DslDir, part: Part) -> &mut u64 {
     }
 }
 
-/// By how much a directory weighs more on the one above when it uses `delta` more.
+/// Change of a directory's contribution to its parent when its usage grows by `delta`.
 pub(crate) fn weight_change(used: u64, reserved: u64, delta: i64) -> i64 {
     used.wrapping_add_signed(delta).max(reserved).wrapping_sub(used.max(reserved)) as i64
 }
@@ -87,7 +88,7 @@ fn add(dir: &mut DslDir, delta: Delta) -> i64 {
     weight
 }
 
-/// One directory's share of [`did_use`]; returns what reaches the one above.
+/// One directory's part of [`did_use`]; returns the change for the parent.
 fn use_in(dir: &mut DslDir, kind: Part, delta: Delta) -> i64 {
     let weight = add(dir, delta);
     if dir.has_breakdown() {
@@ -97,7 +98,7 @@ fn use_in(dir: &mut DslDir, kind: Part, delta: Delta) -> i64 {
     weight
 }
 
-/// One directory's share of [`did_use_and_transfer`]; returns what reaches the one above.
+/// One directory's part of [`did_use_and_transfer`]; returns the change for the parent.
 fn use_and_transfer_in(dir: &mut DslDir, delta: Delta, to_new: i64, (old, new): (Part, Part)) -> i64 {
     let weight = add(dir, delta);
     if dir.has_breakdown() {
@@ -121,7 +122,7 @@ fn above(cx: &Cx<'_>, mut at: u64, mut delta: Delta, mut weight: i64) -> Result<
     Ok(())
 }
 
-/// Directory `id` uses more, or less, as `kind`.
+/// Changes the usage of directory `id` by `delta`, as `kind`.
 pub(crate) fn did_use(cx: &Cx<'_>, id: u64, kind: Part, delta: Delta) -> Result<()> {
     if delta == Delta::default() {
         return Ok(());
@@ -132,7 +133,7 @@ pub(crate) fn did_use(cx: &Cx<'_>, id: u64, kind: Part, delta: Delta) -> Result<
     above(cx, dir.phys.parent, delta, weight)
 }
 
-/// Directory `id` uses `delta` more, of which `new` grows by `to_new` and `old` by the rest.
+/// Changes the usage of directory `id` by `delta`: `new` grows by `to_new` and `old` by the rest.
 pub(crate) fn did_use_and_transfer(cx: &Cx<'_>, id: u64, delta: Delta, to_new: i64, parts: (Part, Part)) -> Result<()> {
     if delta == Delta::default() && to_new == 0 {
         return Ok(());
@@ -156,7 +157,7 @@ pub(crate) fn transfer(cx: &Cx<'_>, id: u64, bytes: i64, (old, new): (Part, Part
     cx.put_dir(&dir)
 }
 
-/// Sets space aside for directory `id`.
+/// Sets the reservation of directory `id`.
 pub(crate) fn set_reserved(cx: &Cx<'_>, id: u64, bytes: u64) -> Result<()> {
     let mut dir = cx.dir(id)?;
     let used = dir.phys.used_bytes;
@@ -174,7 +175,7 @@ pub(crate) fn available(cx: &Cx<'_>, id: u64, pool_bytes: u64) -> Result<u64> {
     available_without(cx, id, pool_bytes, 0, 0)
 }
 
-/// The same as if `ancestor` used `delta` (not above 0) more: for moving what is below it.
+/// The same as if `ancestor` used `delta` (at most 0) more: for moving a dataset below it.
 pub(crate) fn available_without(cx: &Cx<'_>, id: u64, pool_bytes: u64, ancestor: u64, delta: i64) -> Result<u64> {
     let dir = cx.dir(id)?.phys;
     let mut quota = if dir.quota_bytes == 0 { u64::MAX } else { dir.quota_bytes };

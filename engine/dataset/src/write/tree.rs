@@ -1,7 +1,7 @@
-//! Datasets found by name in the live MOS, and the parts of making and unmaking them.
+//! Datasets found by name in the live MOS, and the steps of creating and removing them.
 //!
-//! Facts: `dsl_dir_create_sync`, `dsl_dir_destroy_sync` in module/zfs/dsl_dir.c, `dsl_dataset_create_sync_dd` in
-//! module/zfs/dsl_dataset.c.
+//! Facts: `dsl_dir_create_sync`, `dsl_dir_destroy_sync` in module/zfs/dsl_dir.c,
+//! `dsl_dataset_create_sync_dd` in module/zfs/dsl_dataset.c.
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
@@ -12,20 +12,20 @@ use object::zap::NormFlags;
 use object::{Zap, ZapValue};
 use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
 
-/// Bytes of a dataset's name at most, without its NUL.
+/// Maximum length of a dataset name, without its NUL.
 pub(crate) const NAME_MAX: usize = 255;
-/// Directories above one another at most (`zfs_max_dataset_nesting`).
+/// Maximum nesting depth of directories (`zfs_max_dataset_nesting`).
 pub(super) const DEPTH_MAX: usize = 50;
 /// Txg of a new pool's first objects.
 pub const TXG_INITIAL: u64 = 4;
 
-/// A dataset, found.
+/// A dataset found by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) dir: u64,
     pub(crate) head: u64,
-    /// The snapshot, if that was named.
+    /// The snapshot, if the name contains one.
     pub(crate) snapshot: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// A number that no one else has, not 0.
+/// A unique number, not 0.
 pub(crate) fn unique() -> u64 {
     loop {
         let number = object::random::u64();
@@ -54,7 +54,7 @@ pub(crate) fn unique_fsid() -> u64 {
     }
 }
 
-/// Refuses parts of names that a new dataset, snapshot or bookmark cannot have.
+/// Rejects name components that a new dataset, snapshot or bookmark cannot have.
 fn check_component(name: &str, component: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
     if let Some(bad) = component.chars().find(|c| !allowed(*c)) {
@@ -63,7 +63,7 @@ fn check_component(name: &str, component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses names that a new snapshot or bookmark cannot have; takes apart those that it can.
+/// Rejects names that a new snapshot or bookmark cannot have; splits valid ones.
 pub(crate) fn check_new_tail(name: &str) -> Result<DatasetName<'_>> {
     let parsed = DatasetName::parse(name)?;
     let (Tail::Snapshot(short) | Tail::Bookmark(short)) = parsed.tail else {
@@ -76,7 +76,7 @@ pub(crate) fn check_new_tail(name: &str) -> Result<DatasetName<'_>> {
     Ok(parsed)
 }
 
-/// Refuses names that a new dataset cannot have.
+/// Rejects names that a new dataset cannot have.
 pub(crate) fn check_new_name(name: &str) -> Result<()> {
     let parsed = DatasetName::parse(name)?;
     if parsed.tail != Tail::Head {
@@ -94,7 +94,7 @@ pub(crate) fn check_new_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Directory `name`; `None` when it is not there.
+/// Directory `name`; `None` if it does not exist.
 pub(crate) fn find_dir(cx: &Cx<'_>, name: &str) -> Result<Option<u64>> {
     let mut parts = name.split('/');
     if parts.next() != Some(cx.mos().store().name()) {
@@ -150,7 +150,8 @@ pub(crate) fn find(cx: &Cx<'_>, name: &str) -> Result<Node> {
     Ok(Node { name: name.to_owned(), dir, head, snapshot })
 }
 
-/// The value of `short` in a ZAP of snapshots or bookmarks of head `head`, with the name that it stands under there.
+/// The value of `short` in a ZAP of snapshots or bookmarks of head `head`, with its name as stored
+/// there.
 pub(crate) fn lookup(zap: &Zap, head: &DslDataset, short: &str) -> Result<Option<(ZapValue, Vec<u8>)>> {
     match head.has(DslDataset::FLAG_CI_DATASET) {
         true => zap.lookup_normalised(short.as_bytes(), false),
@@ -158,13 +159,14 @@ pub(crate) fn lookup(zap: &Zap, head: &DslDataset, short: &str) -> Result<Option
     }
 }
 
-/// Snapshot `short` of head `head`, with its name as it stands on disk.
+/// Snapshot `short` of head `head`, with its name as stored on disk.
 pub(crate) fn snapshot_of(cx: &Cx<'_>, head: &DslDataset, short: &str) -> Result<Option<(u64, Vec<u8>)>> {
     let found = lookup(&cx.zap(head.snapnames_zap)?, head, short)?;
     Ok(found.and_then(|(value, name)| Some((value.as_u64()?, name))))
 }
 
-/// The directory that a new dataset of that name belongs in, with its name there. It must be that of a file system.
+/// The parent directory for a new dataset of that name, and its name within the parent. The parent
+/// must be a file system.
 pub(crate) fn find_parent<'n>(cx: &Cx<'_>, name: &'n str) -> Result<(u64, &'n str)> {
     check_new_name(name)?;
     let Some((above, last)) = name.rsplit_once('/') else {
@@ -182,7 +184,7 @@ pub(crate) fn find_parent<'n>(cx: &Cx<'_>, name: &'n str) -> Result<(u64, &'n st
     Ok((parent, last))
 }
 
-/// A new directory, called `name` in `parent` (0: the pool's root).
+/// Creates a directory, named `name` in `parent` (0: the pool's root).
 pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
     let mut phys = DslDir::parse(&[0; DslDir::SIZE_BYTES], Endian::Little)?;
     phys.creation_time = now();
@@ -197,7 +199,7 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
         cx.set_directory(ondisk::pool_dir::directory::ROOT_DATASET, id)?;
     } else {
         cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), name.as_bytes(), &ZapValue::one(id))?;
-        // A hidden clone is there for a while only: OpenZFS does not count it either.
+        // A hidden clone is temporary: OpenZFS does not count it either.
         if !name.starts_with(['$', '%']) {
             limits::adjust(cx, parent, Counted::FileSystems, 1)?;
         }
@@ -205,7 +207,8 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
     Ok(id)
 }
 
-/// A head for directory `dir`, based on `origin` (`$ORIGIN@$ORIGIN` for what is no clone; `None` only for `$ORIGIN` itself).
+/// Creates a head for directory `dir`, based on `origin` (`$ORIGIN@$ORIGIN` if it is not a clone;
+/// `None` only for `$ORIGIN` itself).
 pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64) -> Result<u64> {
     let mut phys = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
     phys.dir = dir;
@@ -232,7 +235,7 @@ pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64
     Ok(id)
 }
 
-/// The new head `id` starts as `origin` is.
+/// The new head `id` starts with the contents of `origin`.
 fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u64) -> Result<()> {
     let mut from = cx.dataset(origin)?;
     phys.prev_snap = origin;
@@ -266,12 +269,12 @@ fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u
     add_int(cx, clones, id)
 }
 
-/// Puts `number` into a ZAP that is a set of numbers: each is its own key, in hexadecimal.
+/// Adds `number` to a ZAP that is a set of numbers: each is its own key, in hexadecimal.
 pub(crate) fn add_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
     cx.zap(zap)?.insert(cx.tx(), format!("{number:x}").as_bytes(), &ZapValue::one(number))
 }
 
-/// Takes `number` out of such a set; some early versions left it out.
+/// Removes `number` from such a set; some early versions did not store it.
 pub(crate) fn remove_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
     let key = format!("{number:x}");
     match cx.zap(zap)?.lookup_u64(&key)? {

@@ -1,12 +1,13 @@
-//! Destroying snapshots: what only they held is freed, the rest goes to the deadlist of the state after them.
+//! Destroying snapshots: blocks that only they held are freed, the rest moves to the deadlist of
+//! the next state.
 //!
 //! ```text
 //!   before   older <── gone <── next     next's deadlist: [ born up to older ][ born after older ]
 //!   after    older <──────── next        the right part is freed by the pool, in later txgs; the left part stays, and
 //!                                        takes over the deadlist of the one that is gone
 //! ```
-//! Facts: `dsl_destroy_snapshot_check_impl`, `dsl_destroy_snapshot_sync_impl` in module/zfs/dsl_destroy.c,
-//! `dsl_dataset_recalc_head_uniq` in dsl_dataset.c.
+//! Facts: `dsl_destroy_snapshot_check_impl`, `dsl_destroy_snapshot_sync_impl` in
+//! module/zfs/dsl_destroy.c, `dsl_dataset_recalc_head_uniq` in dsl_dataset.c.
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
@@ -19,8 +20,8 @@ use crate::{Error, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 
-/// Destroys the snapshots `names`, in this order, those that are there; with `deferred`, those that are held or cloned once
-/// they are not any more. None is destroyed if one cannot be.
+/// Destroys the existing snapshots among `names`, in this order; with `deferred`, held or cloned
+/// ones are destroyed once they are no longer held or cloned. None is destroyed if one cannot be.
 pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) -> std::result::Result<(), Failures> {
     let whole = |e: Error| vec![(String::new(), e)];
     let ((_, open), names) = (live.parts(), names.to_vec());
@@ -43,11 +44,11 @@ pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) 
     });
     task.map_err(whole)??;
     live.refresh().map_err(whole)?;
-    // What is small is gone when this returns.
+    // A small snapshot is gone when this returns.
     live.writer().sync().map_err(whole)
 }
 
-/// The snapshot, if it is there and can be destroyed.
+/// The snapshot, if it exists and can be destroyed.
 fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<Node>> {
     let node = match tree::find(cx, name) {
         Ok(node) => node,
@@ -72,7 +73,7 @@ fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<Node>> {
     Ok(Some(node))
 }
 
-/// Refuses snapshots with parts that we cannot take apart.
+/// Rejects snapshots with parts that Weir cannot destroy.
 pub(crate) fn check_parts(cx: &Cx<'_>, name: &str, id: u64) -> Result<()> {
     let phys = cx.dataset(id)?.phys;
     let next = cx.dataset(phys.next_snap)?.phys;
@@ -82,7 +83,7 @@ pub(crate) fn check_parts(cx: &Cx<'_>, name: &str, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Destroys snapshot `id`, which nothing keeps any more.
+/// Destroys snapshot `id`, which has no holds or clones any more.
 pub(crate) fn destroy_by_id(cx: &Cx<'_>, id: u64) -> Result<()> {
     destroy_in(cx, &node_of(cx, id)?, false)
 }
@@ -135,7 +136,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         remove_clones_key(cx, node.dir, at)?;
     }
     if next.is_snapshot() {
-        // Blocks that only this one and the next had are the next one's alone.
+        // Blocks shared only by this snapshot and the next now belong to the next alone.
         let after = cx.dataset(next.next_snap)?.phys.deadlist;
         let shared = deadlist::space_range(cx, after, since, at)?.used;
         cx.change_dataset(next_id, |phys| phys.unique_bytes = phys.unique_bytes.wrapping_add(shared))?;
@@ -163,7 +164,8 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
     cx.free_with_fields(id)
 }
 
-/// Takes snapshot `id` out of the chain. Returns the snapshot before it, if that is of the same directory.
+/// Removes snapshot `id` from the chain. Returns the snapshot before it, if that is of the same
+/// directory.
 fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>> {
     cx.change_dataset(gone.next_snap, |next| {
         next.prev_snap = gone.prev_snap;
@@ -184,7 +186,8 @@ fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>>
     Ok(None)
 }
 
-/// The snapshot before head `id` is another one now, so that more is the head's alone; a refreservation covers that.
+/// The snapshot before head `id` changed, so more blocks are unique to the head; a refreservation
+/// covers them.
 fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
     let mut head = cx.dataset(id)?;
     let phys = &mut head.phys;
@@ -205,8 +208,8 @@ fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
     space::did_use(cx, dir, Part::Refreservation, Delta::used((covered as i64).wrapping_neg()))
 }
 
-/// Blocks born after `txg`, of a snapshot of `dir` that is gone, are listed with older ones in the heads cloned from later
-/// snapshots of that directory, and from snapshots of those.
+/// Merges blocks born after `txg`, of a destroyed snapshot of `dir`, with older ones in the heads
+/// cloned from later snapshots of that directory, and from snapshots of those.
 pub(crate) fn remove_clones_key(cx: &Cx<'_>, dir: u64, txg: u64) -> Result<()> {
     let mut queue = vec![dir];
     while let Some(dir) = queue.pop() {

@@ -1,8 +1,8 @@
-//! What a person writes for a property, checked and made the value that is kept on disk.
+//! Property values as users write them, checked and converted to the on-disk value.
 //!
-//! The catalogue says of what type a property is, and who may set it; here is what it does not say: ranges, forms, and
-//! features that a value needs. Facts: `zfs_valid_proplist` in lib/libzfs/libzfs_dataset.c, `zfs_check_settable` in
-//! module/zfs/zfs_ioctl.c.
+//! The catalog defines the type of a property and who may set it; this module adds the rest:
+//! ranges, formats, and features that a value requires. Facts: `zfs_valid_proplist` in
+//! lib/libzfs/libzfs_dataset.c, `zfs_check_settable` in module/zfs/zfs_ioctl.c.
 
 use super::feature;
 use crate::keys::KeyLocation;
@@ -11,17 +11,16 @@ use crate::{Error, Result};
 use object::ZapValue;
 use ondisk::Checksum;
 
-/// Bytes of a value of a user property at most, with its NUL (`ZAP_MAXVALUELEN`).
+/// Maximum bytes of a value of a user property, with its NUL (`ZAP_MAXVALUELEN`).
 const USER_VALUE_MAX: usize = 8192;
-/// Bytes of a component of a path at most.
+/// Maximum bytes of a path component.
 const PATH_COMPONENT_MAX: usize = 255;
 
-/// A property with a value to set, checked.
+/// A checked property value to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Name in the ZAP of properties.
     pub name: String,
-    /// The value.
     pub value: Value,
 }
 
@@ -31,9 +30,9 @@ pub(crate) struct Target<'a> {
     /// Name of the dataset, for messages.
     pub(crate) dataset: &'a str,
     pub(crate) kinds: Kinds,
-    /// It is being created: values that are chosen once may be given.
+    /// The dataset is being created: creation-time properties may be set.
     pub(crate) is_new: bool,
-    /// Whether a feature may be used.
+    /// Whether a feature is enabled.
     pub(crate) is_enabled: &'a dyn Fn(&str) -> bool,
 }
 
@@ -55,7 +54,7 @@ impl Setting {
     }
 }
 
-/// A value as it stands in a ZAP: a number, or bytes with a NUL behind them.
+/// A value as stored in a ZAP: a number, or bytes followed by a NUL.
 pub(crate) fn on_disk(value: &Value) -> ZapValue {
     match value {
         Value::Number(n) => ZapValue::one(*n),
@@ -63,8 +62,8 @@ pub(crate) fn on_disk(value: &Value) -> ZapValue {
     }
 }
 
-/// Checks that `name` may be set to `text` there. A short name is one that people may use; messages call the property as they did,
-/// as those of OpenZFS do, and the setting has the name in full.
+/// Checks that `name` may be set to `text` there. Short names are accepted; messages use the name
+/// as the user wrote it, like those of OpenZFS, and the setting has the full name.
 pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setting> {
     let invalid = |what: String| Error::invalid(target.dataset, what);
     if is_user_property(name) {
@@ -96,10 +95,11 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
     Ok(Setting { name: def.name.to_owned(), value })
 }
 
-/// Checks that a stream may bring `value` for `name` there. What people set only once, or not at all, it cannot.
+/// Checks that a stream may contain `value` for `name` there. Properties that users can set only at
+/// creation, or not at all, are rejected.
 pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> Result<Setting> {
     let invalid = || Error::invalid(target.dataset, format!("invalid property '{name}'"));
-    // Streams have names in full.
+    // Streams use full names.
     if find(name).is_some_and(|def| def.name != name) {
         return Err(invalid());
     }
@@ -109,7 +109,7 @@ pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> 
             let def = find(name).ok_or_else(invalid)?;
             match def.value_type {
                 ValueType::Index(_) => def.word(*n).ok_or_else(invalid)?.to_owned(),
-                // As a person writes that there is none.
+                // As a user writes that there is none.
                 ValueType::Number(_) if matches!(*n, 0 | u64::MAX) && !name.ends_with("blocks") => "none".to_owned(),
                 ValueType::Number(_) | ValueType::Text => n.to_string(),
             }
@@ -118,7 +118,7 @@ pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> 
     check(target, name, &text)
 }
 
-/// Checks properties of a dataset that is to be made. `is_enabled` tells of features by guid.
+/// Checks properties of a dataset to be created. `is_enabled` looks up features by guid.
 pub fn check_new(
     dataset: &str,
     is_volume: bool,
@@ -139,7 +139,7 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             .map(|(_, number)| Value::Number(*number))
             .ok_or_else(|| format!("'{}' must be one of '{}'", def.name, def.values)),
         ValueType::Number(_) if text == "none" && !matches!(def.name, "recordsize" | "volblocksize" | "volsize") => {
-            // No limit is the largest number, no quota is 0.
+            // "No limit" is the largest number, "no quota" is 0.
             Ok(Value::Number(if def.default_number() == u64::MAX { u64::MAX } else { 0 }))
         }
         ValueType::Number(unit) => {

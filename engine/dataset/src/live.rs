@@ -42,14 +42,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How often a change waits for a txg because of other transactions' reservations before it is
-/// refused. Guessed: each of those txgs had room for other changes.
+/// Maximum number of txgs a change waits for because of other transactions' reservations before it
+/// is refused. Guessed: each of those txgs had room for other changes.
 const WAITS_MAX: usize = 100;
 /// Minimum number of such waits, and the time after which no further wait starts. Guessed: writers
 /// at a limit get their answer soon.
 const WAITS_MIN: usize = 4;
 const WAITS_NS_MAX: u64 = 10_000_000_000;
-/// How often a change waits for a txg because space was freed, before it is refused. Blocks become
+/// Maximum number of txgs a change waits for freed space before it is refused. Blocks become
 /// reusable two txgs after the one that freed them; one more txg for datasets freed in the
 /// background, and one as a margin.
 const FREE_WAITS_MAX: usize = 5;
@@ -139,7 +139,6 @@ pub(crate) struct ReceivedTo {
 pub struct Space {
     /// Space it may still write.
     pub available_bytes: u64,
-    /// Space it references.
     pub referenced_bytes: u64,
 }
 

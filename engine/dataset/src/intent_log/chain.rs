@@ -35,7 +35,6 @@ pub(super) struct Walked {
     pub pointers: u64,
     /// Number of the last block.
     pub max_block: u64,
-    /// Records visited.
     pub records: u64,
     /// Number of the last record.
     pub max_record: u64,

@@ -28,7 +28,6 @@ pub struct Claim {
     pub dataset: u64,
     /// Its log header after the claim.
     pub header: ZilHeader,
-    /// Blocks to claim.
     pub blocks: Vec<BlkPtr>,
     /// Data blocks that records reference again (block cloning).
     pub cloned: Vec<BlkPtr>,

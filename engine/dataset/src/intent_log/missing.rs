@@ -4,10 +4,9 @@
 //! A record is independent of a skipped one when they name different objects and different
 //! directory entries. An independent record is replayed. A dependent one would change something
 //! that the log does not mean:
-//! replayed. Otherwise it would be done to something that the log does not mean:
 //!
 //! ```text
-//!   skipped                 later                        if replayed anyway, it would   
+//!   skipped                 later                        if replayed anyway, it would
 //!   create "a", object 9    write to object 9            change another file that has number 9
 //!   rename "a" to "b"       remove "a" (a newer one)     remove the file that should be "b"
 //!   write to object 9       rename object 9 over "b"     replace a whole file by an incomplete one

@@ -1,7 +1,7 @@
 //! The intent log of a dataset: changes acknowledged as durable since the last synced txg.
 //!
 //! ```text
-//!   head of the log (in the root block) -> log block -> log block -> ... -> a block reserved and not yet written: the end
+//!   head of the log (in the root block) -> log block -> ... -> reserved, unwritten block: the end
 //!                                          └ records
 //! ```
 //! `pending` keeps the changes of open txgs in memory; a commit `pack`s the ones it needs into log

@@ -4,8 +4,9 @@
 //! Entries of the pool's object directory, which are removed with the log:
 //!
 //! ```text
-//!   weir:skipped_records:15:0   7, 5, 5, 9, 800     of the log of dataset 0x15 that was claimed in txg 7: records 5 and 9 to 800
-//!   weir:skipped_records:15:1   7, ...              the rest of them
+//!   weir:skipped_records:15:0   7, 5, 5, 9, 800     dataset 0x15, log claimed in txg 7:
+//!                                                   records 5 and 9 to 800
+//!   weir:skipped_records:15:1   7, ...              the remaining ranges
 //! ```
 //! OpenZFS looks up the entries of that directory that it knows and ignores all others. A separate
 //! object would be reported by `zdb` as leaked space. An entry of another claim is obsolete:
@@ -14,7 +15,8 @@
 //! Events in the pool's history, a ring buffer that overwrites old events:
 //!
 //! ```text
-//!   intent log record skipped  claim_txg=7 sequence=5 record 5 of txg 6, TX_REMOVE "a" in directory 34: ...
+//!   intent log record skipped  claim_txg=7 sequence=5 record 5 of txg 6,
+//!                              TX_REMOVE "a" in directory 34: ...
 //!   intent log record skipped  claim_txg=7 sequences=9-800
 //! ```
 //! The first [`NAMED_MAX`] have one event each, with the record and the reason. Events of the

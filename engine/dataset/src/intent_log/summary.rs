@@ -32,7 +32,6 @@ pub struct LogSummary {
 pub struct LogEntry<'a> {
     /// Number of the block in the chain.
     pub block: u64,
-    /// The block's pointer.
     pub pointer: &'a BlkPtr,
     /// The record, or its error: the rest of its block is then unknown.
     pub record: ondisk::Result<Record<'a>>,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   begin:  reserve bytes in the open txg, for the dataset's directory and all above it
-//!   synced: re-read all figures from the pool's own objects, and drop the reservations of that txg
+//!   synced: re-read all figures from the pool's own objects; drop the reservations of that txg
 //! ```
 //! A change that would exceed a limit while reservations are outstanding waits for them to be
 //! synced, because estimates are large. A change whose shortfall is covered by space that was freed

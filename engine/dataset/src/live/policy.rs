@@ -11,7 +11,6 @@ pub(crate) struct Policies {
     settings: Settings,
     /// Compression of metadata, and the meaning of `on`.
     on: Compress,
-    /// Checksum of metadata.
     metadata_checksum: Checksum,
     is_encrypted: bool,
     embed: bool,

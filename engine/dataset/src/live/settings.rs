@@ -42,7 +42,6 @@ pub enum XattrStore {
     SystemAttribute,
 }
 
-/// Kind of ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AclType {
     Off,
@@ -91,7 +90,6 @@ pub struct Settings {
     pub relatime: bool,
     /// How extended attributes are stored.
     pub xattr: XattrStore,
-    /// Kind of ACL.
     pub acl_type: AclType,
     /// What happens to an NFSv4 ACL on chmod, by its number on disk.
     pub acl_mode: u64,

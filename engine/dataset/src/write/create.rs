@@ -24,7 +24,6 @@ use zeroize::Zeroizing;
 /// A dataset to create.
 #[derive(Default, Clone)]
 pub struct NewDataset {
-    /// Full name.
     pub name: String,
     /// A volume, not a file system. Requires the property `volsize`.
     pub is_volume: bool,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   with async_destroy:     unlink the dataset, queue its tree for freeing (see `pending`)
-//!   without, if it is large: mark it inconsistent, free its objects over several txgs, then continue as if it were small
+//!   without, if it is large: mark it inconsistent, free its objects over several txgs,
+//!                            then continue as if it were small
 //!   without, if it is small: free its blocks and unlink it, in one task
 //! ```
 //! Facts: `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `dsl_async_dataset_destroy`,

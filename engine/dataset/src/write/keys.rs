@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 
 /// Version of new key objects.
 const VERSION: u64 = 1;
-/// Default and minimum PBKDF2 iterations for a passphrase.
+/// Default PBKDF2 iterations for a passphrase.
 pub const PBKDF2_ITERATIONS: u64 = 350_000;
 /// Minimum PBKDF2 iterations accepted.
 const PBKDF2_ITERATIONS_MIN: u64 = 100_000;

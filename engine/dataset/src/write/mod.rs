@@ -133,7 +133,7 @@ pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<
 }
 
 fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()> {
-    // Raising limits must work on a full pool.
+    // Limits can be changed on a full pool, because that is one way to make room.
     let is_limit =
         |change: &Change| matches!(change.name(), "quota" | "reservation" | "refquota" | "refreservation" | "volsize");
     let check = if changes.iter().all(is_limit) { SpaceCheck::ExtraReserved } else { SpaceCheck::Reserved };

@@ -4,7 +4,7 @@
 //! | object directory | what                                                                  |
 //! |------------------|-----------------------------------------------------------------------|
 //! | `free_bpobj`     | a list of blocks                                                      |
-//! | `bptree_obj`     | root blocks of destroyed datasets, each with where its walk stands    |
+//! | `bptree_obj`     | root blocks of destroyed datasets, each with the position of its walk |
 //!
 //! Their space is counted in the directory `$FREE`. A tree's entry has 168 bytes: root block, birth
 //! after which blocks are freed, bookmark (object set, object, level, block). Facts:

@@ -1,9 +1,11 @@
 //! Taking snapshots: all requested ones in one txg, or none.
 //!
 //! ```text
-//!   before   older snapshot <── head                    the head's deadlist: blocks of the older snapshot that the head lacks
-//!   after    older snapshot <── new snapshot <── head   that list is the new snapshot's; the head starts an empty one,
-//!                                                       with one more key: blocks born after the older snapshot
+//!   before   older snapshot <── head                    the head's deadlist: blocks of the older
+//!                                                       snapshot that the head lacks
+//!   after    older snapshot <── new snapshot <── head   that list is the new snapshot's; the head
+//!                                                       starts an empty one, with one more key:
+//!                                                       blocks born after the older snapshot
 //! ```
 //! Tasks run after the blocks of their txg are written, so a snapshot includes all changes made
 //! before the request, even those that so far are only in the intent log, because they were also

@@ -1,7 +1,8 @@
 //! Creating file systems and volumes, and the datasets that every pool has.
 //!
 //! ```text
-//!   check everything -> directory, head, key object -> properties -> contents, written at once -> history
+//!   check everything -> directory, head, key object -> properties
+//!                    -> contents, written at once -> history
 //! ```
 //! Facts: `dmu_objset_create_check`, `dmu_objset_create_sync` in module/zfs/dmu_objset.c,
 //! `zfs_ioc_create` in zfs_ioctl.c, `dsl_pool_create` in dsl_pool.c.

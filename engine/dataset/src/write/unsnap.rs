@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   before   older <── gone <── next     next's deadlist: [ born up to older ][ born after older ]
-//!   after    older <──────── next        the right part is freed by the pool, in later txgs; the left part stays, and
-//!                                        takes over the deadlist of the one that is gone
+//!   after    older <──────── next        the pool frees the right part in later txgs; the left part
+//!                                        stays, and takes over the deadlist of `gone`
 //! ```
 //! Facts: `dsl_destroy_snapshot_check_impl`, `dsl_destroy_snapshot_sync_impl` in
 //! module/zfs/dsl_destroy.c, `dsl_dataset_recalc_head_uniq` in dsl_dataset.c.

@@ -1,21 +1,24 @@
-//! What each record does to the objects of a dataset.
+//! Applies stream records to the objects of a dataset.
 //!
-//! | record          | does                                                                                                    |
-//! |-----------------|---------------------------------------------------------------------------------------------------------|
-//! | OBJECT          | makes the object under its number; one that is there gets the new dnode, and keeps what may still be its |
-//! | FREEOBJECTS     | frees what is there                                                                                     |
-//! | WRITE           | writes; the pieces of a block that the stream cut are put together again                                |
-//! | WRITE_EMBEDDED  | the same for a block that stood in its pointer                                                          |
-//! | FREE            | makes holes; with no end, the object ends there                                                         |
-//! | REDACT          | makes holes: what was left out is told of the dataset as a whole                                         |
-//! | SPILL           | sets the spill block                                                                                    |
+//! | record          | effect                                                                        |
+//! |-----------------|-------------------------------------------------------------------------------|
+//! | OBJECT          | creates the object; an existing one gets the new dnode and keeps its contents |
+//! |                 | if they can still be valid                                                    |
+//! | FREEOBJECTS     | frees existing objects                                                        |
+//! | WRITE           | writes data; reassembles a block that the stream split                        |
+//! | WRITE_EMBEDDED  | writes a block that was embedded in its block pointer                         |
+//! | FREE            | punches holes; without an end, truncates the object there                     |
+//! | REDACT          | punches holes: redaction is recorded for the dataset as a whole               |
+//! | SPILL           | sets the spill block                                                          |
 //!
-//! An object that was freed and made anew since the snapshot built on is sent as a whole, so that keeping contents is always right;
-//! they are given up where the shape of the dnode does not allow to keep them. Facts: `receive_object`,
-//! `receive_handle_existing_object` and what follows them in module/zfs/dmu_recv.c.
+//! An object that was freed and recreated since the base snapshot is sent in full, so keeping
+//! contents is always correct. They are discarded if the shape of the dnode does not allow keeping
+//! them. Facts: `receive_object`, `receive_handle_existing_object` and the functions after them in
+//! module/zfs/dmu_recv.c.
 //!
-//! **OpenZFS 2.3 sends embedded spill blocks as file data** at the offset that a block numbered -2 would have; its receiver
-//! puts them there, and attributes are lost. Here they become the spill block that they were.
+//! **OpenZFS 2.3 sends embedded spill blocks as file data** at the offset that a block numbered -2
+//! would have. Its receiver writes them there, and the attributes are lost. Here they are restored
+//! as spill blocks.
 
 use super::{Covered, FLAG_SPILL_BLOCK, Incoming, turned};
 use crate::{Error, Result};
@@ -30,29 +33,29 @@ use transform::compress::{Algorithm, decompress};
 
 /// Largest object number of the format (`DN_MAX_OBJECT`).
 pub(super) const OBJECT_MAX: u64 = 1 << 48;
-/// Dnodes in one block of them.
+/// Dnodes per block of the dnode object.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
-/// Largest block of a stream without large blocks, and of a spill block.
+/// Largest block in a stream without large blocks, and the largest spill block.
 const OLD_MAX_BLOCK_BYTES: u64 = 128 << 10;
-/// OBJECT: it has a spill block. SPILL: the block did not change.
+/// OBJECT: the object has a spill block. SPILL: the block did not change.
 pub(super) const SPILL: u8 = 4;
-/// Behind the last name that a file's contents may have: more checksum and compression numbers there are not.
+/// One past the largest checksum or compression number that file contents may use.
 const FUNCTIONS_MAX: u8 = 64;
 
-/// Puts records into an object set.
+/// Applies records to an object set.
 pub(super) struct Applier {
     pub(super) set: Arc<ObjectSet>,
     features: Features,
     pub(super) endian: Endian,
     is_raw: bool,
-    /// Blocks may stand in their pointers.
+    /// Blocks may be embedded in their block pointers.
     embeds: bool,
-    /// First object of the range that was named last, in a raw stream.
+    /// In a raw stream, the first object of the most recent OBJECT_RANGE.
     pub(super) range: Option<u64>,
-    /// Every stream says whether an object has a spill block, or none does.
+    /// Either every OBJECT in the stream says whether it has a spill block, or none does.
     spills_are_told: bool,
     is_full: bool,
-    /// The object that OBJECT named last, and whether it has a spill block.
+    /// The object of the most recent OBJECT, and whether it has a spill block.
     current: (u64, bool),
 }
 
@@ -71,7 +74,7 @@ impl Applier {
         }
     }
 
-    /// Does what a record says.
+    /// Applies one record.
     pub(super) fn apply(&mut self, tx: &Tx, packet: Covered) -> Result<()> {
         let payload = packet.payload;
         match &packet.record.body {
@@ -92,7 +95,8 @@ impl Applier {
                 let object = self.known(*object)?;
                 let (bytes, last) = (object.block_bytes(), object.dnode_now().max_block_id);
                 object.punch(tx, *offset, *length)?;
-                // Only a FREE without end says where the object ends, and says it also where that is a hole.
+                // Only a FREE without an end sets the end of an object, and it also does so inside
+                // a hole.
                 match *length == u64::MAX && bytes.is_power_of_two() && !self.is_raw {
                     true => object.set_last_block(tx, offset.div_ceil(bytes).saturating_sub(1)),
                     false => object.set_last_block(tx, last),
@@ -143,7 +147,8 @@ impl Applier {
         object.remake(tx, &new)
     }
 
-    /// Other slots of a large dnode: what was there is not sent as freed when the dnode grew over it.
+    /// Frees the other slots of a large dnode: the stream does not send objects as freed when a
+    /// dnode grew over them.
     pub(super) fn make_room(&self, tx: &Tx, object: u64, slots: u8) -> Result<()> {
         for id in object + 1..object + u64::from(slots) {
             if self.set.next_object(id - 1)? == Some(id) {
@@ -153,13 +158,15 @@ impl Applier {
         Ok(())
     }
 
-    /// Gives an object the block size that the stream says, unless it may have to keep its blocks.
+    /// Sets an object's block size to the one in the stream, unless the object may have to keep its
+    /// blocks.
     fn resize(&self, tx: &Tx, object: &Object, new: &NewObject) -> Result<()> {
         let is_file = |kind: ObjectType| kind == ObjectType::PLAIN_FILE_CONTENTS;
         let both_files = is_file(new.object_type) && is_file(object.dnode_now().object_type);
         let (old, asked) = (object.block_bytes(), u64::from(new.block_bytes));
         if object.max_block_id() > 0 {
-            // A stream without large blocks cut them for the receive before this one: these blocks may be the file's still.
+            // For the previous receive, a stream without large blocks split them: these blocks may
+            // still belong to the file.
             if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && asked > old {
                 return Ok(());
             }
@@ -168,7 +175,7 @@ impl Applier {
         self.set.object(object.id())?.set_block_bytes(tx, new.block_bytes)
     }
 
-    /// The dnode that a record describes, without bonus; refused when it cannot be.
+    /// Returns the dnode that a record describes, without its bonus. Rejects an invalid record.
     pub(super) fn check(&self, record: &ObjectRecord) -> Result<NewObject> {
         let slots = record.slots.max(1);
         let kinds = (u8::try_from(record.object_type), u8::try_from(record.bonus_type));
@@ -223,7 +230,7 @@ impl Applier {
             let data = unpacked(write.compression, payload, write.logical_bytes)?;
             return object.write_at(tx, write.offset, &self.native("a block", object.dnode_now().object_type, data)?);
         }
-        // As it came; but first it is seen that it unpacks, so that no reader finds later that it does not.
+        // Stored as received, but first checked to decompress, so that no later read fails.
         let bytes = Bytes::from(payload);
         unpacked(write.compression, bytes.clone(), write.logical_bytes)?;
         let compression = Compression::from_raw(write.compression)?;
@@ -238,7 +245,8 @@ impl Applier {
         }
         let payload = payload.get(..write.physical_bytes as usize).unwrap_or_default();
         let data = unpacked(write.compression, payload.to_vec(), write.logical_bytes.into())?;
-        // The number of a spill block is -2 (DMU_SPILL_BLKID): where it would begin, were it one of the file's.
+        // A spill block has the number -2 (DMU_SPILL_BLKID); this is the offset of a file block
+        // with that number.
         let beginning = |bytes: u64| bytes.wrapping_mul(2).wrapping_neg();
         let is_spill = [u64::from(write.logical_bytes), object.block_bytes()].map(beginning).contains(&write.offset);
         if is_spill && self.current == (write.object, true) {
@@ -274,7 +282,7 @@ impl Applier {
         object.set_spill(tx, Some(data))
     }
 
-    /// What contents of the stream are on our disks, where dnodes and pointers say little-endian.
+    /// Converts stream contents to the on-disk form, where dnodes and pointers say little-endian.
     fn native(&self, what: &str, of: ObjectType, mut data: Vec<u8>) -> Result<Vec<u8>> {
         if self.endian == Endian::Big {
             turned::turn(what, of, &mut data)?;
@@ -299,7 +307,8 @@ pub(super) fn is_packed(compression: u8) -> bool {
     compression != 0 && compression != Compression::Off.to_raw()
 }
 
-/// A block's contents: what does not unpack to its size is refused, so that no reader finds it later.
+/// Decompresses a block. Rejects one that does not decompress to its size, so that no later read
+/// fails.
 pub(super) fn unpacked<P: AsRef<[u8]> + Into<Vec<u8>>>(compression: u8, payload: P, bytes: u64) -> Result<Vec<u8>> {
     let length = payload.as_ref().len();
     if !is_packed(compression) {

@@ -1,14 +1,16 @@
-//! The task that a stream begins with: what it is received into is made, empty or as the snapshot that it builds on.
+//! The sync task at the start of a stream. It creates the dataset to receive into, either empty or
+//! as a clone of the base snapshot.
 //!
-//! | stream                        | is received into                                                   |
-//! |-------------------------------|--------------------------------------------------------------------|
-//! | full, nothing is there        | a new dataset                                                      |
-//! | full over a dataset (`-F`)    | `DATASET/%recv`, empty                                             |
-//! | incremental                   | `DATASET/%recv`, a clone of the snapshot that it builds on         |
-//! | clone, or with an origin      | a new dataset, a clone of that snapshot                            |
+//! | stream                        | is received into                                 |
+//! |-------------------------------|--------------------------------------------------|
+//! | full, no dataset exists       | a new dataset                                    |
+//! | full over a dataset (`-F`)    | `DATASET/%recv`, empty                           |
+//! | incremental                   | `DATASET/%recv`, a clone of the base snapshot    |
+//! | clone, or with an origin      | a new dataset, a clone of that snapshot          |
 //!
-//! Facts: `dmu_recv_begin_check`, `dmu_recv_begin_sync` in module/zfs/dmu_recv.c, `dsl_dataset_modified_since_snap` in
-//! dsl_dataset.c, and for messages `zfs_receive_one` in lib/libzfs/libzfs_sendrecv.c.
+//! Facts: `dmu_recv_begin_check`, `dmu_recv_begin_sync` in module/zfs/dmu_recv.c,
+//! `dsl_dataset_modified_since_snap` in dsl_dataset.c, and for messages `zfs_receive_one` in
+//! lib/libzfs/libzfs_sendrecv.c.
 
 use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, SealedStream, Spot, Target, state};
 use crate::live::{LiveDatasets, OwnersOf};
@@ -24,7 +26,7 @@ use ondisk::send_record::Features;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
 use zeroize::Zeroizing;
 
-/// What a stream may have only if the pool has it enabled.
+/// Stream features that require the corresponding pool feature to be enabled.
 const NEEDED: [(Features, &str); 8] = [
     (Features::REDACTED, FIELD_REDACTED_DATASETS),
     (Features::RAW, feature::ENCRYPTION),
@@ -38,7 +40,7 @@ const NEEDED: [(Features, &str); 8] = [
 const LARGE_MICROZAP: &str = "com.klarasystems:large_microzap";
 const LONGNAME: &str = "org.zfsonlinux:longname";
 
-/// What of the target a task takes with it.
+/// The parts of the target that the task needs.
 struct Wanted {
     dataset: String,
     snapshot: String,
@@ -50,7 +52,7 @@ struct Wanted {
     owners_of: OwnersOf,
 }
 
-/// Makes what the stream is received into.
+/// Creates the dataset that the stream is received into.
 pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_>) -> Result<Spot> {
     tree::check_new_tail(&format!("{}@{}", target.dataset, target.snapshot))?;
     let origin = match (&target.origin, incoming.has_flag(FLAG_CLONE)) {
@@ -93,7 +95,8 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
     }
 }
 
-/// `None`: the snapshot that is built on is of this txg, and has to be waited for.
+/// Returns `None` if the base snapshot was created in this txg: the caller has to wait for the
+/// next.
 fn begin_in(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
     let has = incoming.begin.features;
     for (bit, guid) in NEEDED {
@@ -117,7 +120,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
     contents::settings(cx, parent, name)?;
     if let Some(origin) = &wanted.origin {
         if wanted.key.is_some() {
-            // It has its origin's keys.
+            // A clone uses the keys of its origin.
             return Err(Error::invalid(&**name, "a clone has the key of its origin, and cannot be given another one"));
         }
         let from = tree::find(cx, origin)?;
@@ -179,7 +182,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
     })
 }
 
-/// A hidden clone below a dataset that is there.
+/// Creates a hidden clone below an existing dataset.
 fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
     let name = &wanted.dataset;
     let node = tree::find(cx, name)?;
@@ -222,11 +225,11 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
         }
         guid => {
             let base = snapshot_with(cx, &node, &head, guid)?;
-            // Snapshots in between have IVs that the sender does not know of.
+            // Snapshots in between have IVs that the sender does not know.
             if !wanted.force && (modified_since(cx, &node, base)? || (incoming.is_raw() && base != head.prev_snap)) {
                 return Err(modified(name));
             }
-            // Snapshots since then have nothing of their own, unless they are given up.
+            // Without force, later snapshots contain no changes of their own.
             let base = if wanted.force { base } else { head.prev_snap };
             if cx.dataset(base)?.phys.creation_txg.0 >= cx.txg() {
                 return Ok(None);
@@ -259,7 +262,7 @@ fn flags(incoming: &Incoming) -> u64 {
     if incoming.has_flag(FLAG_CI_DATA) { DslDataset::FLAG_CI_DATASET } else { 0 }
 }
 
-/// A head that is as snapshot `base` is, with a log of its own.
+/// Creates a head with the contents of snapshot `base` and an empty intent log.
 fn stand_on(cx: &Cx<'_>, name: &str, dir: u64, base: u64) -> Result<Node> {
     let head = clone::create_on(cx, dir, base)?;
     let node = Node { name: name.to_owned(), dir, head, snapshot: None };
@@ -267,10 +270,11 @@ fn stand_on(cx: &Cx<'_>, name: &str, dir: u64, base: u64) -> Result<Node> {
     Ok(node)
 }
 
-/// Notes what there is to know until the end.
+/// Records everything that is needed until the end task.
 fn started(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted, node: &Node) -> Result<Option<Spot>> {
     cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
-    // Large blocks too, be there one or not: streams without them are refused from then on.
+    // Also activates large blocks, whether the stream contains any or not: later streams without
+    // them are rejected.
     for (bit, guid) in [
         (Features::LARGE_BLOCKS, feature::LARGE_BLOCKS),
         (Features::LARGE_MICROZAP, LARGE_MICROZAP),
@@ -302,7 +306,7 @@ pub(super) fn modified(name: &str) -> Error {
     Error::invalid(name, format!("destination {name} has been modified\nsince most recent snapshot"))
 }
 
-/// The snapshot of that guid among those of the head itself.
+/// Finds the snapshot with this guid among the snapshots of the head itself.
 fn snapshot_with(cx: &Cx<'_>, node: &Node, head: &DslDataset, guid: u64) -> Result<u64> {
     let mut at = head.prev_snap;
     while at != 0 {
@@ -318,7 +322,8 @@ fn snapshot_with(cx: &Cx<'_>, node: &Node, head: &DslDataset, guid: u64) -> Resu
     Err(not_the_source(&node.name))
 }
 
-/// Whether the head holds something else than its snapshot `since` does. What only the log's head says does not count.
+/// Whether the head differs from its snapshot `since`. A different intent log header alone does not
+/// count.
 pub(super) fn modified_since(cx: &Cx<'_>, node: &Node, since: u64) -> Result<bool> {
     let (head, snapshot) = (cx.dataset(node.head)?.phys, cx.dataset(since)?.phys);
     if head.bp.logical_birth() <= snapshot.creation_txg {
@@ -333,7 +338,7 @@ pub(super) fn modified_since(cx: &Cx<'_>, node: &Node, since: u64) -> Result<boo
     Ok(now.blkptrs != then.blkptrs || now.max_block_id != then.max_block_id)
 }
 
-/// Refuses to replace, by a full stream, what more hangs on.
+/// Rejects replacing a dataset with a full stream if other objects depend on it.
 fn check_replaceable(cx: &Cx<'_>, node: &Node, dir: &ondisk::DslDir, head: &DslDataset) -> Result<()> {
     let name = &node.name;
     let invalid = |what: String| Err(Error::invalid(&**name, what));
@@ -347,7 +352,8 @@ fn check_replaceable(cx: &Cx<'_>, node: &Node, dir: &ondisk::DslDir, head: &DslD
     Ok(())
 }
 
-/// Refuses raw streams that do not go on top of snapshot `base` of directory `dir`: their blocks would not be readable.
+/// Rejects raw streams that do not build on snapshot `base` of directory `dir`: their blocks would
+/// be unreadable.
 fn check_sealed_base(cx: &Cx<'_>, sealed: &SealedStream, name: &str, (dir, base): (u64, u64)) -> Result<()> {
     if keys::key_of(cx, dir)?.is_none() {
         return Err(Error::invalid(name, "cannot perform raw receive on top of existing unencrypted dataset"));
@@ -356,7 +362,7 @@ fn check_sealed_base(cx: &Cx<'_>, sealed: &SealedStream, name: &str, (dir, base)
     super::sealed::check_ivset(name, sealed.from_ivset, cx.field_u64(base, FIELD_IVSET_GUID)?.unwrap_or(0))
 }
 
-/// Refuses streams that do not go on top of snapshot `base`, and bases that we cannot clone.
+/// Rejects streams that do not build on snapshot `base`, and bases that cannot be cloned.
 fn check_base(cx: &Cx<'_>, incoming: &Incoming, name: &str, base: u64) -> Result<()> {
     let phys = cx.dataset(base)?.phys;
     let head = cx.dataset(cx.dir(phys.dir)?.phys.head_dataset)?.phys;

@@ -1,7 +1,8 @@
-//! Records that may be used: each is held back until a sum behind it was right.
+//! Verified records: each record is held back until a later checksum has covered it.
 //!
-//! The sum that covers a record's payload is in the next record, and the whole stream's is in END. Bytes are read as they are
-//! needed and not beyond END: what follows a stream is for who reads next.
+//! The checksum that covers a record's payload is in the next record; the checksum of the whole
+//! stream is in END. Input is read only as needed and never past END: the bytes after a stream
+//! belong to the next reader.
 
 use crate::stream::{Reader, Watch, kind_name};
 use crate::{Error, Result};
@@ -11,17 +12,16 @@ use std::io::Read;
 
 /// A record that a sum covers.
 pub struct Covered {
-    /// The record.
     pub record: Record,
-    /// What follows it.
+    /// The payload.
     pub payload: Vec<u8>,
-    /// Where it begins, in bytes from the start of the input.
+    /// Start of the record, in bytes from the start of the input.
     pub offset: u64,
     number: u64,
 }
 
 impl Covered {
-    /// Object and offset of a block of contents.
+    /// Object and offset of a content block.
     pub(super) fn written(&self) -> Option<(u64, u64)> {
         match &self.record.body {
             Body::Write(write) => Some((write.object, write.offset)),
@@ -30,18 +30,18 @@ impl Covered {
         }
     }
 
-    /// Where what follows it ends, in bytes from the start of the input.
+    /// End of the payload, in bytes from the start of the input.
     pub(super) fn end(&self) -> u64 {
         self.offset + RECORD_BYTES as u64 + self.payload.len() as u64
     }
 
-    /// Which one it is, for messages.
+    /// Identifies the record in messages.
     pub fn place(&self) -> String {
         format!("record {} ({}) at byte {}", self.number, kind_name(&self.record.body), self.offset)
     }
 }
 
-/// A stream, or a package of them, that is read checked.
+/// Reads a stream, or a package of streams, and verifies it.
 pub struct Checked<R> {
     reader: Reader<R>,
     held: Option<Covered>,
@@ -50,18 +50,18 @@ pub struct Checked<R> {
 }
 
 impl<R: Read> Checked<R> {
-    /// From the first byte of `source`.
+    /// Starts at the first byte of `source`.
     pub fn new(source: R) -> Self {
         Self { reader: Reader::new(source), held: None, count: 0, watch: None }
     }
 
-    /// With somebody who is told of each record, before a sum has covered it.
+    /// Adds a watcher that is notified of each record before a checksum has covered it.
     #[must_use]
     pub fn watched(self, watch: Option<Box<dyn Watch>>) -> Self {
         Self { watch, ..self }
     }
 
-    /// The order of its writer; `None` before the first record.
+    /// Byte order of the sender; `None` before the first record.
     pub fn endian(&self) -> Option<Endian> {
         self.reader.endian()
     }
@@ -71,7 +71,7 @@ impl<R: Read> Checked<R> {
         self.reader.offset()
     }
 
-    /// The next record; `None` at the end of the input, where a stream may end.
+    /// Returns the next record; `None` at the end of the input, if a stream may end there.
     pub fn next_record(&mut self) -> Result<Option<Covered>> {
         let record = match self.held.take() {
             Some(held) => Some(held),
@@ -79,7 +79,7 @@ impl<R: Read> Checked<R> {
         };
         match &record {
             None if !self.reader.is_whole() && self.count > 0 => Err(cut()),
-            // END has the sum of all before it in itself.
+            // END itself contains the checksum of everything before it.
             Some(Covered { record: Record { body: Body::End { .. }, .. }, .. }) | None => Ok(record),
             Some(_) => {
                 self.held = Some(self.read()?.ok_or_else(cut)?);
@@ -117,7 +117,7 @@ mod tests {
         writer.into_inner()
     }
 
-    /// How many records are handed out before the end or an error.
+    /// Returns how many records are returned before the end or an error.
     fn handed_out(bytes: &[u8]) -> (usize, bool) {
         let mut checked = Checked::new(bytes);
         for count in 0.. {

@@ -1,4 +1,5 @@
-//! The task that a stream ends with: what was received becomes a snapshot with the stream's identity.
+//! The sync task at the end of a stream. It turns the received data into a snapshot with the
+//! stream's identity.
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
@@ -31,7 +32,7 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
             if made.head != spot.head {
                 return Err(Error::not_found(&*spot.name, "what was received"));
             }
-            // Two snapshots of one txg would be one state: the later one waits for the next.
+            // Two snapshots of one txg would be identical: the later one waits for the next txg.
             if cx.dataset(made.head)?.phys.prev_snap_txg.0 >= cx.txg() {
                 return Ok(false);
             }
@@ -49,10 +50,10 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
     live.writer().sync()
 }
 
-/// What a stream says of itself, and of the dataset that it brings sealed.
+/// The BEGIN of the stream and, if it is raw, its description of the dataset.
 type Stream<'s> = (&'s Begin, Option<&'s SealedStream>);
 
-/// Takes snapshot `short` of `node`, with the stream's guid and time.
+/// Creates snapshot `short` of `node`, with the stream's guid and creation time.
 fn take(cx: &Cx<'_>, node: &Node, short: &str, (begin, sealed): Stream<'_>) -> Result<()> {
     cx.change_dataset(node.head, |phys| phys.flags &= !DslDataset::FLAG_INCONSISTENT)?;
     state::clear(cx, node.head)?;
@@ -65,7 +66,7 @@ fn take(cx: &Cx<'_>, node: &Node, short: &str, (begin, sealed): Stream<'_>) -> R
     cx.history("finish receiving", &node.name, node.head, &format!("snap={short}"))
 }
 
-/// The head of `name` and the hidden clone give each other what they have; the clone is destroyed.
+/// Swaps the contents of the head `name` and the hidden clone, then destroys the clone.
 fn replace(
     cx: &Cx<'_>,
     store: &KeyStore,
@@ -110,7 +111,7 @@ fn replace(
     if quota != 0 && hidden.referenced_bytes > quota {
         return Err(Error::invalid(name, format!("destination {name} space quota exceeded.")));
     }
-    // There is no way back once blocks are freed: that they can be found is seen before.
+    // Freeing blocks cannot be undone: check first that the log's blocks can be found.
     ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(name)?;
     if !open.let_go(node.head) {
         return Err(Refusal::Busy.at(name));
@@ -131,7 +132,7 @@ fn replace(
     Ok(true)
 }
 
-/// The snapshots of `node` behind snapshot `since`, the newest first.
+/// The snapshots of `node` after snapshot `since`, newest first.
 fn newer(cx: &Cx<'_>, node: &Node, head: &DslDataset, since: u64) -> Result<Vec<u64>> {
     let (mut found, mut at) = (Vec::new(), head.prev_snap);
     while at != since {

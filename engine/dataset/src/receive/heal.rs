@@ -1,9 +1,10 @@
-//! `zfs receive -c`: blocks of a snapshot that is there, and that no device gives any more, are written over with what the same snapshot's
-//! stream says they are.
+//! `zfs receive -c`: repairs blocks of an existing snapshot that no device can return, using the
+//! contents in a stream of the same snapshot.
 //!
-//! A block is written only when its pointer's checksum accepts what comes, in its place; the snapshot stays what it is, and heads and
-//! clones that share the block are healed with it. Facts: `receive_process_write_record`, `do_corrective_recv` in module/zfs/dmu_recv.c.
-//! OpenZFS heals file data; here spill blocks are, too.
+//! A block is rewritten in place, and only if the received data matches the checksum in its block
+//! pointer. The snapshot does not change, and heads and clones that share the block are healed with
+//! it. Facts: `receive_process_write_record`, `do_corrective_recv` in module/zfs/dmu_recv.c.
+//! OpenZFS heals file data; this also heals spill blocks.
 
 use super::apply::{bad, is_packed};
 use super::checked::{Checked, Covered};
@@ -17,22 +18,23 @@ use ondisk::{Compression, Endian};
 use std::io::Read;
 use std::sync::Arc;
 
-/// What came of it.
+/// Result of a healing receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Healed {
-    /// Blocks of the stream that were looked at on disk.
+    /// Blocks of the stream that were checked on disk.
     pub looked_at: u64,
-    /// Blocks that were written over, and can be read again.
+    /// Blocks that were rewritten and are readable again.
     pub healed: u64,
-    /// Bytes read of the stream.
+    /// Bytes read from the stream.
     pub stream_bytes: u64,
 }
 
-/// Heals snapshot `name` (`DATASET@SNAPSHOT`) with the stream whose BEGIN is `first`, up to its END.
+/// Heals snapshot `name` (`DATASET@SNAPSHOT`) from the stream whose BEGIN is `first`, up to its
+/// END.
 pub fn heal<R: Read>(live: &LiveDatasets, stream: &mut Checked<R>, first: &Covered, name: &str) -> Result<Healed> {
     let incoming = Incoming::new(first, stream.endian())?;
     let start = stream.offset();
-    // What is freed meanwhile is not written over with what it was.
+    // Keeps blocks that are freed meanwhile from being overwritten with their old contents.
     let kept = live.writer().allocator().keep_freed();
     let snapshot = live.synced()?.dataset(name)?;
     if snapshot.phys().guid != incoming.begin.to_guid {
@@ -117,7 +119,7 @@ fn other(name: &str) -> Error {
     Error::invalid(name, "stream is not compatible with the data in the pool.")
 }
 
-/// A block as it came.
+/// A block as received.
 fn taken(
     incoming: &Incoming,
     (compression, flags): (u8, u8),
@@ -126,7 +128,7 @@ fn taken(
     payload: Vec<u8>,
 ) -> Result<TakenBlock> {
     let compression = if is_packed(compression) { Compression::from_raw(compression)? } else { Compression::Off };
-    // Only raw streams have blocks of the other order.
+    // Only raw streams contain blocks in the other byte order.
     let swapped = incoming.is_raw() && flags & 2 != 0;
     let endian = if swapped { Endian::Big } else { Endian::Little };
     let sealed = incoming.is_raw().then_some(Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });

@@ -1,18 +1,19 @@
-//! Receiving: a stream becomes a snapshot.
+//! Receiving: turns a stream into a snapshot.
 //!
 //! ```text
-//!  begin (one task)                   records (many txgs)                      end (one task)
-//!  new dataset, clone, or hidden ──>  checked reader ─> batches ─> live set ──> snapshot with the stream's guid and time;
-//!  clone %recv of the snapshot                                                  %recv swapped with the head and destroyed
-//!  built on; INCONSISTENT
+//!  begin (one task)           records (many txgs)                      end (one task)
+//!  new dataset, clone, or ──> checked reader ─> batches ─> live set ──> snapshot with the
+//!  hidden clone %recv of                                                stream's guid and time;
+//!  the base snapshot;                                                   %recv swapped with the
+//!  INCONSISTENT                                                         head and destroyed
 //! ```
-//! Below: `stream` (records and sums), `write` (tasks), `live` (transactions). Above: `zfs receive`. Facts: module/zfs/dmu_recv.c.
-//! The rules are in docs/design/receive.md.
+//! Below: `stream` (records and checksums), `write` (tasks), `live` (transactions). Above: `zfs
+//! receive`. Facts: module/zfs/dmu_recv.c. The rules are in docs/design/receive.md.
 //!
 //! Invariants:
-//!   * nothing of a record is used before a later sum has covered it
-//!   * until the end task the target is what it was; what was made for the stream is INCONSISTENT, and is destroyed when the stream
-//!     breaks off
+//!   * no part of a record is used before a later checksum has covered it
+//!   * the target does not change until the end task; what was created for the stream is
+//!     INCONSISTENT, and is destroyed if the stream is interrupted
 
 mod apply;
 mod begin;
@@ -39,63 +40,66 @@ use std::io::Read;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Name of the hidden clone, below its dataset, that a stream into a dataset that is there is received into.
+/// Name of the hidden clone, below its dataset, that receives a stream into an existing dataset.
 pub const CLONE: &str = "%recv";
 /// `drr_flags` of BEGIN: it builds on a snapshot of another dataset; names ignore case; OBJECT says whether there is a spill block.
 const FLAG_CLONE: u32 = 1;
 const FLAG_CI_DATA: u32 = 2;
 const FLAG_FREE_RECORDS: u32 = 4;
 const FLAG_SPILL_BLOCK: u32 = 8;
-/// What is left out of a redacted stream, in BEGIN's list.
+/// The snapshots redacted from a stream, in BEGIN's list.
 const REDACT_SNAPS: &str = "redact_snaps";
-/// Payloads of one transaction.
+/// Payload bytes per transaction.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Records of one transaction.
+/// Records per transaction.
 const BATCH_RECORDS: usize = 512;
-/// What a record takes at least, in dnodes and pointers.
+/// Minimum cost of a record, in dnodes and pointers.
 const RECORD_COST_BYTES: u64 = 1 << 10;
 
-/// Where a stream goes to.
+/// The target of a receive.
 pub struct Target<'a> {
-    /// File system or volume, in full.
+    /// Full name of the file system or volume.
     pub dataset: String,
     /// Name of the snapshot, without the `@`.
     pub snapshot: String,
-    /// `-F`: what was changed since the snapshot built on is given up; a full stream replaces what is there.
+    /// `-F`: discards changes since the base snapshot; a full stream replaces an existing dataset.
     pub force: bool,
-    /// `-s`: what came stays when the stream breaks off, so that it can go on.
+    /// `-s`: keeps received data if the stream is interrupted, so that the receive can be resumed.
     pub resumable: bool,
-    /// The properties of encryption that a new dataset is made with; none: it is encrypted as what is above it is. Raw streams bring their own.
+    /// Encryption properties for a new dataset; if empty, it inherits encryption from its parent.
+    /// Raw streams bring their own.
     pub encryption: Vec<(String, String)>,
-    /// The key, when it is to be an encryption root (property `keyformat`).
+    /// The key, if the new dataset is to be an encryption root (property `keyformat`).
     pub key: Option<Zeroizing<Vec<u8>>>,
     /// `-o origin=`: the snapshot that the dataset is to be a clone of.
     pub origin: Option<String>,
     /// Tells who owns an object of a file system.
     pub owners_of: OwnersOf,
-    /// Called once what the stream is received into is there, before the first record: sets properties by which it is written.
+    /// Called when the dataset to receive into exists, before the first record: sets properties
+    /// that affect how it is written.
     pub started: &'a dyn Fn() -> Result<()>,
-    /// Lets go of the files of the dataset that is about to be replaced; it may not be open after that.
+    /// Closes the files of the dataset that is about to be replaced; it must not be open
+    /// afterwards.
     pub let_go: &'a dyn Fn() -> Result<()>,
 }
 
-/// What a stream is, as its BEGIN says.
+/// Describes a stream, from its BEGIN.
 #[derive(Debug, Clone)]
 pub(crate) struct Incoming {
     pub begin: Begin,
     pub kind: ObjsetKind,
-    /// What follows BEGIN.
+    /// The list in BEGIN's payload.
     pub list: Nvlist,
-    /// Order of its writer.
+    /// Byte order of the sender.
     pub endian: Endian,
-    /// Of a redacted stream: guids of the snapshots whose blocks were left out.
+    /// For a redacted stream: guids of the snapshots whose blocks were left out.
     pub redacted: Option<Vec<u64>>,
-    /// Of a raw stream: what it says of the dataset as a whole.
+    /// For a raw stream: its description of the dataset as a whole.
     pub sealed: Option<Arc<SealedStream>>,
 }
 
 impl Incoming {
-    /// Takes the first record; what this version cannot receive is refused by name.
+    /// Parses the first record. Rejects, by name, features that this version cannot receive.
     fn new(first: &Covered, endian: Option<Endian>) -> Result<Self> {
         let Body::Begin(begin) = &first.record.body else {
             return Err(Error::invalid("", "invalid stream (bad magic number)"));
@@ -117,7 +121,7 @@ impl Incoming {
             | Features::LONGNAME
             | Features::LARGE_MICROZAP;
         if begin.features.intersects(Features::DEDUP | Features::DEDUP_PROPS) {
-            // As OpenZFS says it.
+            // OpenZFS's message.
             let what = "stream has deprecated feature: dedup, try 'zstream redup [send in a file] | zfs recv [...]'";
             return Err(Error::invalid("", what));
         }
@@ -151,25 +155,26 @@ impl Incoming {
     }
 }
 
-/// Where records go while they come in.
+/// The destination of records during a receive.
 #[derive(Debug, Clone)]
 pub(crate) struct Spot {
-    /// Name of what was made for the stream.
+    /// Name of the dataset created for the stream.
     pub name: String,
-    /// Its head.
+    /// Object number of its head.
     pub head: u64,
 }
 
-/// The snapshot of that guid, anywhere in the pool.
+/// Finds the snapshot with this guid anywhere in the pool.
 pub fn find_snapshot(tree: &Arc<Datasets>, guid: u64) -> Result<Option<String>> {
     let all = ListOptions { snapshots: true, ..ListOptions::all() };
     let found = tree.list(&[], &all)?.entries.into_iter().filter_map(|entry| entry.dataset().cloned());
     Ok(found.filter(|d| d.is_snapshot()).find(|d| d.phys().guid == guid).map(|d| d.name().to_owned()))
 }
 
-/// Receives one stream whose BEGIN is `first`, up to its END, as `target` says. Returns the bytes that were read of it.
+/// Receives one stream whose BEGIN is `first`, up to its END, into `target`. Returns the number of
+/// bytes read from it.
 ///
-/// When it fails, what was made for it is destroyed, unless it is to be resumed.
+/// On failure, destroys what was created for the stream, unless the receive is resumable.
 pub fn receive<R: Read>(
     live: &LiveDatasets,
     stream: &mut Checked<R>,
@@ -197,7 +202,8 @@ pub fn receive<R: Read>(
     result
 }
 
-/// Destroys what a receive into `dataset` left that was not to be resumed, when its process ended in the middle of it. OpenZFS does so at import.
+/// Destroys what remains of a non-resumable receive into `dataset` whose process ended before the
+/// stream did. OpenZFS does this at import.
 fn sweep(live: &LiveDatasets, dataset: &str) -> Result<()> {
     let tree = live.synced()?;
     for name in [format!("{dataset}/{CLONE}"), dataset.to_owned()] {
@@ -211,7 +217,8 @@ fn sweep(live: &LiveDatasets, dataset: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads a stream to its END and checks it, for whoever wants nothing of it but to be behind it. Returns the bytes read.
+/// Reads a stream to its END and verifies it, for a caller that only needs to get past it. Returns
+/// the bytes read.
 pub fn skip<R: Read>(stream: &mut Checked<R>) -> Result<u64> {
     let start = stream.offset();
     while let Some(packet) = stream.next_record()? {
@@ -222,7 +229,8 @@ pub fn skip<R: Read>(stream: &mut Checked<R>) -> Result<u64> {
     Ok(stream.offset() - start)
 }
 
-/// Brings the records to the dataset at `spot`; `before`: bytes that came before the stream broke off.
+/// Applies the records to the dataset at `spot`; `before`: bytes received before the stream was
+/// interrupted.
 fn feed<R: Read>(
     live: &LiveDatasets,
     stream: &mut Checked<R>,
@@ -243,7 +251,7 @@ fn feed<R: Read>(
         loop {
             let (packet, broke) = match stream.next_record() {
                 Ok(packet) => (packet, None),
-                // What came before is covered, and need not come again.
+                // Everything received so far is covered by a checksum and need not be sent again.
                 Err(error) => (None, Some(error)),
             };
             let is_last = match &packet {

@@ -1,14 +1,16 @@
-//! Raw streams: what an encrypted dataset is on disk where it comes from, received without its key.
+//! Raw streams: receives the on-disk form of an encrypted dataset without its key.
 //!
-//! | record       | brings                                                                                                  |
-//! |--------------|---------------------------------------------------------------------------------------------------------|
-//! | BEGIN's list | `crypt_keydata`: the sealed keys, the root block's portable MAC, the shape of the tree of dnodes         |
-//! | OBJECT_RANGE | salt, IV and MAC of the block of 32 dnodes that the next objects are in                                  |
-//! | OBJECT       | a dnode with the shape of its tree, and its whole bonus, encrypted                                       |
-//! | WRITE, SPILL | a block as it is on disk, with salt, IV and MAC                                                          |
+//! | record       | contents                                                                        |
+//! |--------------|---------------------------------------------------------------------------------|
+//! | BEGIN's list | `crypt_keydata`: wrapped keys, the root block's portable MAC, shape of the      |
+//! |              | dnode tree                                                                      |
+//! | OBJECT_RANGE | salt, IV and MAC of the block of 32 dnodes that contains the next objects       |
+//! | OBJECT       | a dnode with the shape of its tree, and its whole bonus, encrypted              |
+//! | WRITE, SPILL | a block as it is on disk, with salt, IV and MAC                                 |
 //!
-//! Facts: `dsl_crypto_recv_raw_key_check`, `dsl_crypto_recv_raw_objset_check` in module/zfs/dsl_crypt.c, `receive_object`,
-//! `flush_write_batch_impl`, `receive_object_range` in dmu_recv.c.
+//! Facts: `dsl_crypto_recv_raw_key_check`, `dsl_crypto_recv_raw_objset_check` in
+//! module/zfs/dsl_crypt.c, `receive_object`, `flush_write_batch_impl`, `receive_object_range` in
+//! dmu_recv.c.
 
 use super::Incoming;
 use super::apply::{Applier, bad};
@@ -20,34 +22,35 @@ use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};
 use ondisk::{Compression, Endian};
 use transform::crypt::KeyFormat;
 
-/// The list within BEGIN's.
+/// Name of the list inside BEGIN's list.
 const LIST: &str = "crypt_keydata";
 /// Version of key objects whose datasets can be sent raw.
 const KEY_VERSION: u64 = 1;
-/// Record flag: the block was written in the other order than the stream.
+/// Record flag: the block was written in the other byte order than the stream.
 const SWAPPED: u8 = 2;
-/// Dnodes in a block of them.
+/// Dnodes per block.
 const DNODES: u64 = 32;
-/// Bytes of a block of dnodes.
+/// Bytes per block of dnodes.
 const DNODES_BYTES: u64 = 16 << 10;
-/// Levels of a tree at most (`DN_MAX_LEVELS` is 6 for blocks of 128 KiB; others need more).
+/// Maximum levels of a tree (`DN_MAX_LEVELS` is 6 for blocks of 128 KiB; other sizes need more).
 const LEVELS_MAX: u64 = 20;
-/// log2 of the bytes of an indirect block, at least and at most.
+/// Minimum and maximum log2 of the bytes of an indirect block.
 const INDIRECT_SHIFTS: std::ops::RangeInclusive<u64> = 12..=17;
-/// Checksums and compressions that a dnode may name (`ZIO_CHECKSUM_LEGACY_FUNCTIONS`, `ZIO_COMPRESS_LEGACY_FUNCTIONS`), and more.
+/// One past the largest checksum or compression number of a dnode (`ZIO_CHECKSUM_LEGACY_FUNCTIONS`,
+/// `ZIO_COMPRESS_LEGACY_FUNCTIONS`), with some margin.
 const FUNCTIONS_MAX: u64 = 64;
 
-/// What a raw stream says of the dataset as a whole.
+/// A raw stream's description of the dataset as a whole.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedStream {
     pub key: ReceivedKey,
     pub set: SealedSet,
-    /// Identity of the set of IVs of the snapshot that it brings, and of the one that it builds on. 0: not said.
+    /// Identity of the IV set of the snapshot in the stream, and of its base. 0: not specified.
     pub ivset: u64,
     pub from_ivset: u64,
 }
 
-/// Takes what a raw stream's BEGIN says, of any byte order.
+/// Parses the BEGIN of a raw stream, in either byte order.
 pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) -> Result<SealedStream> {
     let invalid = |what: &str| Err(Error::invalid("", what));
     if features.contains(Features::EMBED_DATA) {
@@ -115,7 +118,8 @@ fn bytes<const N: usize>(list: &Nvlist, name: &str) -> Result<[u8; N]> {
     .ok_or_else(|| bad(format!("a raw stream whose {name} does not have {N} bytes")))
 }
 
-/// Refuses to build on a snapshot whose blocks have other IVs than the sender's of the same guid (OpenZFS #12594).
+/// Rejects a base snapshot whose blocks have other IVs than the sender's snapshot with the same
+/// guid (OpenZFS #12594).
 pub(super) fn check_ivset(name: &str, sent: u64, found: u64) -> Result<()> {
     if sent == 0 || found == 0 {
         let what = "IV set guid missing. See errata 4 at https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-ER.";
@@ -134,7 +138,6 @@ fn seal_of(crypt: &Crypt) -> Sealed {
 }
 
 impl Applier {
-    /// OBJECT_RANGE.
     pub(super) fn object_range(&mut self, first: u64, slots: u64, crypt: &Crypt, flags: u8) -> Result<()> {
         if slots != DNODES || !first.is_multiple_of(DNODES) || first >= super::apply::OBJECT_MAX {
             return Err(bad(format!("a range of {slots} objects from {first} on")));
@@ -146,7 +149,7 @@ impl Applier {
         self.set.seal_dnodes(first / DNODES, seal_of(crypt))
     }
 
-    /// OBJECT of a raw stream.
+    /// Handles OBJECT of a raw stream.
     pub(super) fn sealed_object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
         if self.range.is_none_or(|first| !(first..first + DNODES).contains(&record.object)) {
             return Err(bad(format!("object {} outside of its range", record.object)));
@@ -178,7 +181,7 @@ impl Applier {
         self.set.take_object(tx, &SealedObject { new, bonus_rest, levels, max_block_id })
     }
 
-    /// WRITE of a raw stream.
+    /// Handles WRITE of a raw stream.
     pub(super) fn sealed_write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
         let object = self.known(write.object)?;
         let size = object.block_bytes();
@@ -192,7 +195,7 @@ impl Applier {
         object.put_taken(tx, write.offset / size, block)
     }
 
-    /// SPILL of a raw stream.
+    /// Handles SPILL of a raw stream.
     pub(super) fn sealed_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
         let object = self.known(spill.object)?;
         let block = taken(spill.compression, spill.length, (spill.flags, &spill.crypt), payload, self.endian)?;
@@ -200,7 +203,7 @@ impl Applier {
     }
 }
 
-/// A block as it came.
+/// A block as received.
 fn taken(
     compression: u8,
     lsize_bytes: u64,
@@ -217,7 +220,7 @@ fn taken(
 }
 
 impl Incoming {
-    /// Whether it brings what it is on disk where it comes from, encrypted.
+    /// Whether the stream carries encrypted blocks in their on-disk form.
     pub(crate) fn is_raw(&self) -> bool {
         self.sealed.is_some()
     }

@@ -1,13 +1,15 @@
-//! What is kept in a dataset of a receive that can go on when it breaks off: fields by name, as OpenZFS keeps them.
+//! The state of a resumable receive, stored in the dataset as named fields, as in OpenZFS.
 //!
-//! | field (`com.delphix:resume_…`)             | meaning                                                       |
-//! |--------------------------------------------|---------------------------------------------------------------|
-//! | `fromguid`, `toguid`, `toname`             | the stream                                                    |
-//! | `object`, `offset`                         | the block that was written last: the rest begins with it      |
-//! | `bytes`                                    | read so far                                                   |
-//! | `largeblockok`, `embedok`, `compressok`, `rawok` | what the stream has, and its rest may have                    |
+//! | field (`com.delphix:resume_…`)                   | meaning                                   |
+//! |--------------------------------------------------|-------------------------------------------|
+//! | `fromguid`, `toguid`, `toname`                   | the stream                                |
+//! | `object`, `offset`                               | last block written: the rest starts here  |
+//! | `bytes`                                          | bytes read so far                         |
+//! | `largeblockok`, `embedok`, `compressok`, `rawok` | features of the stream, allowed in its    |
+//! |                                                  | rest                                      |
 //!
-//! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in module/zfs/dmu_recv.c.
+//! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in
+//! module/zfs/dmu_recv.c.
 
 use super::{CLONE, Incoming, Spot, Target};
 use crate::live::{LiveDatasets, ReceivedTo};
@@ -19,7 +21,6 @@ use ondisk::DslDataset;
 use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;
 
-/// All of them.
 const FIELDS: [&str; 10] = [
     field::FIELD_RESUME_FROMGUID,
     field::FIELD_RESUME_TOGUID,
@@ -33,7 +34,7 @@ const FIELDS: [&str; 10] = [
     field::FIELD_RESUME_RAWOK,
 ];
 
-/// Notes the stream at its beginning.
+/// Records the stream at its start.
 pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
     let begin = &incoming.begin;
     if begin.from_guid != 0 {
@@ -56,14 +57,14 @@ pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
     Ok(())
 }
 
-/// Notes how far it has come.
+/// Records the progress of the receive.
 pub(crate) fn put(cx: &Cx<'_>, head: u64, to: &ReceivedTo) -> Result<()> {
     cx.set_field(head, field::FIELD_RESUME_OBJECT, &ZapValue::one(to.object))?;
     cx.set_field(head, field::FIELD_RESUME_OFFSET, &ZapValue::one(to.offset))?;
     cx.set_field(head, field::FIELD_RESUME_BYTES, &ZapValue::one(to.bytes))
 }
 
-/// Forgets all of it: the stream has come.
+/// Removes all resume state: the stream is complete.
 pub(super) fn clear(cx: &Cx<'_>, head: u64) -> Result<()> {
     for name in FIELDS {
         if cx.field(head, name)?.is_some() {
@@ -73,7 +74,7 @@ pub(super) fn clear(cx: &Cx<'_>, head: u64) -> Result<()> {
     Ok(())
 }
 
-/// Where a stream goes on that broke off, and how many bytes came before.
+/// Finds where an interrupted stream resumes, and how many bytes were received before.
 pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_>) -> Result<(Spot, u64)> {
     let (name, force) = (target.dataset.clone(), target.force);
     let ((_, open), incoming) = (live.parts(), incoming.clone());

@@ -1,21 +1,22 @@
-//! Contents that a big-endian host sent, as a little-endian pool keeps them.
+//! Converts contents sent by a big-endian host to the form a little-endian pool stores.
 //!
-//! Files and volumes are bytes. System attributes say their order themselves, and stay as they are; so do packed lists. What a
-//! block's pointer says the order of may also stay: blocks that are kept compressed do. What is left are uncompressed blocks of
-//! ZAPs and of numbers. Facts: `dmu_ot` in module/zfs/dmu.c, `flush_write_batch_impl` and `receive_object` in dmu_recv.c.
+//! Files and volumes are plain bytes. System attributes and packed lists record their own byte
+//! order and stay as they are. Blocks whose pointer records the byte order can also stay: those
+//! that are stored compressed do. This leaves uncompressed blocks of ZAPs and of numbers. Facts:
+//! `dmu_ot` in module/zfs/dmu.c, `flush_write_batch_impl` and `receive_object` in dmu_recv.c.
 
 use crate::{Error, Result};
 use ondisk::zap::swap;
 use ondisk::{Endian, ObjectType};
 
-/// What contents of a type are.
+/// How the contents of an object type are laid out.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Bytes,
-    /// Numbers of so many bytes each.
+    /// Numbers of this many bytes each.
     Numbers(usize),
     Zap,
-    /// Structures that only file systems of version 4 and before have.
+    /// Structures that exist only in file systems of version 4 and earlier.
     Old,
 }
 
@@ -50,12 +51,13 @@ fn kind(of: ObjectType) -> Kind {
     }
 }
 
-/// Turns what the bonus of a dnode holds, or an uncompressed block of an object; `what` of these it is, for the refusal.
+/// Byte-swaps the bonus of a dnode, or an uncompressed block of an object; `what` names it in the
+/// error.
 pub(super) fn turn(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
     match kind(of) {
         Kind::Bytes => {}
         Kind::Numbers(size) => bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse),
-        // What was never written is of no kind.
+        // Contents that were never written have no type.
         _ if bytes.iter().all(|&b| b == 0) => {}
         Kind::Zap => swap::turn(bytes, Endian::Big)?,
         Kind::Old => {

@@ -1,15 +1,15 @@
 //! Applies stream records to the objects of a dataset.
 //!
-//! | record          | effect                                                                        |
-//! |-----------------|-------------------------------------------------------------------------------|
-//! | OBJECT          | creates the object; an existing one gets the new dnode and keeps its contents |
-//! |                 | if they can still be valid                                                    |
-//! | FREEOBJECTS     | frees existing objects                                                        |
-//! | WRITE           | writes data; reassembles a block that the stream split                        |
-//! | WRITE_EMBEDDED  | writes a block that was embedded in its block pointer                         |
-//! | FREE            | punches holes; without an end, truncates the object there                     |
-//! | REDACT          | punches holes: redaction is recorded for the dataset as a whole               |
-//! | SPILL           | sets the spill block                                                          |
+//! | record          | effect                                                                    |
+//! |-----------------|---------------------------------------------------------------------------|
+//! | OBJECT          | creates the object; an existing one gets the new dnode, keeps its contents|
+//! |                 | if they can still be valid                                                |
+//! | FREEOBJECTS     | frees existing objects                                                    |
+//! | WRITE           | writes data; reassembles a block that the stream split                    |
+//! | WRITE_EMBEDDED  | writes a block that was embedded in its block pointer                     |
+//! | FREE            | punches holes; without an end, truncates the object there                 |
+//! | REDACT          | punches holes: redaction is recorded for the dataset as a whole           |
+//! | SPILL           | sets the spill block                                                      |
 //!
 //! An object that was freed and recreated since the base snapshot is sent in full, so keeping
 //! contents is always correct. They are discarded if the shape of the dnode does not allow keeping

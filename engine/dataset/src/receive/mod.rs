@@ -42,7 +42,8 @@ use zeroize::Zeroizing;
 
 /// Name of the hidden clone, below its dataset, that receives a stream into an existing dataset.
 pub const CLONE: &str = "%recv";
-/// `drr_flags` of BEGIN: it builds on a snapshot of another dataset; names ignore case; OBJECT says whether there is a spill block.
+/// `drr_flags` of BEGIN: the base is a snapshot of another dataset; names are case-insensitive;
+/// OBJECT says whether there is a spill block.
 const FLAG_CLONE: u32 = 1;
 const FLAG_CI_DATA: u32 = 2;
 const FLAG_FREE_RECORDS: u32 = 4;
@@ -71,9 +72,9 @@ pub struct Target<'a> {
     pub encryption: Vec<(String, String)>,
     /// The key, if the new dataset is to be an encryption root (property `keyformat`).
     pub key: Option<Zeroizing<Vec<u8>>>,
-    /// `-o origin=`: the snapshot that the dataset is to be a clone of.
+    /// `-o origin=`: the snapshot that the new dataset is cloned from.
     pub origin: Option<String>,
-    /// Tells who owns an object of a file system.
+    /// Returns the owner of an object of a file system.
     pub owners_of: OwnersOf,
     /// Called when the dataset to receive into exists, before the first record: sets properties
     /// that affect how it is written.

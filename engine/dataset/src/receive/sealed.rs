@@ -1,12 +1,12 @@
 //! Raw streams: receives the on-disk form of an encrypted dataset without its key.
 //!
-//! | record       | contents                                                                        |
-//! |--------------|---------------------------------------------------------------------------------|
-//! | BEGIN's list | `crypt_keydata`: wrapped keys, the root block's portable MAC, shape of the      |
-//! |              | dnode tree                                                                      |
-//! | OBJECT_RANGE | salt, IV and MAC of the block of 32 dnodes that contains the next objects       |
-//! | OBJECT       | a dnode with the shape of its tree, and its whole bonus, encrypted              |
-//! | WRITE, SPILL | a block as it is on disk, with salt, IV and MAC                                 |
+//! | record       | contents                                                                    |
+//! |--------------|-----------------------------------------------------------------------------|
+//! | BEGIN's list | `crypt_keydata`: wrapped keys, the root block's portable MAC, shape of the  |
+//! |              | dnode tree                                                                  |
+//! | OBJECT_RANGE | salt, IV and MAC of the block of 32 dnodes that contains the next objects   |
+//! | OBJECT       | a dnode with the shape of its tree, and its whole bonus, encrypted          |
+//! | WRITE, SPILL | a block as it is on disk, with salt, IV and MAC                             |
 //!
 //! Facts: `dsl_crypto_recv_raw_key_check`, `dsl_crypto_recv_raw_objset_check` in
 //! module/zfs/dsl_crypt.c, `receive_object`, `flush_write_batch_impl`, `receive_object_range` in

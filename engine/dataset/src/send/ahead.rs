@@ -1,4 +1,4 @@
-//! Reading ahead: one thread walks, some read blocks, and who writes the stream gets both in order.
+//! Read-ahead: one thread walks, several read blocks, and the stream writer receives both in order.
 
 use super::walk::{DataStep, Step, Walk};
 use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
@@ -10,25 +10,25 @@ use ondisk::{BlkPtr, Compression};
 use parking_lot::{Condvar, Mutex};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Contents read and not yet sent. OpenZFS: 16 MiB, and two of the largest blocks at least.
+/// Maximum bytes read and not yet sent. OpenZFS: 16 MiB, and at least two of the largest blocks.
 pub(super) const BYTES_MAX: u64 = 32 << 20;
-/// Steps that wait to be sent. Guessed: a block of dnodes makes 64.
+/// Maximum steps waiting to be sent. Guessed: a block of dnodes makes 64.
 const STEPS_MAX: usize = 4096;
-/// Threads that read.
+/// Maximum reader threads.
 const READERS_MAX: usize = 8;
 
-/// How a block travels.
+/// The form in which a block is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// In its pointer: nothing is to be read.
+    /// Embedded in its pointer: there is nothing to read.
     Embedded,
-    /// As it is on disk.
+    /// As stored on disk.
     Stored,
-    /// As programs see it.
+    /// Logical contents.
     Contents,
 }
 
-/// How the block of `step` travels in a stream of these features.
+/// Chooses the form in which the block of `step` is sent in a stream with these features.
 pub(super) fn form(step: &DataStep, features: Features, endian: ondisk::Endian) -> Result<Form> {
     if step.bp.is_embedded() && travels_embedded(step, features)? {
         return Ok(Form::Embedded);
@@ -45,9 +45,10 @@ pub(super) fn form(step: &DataStep, features: Features, endian: ondisk::Endian) 
     Ok(if stored { Form::Stored } else { Form::Contents })
 }
 
-/// Whether the receiver takes this embedded block as one.
+/// Whether the receiver accepts this embedded block as such.
 ///
-/// Spill blocks are sent as such: OpenZFS 2.3 sends theirs as data at offset -1024, and its receiver loses the attributes.
+/// Spill blocks are sent as SPILL: OpenZFS 2.3 sends embedded ones as data at offset -1024, and its
+/// receiver loses the attributes.
 fn travels_embedded(step: &DataStep, features: Features) -> Result<bool> {
     let compression = step.bp.compression()?;
     Ok(step.block != super::walk::SPILL
@@ -56,7 +57,7 @@ fn travels_embedded(step: &DataStep, features: Features) -> Result<bool> {
         && (compression != Compression::Zstd || features.contains(Features::ZSTD)))
 }
 
-/// Bytes read and not yet sent.
+/// Budget for bytes read and not yet sent.
 #[derive(Default)]
 struct Budget {
     state: Mutex<BudgetState>,
@@ -70,10 +71,10 @@ struct BudgetState {
 }
 
 impl Budget {
-    /// Waits for room; false when nobody will send any more.
+    /// Waits for room; returns false after the send has ended.
     fn take(&self, bytes: u64) -> bool {
         let mut state = self.state.lock();
-        // One block is always let through, however large.
+        // One block is always admitted, however large.
         while !state.is_over && state.bytes > 0 && state.bytes + bytes > BYTES_MAX {
             self.changed.wait(&mut state);
         }
@@ -92,7 +93,7 @@ impl Budget {
     }
 }
 
-/// A step on its way, with the place where its contents will come.
+/// A step in flight, with the channel that its contents will arrive on.
 struct Item {
     step: Step,
     contents: Option<(u64, Receiver<Result<Bytes>>)>,
@@ -106,7 +107,7 @@ struct Job {
     answer: SyncSender<Result<Bytes>>,
 }
 
-/// Calls `sink` with each step of the walk, and the contents of its block if it has one to be read.
+/// Calls `sink` with each step of the walk and, if the step has a block to read, its contents.
 pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> Result<()>) -> Result<()> {
     let budget = Budget::default();
     let (items_in, items) = sync_channel::<Result<Item>>(STEPS_MAX);
@@ -116,10 +117,11 @@ pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> 
         for _ in 0..host_readers() {
             scope.spawn(|| {
                 loop {
-                    // The lock is held while waiting: whoever has it takes the next job, the others stand in line.
+                    // The lock is held while waiting: the thread that holds it takes the next job,
+                    // the others queue for the lock.
                     let Ok(job) = jobs.lock().recv() else { break };
                     let read = read(send, &job);
-                    // Nobody listens any more: the send has ended early.
+                    // If the receiver is gone, the send has ended early.
                     let _ = job.answer.send(read);
                 }
             });
@@ -138,7 +140,7 @@ pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> 
             budget.give_back(bytes);
             Ok(())
         });
-        // Lets the walk end, and with it the readers, when the stream cannot go on.
+        // Ends the walk, and with it the readers, if the stream cannot continue.
         budget.end();
         drop(items);
         result

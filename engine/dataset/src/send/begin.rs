@@ -1,8 +1,10 @@
-//! The first record: what the receiver must know, and the list that follows it.
+//! The first record: the features that the receiver must support, and the list in its payload.
 //!
-//! Facts: `setup_featureflags` and `create_begin_record` in module/zfs/dmu_send.c, `dsl_crypto_populate_key_nvlist` in dsl_crypt.c.
+//! Facts: `setup_featureflags` and `create_begin_record` in module/zfs/dmu_send.c,
+//! `dsl_crypto_populate_key_nvlist` in dsl_crypt.c.
 //!
-//! The list is packed as XDR, as OpenZFS does since 2026: the native form of before is read by hosts of the same order alone.
+//! The list is packed as XDR, as OpenZFS does since 2026: only hosts of the same byte order can
+//! read the earlier native form.
 
 use super::{Base, Options, Resume};
 use crate::dataset::Dataset;
@@ -16,9 +18,9 @@ use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
 
-/// Version of file systems whose attributes may have spill blocks (`ZPL_VERSION_SA`).
+/// Version of file systems whose attributes may use spill blocks (`ZPL_VERSION_SA`).
 const VERSION_SA: u64 = 5;
-/// Version of key objects that raw streams may have.
+/// Version of key objects required for raw streams.
 const KEY_VERSION: u64 = 1;
 /// `drr_flags` of BEGIN.
 const FLAG_CLONE: u32 = 1;
@@ -26,7 +28,7 @@ const FLAG_CI_DATA: u32 = 2;
 const FLAG_FREE_RECORDS: u32 = 4;
 const FLAG_SPILL_BLOCK: u32 = 8;
 
-/// Whether a feature that counts by dataset is active in this one.
+/// Whether a feature that is counted per dataset is active in this one.
 fn is_active(dataset: &Dataset, guid: &str) -> Result<bool> {
     Ok(dataset.field(guid)?.is_some())
 }
@@ -90,7 +92,7 @@ pub(super) fn begin(to: &Dataset, from: Option<&Base>, set: &ObjectSet, features
     })
 }
 
-/// What follows BEGIN, packed; nothing where nothing is to be said.
+/// Returns BEGIN's payload, packed; empty if there is nothing to send.
 pub(super) fn list(
     to: &Dataset,
     from: Option<&Base>,
@@ -111,7 +113,7 @@ pub(super) fn list(
         return Ok(Vec::new());
     }
     let mut packed = list.to_xdr(Endian::Little);
-    // Payloads are multiples of 8; the list says itself where it ends.
+    // Payloads are multiples of 8; the list is self-terminating.
     packed.resize(packed.len().next_multiple_of(8), 0);
     Ok(packed)
 }
@@ -122,7 +124,7 @@ fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {
     if own.wrapped.version != KEY_VERSION {
         return Err(Error::unsupported(to.name(), "raw sending of the first format of encryption (errata 3)"));
     }
-    // Datasets made by early versions lack what is said of the key: that of their encryption root has it.
+    // Datasets created by early versions lack the key parameters: their encryption root has them.
     let root = to.encryption_root()?.ok_or_else(missing)?;
     let root = to.tree().head(&root)?.key_object()?.ok_or_else(missing)?;
     let (key, mdn) = (&own.wrapped, set.meta().dnode());

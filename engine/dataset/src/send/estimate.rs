@@ -1,4 +1,5 @@
-//! How long a stream will be, from what datasets count: nothing is read. Facts: `dmu_send_estimate_fast` in module/zfs/dmu_send.c.
+//! Estimates the length of a stream from the dataset's space counters, without reading data. Facts:
+//! `dmu_send_estimate_fast` in module/zfs/dmu_send.c.
 
 use super::{Base, Options};
 use crate::dataset::Dataset;
@@ -6,9 +7,10 @@ use crate::{Result, property};
 use ondisk::send_record::RECORD_BYTES;
 use ondisk::{ObjsetKind, blkptr};
 
-/// Bytes that the stream of `to` since `from` will have, about.
+/// Estimates the size in bytes of a stream of `to` since `from`.
 ///
-/// [`crate::Error::Invalid`] for a bookmark that was made before bookmarks kept what was freed since.
+/// Returns [`crate::Error::Invalid`] for a bookmark from before bookmarks recorded what was freed
+/// since.
 pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u64> {
     let (uncompressed, compressed) = match from {
         None => (to.phys().uncompressed_bytes, to.phys().compressed_bytes),
@@ -24,7 +26,8 @@ pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u
         ObjsetKind::Volume => ("volblocksize", 16 << 10),
         _ => ("recordsize", 128 << 10),
     };
-    // As if all were data in blocks of that size: each has a pointer on disk, and a record in the stream.
+    // Assumes that all data is in blocks of that size: each has a pointer on disk, and a record in
+    // the stream.
     let records = uncompressed / property::number(to, name)?.filter(|bytes| *bytes != 0).unwrap_or(default);
     let size = if options.compressed || options.raw { compressed } else { uncompressed };
     let (record, pointer) = (RECORD_BYTES as u64, blkptr::SIZE_BYTES as u64);

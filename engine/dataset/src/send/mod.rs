@@ -1,16 +1,17 @@
-//! Sending: a snapshot, or what changed up to it since an earlier one, as a stream.
+//! Sending: writes a snapshot, or the changes since an earlier one, as a stream.
 //!
 //! ```text
-//!   walk (a thread) ── steps in the stream's order, at most so many bytes ahead ──> records ──> stream::Writer
-//!        └ blocks to read ──> readers (threads) ── contents ──────────────────────────┘
+//!   walk (a thread) ── steps in stream order, bounded bytes ahead ──> records ──> stream::Writer
+//!        └ blocks to read ──> readers (threads) ── contents ─────────────┘
 //! ```
 //!
-//! Below: `object`, `stream`. Above: `weir zfs send`. Format: docs/format/stream.md. ZFS name: dmu_send.
+//! Below: `object`, `stream`. Above: `weir zfs send`. Format: docs/format/stream.md. ZFS name:
+//! dmu_send.
 //!
 //! Invariants:
-//!   * records come by object, and within one by offset; each block once
-//!   * nothing is changed: a snapshot, or a pool that stands still, is read; no lock is held
-//!   * contents waiting to be sent are at most `ahead::BYTES_MAX`, however large what is sent
+//!   * records are ordered by object, then by offset; each block is sent once
+//!   * sending is read-only: it reads a snapshot, or a pool that does not change, and holds no lock
+//!   * contents waiting to be sent never exceed `ahead::BYTES_MAX`, however large the dataset
 
 mod ahead;
 mod begin;
@@ -34,28 +35,28 @@ use ondisk::{DslDataset, Endian};
 use std::io::Write;
 use std::sync::Arc;
 
-/// Largest block that a receiver without large blocks takes (`SPA_OLD_MAXBLOCKSIZE`).
+/// Largest block that a receiver without large blocks accepts (`SPA_OLD_MAXBLOCKSIZE`).
 const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 
-/// What a stream may hold: what its receiver must know.
+/// Features a stream may use, which its receiver must support.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `-L`: blocks above 128 KiB as they are.
+    /// `-L`: sends blocks above 128 KiB whole.
     pub large_blocks: bool,
-    /// `-e`: blocks that their pointers hold as such.
+    /// `-e`: sends embedded blocks as such.
     pub embedded: bool,
-    /// `-c`: blocks compressed as they are.
+    /// `-c`: sends compressed blocks as stored.
     pub compressed: bool,
-    /// `-w`: blocks encrypted as they are; implies the others.
+    /// `-w`: sends encrypted blocks as stored; implies the others.
     pub raw: bool,
 }
 
-/// What an incremental stream builds on.
+/// The base of an incremental stream.
 #[derive(Clone)]
 pub enum Base {
-    /// A snapshot of the same dataset, or of what it was cloned from.
+    /// A snapshot of the same dataset, or of its origin.
     Snapshot(Dataset),
-    /// A bookmark of such.
+    /// A bookmark of such a snapshot.
     Bookmark(Bookmark),
 }
 
@@ -96,16 +97,15 @@ impl Base {
     }
 }
 
-/// Where a stream that broke off goes on.
+/// Where an interrupted stream resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resume {
-    /// The object.
     pub object: u64,
-    /// The first byte of it that is missing.
+    /// Offset of its first missing byte.
     pub offset: u64,
 }
 
-/// A stream about to be written.
+/// A stream that is ready to be written.
 pub struct Outgoing {
     to: Dataset,
     from: Option<String>,
@@ -118,7 +118,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Looks at what is to be sent; nothing is read of its contents but the root.
+    /// Prepares a send; of the contents, only the root block is read.
     pub fn new(
         to: &Dataset,
         from: Option<&Base>,
@@ -161,22 +161,22 @@ impl Outgoing {
         Ok(Self { to: to.clone(), from, set, from_txg, begin, list, resume, endian })
     }
 
-    /// What is sent.
+    /// Name of the snapshot or dataset to send.
     pub fn name(&self) -> &str {
         self.to.name()
     }
 
-    /// What it builds on: a snapshot or a bookmark.
+    /// Name of the base snapshot or bookmark.
     pub fn from(&self) -> Option<&str> {
         self.from.as_deref()
     }
 
-    /// The first record.
+    /// The BEGIN record.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// The order in which the stream is written: that of what is sent.
+    /// Byte order of the stream: that of the dataset being sent.
     pub fn endian(&self) -> Endian {
         self.endian
     }

@@ -1,4 +1,5 @@
-//! Packages of streams (`-R`, `-I`, `-p`): the list of datasets, snapshots and properties that comes first, and which streams follow.
+//! Packages of streams (`-R`, `-I`, `-p`): the leading list of datasets, snapshots and properties,
+//! and the choice of streams that follow.
 //!
 //! Facts: `gather_nvlist`, `send_iterate_fs`, `dump_filesystems` in lib/libzfs/libzfs_sendrecv.c.
 
@@ -18,36 +19,36 @@ use std::io::Write;
 /// Properties that a snapshot has only because its dataset has them.
 const SPACE_LIMITS: [&str; 4] = ["quota", "reservation", "refquota", "refreservation"];
 
-/// What goes into a package.
+/// Contents of a package.
 #[derive(Debug, Clone, Default)]
 pub struct PackageOptions {
-    /// `-R`: all below, with snapshots, clones and properties.
+    /// `-R`: all descendants, with snapshots, clones and properties.
     pub replicate: bool,
-    /// `-I`, and `-R` without `-i`: the snapshots between.
+    /// `-I`, and `-R` without `-i`: the intermediate snapshots.
     pub all: bool,
     /// `-p`: properties.
     pub props: bool,
-    /// `-b`: properties as they were received.
+    /// `-b`: properties as received.
     pub backup: bool,
     /// `-h`: holds.
     pub holds: bool,
     /// `-w`.
     pub raw: bool,
-    /// `-s`: datasets that lack the snapshot are left out.
+    /// `-s`: skips datasets that lack the snapshot.
     pub skip_missing: bool,
-    /// `-U`: what is encrypted may go without encryption.
+    /// `-U`: allows encrypted datasets to be sent unencrypted.
     pub decrypt: bool,
-    /// `-X`: datasets left out.
+    /// `-X`: excluded datasets.
     pub exclude: Vec<String>,
-    /// The first stream builds on what the dataset was cloned from.
+    /// The first stream is incremental from the dataset's origin.
     pub from_origin: bool,
 }
 
 /// A stream of a package.
 pub struct Planned {
-    /// What it sends.
+    /// The snapshot to send.
     pub to: Dataset,
-    /// What it builds on.
+    /// The base.
     pub from: Option<Base>,
 }
 
@@ -59,21 +60,21 @@ struct Member {
     origin: u64,
 }
 
-/// A package about to be written.
+/// A package that is ready to be written.
 pub struct Package {
     to_name: String,
     header: Nvlist,
     members: Vec<Member>,
-    /// In which member a snapshot is, by its GUID.
+    /// Maps the GUID of a snapshot to the index of its member.
     holder: HashMap<u64, usize>,
     options: PackageOptions,
     from: Option<String>,
     to: String,
-    /// What should be told: datasets left out.
+    /// Warnings about skipped datasets.
     pub warnings: Vec<String>,
 }
 
-/// What is known of the dataset above.
+/// What is known of the parent dataset.
 #[derive(Clone, Copy, Default)]
 struct Above {
     snapshot: u64,
@@ -81,7 +82,8 @@ struct Above {
 }
 
 impl Package {
-    /// Of the snapshots `from` to `to` (names behind the `@`) of `head`; with `-R`, of all below it too.
+    /// Plans the snapshots `from` to `to` (names after the `@`) of `head`; with `-R`, also of all
+    /// its descendants.
     pub fn new(head: &Dataset, from: Option<&str>, to: &str, options: PackageOptions) -> Result<Self> {
         let mut header = Nvlist::new();
         if let Some(from) = from {
@@ -113,7 +115,7 @@ impl Package {
         Ok(package)
     }
 
-    /// Whether the list is sent: packages that only have several streams have none.
+    /// Whether the list is sent: packages that only contain several streams have none.
     fn has_list(&self) -> bool {
         let o = &self.options;
         o.replicate || o.props || o.holds || o.backup
@@ -216,7 +218,7 @@ impl Package {
         Ok(())
     }
 
-    /// The streams, in an order in which each finds what it builds on.
+    /// Returns the streams, ordered so that the base of each is received before it.
     pub fn streams(&self) -> Result<Vec<Planned>> {
         let origins: Vec<u64> = self.members.iter().map(|m| m.origin).filter(|guid| *guid != 0).collect();
         let mut sent = vec![false; self.members.len()];
@@ -279,7 +281,7 @@ impl Package {
         Ok(())
     }
 
-    /// Writes what comes before the streams.
+    /// Writes the part before the streams.
     pub fn open<W: Write>(&self, out: &mut Writer<W>, endian: Endian) -> Result<()> {
         let list = if self.has_list() { self.header.to_xdr(endian) } else { Vec::new() };
         let features = if self.options.holds { Features::HOLDS } else { Features::empty() };
@@ -297,13 +299,13 @@ impl Package {
         out.list_end()
     }
 
-    /// Writes what comes behind them.
+    /// Writes the part after the streams.
     pub fn close<W: Write>(&self, out: &mut Writer<W>) -> Result<()> {
         out.last_end()
     }
 }
 
-/// What is set here and can be set by people, as a stream tells it.
+/// Returns the locally set, settable properties, in the form used in streams.
 fn properties(set: &PropertySet, of_snapshot: bool, received_only: bool) -> Nvlist {
     let mut list = Nvlist::new();
     for name in set.names() {

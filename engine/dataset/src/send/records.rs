@@ -1,4 +1,5 @@
-//! From what the walk meets to records: holes and free numbers that touch are told by one record.
+//! Turns steps of the walk into records. Adjacent holes and adjacent free object numbers are merged
+//! into one record.
 //!
 //! Facts: `do_dump`, `dump_free`, `dump_dnode` and their neighbours in module/zfs/dmu_send.c.
 
@@ -14,18 +15,18 @@ use ondisk::send_record::{Body, Crypt, Features, ObjectRecord, Spill, WriteEmbed
 use ondisk::{BlkPtr, Checksum, Endian};
 use std::io::Write;
 
-/// A length that reaches to the end, whatever that is (`DMU_OBJECT_END`).
+/// A length that reaches to the end, wherever that is (`DMU_OBJECT_END`).
 const TO_THE_END: u64 = u64::MAX;
-/// Dnodes in one block of them.
+/// Dnodes per block of the dnode object.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
-/// The block's checksum would do for deduplication (`DRR_CHECKSUM_DEDUP`).
+/// The block's checksum is strong enough for deduplication (`DRR_CHECKSUM_DEDUP`).
 const CHECKSUM_DEDUP: u8 = 1;
-/// The payload of a raw record is in the other order (`DRR_RAW_BYTESWAP`).
+/// The payload of a raw record is in the other byte order (`DRR_RAW_BYTESWAP`).
 const RAW_BYTESWAP: u8 = 2;
-/// OBJECT: it has a spill block. SPILL: the block is as it was.
+/// OBJECT: the object has a spill block. SPILL: the block did not change.
 const SPILL_FLAG: u8 = 4;
 
-/// What waits to be told together with what may follow.
+/// A record that may still be merged with the next one.
 enum Pending {
     Nothing,
     Free { object: u64, offset: u64, length: u64 },
@@ -36,7 +37,7 @@ pub(super) struct Records<'a, W> {
     send: &'a Outgoing,
     out: &'a mut Writer<W>,
     pending: Pending,
-    /// Numbers from here on no receiver can have.
+    /// First object number that no receiver can use.
     objects_end: u64,
 }
 
@@ -46,7 +47,7 @@ impl<'a, W: Write> Records<'a, W> {
         Self { send, out, pending: Pending::Nothing, objects_end }
     }
 
-    /// Tells a step; `data`: the contents of its block.
+    /// Adds a step; `data`: the contents of its block.
     pub(super) fn step(&mut self, step: Step, data: Option<Bytes>) -> Result<()> {
         match step {
             Step::Range { first, bp } if self.is_raw() => self.object_range(first, &bp),
@@ -59,7 +60,7 @@ impl<'a, W: Write> Records<'a, W> {
                 self.free_objects(first, end.wrapping_mul(SLOTS_PER_BLOCK).wrapping_sub(first))
             }
             Step::Hole { object, start, end, block_bytes } => {
-                // An offset that has no number: it can never have been anything else than a hole.
+                // The offset does not fit in 64 bits, so this can only ever have been a hole.
                 let Some(offset) = start.checked_mul(block_bytes) else { return Ok(()) };
                 let end = end.saturating_mul(block_bytes);
                 self.free(object, offset, end.wrapping_sub(offset))
@@ -67,7 +68,7 @@ impl<'a, W: Write> Records<'a, W> {
         }
     }
 
-    /// Tells what still waits.
+    /// Writes the pending record.
     pub(super) fn finish(&mut self) -> Result<()> {
         let to_guid = self.to_guid();
         let body = match std::mem::replace(&mut self.pending, Pending::Nothing) {
@@ -86,7 +87,7 @@ impl<'a, W: Write> Records<'a, W> {
         self.send.begin.features.contains(Features::RAW)
     }
 
-    /// A record that is not joined with others.
+    /// Writes a record that is not merged with others.
     fn put(&mut self, body: Body, payload: &[u8]) -> Result<()> {
         self.finish()?;
         self.out.record(body, payload)
@@ -108,7 +109,7 @@ impl<'a, W: Write> Records<'a, W> {
         self.finish()?;
         let told = if beyond { TO_THE_END } else { length };
         self.pending = Pending::Free { object, offset, length: told };
-        // "Up to the end" stands alone.
+        // A hole that reaches to the end cannot be merged with a later one.
         if length == TO_THE_END { self.finish() } else { Ok(()) }
     }
 
@@ -209,7 +210,7 @@ impl<'a, W: Write> Records<'a, W> {
         self.put(Body::Write(record), data)
     }
 
-    /// A record of bytes as they are.
+    /// Builds the WRITE record of an uncompressed block.
     fn write(&self, block: &DataStep, offset: u64, logical_bytes: u64) -> WriteRecord {
         WriteRecord {
             object: block.object,
@@ -266,19 +267,20 @@ impl<'a, W: Write> Records<'a, W> {
 }
 
 fn crypt(bp: &BlkPtr) -> Crypt {
-    // What is only authenticated has no salt and no IV: its third address is one.
+    // A block that is only authenticated has no salt and no IV: its third address is a real one.
     let (salt, iv) = if bp.is_encrypted() { (bp.crypt_salt(), bp.crypt_iv()) } else { Default::default() };
     Crypt { salt, iv, mac: bp.crypt_mac() }
 }
 
-/// The block as tables of deduplication know it.
+/// The block's key in a deduplication table.
 fn key(bp: &BlkPtr) -> Key {
-    // Sizes and compression stand as in the pointer; where that says "embedded", the key says "encrypted".
+    // Sizes and compression as in the pointer; the bit for "embedded" in the pointer means
+    // "encrypted" in the key.
     let prop = (bp.words()[6] & 0x7f_ffff_ffff) | u64::from(bp.uses_crypt()) << 39;
     Key { checksum: bp.checksum(), prop }
 }
 
-/// Whether equal checksums are taken for equal contents (`ZCHECKSUM_FLAG_DEDUP`).
+/// Whether equal checksums are assumed to mean equal contents (`ZCHECKSUM_FLAG_DEDUP`).
 fn is_for_dedup(kind: Checksum) -> bool {
     matches!(kind, Checksum::Sha256 | Checksum::Sha512 | Checksum::Skein | Checksum::Blake3)
 }

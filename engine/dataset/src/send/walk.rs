@@ -1,8 +1,10 @@
-//! The walk over what was born since: dnodes, and the blocks and holes of each object, in the order of the stream.
+//! Walks everything born since the base: dnodes, and the blocks and holes of each object, in stream
+//! order.
 //!
 //! Facts: module/zfs/dmu_traverse.c, `send_cb` in module/zfs/dmu_send.c.
 //!
-//! Holes without a birth are always told: when they were made nobody knows (`send_holes_without_birth_time`, OpenZFS's default).
+//! Holes without a birth txg are always sent, because it is unknown when they were made
+//! (`send_holes_without_birth_time`, OpenZFS's default).
 
 use super::Resume;
 use crate::{Error, Place, Result};
@@ -10,44 +12,42 @@ use object::{Block, Bookmark, DatasetKeys, ObjectSet};
 use ondisk::dnode::{BLOCK_BYTES, CORE_BYTES, SLOT_BYTES};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 
-/// Number of the spill block in the place of a block's (`DMU_SPILL_BLKID`).
+/// Block number that stands for the spill block (`DMU_SPILL_BLKID`).
 pub(super) const SPILL: u64 = u64::MAX - 1;
-/// Dnodes in one block of them.
+/// Dnodes per block of the dnode object.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
-/// Indirect blocks and blocks of dnodes asked for ahead of the walk. OpenZFS: 32.
+/// Indirect blocks and blocks of dnodes to prefetch. OpenZFS: 32.
 const METADATA_AHEAD: u64 = 32;
 
-/// What the walk meets.
+/// A step of the walk.
 pub(super) enum Step {
-    /// A block of dnodes.
     Range { first: u64, bp: BlkPtr },
     /// An object; `None`: its number is free.
     Object { id: u64, dnode: Option<Box<SentDnode>>, endian: Endian },
     /// A block of an object, or its spill block.
     Data(DataStep),
-    /// Blocks `start` to `end` that are not there; of object 0, blocks of dnodes.
+    /// Missing blocks `start` to `end`; for object 0, blocks of dnodes.
     Hole { object: u64, start: u64, end: u64, block_bytes: u64 },
 }
 
-/// A block to send.
 #[derive(Clone, Copy)]
 pub(super) struct DataStep {
     pub object: u64,
     pub object_type: ObjectType,
-    /// Its number, or [`SPILL`].
+    /// The block number, or [`SPILL`].
     pub block: u64,
     pub bytes: u64,
     pub bp: BlkPtr,
 }
 
-/// What a stream tells of a dnode.
+/// The parts of a dnode that a stream contains.
 pub(super) struct SentDnode {
     pub dnode: Dnode,
-    /// `dn_bonuslen`, `dn_flags` and the like stand in `dnode`; this is what follows the record.
+    /// The record's payload; `dn_bonuslen`, `dn_flags` and the like are in `dnode`.
     pub bonus: Vec<u8>,
 }
 
-/// Of an object, what its blocks are told by.
+/// The properties of an object that describe its blocks.
 #[derive(Clone, Copy)]
 struct Shape {
     id: u64,
@@ -68,7 +68,7 @@ impl Shape {
         }
     }
 
-    /// Blocks under one of `level`; `None`: more than there are numbers.
+    /// Number of blocks under a block of `level`; `None` if it exceeds the largest block number.
     fn span(&self, level: u8) -> Option<u64> {
         let bits = u32::from(self.indirect_shift).saturating_sub(blkptr::SIZE_BYTES.ilog2()) * u32::from(level);
         1u64.checked_shl(bits)
@@ -113,7 +113,7 @@ impl Walk<'_> {
         birth == 0 || birth > self.from_txg
     }
 
-    /// Whether all below was sent before the stream broke off.
+    /// Whether everything below was sent before the stream was interrupted.
     fn is_sent(&self, shape: &Shape, level: u8, block: u64) -> bool {
         let Some(resume) = self.resume else { return false };
         let end = shape.span(level).and_then(|span| block.checked_add(1)?.checked_mul(span));
@@ -171,7 +171,7 @@ impl Walk<'_> {
     }
 
     fn hole(&mut self, shape: &Shape, level: u8, block: u64) -> Result<()> {
-        // What has no number can never have been anything else than a hole.
+        // Past the largest block number there can only be holes.
         let Some(span) = shape.span(level) else { return Ok(()) };
         let Some(start) = span.checked_mul(block).filter(|_| block != SPILL) else { return Ok(()) };
         if shape.id != 0 && !shape.object_type.is_metadata() && start > shape.max_block {
@@ -192,7 +192,8 @@ impl Walk<'_> {
             BlkPtr::parse(&pointers.data[i as usize * blkptr::SIZE_BYTES..], pointers.endian)
                 .at_with(|| format!("block {at}"))
         };
-        // Blocks that the walk itself reads are asked for ahead; data are read by others, and dnodes of a raw stream past the cache.
+        // Prefetches only blocks that the walk itself reads: the readers read data, and the dnodes
+        // of a raw stream bypass the cache.
         let walks_on = level > 1 || (shape.id == 0 && !self.is_raw);
         let mut asked = 0;
         for i in 0..count {
@@ -244,7 +245,7 @@ impl Walk<'_> {
         let (top, blkptrs, spill) = (dnode.levels - 1, dnode.blkptrs.clone(), dnode.spill);
         let len = match (dnode.bonus.len(), self.is_raw) {
             (0, _) => 0,
-            // All of the bonus area is encrypted, also what nobody uses.
+            // The whole bonus area is encrypted, including unused bytes.
             (_, true) => dnode.bonus_bytes_max(),
             (used, false) => used.next_multiple_of(8),
         };
@@ -258,7 +259,8 @@ impl Walk<'_> {
             && !bp.is_hole()
             && !self.is_new(&bp)
         {
-            // Readers of before 2019 lost spill blocks of objects that changed, so an old one comes along.
+            // Receivers from before 2019 lost the spill blocks of objects that changed, so an
+            // unchanged one is sent too.
             (self.sink)(Step::Data(DataStep {
                 object: id,
                 object_type: shape.object_type,

@@ -1,17 +1,18 @@
-//! A saved stream as an object set: what it would be received as, to be read without a pool.
+//! Presents a saved stream as an object set: what it would be received as, readable without a pool.
 //!
-//! One pass over the stream notes where in the file each block lies. Then dnodes and indirect blocks are made in memory that point at
-//! those places, as if they were a device's, and everything above reads them as it reads a pool.
+//! One pass over the stream records where in the file each block is. Dnodes and indirect blocks
+//! that point to those places are then built in memory, as if the places were on a device, and all
+//! code above reads them like a pool.
 //!
 //! ```text
-//!   addresses:   [ dnodes, indirect blocks, root: in memory ][ blocks: in the files, where the stream has them ]
+//!   addresses:   [ dnodes, indirect blocks, root: in memory ][ blocks: in the stream files ]
 //! ```
 //!
 //! Below: `object`. Above: `weir stream ls`, `cp`, `cat`.
 //!
 //! Invariants:
-//!   * the sums of the whole stream were right before anything of it is shown
-//!   * memory goes with the number of blocks (some 200 bytes for each), not with what they hold
+//!   * all checksums of the stream are verified before any of it is shown
+//!   * memory use grows with the number of blocks (about 200 bytes each), not with their contents
 
 use super::{Packet, Reader};
 use crate::{Error, Place, Result};
@@ -27,57 +28,55 @@ use std::sync::Arc;
 
 /// Bytes before the first block of a device: labels and boot block (`VDEV_LABEL_START_SIZE`).
 const LABELS_BYTES: u64 = ondisk::label::START_BYTES;
-/// Address of what is in the files. Below it is what is in memory.
+/// First address in the files. Lower addresses are in memory.
 const FILES_AT: u64 = 1 << 40;
 /// Largest object number of the format (`DN_MAX_OBJECT`).
 const OBJECT_MAX: u64 = 1 << 48;
-/// Dnodes in one block of them.
+/// Dnodes per block of the dnode object.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Bytes of the root block (`OBJSET_PHYS_SIZE_V2`).
 const ROOT_BYTES: usize = 2048;
-/// Kept of what was read.
+/// Cache size for data that was read.
 const CACHE_BYTES: u64 = 64 << 20;
-/// OBJECT: it has a spill block. SPILL: the block is as it was. BEGIN: these two mean something.
+/// OBJECT: the object has a spill block. SPILL: the block did not change. BEGIN: the other two are
+/// meaningful.
 const SPILL_FLAG: u8 = 4;
 const SPILL_FLAGS_COUNT: u32 = 8;
-/// Bytes read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// A snapshot out of a stream.
+/// A snapshot in a stream.
 pub struct Saved {
-    /// What it was sent as.
+    /// The BEGIN record of its stream.
     pub begin: Begin,
-    /// Its objects.
     pub set: Arc<ObjectSet>,
 }
 
-/// Where a block is.
+/// The location of a block.
 #[derive(Clone)]
 enum At {
-    /// In file `file`, compressed or not.
+    /// In file `file`, possibly compressed.
     File { file: usize, offset: u64, bytes: u64, compression: Compression },
-    /// In the stream's record: as in a pointer.
+    /// In the stream's record, as in an embedded block pointer.
     Embedded { payload: Vec<u8>, compression: Compression },
 }
 
-/// A block.
 #[derive(Clone)]
 struct Piece {
     at: At,
     logical_bytes: u64,
 }
 
-/// An object.
 #[derive(Clone)]
 struct SavedObject {
     record: ObjectRecord,
     bonus: Vec<u8>,
-    /// By number.
+    /// Keyed by block number.
     blocks: BTreeMap<u64, Piece>,
     spill: Option<Piece>,
 }
 
-/// What came so far of one dataset.
+/// The contents of one dataset read so far.
 #[derive(Clone)]
 struct State {
     begin: Begin,
@@ -85,8 +84,9 @@ struct State {
     objects: BTreeMap<u64, SavedObject>,
 }
 
-/// Opens snapshot `wanted` (`pool/dataset@snapshot`, or what is behind the `@`) of saved streams, each of which goes on where one before it
-/// ended; `None`: the last of the dataset that comes first.
+/// Opens snapshot `wanted` (`pool/dataset@snapshot`, or the part after the `@`) of saved streams,
+/// each of which continues from the end of an earlier one; `None`: the last snapshot of the first
+/// dataset.
 pub fn open(files: &[Arc<dyn Device>], wanted: Option<&str>) -> Result<Saved> {
     let mut states: Vec<State> = Vec::new();
     for (number, file) in files.iter().enumerate() {
@@ -102,7 +102,7 @@ pub fn open(files: &[Arc<dyn Device>], wanted: Option<&str>) -> Result<Saved> {
     build(files, state).at_with(place)
 }
 
-/// Reads a file to its end, or to the end of what is wanted.
+/// Reads a file to its end, or to the end of the wanted snapshot.
 fn read_all(
     states: &mut Vec<State>,
     number: usize,
@@ -114,7 +114,7 @@ fn read_all(
     while let Some(packet) = reader.next_record()? {
         let offset = packet.offset;
         match &packet.record.body {
-            // The list of a package: its streams say all that is needed.
+            // The list of a package is not needed: its streams contain everything.
             Body::Begin(begin) if begin.header_type == Begin::PACKAGE => {}
             Body::Begin(begin) => {
                 at = Some(follow(states, begin).at_with(|| format!("stream at byte {offset}"))?);
@@ -151,7 +151,7 @@ fn is_wanted(begin: &Begin, wanted: &str) -> bool {
     begin.to_name == wanted.as_bytes() || short == Some(wanted.trim_start_matches('@').as_bytes())
 }
 
-/// The state that a stream builds on, made its own.
+/// Copies the state that a stream builds on, so that the stream can change it.
 fn follow(states: &mut Vec<State>, begin: &Begin) -> Result<usize> {
     if begin.features.intersects(Features::RAW | Features::DEDUP | Features::REDACTED | Features::RESUMING) {
         return Err(Error::unsupported("", "looking into raw, deduplicated, redacted and resumed streams"));
@@ -169,7 +169,7 @@ fn follow(states: &mut Vec<State>, begin: &Begin) -> Result<usize> {
         states[at].begin = begin.clone();
         return Ok(at);
     }
-    // A clone: what it was cloned from may be needed by others.
+    // A clone: others may still need the state of its origin.
     let objects = states[at].objects.clone();
     states.push(new(objects));
     Ok(states.len() - 1)
@@ -198,7 +198,8 @@ impl State {
             Body::WriteEmbedded(write) => {
                 let payload = packet.payload.get(..write.physical_bytes as usize).unwrap_or_default().to_vec();
                 let at = At::Embedded { payload, compression: Compression::from_raw(write.compression)? };
-                // OpenZFS 2.3 sends an embedded spill block as data, at the offset that a block numbered -2 would have.
+                // OpenZFS 2.3 sends an embedded spill block as data, at the offset of a block
+                // numbered -2.
                 let object = self.known(write.object)?;
                 let sizes = [u64::from(write.logical_bytes), object.record.block_bytes.into()];
                 let is_spill = sizes.iter().any(|size| write.offset == size.wrapping_mul(2).wrapping_neg());
@@ -223,7 +224,7 @@ impl State {
                 let piece = Piece { at, logical_bytes: spill.length };
                 check_size(piece.logical_bytes, bytes)?;
                 let object = self.known(spill.object)?;
-                // It did not change; where it was left out before, it is needed all the same.
+                // The block did not change; if the stream before omitted it, it is still needed.
                 if !is_old || object.spill.is_none() {
                     object.spill = Some(piece);
                 }
@@ -267,7 +268,7 @@ impl State {
         }
         let object = self.known(object)?;
         let size = u64::from(object.record.block_bytes);
-        // A large block that was cut ends with a shorter piece.
+        // A large block that was split ends with a shorter piece.
         let is_cut = piece.logical_bytes < size && piece.is_plain();
         if (piece.logical_bytes != size && !is_cut) || !offset.is_multiple_of(size) {
             let what =
@@ -279,7 +280,7 @@ impl State {
     }
 }
 
-/// Sizes as blocks have them: whole sectors, at most 16 MiB.
+/// Checks that sizes are valid for blocks: whole sectors, at most 16 MiB.
 fn check_size(logical_bytes: u64, bytes: u64) -> Result<()> {
     let good = |n: u64| n > 0 && n <= MAX_BLOCK_BYTES && n.is_multiple_of(512);
     match good(logical_bytes) && good(bytes) {
@@ -288,12 +289,12 @@ fn check_size(logical_bytes: u64, bytes: u64) -> Result<()> {
     }
 }
 
-/// What is made in memory, and where blocks in the files are.
+/// Builds blocks in memory and assigns addresses to blocks in the files.
 struct Places<'a> {
     files: &'a [Arc<dyn Device>],
     endian: Endian,
     memory: Vec<u8>,
-    /// Address, file, offset, bytes; by address.
+    /// Address, file, offset, bytes; sorted by address.
     extents: Vec<(u64, usize, u64, u64)>,
     next: u64,
 }
@@ -314,7 +315,7 @@ impl Places<'_> {
             lsize_bytes: logical,
             psize_bytes: stored,
             compression,
-            // The stream's own sums were right.
+            // The stream's own checksums were already verified.
             checksum: Checksum::Off,
         });
         bp.set_dva(0, Dva { vdev: 0, offset_bytes: at, asize_bytes: stored, is_gang: false });
@@ -323,7 +324,7 @@ impl Places<'_> {
         self.in_order(bp)
     }
 
-    /// The pointer of a block whose numbers are in the stream's order.
+    /// Converts the pointer of a block whose numbers are in the stream's byte order.
     fn in_order(&self, bp: BlkPtr) -> BlkPtr {
         let mut words = *bp.words();
         if self.endian == Endian::Big {
@@ -332,7 +333,7 @@ impl Places<'_> {
         BlkPtr::from_words(words)
     }
 
-    /// A block made here.
+    /// Adds a block built in memory.
     fn made(&mut self, kind: ObjectType, level: u8, block: &[u8]) -> BlkPtr {
         let at = self.memory.len() as u64;
         self.memory.extend_from_slice(block);
@@ -340,7 +341,7 @@ impl Places<'_> {
         self.pointer(kind, level, bytes, bytes, Compression::Off, at)
     }
 
-    /// A block of the stream, which has `bytes`.
+    /// Adds a block of the stream, `bytes` long.
     fn of(&mut self, kind: ObjectType, piece: &Piece, bytes: u64) -> Result<BlkPtr> {
         Ok(match &piece.at {
             At::File { file, offset, .. } if piece.logical_bytes < bytes => {
@@ -363,10 +364,11 @@ impl Places<'_> {
         })
     }
 
-    /// A tree over blocks by number: its top, its levels, and log2 of its indirect blocks' size.
+    /// Builds a tree over blocks by number. Returns its top, its levels, and log2 of the size of
+    /// its indirect blocks.
     fn tree(&mut self, kind: ObjectType, mut level: Vec<(u64, BlkPtr)>) -> (BlkPtr, u8, u8) {
         let last = level.last().map_or(0, |(number, _)| *number);
-        // Small objects get small indirect blocks.
+        // Small objects use small indirect blocks.
         let shift = (u64::BITS - last.leading_zeros() + blkptr::SIZE_BYTES.ilog2()).clamp(10, 17) as u8;
         let per_block = 1u64 << (u32::from(shift) - blkptr::SIZE_BYTES.ilog2());
         let (mut levels, mut reach) = (1u8, 1u64);
@@ -447,7 +449,7 @@ fn build(files: &[Arc<dyn Device>], state: &State) -> Result<Saved> {
     let Places { memory, extents, next, .. } = places;
     let device = Synthetic { name: name.clone(), files: files.to_vec(), memory, extents, end: next };
     let store = Store::over(name, Arc::new(device), CACHE_BYTES);
-    // Any number but that of a pool's own objects.
+    // Any number except that of a pool's own objects.
     let set = ObjectSet::open(store, &root, 1, None)?;
     Ok(Saved { begin: state.begin.clone(), set })
 }
@@ -502,7 +504,7 @@ impl Piece {
     }
 }
 
-/// What pointers point at: a device that is put together.
+/// The synthetic device that the block pointers refer to.
 struct Synthetic {
     name: String,
     files: Vec<Arc<dyn Device>>,
@@ -531,7 +533,7 @@ impl Device for Synthetic {
     }
 
     fn size_bytes(&self) -> u64 {
-        // Up to a whole label, and two labels behind the end.
+        // Round up to a whole label, plus two labels after the end.
         (LABELS_BYTES + self.end).next_multiple_of(1 << 20) + (1 << 20)
     }
 
@@ -540,7 +542,7 @@ impl Device for Synthetic {
     }
 }
 
-/// A file read from its beginning.
+/// Reads a file sequentially from its start.
 struct Sequence {
     device: Arc<dyn Device>,
     offset: u64,

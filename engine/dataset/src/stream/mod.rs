@@ -1,10 +1,12 @@
-//! Send streams as bytes: records with their payloads, and the chain of sums that holds them together.
+//! Send streams as bytes: records with their payloads, and the checksum chain that protects them.
 //!
-//! Below: `ondisk::send_record` (the records). Above: `send`, `weir stream`; [`browse`] makes an object set of a saved one. Format: docs/format/stream.md.
+//! Below: `ondisk::send_record` (the records). Above: `send`, `weir stream`; [`browse`] builds an
+//! object set from a saved stream. Format: docs/format/stream.md.
 //!
 //! Invariants:
-//!   * what [`Reader`] hands out lies before a sum that was right, or the sums were not asked for
-//!   * memory goes with the largest record, never with the stream
+//!   * everything that [`Reader`] returns is covered by a verified checksum, unless verification is
+//!     off
+//!   * memory use grows with the largest record, never with the stream
 
 pub mod browse;
 mod read;
@@ -17,7 +19,7 @@ pub use write::Writer;
 
 use ondisk::send_record::Body;
 
-/// The record's kind, as OpenZFS spells it without `DRR_`.
+/// The record type, as OpenZFS spells it without `DRR_`.
 pub fn kind_name(body: &Body) -> &'static str {
     match body {
         Body::Begin(_) => "BEGIN",

@@ -1,4 +1,4 @@
-//! Reading a stream record by record.
+//! Reads a stream record by record.
 
 use super::kind_name;
 use crate::{Error, Place, Result};
@@ -9,29 +9,28 @@ use std::io::Read;
 use transform::checksum::Order;
 use transform::checksum::fletcher4::Fletcher4;
 
-/// Longest list in a BEGIN record. OpenZFS's default for what a receiver takes is a quarter of its memory (`libzfs_max_nvlist`).
+/// Longest list in a BEGIN record. OpenZFS's default limit in a receiver is a quarter of its memory
+/// (`libzfs_max_nvlist`).
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// A record with what follows it.
+/// A record with its payload.
 pub struct Packet<'a> {
-    /// The record.
     pub record: Record,
-    /// What follows it.
     pub payload: &'a [u8],
-    /// Where the record begins, in bytes from the start.
+    /// Start of the record, in bytes from the start of the input.
     pub offset: u64,
 }
 
-/// Takes a stream apart.
+/// Parses a stream.
 pub struct Reader<R> {
     source: R,
-    /// Known from the first record on.
+    /// Known after the first record.
     endian: Option<Endian>,
     sum: Fletcher4,
     is_checked: bool,
     offset: u64,
     count: u64,
-    /// Inside a stream: BEGIN was there, END not yet.
+    /// Inside a stream: after BEGIN and before END.
     is_open: bool,
     /// Inside a package of streams.
     in_package: bool,
@@ -45,13 +44,13 @@ fn order(endian: Endian) -> Order {
     }
 }
 
-/// Four words as OpenZFS prints a checksum.
+/// Formats four words as OpenZFS prints a checksum.
 fn words([a, b, c, d]: [u64; 4]) -> String {
     format!("{a:x}/{b:x}/{c:x}/{d:x}")
 }
 
 impl<R: Read> Reader<R> {
-    /// From its first byte.
+    /// Starts at the first byte of `source`.
     pub fn new(source: R) -> Self {
         Self {
             source,
@@ -66,34 +65,34 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The same, without looking at sums.
+    /// Like `new`, but without verifying checksums.
     #[must_use]
     pub fn unchecked(self) -> Self {
         Self { is_checked: false, ..self }
     }
 
-    /// The order of its writer; `None` before the first record.
+    /// Byte order of the sender; `None` before the first record.
     pub fn endian(&self) -> Option<Endian> {
         self.endian
     }
 
-    /// Whether what was read ends where a stream may end.
+    /// Whether a stream may end after the data read so far.
     pub fn is_whole(&self) -> bool {
         !self.is_open && !self.in_package && self.count > 0
     }
 
-    /// Bytes taken from the input so far.
+    /// Bytes read from the input so far.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// As [`Reader::next_record`]: record, what follows it, and where the record begins, for who keeps it.
+    /// Like [`Reader::next_record`], but returns owned data: the record, its payload and its start.
     pub fn next_owned(&mut self) -> Result<Option<(Record, Vec<u8>, u64)>> {
         let Some(Packet { record, offset, .. }) = self.next_record()? else { return Ok(None) };
         Ok(Some((record, std::mem::take(&mut self.payload), offset)))
     }
 
-    /// The next record; `None` at the end of the input.
+    /// Returns the next record; `None` at the end of the input.
     pub fn next_record(&mut self) -> Result<Option<Packet<'_>>> {
         let offset = self.offset;
         let mut head = [0; RECORD_BYTES];
@@ -122,7 +121,7 @@ impl<R: Read> Reader<R> {
                 self.in_package |= begin.header_type == Begin::PACKAGE;
                 self.is_open = true;
             }
-            // Behind the streams of a package comes an END that has no BEGIN.
+            // After the streams of a package comes an END without a BEGIN.
             Body::End { .. } if !self.is_open => self.in_package = false,
             Body::End { .. } => self.is_open = false,
             _ => {}
@@ -164,7 +163,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::corrupt("", format!("{len} bytes follow, expected at most {most}")));
         }
         self.payload.clear();
-        // Grows with what comes: a length alone makes no memory.
+        // The buffer grows with the data: a length alone allocates nothing.
         let got = (&mut self.source).take(len).read_to_end(&mut self.payload).map_err(|e| Error::io("", e))?;
         self.offset += got as u64;
         if (got as u64) < len {

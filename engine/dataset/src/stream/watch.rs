@@ -1,15 +1,15 @@
-//! Who looks on while a stream passes.
+//! Watchers of a stream.
 
 use crate::Result;
 use ondisk::send_record::Body;
 
-/// Is told of each record when it has passed, whole.
+/// Is notified of each record after it has passed completely.
 pub trait Watch: Send {
-    /// A record with what follows it: so many bytes of the stream. An error ends the stream.
+    /// A record with its payload passed: `bytes` bytes of the stream. An error ends the stream.
     fn passed(&mut self, body: &Body, bytes: u64) -> Result<()>;
 }
 
-/// Object and offset that a record is about; zeros where it is about none.
+/// Object and offset that a record refers to; zeros if it refers to none.
 pub fn place_of(body: &Body) -> (u64, u64) {
     match body {
         Body::Begin(_) | Body::End { .. } => (0, 0),

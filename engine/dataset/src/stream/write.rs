@@ -1,4 +1,4 @@
-//! Writing a stream record by record.
+//! Writes a stream record by record.
 
 use super::Watch;
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use std::io::Write;
 use transform::checksum::Order;
 use transform::checksum::fletcher4::Fletcher4;
 
-/// Puts records one behind the other, each with the sum of all before it.
+/// Writes records in sequence, each with the checksum of everything before it.
 pub struct Writer<W> {
     out: W,
     endian: Endian,
@@ -18,12 +18,12 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Into `out`, with numbers in the order `endian`.
+    /// Writes to `out`, with numbers in the byte order `endian`.
     pub fn new(out: W, endian: Endian) -> Self {
         Self { out, endian, sum: new_sum(endian), bytes: 0, watch: None }
     }
 
-    /// With somebody who is told of each record.
+    /// Adds a watcher that is notified of each record.
     #[must_use]
     pub fn watched(self, watch: Option<Box<dyn Watch>>) -> Self {
         Self { watch, ..self }
@@ -34,20 +34,20 @@ impl<W: Write> Writer<W> {
         self.bytes
     }
 
-    /// Where it writes to.
+    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Where it wrote to.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// A record and what follows it.
+    /// Writes a record and its payload.
     pub fn record(&mut self, body: Body, payload: &[u8]) -> Result<()> {
         let is_begin = matches!(body, Body::Begin(_));
-        // Only BEGIN says here how much follows.
+        // Only BEGIN has its payload length in this field.
         let payload_len = if is_begin { payload.len() as u32 } else { 0 };
         let record = Record { payload_len, body, checksum: [0; 4] };
         assert_eq!(record.payload_bytes(), payload.len() as u64, "a payload is as long as its record says");
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
         self.tell(&record.body, payload.len())
     }
 
-    /// The end of a stream, with its sum.
+    /// Writes the END of a stream, with its checksum.
     pub fn end(&mut self, to_guid: u64) -> Result<()> {
         let checksum = self.sum.words();
         self.record(Body::End { checksum, to_guid }, &[])?;
@@ -73,18 +73,19 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The end of a package's list: as of a stream, but the record itself has no sum.
+    /// Writes the END of a package's list: like the END of a stream, but the record itself has no
+    /// checksum.
     pub fn list_end(&mut self) -> Result<()> {
         let checksum = self.sum.words();
         self.bare_end(checksum)
     }
 
-    /// The end of a package.
+    /// Writes the END of a package.
     pub fn last_end(&mut self) -> Result<()> {
         self.bare_end([0; 4])
     }
 
-    /// Sends on what waits in buffers.
+    /// Flushes buffered data.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(|e| Error::io("the stream", e))
     }

@@ -1,6 +1,6 @@
 //! Bookmarks of a dataset.
 //!
-//! Below: the ZAP that a head names in `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
+//! Below: the ZAP in the head's field `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
 
 use crate::dataset::Dataset;
 use crate::dir::open_zap;
@@ -17,7 +17,7 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// All bookmarks of a head, by when their snapshots were taken.
+    /// All bookmarks of a head, ordered by the creation of their snapshots.
     pub(crate) fn all(dataset: &Dataset) -> Result<Vec<Self>> {
         let Some(zap) = dataset.field_u64(FIELD_BOOKMARKS)?.filter(|id| *id != 0) else { return Ok(Vec::new()) };
         let entries = open_zap(dataset.mos(), zap).and_then(|zap| zap.entries()).at(dataset.name())?;
@@ -51,17 +51,17 @@ impl Bookmark {
         &self.name
     }
 
-    /// The dataset that it belongs to.
+    /// Its dataset.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// What the disk says.
+    /// The on-disk structure.
     pub fn phys(&self) -> &DslBookmark {
         &self.phys
     }
 
-    /// The list of redacted blocks, of a redaction bookmark.
+    /// The list of redacted blocks, for a redaction bookmark.
     pub fn redaction_list(&self) -> Result<Option<RedactionList>> {
         if self.phys.redaction_obj == 0 {
             return Ok(None);
@@ -71,7 +71,7 @@ impl Bookmark {
         if (list.snaps.len() as u64) < list.num_snaps
             && let Some(spill) = object.spill().at(&self.name)?
         {
-            // With many snapshots the whole head lies in the spill block instead of the bonus.
+            // With many snapshots the whole header is in the spill block instead of the bonus.
             list = RedactionList::parse(&spill.data, spill.endian).at(&self.name)?;
         }
         Ok(Some(list))

@@ -1,6 +1,7 @@
 //! A dataset: the head of a file system or volume, or a snapshot of it.
 //!
-//! Below: the MOS. ZFS name: dsl_dataset. Cheap to clone. What is in it is read through [`Dataset::objset`].
+//! Below: the MOS. ZFS name: dsl_dataset. Cheap to clone. Its contents are read through
+//! [`Dataset::objset`].
 
 use crate::bookmark::Bookmark;
 use crate::dir::{Dir, SnapshotNames, fields_of, open_zap};
@@ -14,11 +15,11 @@ use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::{Arc, OnceLock};
 
-/// Object of a file system that names everything else, and the name in it of the list of files without names.
+/// The master node of a file system, and its entry for the list of unlinked files.
 const MASTER_NODE: u64 = 1;
 const DELETE_QUEUE: &str = "DELETE_QUEUE";
 
-/// What a dataset or bookmark is.
+/// The kind of a dataset or bookmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DatasetKind {
     /// The head of a file system.
@@ -27,12 +28,11 @@ pub enum DatasetKind {
     Volume,
     /// A snapshot of either.
     Snapshot,
-    /// A bookmark.
     Bookmark,
 }
 
 impl DatasetKind {
-    /// As `zfs list -o type` says it.
+    /// The name that `zfs list -o type` prints.
     pub fn name(self) -> &'static str {
         match self {
             Self::FileSystem => "filesystem",
@@ -42,7 +42,7 @@ impl DatasetKind {
         }
     }
 
-    /// As a set of one.
+    /// The set with only this kind.
     pub fn kinds(self) -> Kinds {
         match self {
             Self::FileSystem => Kinds::FILESYSTEM,
@@ -56,9 +56,8 @@ impl DatasetKind {
 /// A hold that keeps a snapshot from being destroyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Its tag.
     pub tag: String,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub time: u64,
 }
 
@@ -66,14 +65,15 @@ pub struct Hold {
 #[derive(Clone)]
 pub struct Dataset(Arc<Inner>, Arc<Datasets>);
 
-/// What the tree keeps of a head: without the tree itself, which would then never be freed.
+/// The part of a head that the tree caches: it excludes the tree itself, which would otherwise
+/// never be freed.
 pub(crate) struct Inner {
     dir: Arc<Dir>,
     id: u64,
     name: String,
     phys: DslDataset,
     fields: Option<Zap>,
-    /// The contents as far as they open without keys: properties ask for them again and again.
+    /// The contents that can be opened without keys: property lookups use them repeatedly.
     contents: OnceLock<Arc<ObjectSet>>,
     own_props: OnceLock<Arc<PropertySet>>,
 }
@@ -85,17 +85,17 @@ impl std::fmt::Debug for Dataset {
 }
 
 impl Dataset {
-    /// The dataset of which `tree` kept `inner`.
+    /// The dataset for the `inner` that `tree` cached.
     pub(crate) fn from_kept(inner: Arc<Inner>, tree: &Arc<Datasets>) -> Self {
         Self(inner, tree.clone())
     }
 
-    /// What the tree may keep.
+    /// The part that the tree may cache.
     pub(crate) fn to_keep(&self) -> Arc<Inner> {
         self.0.clone()
     }
 
-    /// Opens dataset `id`, which must belong to `dir`; `snapshot` is the name behind the `@`.
+    /// Opens dataset `id`, which must belong to `dir`; `snapshot` is the name after the `@`.
     pub(crate) fn open(tree: &Arc<Datasets>, dir: &Arc<Dir>, id: u64, snapshot: Option<&str>) -> Result<Self> {
         let name = match snapshot {
             Some(snapshot) => format!("{}@{snapshot}", dir.name()),
@@ -117,7 +117,7 @@ impl Dataset {
         &self.0.name
     }
 
-    /// Of a snapshot, the name behind the `@`.
+    /// For a snapshot, the name after the `@`.
     pub fn snapshot_name(&self) -> Option<&str> {
         self.0.name.split_once('@').map(|(_, snapshot)| snapshot)
     }
@@ -127,17 +127,17 @@ impl Dataset {
         self.0.id
     }
 
-    /// What the disk says.
+    /// The on-disk structure.
     pub fn phys(&self) -> &DslDataset {
         &self.0.phys
     }
 
-    /// The directory that it belongs to.
+    /// Its directory.
     pub fn dir(&self) -> &Arc<Dir> {
         &self.0.dir
     }
 
-    /// The tree that it belongs to.
+    /// Its tree.
     pub fn tree(&self) -> &Arc<Datasets> {
         &self.1
     }
@@ -146,17 +146,16 @@ impl Dataset {
         self.1.mos()
     }
 
-    /// Whether it is a snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.0.phys.is_snapshot()
     }
 
-    /// Whether names of files and snapshots in it are looked up without regard to case.
+    /// Whether names of files and snapshots in it are case-insensitive.
     pub fn ignores_case(&self) -> bool {
         self.0.phys.has(DslDataset::FLAG_CI_DATASET)
     }
 
-    /// What is in it. The root block is read the first time; it needs no key.
+    /// The type of its contents. The first call reads the root block, which needs no key.
     pub fn contents(&self) -> Result<ObjsetKind> {
         match self.0.phys.bp.is_hole() {
             true => Ok(ObjsetKind::None),
@@ -164,7 +163,7 @@ impl Dataset {
         }
     }
 
-    /// The properties that are set on a snapshot itself.
+    /// The properties that are set on the snapshot itself.
     pub(crate) fn own_props(&self) -> Result<Arc<PropertySet>> {
         if let Some(props) = self.0.own_props.get() {
             return Ok(props.clone());
@@ -174,7 +173,6 @@ impl Dataset {
         Ok(self.0.own_props.get_or_init(|| props).clone())
     }
 
-    /// What kind of dataset it is.
     pub fn kind(&self) -> Result<DatasetKind> {
         if self.is_snapshot() {
             return Ok(DatasetKind::Snapshot);
@@ -185,7 +183,8 @@ impl Dataset {
         })
     }
 
-    /// The contents, as far as they can be read without keys: all, unless the dataset is encrypted.
+    /// The contents, as far as they are readable without keys: everything, unless the dataset is
+    /// encrypted.
     pub fn objset_without_keys(&self) -> Result<Arc<ObjectSet>> {
         if let Some(contents) = self.0.contents.get() {
             return Ok(contents.clone());
@@ -195,7 +194,8 @@ impl Dataset {
         Ok(self.0.contents.get_or_init(|| contents).clone())
     }
 
-    /// The contents. [`Error::KeyUnavailable`] when they are encrypted and `keys` has no key for them.
+    /// The contents. Returns [`Error::KeyUnavailable`] if they are encrypted and `keys` has no key
+    /// for them.
     pub fn objset(&self, keys: &KeyStore) -> Result<Arc<ObjectSet>> {
         if self.0.phys.bp.is_hole() {
             return Err(Error::not_found(self.name(), "the contents: nothing was ever written, so the object set"));
@@ -210,7 +210,8 @@ impl Dataset {
         }
     }
 
-    /// How many files of a file system have no name any more and are not freed yet: somebody has them open, or had when a machine stopped.
+    /// Number of files of a file system that are unlinked but not yet freed: they are open, or were
+    /// when a machine stopped.
     pub fn unlinked(&self, keys: &KeyStore) -> Result<u64> {
         let set = self.objset(keys)?;
         let master = Zap::open(set.object(MASTER_NODE).at(self.name())?).at(self.name())?;
@@ -220,12 +221,12 @@ impl Dataset {
         }
     }
 
-    /// The object that holds the wrapped key, when the dataset is encrypted.
+    /// The object with the wrapped key, if the dataset is encrypted.
     pub fn crypto_object(&self) -> Result<Option<u64>> {
         Ok(self.0.dir.field_u64(FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0))
     }
 
-    /// The value of a field by name, if there are such fields and this is one.
+    /// The value of a named field, if present.
     pub fn field(&self, name: &str) -> Result<Option<ZapValue>> {
         match &self.0.fields {
             Some(zap) => zap.lookup(name).at(self.name()),
@@ -233,7 +234,7 @@ impl Dataset {
         }
     }
 
-    /// A field that is one number.
+    /// A field that is a single number.
     pub fn field_u64(&self, name: &str) -> Result<Option<u64>> {
         Ok(self.field(name)?.and_then(|v| v.ints.first().copied()))
     }
@@ -274,7 +275,6 @@ impl Dataset {
         Dataset::open(&self.1, &self.0.dir, id, Some(&String::from_utf8_lossy(&stored)))
     }
 
-    /// The bookmarks of a head.
     pub fn bookmarks(&self) -> Result<Vec<Bookmark>> {
         if self.is_snapshot() { Ok(Vec::new()) } else { Bookmark::all(self) }
     }
@@ -284,8 +284,8 @@ impl Dataset {
         Bookmark::open(self, name)
     }
 
-    /// The state before this one: a snapshot of the same directory or the origin of a clone; `None` when it is the
-    /// empty `$ORIGIN`, or nothing.
+    /// The state before this one: a snapshot of the same directory or the origin of a clone; `None`
+    /// if there is none, or it is the empty `$ORIGIN`.
     pub fn previous(&self) -> Result<Option<Dataset>> {
         match self.0.phys.prev_snap {
             0 => Ok(None),
@@ -299,7 +299,7 @@ impl Dataset {
         Ok(self.previous()?.filter(|d| d.dir().id() == self.dir().id() || !self.is_snapshot()))
     }
 
-    /// The snapshot that this dataset's directory was cloned from.
+    /// The snapshot that this dataset's directory is a clone of.
     pub fn origin(&self) -> Result<Option<Dataset>> {
         match self.0.dir.phys().origin {
             0 => Ok(None),
@@ -308,14 +308,14 @@ impl Dataset {
         }
     }
 
-    /// Heads that were cloned from this snapshot, in the order that OpenZFS gives them.
+    /// Heads cloned from this snapshot, in OpenZFS's order.
     pub fn clones(&self) -> Result<Vec<Dataset>> {
         let zap = self.0.phys.next_clones_zap;
         if zap == 0 || !self.is_snapshot() {
             return Ok(Vec::new());
         }
         let entries = open_zap(self.mos(), zap).and_then(|zap| zap.entries()).at(self.name())?;
-        // Early versions lost entries: then the list is not to be trusted.
+        // Early versions lost entries, so such a list is unreliable.
         if entries.len() as u64 != self.0.phys.num_children.saturating_sub(1) {
             return Ok(Vec::new());
         }
@@ -338,7 +338,7 @@ impl Dataset {
         Ok(holds)
     }
 
-    /// How many holds there are.
+    /// Number of holds.
     pub fn hold_count(&self) -> Result<u64> {
         match self.0.phys.userrefs_zap {
             0 => Ok(0),

@@ -1,7 +1,8 @@
-//! Deadlists: what the previous snapshot still holds and this state does not, summed by birth.
+//! Deadlists: blocks that the previous snapshot references and this state does not, with totals by
+//! birth txg.
 //!
-//! Below: `object::bpobj`. ZFS name: dsl_deadlist. Before pool version 26 a deadlist is one unsorted list, and sums over a
-//! range of births need each entry to be read.
+//! Below: `object::bpobj`. ZFS name: dsl_deadlist. Before pool version 26 a deadlist is one
+//! unsorted list, and totals over a range of birth txgs require reading every entry.
 
 use crate::{Error, Place, Result};
 use object::{Bpobj, ObjectSet, Zap};
@@ -15,32 +16,31 @@ pub struct Deadlist {
 }
 
 enum Form {
-    /// One list.
+    /// A single list.
     Old(Bpobj),
-    /// Lists by birth, with the sums over all.
+    /// Lists by birth txg, with the grand total.
     Keyed { total: SpaceTriple, zap: Zap },
 }
 
-/// Adds up.
+/// Adds `other` to `sum`.
 pub(crate) fn add(sum: &mut SpaceTriple, other: SpaceTriple) {
     sum.used = sum.used.wrapping_add(other.used);
     sum.compressed = sum.compressed.wrapping_add(other.compressed);
     sum.uncompressed = sum.uncompressed.wrapping_add(other.uncompressed);
 }
 
-/// Space of a block as datasets count it; `devices` turns a pointer into its space on the devices.
+/// Space of a block as datasets count it; `devices` returns the space of a pointer on the devices.
 pub(crate) fn space_of(bp: &BlkPtr, devices: &dyn Fn(&BlkPtr) -> u64) -> SpaceTriple {
     if bp.is_hole() {
         return SpaceTriple::default();
     }
     let compressed = if bp.is_embedded() { 0 } else { bp.psize_bytes() };
-    // Compression of metadata is not something a dataset is credited with.
+    // Datasets are not credited for the compression of metadata.
     let metadata = bp.level() > 0 || bp.object_type().is_metadata();
     SpaceTriple { used: devices(bp), compressed, uncompressed: if metadata { compressed } else { bp.lsize_bytes() } }
 }
 
 impl Deadlist {
-    /// Opens deadlist `id`.
     pub fn open(mos: &Arc<ObjectSet>, id: u64) -> Result<Self> {
         let object = mos.object(id)?;
         let form =
@@ -61,12 +61,13 @@ impl Deadlist {
         }
     }
 
-    /// Space of its blocks born after `min_txg` and not after `max_txg`, which must be keys of the list or 0 and the end.
+    /// Space of its blocks born after `min_txg` and up to `max_txg`, which must be keys of the
+    /// list, or 0 and the maximum.
     pub fn space_range(&self, min_txg: u64, max_txg: u64, devices: &dyn Fn(&BlkPtr) -> u64) -> Result<SpaceTriple> {
         let mut sum = SpaceTriple::default();
         match &self.form {
             Form::Keyed { zap, .. } => {
-                // Most lists are one and the same empty one, which is looked at once.
+                // Most lists are the same shared empty one, which is checked once.
                 let mut empty = None;
                 for (min, list) in self.lists(zap)? {
                     if !(min_txg..max_txg).contains(&min) || Some(list) == empty {
@@ -91,7 +92,7 @@ impl Deadlist {
         Ok(sum)
     }
 
-    /// Calls `sink` with each block, until it returns false.
+    /// Calls `sink` with each block until it returns false.
     pub fn for_each(&self, sink: &mut dyn FnMut(&BlkPtr) -> Result<bool>) -> Result<()> {
         let mut go_on = true;
         let mut step = |entry: object::BpobjEntry| {
@@ -109,7 +110,7 @@ impl Deadlist {
         }
     }
 
-    /// The lists of a keyed deadlist with the txg behind which their blocks were born, in order.
+    /// The lists of a keyed deadlist in order, each with the txg after which its blocks were born.
     fn lists(&self, zap: &Zap) -> Result<Vec<(u64, u64)>> {
         let mut lists = Vec::new();
         for entry in zap.entries()? {

@@ -1,8 +1,9 @@
-//! Which objects differ between a snapshot and a later state: the object-level part of `zfs diff`.
+//! Finds the objects that differ between a snapshot and a later state: the object-level part of
+//! `zfs diff`.
 //!
-//! The tree of dnodes is followed only where pointers were born after the earlier snapshot, so the cost goes with what
-//! changed, not with what there is. A block of dnodes that changed reports all its objects: who asks compares them.
-//! Facts: module/zfs/dmu_diff.c, dmu_traverse.c.
+//! The dnode tree is followed only where pointers were born after the earlier snapshot, so the cost
+//! grows with the changes, not with the size of the dataset. A changed block of dnodes reports all
+//! its objects; the caller compares them. Facts: module/zfs/dmu_diff.c, dmu_traverse.c.
 
 use crate::dataset::Dataset;
 use crate::dir::open_zap;
@@ -13,15 +14,15 @@ use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
 use ondisk::pool_dir::directory;
 use std::sync::Arc;
 
-/// Slots in a block of dnodes.
+/// Slots per block of dnodes.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 
-/// Something that may have changed.
+/// A possible change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectChange {
     /// An object of the later state whose dnode may be new or changed.
     InUse(u64),
-    /// No object of the later state has these numbers; the earlier one may have had some.
+    /// A range of numbers without objects in the later state; the earlier one may have had some.
     Free {
         /// First number.
         first: u64,
@@ -31,9 +32,10 @@ pub enum ObjectChange {
 }
 
 impl Dataset {
-    /// Calls `sink` with what may have changed since snapshot `from`, by object number. `contents` is this dataset's.
+    /// Calls `sink` with possible changes since snapshot `from`, by object number. `contents` is
+    /// this dataset's.
     ///
-    /// [`Error::Invalid`] when `from` does not lie before this state.
+    /// Returns [`Error::Invalid`] if `from` is not before this state.
     pub fn changed_objects(
         &self,
         contents: &Arc<ObjectSet>,
@@ -54,7 +56,7 @@ impl Dataset {
         walk.flush()
     }
 
-    /// Since when holes tell when they were made; `None`: they do not.
+    /// The txg from which holes have a birth txg; `None`: they have none.
     fn hole_birth_txg(&self) -> Result<Option<u64>> {
         const HOLE_BIRTH: &str = "com.delphix:hole_birth";
         let pool = self.tree().pool();
@@ -71,7 +73,7 @@ impl Dataset {
 struct Walk<'a> {
     contents: &'a Arc<ObjectSet>,
     from_txg: u64,
-    /// A hole without a birth may have been made since.
+    /// A hole without a birth txg may have been made since.
     old_holes_count: bool,
     free: Option<(u64, u64)>,
     sink: &'a mut dyn FnMut(ObjectChange) -> Result<()>,
@@ -94,7 +96,8 @@ impl Walk<'_> {
         if level > 0 {
             let first = blkid.saturating_mul(meta.pointers_per_indirect());
             for child in first..first.saturating_add(meta.pointers_per_indirect()) {
-                // Nothing lies behind the last block, but a hole that was cut off there has a birth.
+                // There is nothing past the last block, but a hole from truncation there has a
+                // birth txg.
                 if child.checked_shl(shift - meta.pointers_per_indirect().ilog2()).is_none_or(|b| b > meta.max_block_id)
                 {
                     let hole = self.contents.meta().block_pointer(level - 1, child)?;

@@ -1,7 +1,8 @@
-//! A directory of the dataset tree: what a file system or volume is called, and what holds for it as a whole.
+//! A directory of the dataset tree: the name of a file system or volume, and everything that
+//! applies to it as a whole.
 //!
-//! Below: the MOS. Above: `Dataset`. ZFS name: dsl_dir. A directory has one head dataset, snapshots of it, properties,
-//! a quota and reservation, and directories below it.
+//! Below: the MOS. Above: `Dataset`. ZFS name: dsl_dir. A directory has one head dataset, snapshots
+//! of it, properties, a quota and reservation, and child directories.
 
 use crate::property::set::PropertySet;
 use crate::{Error, Place, Result};
@@ -10,7 +11,7 @@ use ondisk::DslDir;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// Directories above one another at most: a name has 255 bytes, a component at least two with its slash.
+/// Maximum depth: a name has at most 255 bytes, and a component with its slash at least two.
 const DEPTH_MAX: usize = 160;
 
 /// A directory of the dataset tree.
@@ -20,13 +21,13 @@ pub struct Dir {
     parent: Option<Arc<Dir>>,
     depth: usize,
     phys: DslDir,
-    /// Fields by name, if the object is a ZAP.
+    /// Named fields, if the object is a ZAP.
     fields: Option<Zap>,
     props: OnceLock<Arc<PropertySet>>,
     snapshots: OnceLock<Arc<SnapshotNames>>,
 }
 
-/// The snapshots of a head by name and by object.
+/// The snapshots of a head, by name and by object.
 #[derive(Default)]
 pub struct SnapshotNames {
     by_name: HashMap<String, u64>,
@@ -44,35 +45,34 @@ impl SnapshotNames {
         self.by_object.get(&id).map(String::as_str)
     }
 
-    /// All, in no order.
+    /// All snapshots, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by_name.iter().map(|(name, id)| (name.as_str(), *id))
     }
 
-    /// How many there are.
+    /// Number of snapshots.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 }
 
-/// The ZAP in object `id` of the MOS.
+/// Opens the ZAP in object `id` of the MOS.
 pub(crate) fn open_zap(mos: &Arc<ObjectSet>, id: u64) -> Result<Zap> {
     Zap::open(mos.object(id)?)
 }
 
-/// The ZAP that `object` itself is, once fields by name were added to it.
+/// Opens `object` itself as a ZAP, if it has named fields.
 pub(crate) fn fields_of(object: &Object) -> Result<Option<Zap>> {
     const ZAP_METADATA: u8 = 0xc4;
     (object.dnode().object_type.0 == ZAP_METADATA).then(|| Zap::open(object.clone())).transpose()
 }
 
 impl Dir {
-    /// Opens directory `id`, called `component` below `parent`.
+    /// Opens directory `id`, named `component`, below `parent`.
     pub(crate) fn open(mos: &Arc<ObjectSet>, id: u64, component: &str, parent: Option<&Arc<Dir>>) -> Result<Arc<Self>> {
         let name = match parent {
             Some(parent) => format!("{}/{component}", parent.name),
@@ -102,22 +102,22 @@ impl Dir {
         &self.name
     }
 
-    /// Name within the directory above.
+    /// Name within the parent directory.
     pub fn component(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// The directory above; `None` for the pool's own.
+    /// The parent directory; `None` for the pool's root.
     pub fn parent(&self) -> Option<&Arc<Dir>> {
         self.parent.as_ref()
     }
 
-    /// What the disk says.
+    /// The on-disk structure.
     pub fn phys(&self) -> &DslDir {
         &self.phys
     }
 
-    /// The value of a field by name, if there are such fields and this is one.
+    /// The value of a named field, if present.
     pub fn field(&self, name: &str) -> Result<Option<object::ZapValue>> {
         match &self.fields {
             Some(zap) => zap.lookup(name).at(&self.name),
@@ -125,12 +125,12 @@ impl Dir {
         }
     }
 
-    /// A field that is one number.
+    /// A field that is a single number.
     pub fn field_u64(&self, name: &str) -> Result<Option<u64>> {
         Ok(self.field(name)?.and_then(|v| v.ints.first().copied()))
     }
 
-    /// The directories below, by name within this one, unsorted.
+    /// The child directories by component name, unsorted.
     pub(crate) fn child_ids(&self, mos: &Arc<ObjectSet>) -> Result<Vec<(String, u64)>> {
         if self.phys.children_zap == 0 {
             return Ok(Vec::new());
@@ -142,12 +142,12 @@ impl Dir {
         Ok(named.collect())
     }
 
-    /// How many directories are below, those left out that lists leave out.
+    /// Number of child directories, without those that are hidden from lists.
     pub fn child_count(&self, mos: &Arc<ObjectSet>) -> Result<u64> {
         Ok(self.child_ids(mos)?.iter().filter(|(name, _)| !crate::name::is_hidden(name)).count() as u64)
     }
 
-    /// The properties that are set here.
+    /// The locally set properties.
     pub(crate) fn props(&self, mos: &Arc<ObjectSet>) -> Result<Arc<PropertySet>> {
         if let Some(props) = self.props.get() {
             return Ok(props.clone());
@@ -156,7 +156,7 @@ impl Dir {
         Ok(self.props.get_or_init(|| props).clone())
     }
 
-    /// The snapshots of the head, whose ZAP of names is `zap`.
+    /// The snapshots of the head; `zap` is the ZAP of their names.
     pub(crate) fn snapshot_names(&self, mos: &Arc<ObjectSet>, zap: u64) -> Result<Arc<SnapshotNames>> {
         if let Some(names) = self.snapshots.get() {
             return Ok(names.clone());

@@ -2,8 +2,9 @@
 //!
 //! Below: `object::DatasetKeys`, made by `block::crypt`. ZFS name: dsl_crypt, spa_keystore.
 //!
-//! Datasets below an encryption root share its wrapping key; each has a master key of its own (clones share their
-//! origin's), wrapped with it, in a key object. A store keeps wrapping keys by root, as long as it lives.
+//! Datasets below an encryption root share its wrapping key. Each has a master key of its own
+//! (clones share their origin's), wrapped with it, in a key object. A store holds wrapping keys by
+//! encryption root for its whole lifetime.
 
 use crate::dataset::Dataset;
 use crate::dir::Dir;
@@ -15,30 +16,30 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The keys that are loaded.
+/// The loaded keys.
 #[derive(Default)]
 pub struct KeyStore {
-    /// Wrapping keys by the directory object of their encryption root.
+    /// Wrapping keys, by the directory object of their encryption root.
     wrapping: RwLock<HashMap<u64, Zeroizing<[u8; 32]>>>,
-    /// Unwrapped keys by key object.
+    /// Unwrapped keys, by key object.
     unwrapped: RwLock<HashMap<u64, Arc<DatasetKeys>>>,
 }
 
-/// Where a key comes from: the property `keylocation`.
+/// The source of a key: the property `keylocation`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyLocation {
     /// Not an encryption root.
     None,
-    /// A person is asked.
+    /// Prompts the user.
     Prompt,
     /// A file, by its absolute path.
     File(String),
-    /// A web address.
+    /// A URL.
     Url(String),
 }
 
 impl KeyLocation {
-    /// Takes the property's value; `None` when it is none that is known.
+    /// Parses the property's value; `None` if it is unknown.
     pub fn parse(value: &str) -> Option<Self> {
         Some(match value {
             "none" => Self::None,
@@ -51,7 +52,7 @@ impl KeyLocation {
 }
 
 impl Dataset {
-    /// The key object, of an encrypted dataset.
+    /// The key object, if the dataset is encrypted.
     pub fn key_object(&self) -> Result<Option<KeyObject>> {
         let Some(id) = self.crypto_object()? else { return Ok(None) };
         let zap = open_zap(self.mos(), id).at(self.name())?;
@@ -71,13 +72,14 @@ impl Dataset {
 }
 
 impl KeyStore {
-    /// No keys.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Loads the key of the encryption root of `dataset`, given as its `keyformat` says: a passphrase, hex digits or raw
-    /// bytes. A wrong key is an [`Error::Invalid`] that `object::is_incorrect_key` recognises.
+    /// Loads the key of the encryption root of `dataset`, in the form that `keyformat` specifies: a
+    /// passphrase, hex digits or raw bytes. A wrong key is an [`Error::Invalid`] that
+    /// `object::is_incorrect_key` recognises.
     pub fn load(&self, dataset: &Dataset, material: &[u8]) -> Result<()> {
         let (root, key) = Self::root_of(dataset)?;
         let wrapping = key.wrapping_key(material).at(root.name())?;
@@ -89,7 +91,7 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Whether `material` is the key of the encryption root of `dataset`; nothing is loaded.
+    /// Whether `material` is the key of the encryption root of `dataset`; loads nothing.
     pub fn check(&self, dataset: &Dataset, material: &[u8]) -> Result<()> {
         let (root, key) = Self::root_of(dataset)?;
         let wrapping = key.wrapping_key(material).at(root.name())?;
@@ -104,15 +106,16 @@ impl KeyStore {
         Ok((root, key))
     }
 
-    /// Forgets the key of the encryption root of `dataset`; false when it was not loaded.
+    /// Unloads the key of the encryption root of `dataset`; returns false if it was not loaded.
     pub fn unload(&self, dataset: &Dataset) -> Result<bool> {
         let Some(root) = dataset.encryption_root()? else { return Ok(false) };
-        // Which of these are below that root is not noted: those of others are unwrapped again when needed.
+        // It is not recorded which keys are below that root: the others are unwrapped again when
+        // needed.
         self.unwrapped.write().clear();
         Ok(self.wrapping.write().remove(&root.id()).is_some())
     }
 
-    /// Whether the key of `dataset` is loaded; true for what is not encrypted.
+    /// Whether the key of `dataset` is loaded; true if it is not encrypted.
     pub fn is_available(&self, dataset: &Dataset) -> Result<bool> {
         Ok(match dataset.encryption_root()? {
             Some(root) => self.wrapping.read().contains_key(&root.id()),
@@ -125,18 +128,20 @@ impl KeyStore {
         self.wrapping.read().get(&root).cloned()
     }
 
-    /// Keeps the keys of a new dataset: of encryption root `root`, and of its own key object.
+    /// Stores the keys of a new dataset: the wrapping key of encryption root `root`, and the keys
+    /// of its own key object.
     pub(crate) fn put(&self, root: u64, wrapping: Zeroizing<[u8; 32]>, key_object: u64, keys: Arc<DatasetKeys>) {
         self.unwrapped.write().insert(key_object, keys);
         self.put_wrapping(root, wrapping);
     }
 
-    /// Keeps a new wrapping key.
+    /// Stores a new wrapping key.
     pub(crate) fn put_wrapping(&self, root: u64, wrapping: Zeroizing<[u8; 32]>) {
         self.wrapping.write().insert(root, wrapping);
     }
 
-    /// Forgets the wrapping key of `root`, and keys of datasets: those of others are unwrapped again when needed.
+    /// Drops the wrapping key of `root`, and all unwrapped keys: those of other roots are unwrapped
+    /// again when needed.
     pub(crate) fn forget(&self, root: u64) {
         self.wrapping.write().remove(&root);
         self.unwrapped.write().clear();

@@ -1,7 +1,7 @@
-//! Named trees of datasets: file systems, volumes, their snapshots and bookmarks, and what is said of them.
+//! The dataset tree: file systems, volumes, their snapshots and bookmarks, and their properties.
 //!
-//! **Invariant: this crate knows what a dataset is called, how much it holds, and which keys it needs; it never looks at
-//! what its contents mean.** Files are `files`' business.
+//! **Invariant: this crate knows a dataset's name, size and keys; it never interprets its
+//! contents.** Files are the responsibility of `files`.
 //!
 //! ```text
 //!   Datasets ── Dir ── Dataset (head) ── Dataset (snapshots) ── Bookmark

@@ -3,19 +3,19 @@
 use crate::{Error, Result};
 use std::cmp::Ordering;
 
-/// A name taken apart.
+/// A parsed name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatasetName<'a> {
     /// `pool/fs`.
     pub dir: &'a str,
-    /// What stands behind it.
+    /// The part after it.
     pub tail: Tail<'a>,
 }
 
-/// What stands behind the name of a file system or volume.
+/// The part after the name of a file system or volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail<'a> {
-    /// Nothing: the head is meant.
+    /// No suffix: the name is that of the head.
     Head,
     /// `@snapshot`.
     Snapshot(&'a str),
@@ -24,7 +24,7 @@ pub enum Tail<'a> {
 }
 
 impl<'a> DatasetName<'a> {
-    /// Takes `name` apart; refuses what can be no name.
+    /// Parses `name`; rejects invalid names.
     pub fn parse(name: &'a str) -> Result<Self> {
         let invalid = |what: &str| Error::invalid(name, what);
         let (dir, tail) = match name.find(['@', '#']) {
@@ -47,20 +47,20 @@ impl<'a> DatasetName<'a> {
         Ok(Self { dir, tail })
     }
 
-    /// The pool.
     pub fn pool(&self) -> &'a str {
         self.dir.split('/').next().unwrap_or(self.dir)
     }
 }
 
-/// Whether OpenZFS keeps datasets of this name out of all lists: `$MOS`, `$ORIGIN`, `%recv`.
+/// Whether OpenZFS omits datasets of this name from all lists: `$MOS`, `$ORIGIN`, `%recv`.
 pub fn is_hidden(name: &str) -> bool {
     name.contains(['$', '%'])
 }
 
-/// The order of `zfs list`: by name, a dataset before its snapshots, those by when they were taken.
+/// The order of `zfs list`: by name, a dataset before its snapshots, snapshots by creation.
 ///
-/// Names compare byte by byte as a whole, so that `a-b` comes before `a/b`, and a bookmark like any name.
+/// Names compare byte by byte as a whole, so `a-b` sorts before `a/b`, and a bookmark sorts like
+/// any other name.
 pub fn listing_order(left: (&str, u64), right: (&str, u64)) -> Ordering {
     let split = |name: &str| name.find('@').map_or((name.len(), false), |at| (at, true));
     let ((left_end, left_snap), (right_end, right_snap)) = (split(left.0), split(right.0));

@@ -1,18 +1,22 @@
-//! Lists in pages: some datasets after a given one, without walking all that come before or after.
+//! Paged lists: a limited number of datasets after a given one, without walking everything before
+//! or after.
 //!
-//! Names stand in directories, a ZAP each, which gives them in the order of their hashes. What a page needs is their order by name,
-//! so the sorted names of large directories are kept ([`Names`]) from one synced txg to the next. So are those of snapshots, of which a
-//! dataset may have many: they come in the order in which they were taken, which only each of them knows.
+//! Names are stored in directories, a ZAP each, in hash order. A page needs them in name order, so
+//! the sorted names of large directories are cached ([`Names`]) across synced txgs. So are those of
+//! snapshots, of which a dataset may have many: they are listed by creation txg, which only the
+//! snapshots themselves record.
 //!
 //! ```text
-//!   order of lists          a   a@s1   a@s2   a-x   a-x/c   a/b      (names byte by byte; a dataset's snapshots right after it)
-//!   steps of a directory   [a .............] [a-x]  [a-x/..] [a/..]  each child twice: itself, and what is below it
+//!   order of lists          a   a@s1   a@s2   a-x   a-x/c   a/b      (names byte by byte; a
+//!                                                   dataset's snapshots directly after it)
+//!   steps of a directory   [a .............] [a-x]  [a-x/..] [a/..]  each child twice: itself,
+//!                                                                    and its descendants
 //! ```
 //!
 //! Invariants:
-//!   * what is kept is used only while the ZAP's block pointers are the same: every change moves or re-checksums them, so it is right
-//!     after every change without anybody telling it
-//!   * at most [`NAMES_MAX`] names are kept, of those directories that were asked for last
+//!   * a cache entry is used only while the ZAP's block pointers are unchanged: every change moves
+//!     or re-checksums them, so the cache needs no notification of changes
+//!   * at most [`NAMES_MAX`] names are cached, of the most recently used directories
 
 use crate::dataset::Dataset;
 use crate::dir::{Dir, open_zap};
@@ -26,18 +30,18 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Names that are kept. Guessed: 50 MB of usual names, ten times what is asked of a filer.
+/// Maximum names in the cache. Guessed: 50 MB of typical names, ten times what a filer needs.
 const NAMES_MAX: usize = 1_000_000;
-/// Directories with fewer names are read each time.
+/// Directories with fewer names are re-read each time.
 const LARGE: usize = 64;
 
-/// The sorted names of large directories of a pool, over its txgs.
+/// A cache of the sorted names of a pool's large directories, across txgs.
 #[derive(Default)]
 pub struct Names(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// By the ZAP's object.
+    /// Keyed by the ZAP's object.
     directories: HashMap<u64, Directory>,
     names: usize,
     clock: u64,
@@ -49,36 +53,36 @@ struct Directory {
     used: u64,
 }
 
-/// The children of a directory in the order of lists.
+/// The children of a directory in list order.
 #[derive(Default)]
 pub struct Children {
-    /// Name and object, by name.
+    /// Name and object, sorted by name.
     children: Vec<(Box<str>, u64)>,
-    /// Index of a child times two; odd: what is below it.
+    /// Index of a child times two; odd values stand for its descendants.
     steps: Vec<u32>,
 }
 
 /// A page of a list.
 #[derive(Default)]
 pub struct Page {
-    /// What was found, in the order of `zfs list`.
+    /// Entries in the order of `zfs list`.
     pub entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether more entries follow.
     pub more: bool,
-    /// Damage that kept something out of the list.
+    /// Errors from damaged entries missing from the list.
     pub errors: Vec<Error>,
 }
 
-/// What of a list is wanted.
+/// The part of a list to return.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     /// Kinds and depth.
     pub options: &'a ListOptions,
-    /// Only what comes after this name.
+    /// Returns only entries after this name.
     pub after: Option<&'a str>,
-    /// Only names that contain this.
+    /// Returns only names that contain this text.
     pub search: &'a str,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
@@ -86,7 +90,8 @@ impl Children {
     fn new(mut children: Vec<(String, u64)>) -> Self {
         children.retain(|(name, _)| !is_hidden(name));
         children.sort();
-        // A directory has one name. One with two, below another with two, would be listed 2^depth times.
+        // A directory has one name. If one had two, below another with two, it would be listed
+        // 2^depth times.
         let mut seen = HashSet::with_capacity(children.len());
         children.retain(|(_, id)| seen.insert(*id));
         let children: Vec<(Box<str>, u64)> = children.into_iter().map(|(name, id)| (name.into(), id)).collect();
@@ -97,25 +102,23 @@ impl Children {
         this
     }
 
-    /// The name that a step stands at, with a slash for what is below.
+    /// The name at a step, with a trailing slash for the descendants.
     fn bytes(&self, step: u32) -> impl Iterator<Item = u8> + '_ {
         let name = &self.children[step as usize / 2].0;
         name.bytes().chain((step % 2 == 1).then_some(b'/'))
     }
 
-    /// How many there are.
+    /// Number of children.
     pub fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 }
 
 impl Names {
-    /// The children of a directory.
     pub fn children(&self, datasets: &Datasets, dir: &Dir) -> Result<Arc<Children>> {
         let zap = dir.phys().children_zap;
         if zap == 0 {
@@ -131,7 +134,7 @@ impl Names {
         Ok(children)
     }
 
-    /// What is kept of the ZAP, if it is still right.
+    /// Returns the cache entry of the ZAP, if it is still valid.
     fn kept(&self, zap: u64, at: &[BlkPtr]) -> Option<Arc<Children>> {
         let mut kept = self.0.lock();
         kept.clock += 1;
@@ -159,7 +162,7 @@ impl Names {
         kept.directories.insert(zap, Directory { at: at.to_vec(), children: children.clone(), used });
     }
 
-    /// The snapshots of `head`, the oldest first.
+    /// The snapshots of `head`, oldest first.
     fn snapshots(&self, datasets: &Arc<Datasets>, head: &Dataset) -> Result<Arc<Children>> {
         let zap = head.phys().snapnames_zap;
         if zap == 0 {
@@ -177,7 +180,7 @@ impl Names {
         Ok(snapshots)
     }
 
-    /// How many children a directory has.
+    /// Number of children of a directory.
     pub fn child_count(&self, datasets: &Datasets, dir: &Dir) -> Result<u64> {
         let zap = dir.phys().children_zap;
         if zap == 0 || open_zap(datasets.mos(), zap).and_then(|zap| zap.count()).at(dir.name())? == 0 {
@@ -186,7 +189,7 @@ impl Names {
         Ok(self.children(datasets, dir)?.len() as u64)
     }
 
-    /// The part of the list of what is at and below `root` that is wanted.
+    /// Returns the requested part of the list of `root` and its descendants.
     pub fn page(&self, datasets: &Arc<Datasets>, root: &str, part: &Part<'_>) -> Result<Page> {
         if part.options.bookmarks {
             return whole(datasets, root, part);
@@ -201,7 +204,8 @@ impl Names {
     }
 }
 
-/// Bookmarks stand among names like any: where they are asked for, everything is walked.
+/// Lists everything, then selects: bookmarks are ordered among the other names, so a list with them
+/// requires a full walk.
 fn whole(datasets: &Arc<Datasets>, root: &str, part: &Part<'_>) -> Result<Page> {
     let listing = datasets.list(&[root], part.options)?;
     let txg = part.after.map_or(0, |after| datasets.entry(after).map_or(0, |entry| entry.creation_txg()));
@@ -223,7 +227,7 @@ struct Walk<'a> {
     page: Page,
 }
 
-/// Goes on, or has enough.
+/// Whether to continue, or stop because the page is full.
 type Flow = ControlFlow<()>;
 
 impl Walk<'_> {
@@ -252,18 +256,18 @@ impl Walk<'_> {
         Flow::Continue(())
     }
 
-    /// The name up to a snapshot's, after which the list begins.
+    /// The dataset name, without the snapshot, after which the list begins.
     fn after(&self) -> Option<&str> {
         self.part.after.map(|after| after.split('@').next().unwrap_or(after))
     }
 
-    /// A dataset with all that is below it.
+    /// Lists a dataset with all its descendants.
     fn head(&mut self, dir: &Arc<Dir>, depth: usize, head: Option<Dataset>) -> Flow {
         self.itself(dir, head)?;
         self.below(dir, depth)
     }
 
-    /// A dataset and its snapshots.
+    /// Lists a dataset and its snapshots.
     fn itself(&mut self, dir: &Arc<Dir>, head: Option<Dataset>) -> Flow {
         let order = self.after().map_or(Ordering::Greater, |after| dir.name().cmp(after));
         let options = self.part.options;
@@ -295,11 +299,12 @@ impl Walk<'_> {
                 return Flow::Continue(());
             }
         };
-        // They are in order of their txg, then by name.
+        // Snapshots are ordered by txg, then by name.
         let after = self.part.after.and_then(|after| after.split_once('@')).filter(|(of, _)| *of == head.name());
         let start = after.map_or(0, |(_, after)| match all.children.iter().position(|(name, _)| **name == *after) {
             Some(at) => at + 1,
-            // It was destroyed meanwhile: what was after it cannot be told from its name, so nothing is left out.
+            // The snapshot was destroyed meanwhile: its name alone does not give its position, so
+            // nothing is skipped.
             None => 0,
         });
         for (name, id) in &all.children[start..] {
@@ -329,7 +334,7 @@ impl Walk<'_> {
             let Some(rest) = after.strip_prefix(dir.name()).and_then(|rest| rest.strip_prefix('/')) else { return 0 };
             children.steps.partition_point(|step| match step % 2 {
                 0 => children.bytes(*step).lt(rest.bytes()),
-                // All below it begins with its name and a slash.
+                // All its descendants begin with its name and a slash.
                 _ => {
                     let length = children.bytes(*step).count();
                     children.bytes(*step).lt(rest.bytes()) && !rest.bytes().take(length).eq(children.bytes(*step))

@@ -1,8 +1,9 @@
-//! Space and objects by user, group and project, with their quotas.
+//! Space and object usage by user, group and project, with their quotas.
 //!
-//! Below: the accounting objects of an object set (space used) and the ZAPs that object 1 names (quotas). Both are keyed by
-//! an identity in hexadecimal: the low 32 bits are an id, the high ones the number of a domain in the FUID table (0: POSIX).
-//! Counts of objects stand beside the bytes used, under `obj-`. Facts: module/zfs/zfs_quota.c.
+//! Below: the accounting objects of an object set (space used) and the ZAPs that object 1 names
+//! (quotas). Both are keyed by an identity in hexadecimal: the low 32 bits are an id, the high ones
+//! the number of a domain in the FUID table (0: POSIX). Object counts are stored next to the bytes
+//! used, under `obj-`. Facts: module/zfs/zfs_quota.c.
 
 use crate::dataset::Dataset;
 use crate::dir::open_zap;
@@ -14,44 +15,41 @@ use ondisk::{Objset, ObjsetKind, znode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Object that names everything else of a file system.
+/// The master node of a file system, which names all its other special objects.
 const MASTER_NODE: u64 = 1;
-/// Prefix of counts of objects.
+/// Prefix of object counts.
 const OBJECTS_PREFIX: &str = "obj-";
-/// Bytes of a FUID table at most; 1 MiB is tens of thousands of domains.
+/// Maximum bytes of a FUID table; 1 MiB is tens of thousands of domains.
 const FUID_TABLE_MAX: u64 = 1 << 20;
 
-/// Who is counted.
+/// The kind of identity that is accounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
-    /// Owners of files.
+    /// File owners.
     User,
-    /// Groups of files.
     Group,
-    /// Projects of files.
     Project,
 }
 
-/// What one user, group or project uses and may use.
+/// Usage and quotas of one user, group or project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// User, group or project.
     pub principal: Principal,
     /// Domain of a Windows identity; `None`: a POSIX id.
     pub domain: Option<String>,
-    /// The id, within its domain.
+    /// The id within its domain.
     pub id: u64,
-    /// Bytes used.
     pub used_bytes: Option<u64>,
-    /// Most bytes; 0: no limit.
+    /// Maximum bytes; 0: no limit.
     pub quota_bytes: Option<u64>,
     /// Objects used; `None`: not counted.
     pub used_objects: Option<u64>,
-    /// Most objects; 0: no limit.
+    /// Maximum objects; 0: no limit.
     pub quota_objects: Option<u64>,
 }
 
-/// One of the twelve numbers that properties such as `userused@1000` ask for.
+/// One of the twelve numbers returned by properties such as `userused@1000`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
     principal: Principal,
@@ -60,7 +58,7 @@ struct Number {
 }
 
 impl Number {
-    /// Takes the part of a property's name before the `@`.
+    /// Parses the part of a property name before the `@`.
     fn parse(prefix: &str) -> Option<Self> {
         let (principal, rest) =
             [("user", Principal::User), ("group", Principal::Group), ("project", Principal::Project)]
@@ -73,7 +71,7 @@ impl Number {
         }
     }
 
-    /// Name in object 1 of the ZAP that holds a quota.
+    /// Name in object 1 of the ZAP with this quota.
     fn master_node_name(self) -> String {
         let principal = match self.principal {
             Principal::User => "user",
@@ -84,7 +82,7 @@ impl Number {
     }
 }
 
-/// The accounts of one file system.
+/// The usage accounting of one file system.
 pub struct Accounts {
     name: String,
     objset: Arc<ObjectSet>,
@@ -92,7 +90,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Opens the accounts of `dataset`. Those of an encrypted one need its key.
+    /// Opens the accounting of `dataset`. If it is encrypted, this requires its key.
     pub fn open(dataset: &Dataset, keys: &KeyStore) -> Result<Self> {
         Self::of(dataset, dataset.objset(keys)?)
     }
@@ -105,13 +103,13 @@ impl Accounts {
         Ok(Self { name: dataset.name().to_owned(), objset, master })
     }
 
-    /// Whether space is counted for such principals.
+    /// Whether space is accounted for this kind of identity.
     pub fn counts_bytes(&self, principal: Principal) -> bool {
         let complete = self.has(Objset::FLAG_USERACCOUNTING_COMPLETE);
         complete && (principal != Principal::Project || self.has(Objset::FLAG_PROJECTQUOTA_COMPLETE))
     }
 
-    /// Whether objects are counted for such principals.
+    /// Whether objects are accounted for this kind of identity.
     pub fn counts_objects(&self, principal: Principal) -> bool {
         self.counts_bytes(principal) && self.has(Objset::FLAG_USEROBJACCOUNTING_COMPLETE)
     }
@@ -133,8 +131,8 @@ impl Accounts {
         object.map(|object| Zap::open(object).at(&self.name)).transpose()
     }
 
-    /// All users, groups or projects that use space or have a quota, POSIX ids first, each in order. An error when such
-    /// are not counted.
+    /// All users, groups or projects that use space or have a quota, POSIX ids first, each in
+    /// order. Returns an error if they are not accounted.
     pub fn all(&self, principal: Principal) -> Result<Vec<Usage>> {
         if !self.counts_bytes(principal) {
             return Err(Error::unsupported(&self.name, "space by user, group or project: it is not counted here"));
@@ -150,7 +148,7 @@ impl Accounts {
                 let (entry, _) = step.at(&self.name)?;
                 let key = String::from_utf8_lossy(&entry.name);
                 let counted_objects = key.strip_prefix(OBJECTS_PREFIX);
-                // Bytes and objects used share a ZAP; quotas have one each, without prefix.
+                // Bytes and objects used share a ZAP; quotas have one each, without a prefix.
                 if !quota && counted_objects.is_some() != objects {
                     continue;
                 }
@@ -192,7 +190,7 @@ impl Accounts {
         Ok(found.into_values().collect())
     }
 
-    /// One number of one principal; 0 where nothing is noted, `None` when such are not counted.
+    /// One number of one identity; 0 if there is no entry, `None` if it is not accounted.
     fn one(&self, number: Number, id: u64) -> Result<Option<u64>> {
         let counted = match number.objects {
             true => self.counts_objects(number.principal),
@@ -206,7 +204,7 @@ impl Accounts {
         Ok(Some(zap.lookup_u64(format!("{prefix}{id:x}")).at(&self.name)?.unwrap_or(0)))
     }
 
-    /// Domains of Windows identities by their number.
+    /// Domains of Windows identities, by number.
     fn domains(&self) -> Result<BTreeMap<u64, String>> {
         let Some(id) = self.master.lookup_u64("FUID").at(&self.name)?.filter(|id| *id != 0) else {
             return Ok(BTreeMap::new());
@@ -223,7 +221,8 @@ impl Accounts {
     }
 }
 
-/// The property `name`, if it is one such as `userused@1000`; names of users are for the caller to turn into ids.
+/// The property `name`, if it is one such as `userused@1000`; the caller resolves user names to
+/// ids.
 pub(crate) fn property(d: &Dataset, name: &str, view: &View<'_>) -> Result<Option<PropertyValue>> {
     let Some((prefix, who)) = name.split_once('@') else { return Ok(None) };
     let (Some(number), Ok(id)) = (Number::parse(prefix), who.parse::<u64>()) else { return Ok(None) };

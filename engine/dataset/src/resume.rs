@@ -1,8 +1,8 @@
-//! The token of a receive that broke off, by which `zfs send -t` goes on.
+//! The token of an interrupted receive, which `zfs send -t` resumes from.
 //!
-//! `1-CHECKSUM-LENGTH-DATA`: the state as a packed nvlist (native encoding), compressed at zlib level 6, in hexadecimal,
-//! with the first word of its fletcher4 checksum and its length before compression. Facts:
-//! `get_receive_resume_token_impl` in module/zfs/dsl_dataset.c.
+//! `1-CHECKSUM-LENGTH-DATA`: the state as a packed nvlist (native encoding), compressed at zlib
+//! level 6, in hexadecimal, with the first word of its fletcher4 checksum and its length before
+//! compression. Facts: `get_receive_resume_token_impl` in module/zfs/dsl_dataset.c.
 
 mod zlib;
 
@@ -13,12 +13,14 @@ use ondisk::{Endian, dsl_dataset as field};
 use transform::checksum::{Order, fletcher4};
 use transform::compress::Algorithm;
 
-/// Longest list in a token that is unpacked: some numbers and a name, or thousands of redaction snapshots.
+/// Longest nvlist accepted in a token: a few numbers and a name, or thousands of redaction
+/// snapshots.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 /// Name of the child that an interrupted incremental receive leaves.
 const RECEIVING_CHILD: &str = "%recv";
 
-/// The token of `dataset`, or of the incremental receive into it; `None` when none broke off.
+/// The token of `dataset`, or of the incremental receive into it; `None` if no receive was
+/// interrupted.
 pub fn token(dataset: &Dataset) -> Result<Option<String>> {
     if let Some(token) = own_token(dataset)? {
         return Ok(Some(token));
@@ -74,7 +76,7 @@ fn own_token(d: &Dataset) -> Result<Option<String>> {
     Ok(Some(encode(&state)))
 }
 
-/// What a token says. The error says what is wrong with it, in OpenZFS's words.
+/// Parses a token. Errors describe the problem in OpenZFS's words.
 pub fn parse(token: &str) -> Result<Nvlist> {
     let bad = |what: &str| Error::invalid("", format!("resume token is corrupt ({what})"));
     let parts: Vec<&str> = token.trim().splitn(4, '-').collect();

@@ -1,7 +1,8 @@
-//! Space of datasets: what is available, what was written since.
+//! Space accounting of datasets: space available, and space written since a snapshot.
 //!
-//! Below: directories, datasets and their deadlists. Sources of the arithmetic: module/zfs/dsl_dir.c
-//! (`dsl_dir_space_available`), module/zfs/dsl_dataset.c (`dsl_get_available`, `dsl_dataset_space_written`).
+//! Below: directories, datasets and their deadlists. Sources of the arithmetic:
+//! module/zfs/dsl_dir.c (`dsl_dir_space_available`), module/zfs/dsl_dataset.c (`dsl_get_available`,
+//! `dsl_dataset_space_written`).
 
 use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
@@ -13,8 +14,8 @@ use crate::{Error, Place, Result};
 use ondisk::{BlkPtr, DslBookmark, SpaceTriple};
 
 impl Datasets {
-    /// Space that all datasets together may use: the pool's, less what is kept back for emergencies, checkpoint and
-    /// deferred frees.
+    /// Space that all datasets together may use: the size of the pool less the slop space, the
+    /// checkpoint and deferred frees.
     pub fn pool_bytes(&self) -> Result<u64> {
         if let Some(bytes) = self.available_to_root.get() {
             return Ok(*bytes);
@@ -23,7 +24,8 @@ impl Datasets {
         Ok(*self.available_to_root.get_or_init(|| bytes))
     }
 
-    /// Space that `dir` and everything below it may still use, by its own quota and those above.
+    /// Space that `dir` and its descendants may still use, limited by its own quota and those of
+    /// its ancestors.
     pub fn available(&self, dir: &Dir) -> Result<u64> {
         let parent_bytes = match dir.parent() {
             Some(parent) => Some(self.available(parent)?),
@@ -43,7 +45,7 @@ impl Datasets {
 }
 
 impl Dataset {
-    /// A property that is a number and holds where it is set.
+    /// A numeric property that applies only where it is set.
     fn number(&self, name: &str) -> Result<u64> {
         Ok(property::number(self, name)?.unwrap_or(0))
     }
@@ -60,7 +62,7 @@ impl Dataset {
         })
     }
 
-    /// The deadlist; `None` where the dataset never had one.
+    /// The deadlist; `None` if the dataset never had one.
     pub fn deadlist(&self) -> Result<Option<Deadlist>> {
         match self.phys().deadlist {
             0 => Ok(None),
@@ -81,8 +83,8 @@ impl Dataset {
         Ok(Some(self.phys().referenced_bytes.wrapping_sub(referenced).wrapping_add(dead.used)))
     }
 
-    /// Space written since `old`, a snapshot of this dataset or of what it was cloned from. [`Error::Invalid`] when `old`
-    /// does not lie before this state.
+    /// Space written since `old`, a snapshot of this dataset or of its origin. Returns
+    /// [`Error::Invalid`] if `old` is not before this state.
     pub fn written_since(&self, old: &Dataset) -> Result<SpaceTriple> {
         if !old.is_snapshot() || !self.is_after(old, old.phys().creation_txg.0)? {
             return Err(Error::invalid(self.name(), format!("{} does not lie before it", old.name())));
@@ -105,7 +107,7 @@ impl Dataset {
         self.written_since_mark(&mark)
     }
 
-    /// Space written since a bookmark of this dataset or of what it was cloned from.
+    /// Space written since a bookmark of this dataset or of its origin.
     pub fn written_since_bookmark(&self, mark: &Bookmark) -> Result<SpaceTriple> {
         let phys = mark.phys();
         if !self.is_after(mark.dataset(), phys.creation_txg.0)? {
@@ -151,7 +153,8 @@ impl Dataset {
         Err(Error::corrupt(self.name(), "the chain of previous snapshots does not go back in time"))
     }
 
-    /// Space that comes free when this snapshot, `last` and all between them are destroyed. Facts: `dsl_dataset_space_wouldfree`.
+    /// Space freed by destroying this snapshot, `last` and all between them. Facts:
+    /// `dsl_dataset_space_wouldfree`.
     pub fn would_free_up_to(&self, last: &Dataset) -> Result<u64> {
         let since = self.phys().prev_snap_txg.0;
         let (mut at, mut bytes) = (last.phys().next_snap, 0);
@@ -169,8 +172,8 @@ impl Dataset {
         Err(Error::corrupt(self.name(), "the chain of snapshots does not end"))
     }
 
-    /// Whether `earlier`, a snapshot (or dataset with a bookmark) of txg `txg`, lies before this state, also through the
-    /// origins of clones.
+    /// Whether `earlier`, a snapshot (or dataset with a bookmark) of txg `txg`, is before this
+    /// state, including through the origins of clones.
     pub fn is_after(&self, earlier: &Dataset, txg: u64) -> Result<bool> {
         let mut later = self.clone();
         for _ in 0..CHAIN_MAX {

@@ -1,7 +1,7 @@
-//! The tree of datasets of a pool.
+//! The dataset tree of a pool.
 //!
-//! Below: `pool::Pool`. Directories are opened when asked for and kept; snapshots are found by name without reading the
-//! others. A list of everything reads each dataset's own object once.
+//! Below: `pool::Pool`. Directories are opened on demand and cached; snapshots are found by name
+//! without reading the others. A full list reads each dataset's own object once.
 
 use crate::bookmark::Bookmark;
 use crate::dataset::{Dataset, DatasetKind, Inner};
@@ -14,7 +14,7 @@ use pool::Pool;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-/// Snapshots followed back at most before a chain counts as endless.
+/// Maximum length of a snapshot chain; a longer one counts as a loop.
 pub(crate) const CHAIN_MAX: usize = 1 << 20;
 
 /// The datasets of a pool.
@@ -32,7 +32,6 @@ pub struct Datasets {
 pub enum Entry {
     /// A file system, volume or snapshot.
     Dataset(Dataset),
-    /// A bookmark.
     Bookmark(Bookmark),
 }
 
@@ -45,7 +44,6 @@ impl Entry {
         }
     }
 
-    /// What it is.
     pub fn kind(&self) -> Result<DatasetKind> {
         match self {
             Self::Dataset(d) => d.kind(),
@@ -53,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// When it came to be: orders snapshots.
+    /// Creation txg: orders snapshots.
     pub fn creation_txg(&self) -> u64 {
         match self {
             Self::Dataset(d) => d.phys().creation_txg.0,
@@ -73,17 +71,13 @@ impl Entry {
 /// What to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions {
-    /// File systems.
     pub filesystems: bool,
-    /// Volumes.
     pub volumes: bool,
-    /// Snapshots.
     pub snapshots: bool,
-    /// Bookmarks.
     pub bookmarks: bool,
-    /// How far below each root; 0: the roots alone; `None`: without end.
+    /// Maximum depth below each root; 0: only the roots; `None`: unlimited.
     pub depth: Option<usize>,
-    /// Also datasets that OpenZFS keeps out of lists, such as `$ORIGIN`.
+    /// Includes datasets that OpenZFS omits from lists, such as `$ORIGIN`.
     pub hidden: bool,
 }
 
@@ -108,12 +102,12 @@ impl ListOptions {
     }
 }
 
-/// A list, with what could not be read.
+/// A list, and the errors of entries that could not be read.
 #[derive(Default)]
 pub struct Listing {
-    /// What was found, in the order of `zfs list`.
+    /// Entries in the order of `zfs list`.
     pub entries: Vec<Entry>,
-    /// Damage that kept something out of the list.
+    /// Errors from damaged entries missing from the list.
     pub errors: Vec<Error>,
 }
 
@@ -126,17 +120,16 @@ impl Datasets {
         Ok(Arc::new(Self { pool, root, dirs, heads, origin, available_to_root }))
     }
 
-    /// The pool.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// The pool's own objects.
+    /// The pool's meta object set.
     pub fn mos(&self) -> &Arc<ObjectSet> {
         self.pool.mos()
     }
 
-    /// The directory of the pool's own file system.
+    /// The directory of the pool's root file system.
     pub fn root(&self) -> &Arc<Dir> {
         &self.root
     }
@@ -176,7 +169,7 @@ impl Datasets {
         Ok(dir)
     }
 
-    /// The directories below `dir`, by name, without the hidden ones.
+    /// The children of `dir`, sorted by name, without the hidden ones.
     pub fn children(&self, dir: &Arc<Dir>) -> Result<Vec<Arc<Dir>>> {
         let mut children = self.children_ids(dir, false)?;
         children.drain(..).map(|(name, id)| self.child(dir, &name, id)).collect()
@@ -186,13 +179,14 @@ impl Datasets {
         let mut children = dir.child_ids(self.mos())?;
         children.retain(|(name, _)| hidden || !is_hidden(name));
         children.sort();
-        // A directory has one name. One with two, below another with two, would be listed 2^depth times.
+        // A directory has one name. If one had two, below another with two, it would be listed
+        // 2^depth times.
         let mut seen = HashSet::new();
         children.retain(|(_, id)| seen.insert(*id));
         Ok(children)
     }
 
-    /// Directory `id`: its name is found by climbing to the root.
+    /// Opens directory `id`. Its name is found by following parents to the root.
     pub fn dir_by_id(&self, id: u64) -> Result<Arc<Dir>> {
         let (mut path, mut at) = (Vec::new(), id);
         let mut dir = loop {
@@ -217,7 +211,6 @@ impl Datasets {
         Ok(dir)
     }
 
-    /// The head of `dir`.
     pub fn head(self: &Arc<Self>, dir: &Arc<Dir>) -> Result<Dataset> {
         if let Some(head) = self.heads.lock().get(&dir.id()) {
             return Ok(Dataset::from_kept(head.clone(), self));
@@ -230,7 +223,7 @@ impl Datasets {
         Ok(head)
     }
 
-    /// Dataset `id`, whatever its name.
+    /// Opens dataset `id`, whatever its name.
     pub fn dataset_by_id(self: &Arc<Self>, id: u64) -> Result<Dataset> {
         let place = || format!("{} dataset {id}", self.pool.name());
         let object = self.mos().object(id).at_with(place)?;
@@ -246,7 +239,7 @@ impl Datasets {
         Dataset::open(self, &dir, id, Some(name))
     }
 
-    /// The file system, volume or snapshot `name`.
+    /// Opens the file system, volume or snapshot `name`.
     pub fn dataset(self: &Arc<Self>, name: &str) -> Result<Dataset> {
         match self.entry(name)? {
             Entry::Dataset(dataset) => Ok(dataset),
@@ -254,7 +247,7 @@ impl Datasets {
         }
     }
 
-    /// The file system, volume, snapshot or bookmark `name`.
+    /// Opens the file system, volume, snapshot or bookmark `name`.
     pub fn entry(self: &Arc<Self>, name: &str) -> Result<Entry> {
         let parsed = DatasetName::parse(name)?;
         let head = self.head(&self.dir(parsed.dir)?)?;
@@ -265,7 +258,8 @@ impl Datasets {
         })
     }
 
-    /// Object of `$ORIGIN@$ORIGIN`, the empty snapshot that every other dataset counts as cloned from (version 11 on).
+    /// Object of `$ORIGIN@$ORIGIN`, the empty snapshot that is the origin of every dataset that is
+    /// not a clone (from version 11).
     pub fn origin_snapshot(&self) -> Result<Option<u64>> {
         if let Some(origin) = self.origin.get() {
             return Ok(*origin);
@@ -283,8 +277,8 @@ impl Datasets {
         Ok(*self.origin.get_or_init(|| origin))
     }
 
-    /// Everything at and below `roots` that `options` ask for; with no roots, below the pool. What is damaged is left
-    /// out and reported beside the list.
+    /// Lists `roots` and their descendants as `options` select; with no roots, the whole pool.
+    /// Damaged entries are omitted and reported with the list.
     pub fn list(self: &Arc<Self>, roots: &[&str], options: &ListOptions) -> Result<Listing> {
         let mut found = Listing::default();
         let roots = match roots {

@@ -1,7 +1,7 @@
-//! What a property is: the shape of one definition in the catalogue.
+//! The structure of a property definition in the catalogue.
 //!
-//! A definition is data, not code: lists, help, man page, API and forms are made from it. Values are computed in
-//! `property::lookup`, which asks by name.
+//! A definition is data, not code: lists, help, man page, API and forms are generated from it.
+//! Values are computed in `property::lookup`, by name.
 
 use super::catalogue::values::Word;
 
@@ -10,49 +10,46 @@ use super::catalogue::values::Word;
 pub struct PropertyDef {
     /// Name as on the command line and in property ZAPs.
     pub name: &'static str,
-    /// Heading of the column in `zfs list`.
+    /// Column heading in `zfs list`.
     pub column: &'static str,
-    /// What values are.
     pub value_type: ValueType,
-    /// The value when nothing is set.
+    /// The value if it is not set.
     pub default: DefaultValue,
-    /// Who may set it and who inherits it.
+    /// Who can set it, and whether it is inherited.
     pub attr: Attr,
     /// Kinds of dataset that have it.
     pub kinds: Kinds,
-    /// Values that are accepted, in one line.
+    /// Accepted values, in one line.
     pub values: &'static str,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
-    /// Whether lists of all properties show it.
+    /// Whether lists of all properties include it.
     pub visibility: Visibility,
-    /// Whether its column is aligned to the right.
+    /// Whether its column is right-aligned.
     pub right_align: bool,
 }
 
-/// What the values of a property are.
+/// The type of a property's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
-    /// A number.
     Number(Unit),
-    /// Text.
     Text,
-    /// One of some words, a number on disk.
+    /// One of a set of words, stored as a number.
     Index(&'static [Word]),
 }
 
-/// How a number is shown.
+/// How a number is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Shortened, such as `12K`.
+    /// Abbreviated, such as `12K`.
     Count,
-    /// Shortened, with `B` below 1024.
+    /// Abbreviated, with `B` below 1024.
     Bytes,
     /// Hundredths, such as `1.50x`.
     Ratio,
-    /// In full: an identity.
+    /// In full: an identifier.
     Id,
-    /// Seconds since 1970, shown as a date.
+    /// Seconds since 1970, displayed as a date.
     Time,
 }
 
@@ -61,35 +58,34 @@ pub enum Unit {
 pub enum DefaultValue {
     /// A number, or the number of a word.
     Number(u64),
-    /// Text.
     Text(&'static str),
-    /// There is none: the property is absent.
+    /// No default: the property is absent.
     None,
 }
 
-/// Who may set a property and who inherits it.
+/// Who can set a property, and whether it is inherited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attr {
-    /// Nobody sets it.
+    /// Cannot be set.
     ReadOnly,
-    /// Holds where it is set.
+    /// Applies only where it is set.
     Default,
-    /// Holds where it is set and below.
+    /// Applies where it is set and to all descendants.
     Inherit,
-    /// Set when the dataset is created; inherited then.
+    /// Set when the dataset is created, when it is inherited.
     OneTime,
-    /// Set when the dataset is created; holds there.
+    /// Set when the dataset is created; applies only there.
     OneTimeDefault,
 }
 
-/// Whether lists of all properties show a property.
+/// Whether lists of all properties include a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// Shown.
     Listed,
-    /// Given when asked for by name, as OpenZFS hides it.
+    /// Returned only when requested by name, because OpenZFS hides it.
     Hidden,
-    /// Given when asked for by name: it came after OpenZFS 2.3, whose lists are the model.
+    /// Returned only when requested by name: it was added after OpenZFS 2.3, whose lists are the
+    /// model.
     Newer,
 }
 
@@ -98,13 +94,9 @@ pub enum Visibility {
 pub struct Kinds(pub u8);
 
 impl Kinds {
-    /// File systems.
     pub const FILESYSTEM: Self = Self(1);
-    /// Volumes.
     pub const VOLUME: Self = Self(2);
-    /// Snapshots.
     pub const SNAPSHOT: Self = Self(4);
-    /// Bookmarks.
     pub const BOOKMARK: Self = Self(8);
     /// File systems and volumes.
     pub const HEAD: Self = Self(3);
@@ -112,9 +104,8 @@ impl Kinds {
     pub const FS_SNAP: Self = Self(5);
     /// Volumes and snapshots of them.
     pub const VOL_SNAP: Self = Self(6);
-    /// All but bookmarks.
+    /// Everything except bookmarks.
     pub const DATASET: Self = Self(7);
-    /// All.
     pub const ANY: Self = Self(15);
 
     /// Whether the sets have a kind in common.
@@ -124,27 +115,27 @@ impl Kinds {
 }
 
 impl PropertyDef {
-    /// Whether datasets below take the value over.
+    /// Whether descendants inherit the value.
     pub fn inheritable(&self) -> bool {
         matches!(self.attr, Attr::Inherit | Attr::OneTime)
     }
 
-    /// Whether no one can change it, at least not later.
+    /// Whether it cannot be changed, at least after creation.
     pub fn readonly(&self) -> bool {
         matches!(self.attr, Attr::ReadOnly | Attr::OneTime | Attr::OneTimeDefault)
     }
 
-    /// Whether it is chosen when the dataset is created.
+    /// Whether it is set when the dataset is created.
     pub fn set_once(&self) -> bool {
         matches!(self.attr, Attr::OneTime | Attr::OneTimeDefault)
     }
 
-    /// Whether `zfs get all` shows it, where it applies.
+    /// Whether `zfs get all` includes it, where it applies.
     pub fn listed(&self) -> bool {
         self.visibility == Visibility::Listed
     }
 
-    /// The default as a number, 0 where there is none.
+    /// The default as a number; 0 if there is none.
     pub fn default_number(&self) -> u64 {
         match self.default {
             DefaultValue::Number(n) => n,
@@ -160,7 +151,7 @@ impl PropertyDef {
         }
     }
 
-    /// The word of `number`, if the property has words and knows this one.
+    /// The word for `number`, if the property has words and this is one.
     pub fn word(&self, number: u64) -> Option<&'static str> {
         match self.value_type {
             ValueType::Index(words) => words.iter().find(|(_, n)| *n == number).map(|(word, _)| *word),

@@ -1,7 +1,8 @@
-//! Numbers for people: at most five characters, as OpenZFS prints them.
+//! Formats numbers for people: at most five characters, as OpenZFS prints them.
 //!
-//! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the number; even multiples
-//! have no decimals; others have as many, up to two, as fit in five characters.
+//! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the
+//! number; exact multiples have no decimals; others have as many, up to two, as fit in five
+//! characters.
 
 /// `1.50K`, `512`, `3M`.
 pub fn nice_number(number: u64) -> String {
@@ -35,7 +36,7 @@ pub fn ratio(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// What people write for a number: `64K`, `1.5G`, `none`; `None` when it is no number.
+/// Parses a number as people write it: `64K`, `1.5G`, `none`; `None` if it is invalid.
 pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -74,7 +75,8 @@ pub fn civil(seconds: i64) -> (i64, u32, u32, u32, u32, u32, u32) {
     (year, month, day, rest / 3600, rest / 60 % 60, rest % 60, weekday)
 }
 
-/// `Sat Nov 21 10:18 2026`, with seconds when asked; `seconds` is already shifted to the time zone to show.
+/// Formats `Sat Nov 21 10:18 2026`, optionally with seconds; `seconds` is already shifted to the
+/// time zone to show.
 pub fn date(seconds: u64, with_seconds: bool) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,8 +1,9 @@
-//! What holds for a dataset, and where it comes from.
+//! Looks up the effective value of a property and its source.
 //!
-//! A value comes, in this order, from the dataset itself (set here, or received), the nearest dataset above that has one
-//! (if the property is inherited), or the default. Computed values stand above all of these. Facts: module/zfs/dsl_prop.c,
-//! `zfs_prop_get` in lib/libzfs/libzfs_dataset.c.
+//! A value comes, in this order, from the dataset itself (set locally, or received), the nearest
+//! ancestor that has one (if the property is inherited), or the default. Computed values take
+//! precedence over all of these. Facts: module/zfs/dsl_prop.c, `zfs_prop_get` in
+//! lib/libzfs/libzfs_dataset.c.
 
 use super::def::{DefaultValue, Kinds, PropertyDef, Unit, ValueType};
 use super::set::SetBy;
@@ -17,33 +18,32 @@ use object::ObjectSet;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::Arc;
 
-/// What of the outside decides on values: mounts, keys, how the pool was imported.
+/// External state that affects values: mounts, keys, and how the pool was imported.
 #[derive(Default, Clone, Copy)]
 pub struct View<'a> {
-    /// Keys that are loaded.
     pub keys: Option<&'a KeyStore>,
-    /// What is mounted.
     pub mounts: Mounts<'a>,
-    /// Folder under which everything is mounted (`altroot`).
+    /// Directory under which everything is mounted (`altroot`).
     pub altroot: Option<&'a str>,
-    /// Mounts are read-only although the datasets are not.
+    /// Mounts are read-only even if the datasets are not.
     pub read_only: bool,
 }
 
-/// What is mounted.
+/// Which datasets are mounted.
 #[derive(Default, Clone, Copy)]
 pub enum Mounts<'a> {
     /// Nothing.
     #[default]
     None,
-    /// All that an import mounts.
+    /// Everything that an import mounts.
     AsImported,
-    /// What the function says of a dataset's name.
+    /// Those for which the function returns true, given the dataset's name.
     Of(&'a dyn Fn(&str) -> bool),
 }
 
 impl View<'_> {
-    /// The contents of `dataset`, with its keys if they are loaded, else as far as they can be read without.
+    /// The contents of `dataset`, with its keys if they are loaded, otherwise as far as they are
+    /// readable without.
     pub(crate) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
         match self.keys {
             Some(keys) if keys.is_available(dataset)? => dataset.objset(keys),
@@ -52,13 +52,13 @@ impl View<'_> {
     }
 }
 
-/// A value that is set somewhere, and where.
+/// A value that is set, and where.
 struct Set {
     value: Value,
     source: Source,
 }
 
-/// What is set for `name`, at the dataset or above it.
+/// The value set for `name`, on the dataset or an ancestor.
 fn set_value(d: &Dataset, name: &str, inheritable: bool) -> Result<Option<Set>> {
     let take = |by: SetBy<'_>, local: Source| match by {
         SetBy::Local(value) => Set { value: value.clone(), source: local },
@@ -86,7 +86,7 @@ fn set_value(d: &Dataset, name: &str, inheritable: bool) -> Result<Option<Set>> 
     Ok(None)
 }
 
-/// The number that is set for a property without looking at computed values.
+/// The number set for a property, ignoring computed values.
 pub(crate) fn number(d: &Dataset, name: &str) -> Result<Option<u64>> {
     let inheritable = find(name).is_none_or(PropertyDef::inheritable);
     Ok(set_value(d, name, inheritable)?.and_then(|set| match set.value {
@@ -95,9 +95,9 @@ pub(crate) fn number(d: &Dataset, name: &str) -> Result<Option<u64>> {
     }))
 }
 
-/// Property `name` of a dataset or bookmark: native, user, quota of a user, or `written@…`.
+/// Property `name` of a dataset or bookmark: native, user, user quota, or `written@…`.
 ///
-/// `None` when it does not apply, is not set, or there is no such property ([`find`] tells).
+/// `None` if it does not apply, is not set, or does not exist ([`find`] distinguishes these).
 pub fn get(entry: &Entry, name: &str, view: &View<'_>) -> Result<Option<Property>> {
     if let Some(def) = find(name) {
         return native(entry, def, view);
@@ -125,7 +125,8 @@ fn user(name: &str, set: Set) -> Property {
 
 /// All properties that `zfs get all` shows: native ones in its order, then user properties.
 ///
-/// What damage keeps from being read is left out and logged: the rest of a broken dataset is still worth showing.
+/// Properties that are unreadable because of damage are omitted and logged: the rest of a damaged
+/// dataset is still useful.
 pub fn all(entry: &Entry, view: &View<'_>) -> Result<Vec<Property>> {
     let mut found = Vec::new();
     for def in CATALOGUE.iter().filter(|def| def.listed()) {
@@ -138,7 +139,7 @@ pub fn all(entry: &Entry, view: &View<'_>) -> Result<Vec<Property>> {
     Ok(found)
 }
 
-/// The user properties that hold, in the order of the ZAPs that set them, nearest first.
+/// The effective user properties, in the order of the ZAPs that set them, nearest first.
 pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
     let Entry::Dataset(d) = entry else { return Ok(Vec::new()) };
     let own = d.own_props()?;
@@ -158,8 +159,8 @@ pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
     Ok(found)
 }
 
-/// Names of the user properties that hold for any of `entries`, in the order of the columns or lines of one `zfs get`:
-/// as they are first met.
+/// Names of the user properties that are effective for any of `entries`, in order of first
+/// appearance, which is the order of columns or lines in one `zfs get`.
 pub fn user_property_names<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -173,7 +174,7 @@ pub fn user_property_names<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> 
     Ok(names)
 }
 
-/// What a stream brought for property `name`, in force or not: the column RECEIVED.
+/// The received value of property `name`, effective or not: the column RECEIVED.
 pub fn received(entry: &Entry, name: &str) -> Result<Option<PropertyValue>> {
     let Entry::Dataset(d) = entry else { return Ok(None) };
     let set = if d.is_snapshot() { d.own_props()? } else { d.dir().props(d.mos())? };
@@ -217,7 +218,7 @@ fn native(entry: &Entry, def: &'static PropertyDef, view: &View<'_>) -> Result<O
             return Ok(value.and_then(|value| property(def, value, Source::None)));
         }
     };
-    // A head whose root block is lost still has its numbers; only `type` says that it cannot be told.
+    // A head whose root block is lost still has its numbers; only `type` is unknown.
     let kind = d.kind().unwrap_or(DatasetKind::FileSystem);
     if !def.kinds.intersects(kind.kinds()) {
         return Ok(None);
@@ -226,7 +227,7 @@ fn native(entry: &Entry, def: &'static PropertyDef, view: &View<'_>) -> Result<O
         ValueType::Text if def.name == "mountpoint" => mountpoint(d, def, view).map(Some),
         ValueType::Text => string(d, def, view),
         _ => {
-            // A snapshot has what the dataset that it is of could have.
+            // A snapshot has the properties that its dataset could have.
             if kind == DatasetKind::Snapshot && def.kinds != Kinds::SNAPSHOT {
                 let head = if d.contents()? == ObjsetKind::Volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
                 if !def.kinds.intersects(head) {
@@ -275,7 +276,8 @@ fn numeric(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Pro
         (Some(Value::Number(n)), None) if readable && def.default == DefaultValue::Number(n) => (n, Source::Default),
         (Some(Value::Number(n)), None) => (n, Source::None),
         (_, Some(Set { value: Value::Number(n), source })) => (n, source),
-        // Counts are shown as "none" when nobody counts; other values that only the pool can know are left out.
+        // Counts that are not maintained are shown as "none"; other values that only the pool can
+        // provide are omitted.
         _ if !readable && !matches!(def.name, "filesystem_count" | "snapshot_count") => return Ok(None),
         _ => (def.default_number(), Source::Default),
     };
@@ -301,7 +303,8 @@ fn numeric(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Pro
     Ok(property(def, Value::Number(value), source))
 }
 
-/// What a file system says of itself in its object 1. What such values mean is not for this crate to know.
+/// A property stored in the file system's master node (object 1). This crate does not interpret its
+/// value.
 fn master_node(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
     if d.contents()? != ObjsetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) {
         return Ok(None);
@@ -341,7 +344,8 @@ fn is_mounted(d: &Dataset, view: &View<'_>) -> Result<bool> {
         Mounts::None => Ok(false),
         Mounts::Of(mounted) => Ok(mounted(d.name())),
         Mounts::AsImported => {
-            // Nobody is to mistake a redacted file system for a whole one: those are mounted by hand.
+            // Redacted file systems are mounted only manually, so that they are not mistaken for
+            // complete ones.
             let redacted = d.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some();
             if d.kind()? != DatasetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) || redacted {
                 return Ok(false);

@@ -1,9 +1,10 @@
-//! Properties of datasets: what there is, what is set, what holds.
+//! Properties of datasets: definitions, set values and effective values.
 //!
 //! ```text
-//!   def        the shape of a definition          set      what one ZAP of properties holds, by suffix
-//!   catalogue  every definition, in order         lookup   what holds for a dataset, and from where
-//!   value      a value as programs and people read it      format   numbers and dates for people
+//!   def        structure of a definition      set      contents of one property ZAP, by suffix
+//!   catalogue  every definition, in order     lookup   effective value of a dataset, its source
+//!   value      machine- and human-readable    format   numbers and dates for people
+//!              values
 //! ```
 
 pub mod catalogue;
@@ -24,9 +25,10 @@ pub use value::{Property, PropertyValue, Source, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The definition of `name`: a name, or the short one that people may use in its place, which is the heading of the property's
-/// column in small letters (`compress`, `recsize`). Facts: propname_match in module/zcommon/zprop_common.c, which distinguishes
-/// capital letters; the kernel, like the names on disk and in streams, knows names in full alone.
+/// Finds the definition of `name`: a full name, or the short one that commands accept, which is the
+/// property's column heading in lower case (`compress`, `recsize`). Facts: propname_match in
+/// module/zcommon/zprop_common.c, which is case-sensitive; the kernel, names on disk and names in
+/// streams use only full names.
 pub fn find(name: &str) -> Option<&'static PropertyDef> {
     static BY_NAME: OnceLock<HashMap<String, &'static PropertyDef>> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| {
@@ -36,13 +38,13 @@ pub fn find(name: &str) -> Option<&'static PropertyDef> {
     by_name.get(name).copied()
 }
 
-/// The name in full of a property that may be given by its short name. Names that are not in the catalogue (of users, quotas of
-/// users) stay as they are.
+/// The full name of a property that may be given by its short name. Names that are not in the
+/// catalogue (user properties, user quotas) are returned unchanged.
 pub fn full_name(name: &str) -> &str {
     find(name).map_or(name, |def| def.name)
 }
 
-/// Whether `name` is that of a property that a user invents: `module:name`.
+/// Whether `name` is that of a user property: `module:name`.
 pub fn is_user_property(name: &str) -> bool {
     name.contains(':')
         && name.len() < 256
@@ -62,8 +64,8 @@ mod tests {
         assert_eq!(CATALOGUE.len(), 108);
     }
 
-    /// The names that OpenZFS's own commands take (module/zcommon/zfs_prop.c), `volthread` those of 2.4; those that only differ in
-    /// capitals are left out.
+    /// The names that OpenZFS's own commands accept (module/zcommon/zfs_prop.c), with `volthread`
+    /// from 2.4; names that differ only in case are omitted.
     #[test]
     fn short_names_are_those_of_openzfs_and_each_is_of_one_property() {
         let short = |def: &&&PropertyDef| def.column.to_ascii_lowercase() != def.name;
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn a_default_that_is_a_word_is_known() {
         for def in CATALOGUE.iter().filter(|def| matches!(def.value_type, ValueType::Index(_))) {
-            // The version of a file system is read from it, never defaulted.
+            // The version of a file system is always read from it, never defaulted.
             assert!(def.name == "version" || def.word(def.default_number()).is_some(), "{}", def.name);
         }
     }

@@ -1,12 +1,12 @@
-//! The properties that are set in one place: a directory's or snapshot's ZAP, taken apart by suffix.
+//! The properties set in one place: the ZAP of a directory or snapshot, split by suffix.
 //!
-//! | entry         | meaning                                                                 |
-//! |---------------|-------------------------------------------------------------------------|
-//! | `NAME`        | set here                                                                |
-//! | `NAME$recvd`  | came with a stream; counts unless set here or `$inherit`ed              |
-//! | `NAME$inherit`| a received value is set aside: inherit                                  |
-//! | `NAME$iuv`    | a word that the writer's version of an older reader would not know      |
-//! | `$hasrecvd`   | a stream with properties was received                                   |
+//! | entry          | meaning                                                                   |
+//! |----------------|---------------------------------------------------------------------------|
+//! | `NAME`         | set locally                                                               |
+//! | `NAME$recvd`   | received with a stream; effective unless set locally or `$inherit`ed      |
+//! | `NAME$inherit` | the received value is overridden: inherit                                 |
+//! | `NAME$iuv`     | a word that an older reader than the writer would not know                |
+//! | `$hasrecvd`    | a stream with properties was received                                     |
 //!
 //! Source: module/zfs/dsl_prop.c.
 
@@ -23,17 +23,17 @@ pub struct PropertySet {
     local: HashMap<String, Value>,
     received: HashMap<String, Value>,
     explicitly_inherited: std::collections::HashSet<String>,
-    /// Names without suffix, each once, in the order of the ZAP.
+    /// Names without suffix, without duplicates, in ZAP order.
     order: Vec<String>,
     has_received: bool,
 }
 
-/// A value that holds where it is set.
+/// An effective value, by who set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy<'a> {
-    /// A person here.
+    /// Set locally.
     Local(&'a Value),
-    /// A stream.
+    /// Received with a stream.
     Received(&'a Value),
 }
 
@@ -66,7 +66,8 @@ impl PropertySet {
             }
         }
         for (name, value) in iuv {
-            // A word this version knows; one it does not know leaves the value without suffix in force.
+            // Use the word if this version knows it; otherwise the value without suffix stays in
+            // effect.
             let known = match (super::find(&name), &value) {
                 (Some(def), Value::Number(n)) => def.word(*n).is_some(),
                 _ => false,
@@ -78,7 +79,7 @@ impl PropertySet {
         Ok(set)
     }
 
-    /// What holds here for `name`, if anything does.
+    /// The value that is effective here for `name`, if any.
     pub fn get(&self, name: &str) -> Option<SetBy<'_>> {
         match self.local.get(name) {
             Some(value) => Some(SetBy::Local(value)),
@@ -87,7 +88,7 @@ impl PropertySet {
         }
     }
 
-    /// What a stream brought, in force or not.
+    /// The received value, effective or not.
     pub fn received(&self, name: &str) -> Option<&Value> {
         self.received.get(name)
     }
@@ -97,7 +98,7 @@ impl PropertySet {
         self.has_received
     }
 
-    /// Names that appear here, in the order of the ZAP.
+    /// Names in this set, in ZAP order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.order.iter().map(String::as_str)
     }

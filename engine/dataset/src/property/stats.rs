@@ -1,6 +1,7 @@
-//! Values that are not set but computed, from what the pool keeps of a dataset.
+//! Computed values, derived from the pool's statistics for a dataset.
 //!
-//! What OpenZFS's `dsl_dataset_stats`, `dsl_dir_stats`, `dsl_dataset_crypt_stats` and `dmu_objset_stats` tell.
+//! Covers OpenZFS's `dsl_dataset_stats`, `dsl_dir_stats`, `dsl_dataset_crypt_stats` and
+//! `dmu_objset_stats`.
 
 use super::lookup::View;
 use super::value::Value;
@@ -11,7 +12,7 @@ use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::{DslBookmark, DslDataset, ObjsetKind};
 
-/// Hundredths.
+/// A ratio in hundredths.
 fn ratio(uncompressed: u64, compressed: u64) -> u64 {
     if compressed == 0 { 100 } else { (u128::from(uncompressed) * 100 / u128::from(compressed)) as u64 }
 }
@@ -91,7 +92,8 @@ pub(super) fn of_dataset(d: &Dataset, name: &str, view: &View<'_>) -> Result<Opt
     }
 }
 
-/// Names of the snapshots of this dataset's pool with these GUIDs, with commas; one that is not there as its number.
+/// Names of the snapshots in this pool with these GUIDs, separated by commas; a GUID without a
+/// snapshot is printed as a number.
 fn snapshot_names(d: &Dataset, guids: &[u64]) -> Result<String> {
     let known = match d.origin()? {
         Some(origin) => d.tree().head(origin.dir())?.snapshots()?,
@@ -122,7 +124,7 @@ fn encryption(d: &Dataset, name: &str, view: &View<'_>) -> Result<Option<Value>>
     }
 }
 
-/// What object 1 (the data) and 2 (a ZAP) of a volume say.
+/// Values from object 1 (the data) and 2 (a ZAP) of a volume.
 fn volume(d: &Dataset, name: &str, view: &View<'_>) -> Result<Option<Value>> {
     if d.contents()? != ObjsetKind::Volume || d.phys().has(DslDataset::FLAG_INCONSISTENT) {
         return Ok(None);

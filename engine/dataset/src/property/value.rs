@@ -1,42 +1,40 @@
-//! A property's value and where it comes from.
+//! A property's value and its source.
 
 use super::def::{PropertyDef, Unit, ValueType};
 use super::format;
 
-/// A value before it is made text.
+/// A value before formatting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A number, or the number of a word.
     Number(u64),
-    /// Text.
     Text(String),
 }
 
-/// A value as commands show it.
+/// A value as commands display it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PropertyValue {
-    /// As `-p` shows it: numbers in full.
+    /// As `-p` prints it: numbers in full.
     pub raw: String,
-    /// As people read it; dates are UTC, see [`Property::time`].
+    /// Human-readable; dates are UTC, see [`Property::time`].
     pub human: String,
-    /// The value itself.
     pub value: Value,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// It is what it is: `-`.
+    /// Not applicable: `-`.
     None,
-    /// Nothing is set.
+    /// Not set.
     Default,
-    /// An option of the mount or the import overrides it for now.
+    /// Temporarily overridden by a mount or import option.
     Temporary,
     /// Set on this dataset.
     Local,
-    /// Set on the dataset named.
+    /// Inherited from the named dataset.
     Inherited(String),
-    /// Came with a stream.
+    /// Received with a stream.
     Received,
 }
 
@@ -56,18 +54,15 @@ impl std::fmt::Display for Source {
 /// A property of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: PropertyValue,
-    /// Source.
     pub source: Source,
-    /// Seconds since 1970, when the value is a date: the caller knows the time zone.
+    /// Seconds since 1970, if the value is a date: the caller knows the time zone.
     pub time: Option<u64>,
 }
 
 impl PropertyValue {
-    /// Text that is the same either way.
+    /// Text that is the same in both forms.
     pub fn text(text: impl Into<String>) -> Self {
         let raw: String = text.into();
         Self { human: raw.clone(), value: Value::Text(raw.clone()), raw }
@@ -79,13 +74,13 @@ impl PropertyValue {
         Self { raw, human: format::nice_bytes(number), value: Value::Number(number) }
     }
 
-    /// A number, shortened for people.
+    /// A number, abbreviated for people.
     pub fn count(number: u64) -> Self {
         let raw = number.to_string();
         Self { raw, human: format::nice_number(number), value: Value::Number(number) }
     }
 
-    /// `number` as the value of `def`; `None` when it is no word of it.
+    /// `number` as the value of `def`; `None` if it is not one of its words.
     pub(crate) fn of(def: &PropertyDef, number: u64) -> Option<Self> {
         let value = Value::Number(number);
         let none_for_people = |mut v: Self| {

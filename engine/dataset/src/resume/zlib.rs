@@ -1,23 +1,25 @@
-//! Zlib at level 6, bit for bit as the kernel's makes it of a few hundred bytes.
+//! Zlib at level 6, bit for bit as the kernel compresses a few hundred bytes.
 //!
-//! Any zlib stream would do for `zfs send -t`. But people and scripts compare tokens, and the libraries for Rust find other
-//! matches. This follows deflate's lazy matching (facts: `deflate_slow` and `longest_match` in zlib's deflate.c) and writes one
-//! block with the fixed codes of RFC 1951, which zlib too prefers for so little data.
+//! Any zlib stream would work for `zfs send -t`, but people and scripts compare tokens, and the
+//! Rust libraries find different matches. This follows deflate's lazy matching (facts:
+//! `deflate_slow` and `longest_match` in zlib's deflate.c) and writes one block with the fixed
+//! codes of RFC 1951, which zlib also prefers for so little data.
 //!
-//! Invariant: a position is inserted into the chains before any later one looks for a match, as in zlib; the order decides
-//! which of equal matches is taken.
+//! Invariant: a position is inserted into the chains before any later one looks for a match, as in
+//! zlib; the order decides which of several equal matches is chosen.
 
 use std::collections::HashMap;
 
 const MATCH_MIN: usize = 3;
 const MATCH_MAX: usize = 258;
 const DISTANCE_MAX: usize = 32768 - 262;
-/// Level 6: chains are searched to this depth, a quarter of it once there is a match of [`GOOD`].
+/// Level 6: chains are searched to this depth, or a quarter of it once there is a match of
+/// [`GOOD`].
 const CHAIN: usize = 128;
 const GOOD: usize = 8;
 const LAZY: usize = 16;
 const NICE: usize = 128;
-/// A match of three bytes from further back costs more than the bytes.
+/// A match of three bytes from further back costs more than the literal bytes.
 const TOO_FAR: usize = 4096;
 
 /// Compresses `data`, of at most 32 KiB.
@@ -48,7 +50,8 @@ struct Chains<'d> {
 }
 
 impl Chains<'_> {
-    /// Inserts position `at` and gives the one before it with the same bytes; 0: none. So nothing is found at position 0.
+    /// Inserts position `at` and returns the previous one with the same bytes; 0: none. Therefore
+    /// position 0 is never found.
     fn insert(&mut self, at: usize) -> usize {
         let Some(&key) = self.data.get(at..).and_then(<[u8]>::first_chunk) else { return 0 };
         let before = self.head.insert(key, at).unwrap_or(0);

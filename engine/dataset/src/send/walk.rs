@@ -21,6 +21,7 @@ const METADATA_AHEAD: u64 = 32;
 
 /// A step of the walk.
 pub(super) enum Step {
+    /// A block of dnodes.
     Range { first: u64, bp: BlkPtr },
     /// An object; `None`: its number is free.
     Object { id: u64, dnode: Option<Box<SentDnode>>, endian: Endian },

@@ -1,11 +1,10 @@
 //! Encryption and its keys.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use super::values;
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `encryption`.
 pub const ENCRYPTION: PropertyDef = PropertyDef {
     name: "encryption",
     column: "ENCRYPTION",
@@ -19,7 +18,6 @@ pub const ENCRYPTION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `keylocation`.
 pub const KEYLOCATION: PropertyDef = PropertyDef {
     name: "keylocation",
     column: "KEYLOCATION",
@@ -33,7 +31,6 @@ pub const KEYLOCATION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `keyformat`.
 pub const KEYFORMAT: PropertyDef = PropertyDef {
     name: "keyformat",
     column: "KEYFORMAT",
@@ -47,7 +44,6 @@ pub const KEYFORMAT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `pbkdf2salt`.
 pub const PBKDF2SALT: PropertyDef = PropertyDef {
     name: "pbkdf2salt",
     column: "PBKDF2SALT",
@@ -61,7 +57,6 @@ pub const PBKDF2SALT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `pbkdf2iters`.
 pub const PBKDF2ITERS: PropertyDef = PropertyDef {
     name: "pbkdf2iters",
     column: "PBKDF2ITERS",
@@ -75,7 +70,6 @@ pub const PBKDF2ITERS: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `encryptionroot`.
 pub const ENCRYPTIONROOT: PropertyDef = PropertyDef {
     name: "encryptionroot",
     column: "ENCROOT",
@@ -89,7 +83,6 @@ pub const ENCRYPTIONROOT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `keyguid`.
 pub const KEYGUID: PropertyDef = PropertyDef {
     name: "keyguid",
     column: "KEYGUID",
@@ -103,7 +96,6 @@ pub const KEYGUID: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `keystatus`.
 pub const KEYSTATUS: PropertyDef = PropertyDef {
     name: "keystatus",
     column: "KEYSTATUS",
@@ -117,7 +109,6 @@ pub const KEYSTATUS: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `ivsetguid`.
 pub const IVSETGUID: PropertyDef = PropertyDef {
     name: "ivsetguid",
     column: "IVSETGUID",

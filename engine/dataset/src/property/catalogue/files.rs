@@ -1,11 +1,10 @@
-//! What file names and attributes look like inside.
+//! Format of file names and attributes.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use super::values;
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, ValueType, Visibility};
 
-/// `aclmode`.
 pub const ACLMODE: PropertyDef = PropertyDef {
     name: "aclmode",
     column: "ACLMODE",
@@ -19,7 +18,6 @@ pub const ACLMODE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `aclinherit`.
 pub const ACLINHERIT: PropertyDef = PropertyDef {
     name: "aclinherit",
     column: "ACLINHERIT",
@@ -33,7 +31,6 @@ pub const ACLINHERIT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `xattr`.
 pub const XATTR: PropertyDef = PropertyDef {
     name: "xattr",
     column: "XATTR",
@@ -47,7 +44,6 @@ pub const XATTR: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `version`.
 pub const VERSION: PropertyDef = PropertyDef {
     name: "version",
     column: "VERSION",
@@ -61,7 +57,6 @@ pub const VERSION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `utf8only`.
 pub const UTF8ONLY: PropertyDef = PropertyDef {
     name: "utf8only",
     column: "UTF8ONLY",
@@ -75,7 +70,6 @@ pub const UTF8ONLY: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `normalization`.
 pub const NORMALIZATION: PropertyDef = PropertyDef {
     name: "normalization",
     column: "NORMALIZATION",
@@ -89,7 +83,6 @@ pub const NORMALIZATION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `casesensitivity`.
 pub const CASESENSITIVITY: PropertyDef = PropertyDef {
     name: "casesensitivity",
     column: "CASE",
@@ -103,7 +96,6 @@ pub const CASESENSITIVITY: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `acltype`.
 pub const ACLTYPE: PropertyDef = PropertyDef {
     name: "acltype",
     column: "ACLTYPE",
@@ -117,7 +109,6 @@ pub const ACLTYPE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `longname`.
 pub const LONGNAME: PropertyDef = PropertyDef {
     name: "longname",
     column: "LONGNAME",

@@ -1,11 +1,10 @@
-//! What a dataset is and how it stands to others; none of them settable.
+//! Identity of a dataset and its relation to others; all read-only.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use super::values;
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `type`.
 pub const TYPE: PropertyDef = PropertyDef {
     name: "type",
     column: "TYPE",
@@ -19,7 +18,6 @@ pub const TYPE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `creation`.
 pub const CREATION: PropertyDef = PropertyDef {
     name: "creation",
     column: "CREATION",
@@ -33,7 +31,6 @@ pub const CREATION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `origin`.
 pub const ORIGIN: PropertyDef = PropertyDef {
     name: "origin",
     column: "ORIGIN",
@@ -47,7 +44,6 @@ pub const ORIGIN: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `createtxg`.
 pub const CREATETXG: PropertyDef = PropertyDef {
     name: "createtxg",
     column: "CREATETXG",
@@ -61,7 +57,6 @@ pub const CREATETXG: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `name`.
 pub const NAME: PropertyDef = PropertyDef {
     name: "name",
     column: "NAME",
@@ -75,7 +70,6 @@ pub const NAME: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `numclones`.
 pub const NUMCLONES: PropertyDef = PropertyDef {
     name: "numclones",
     column: "NUMCLONES",
@@ -89,7 +83,6 @@ pub const NUMCLONES: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `guid`.
 pub const GUID: PropertyDef = PropertyDef {
     name: "guid",
     column: "GUID",
@@ -103,7 +96,6 @@ pub const GUID: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `useraccounting`.
 pub const USERACCOUNTING: PropertyDef = PropertyDef {
     name: "useraccounting",
     column: "USERACCOUNTING",
@@ -117,7 +109,6 @@ pub const USERACCOUNTING: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defer_destroy`.
 pub const DEFER_DESTROY: PropertyDef = PropertyDef {
     name: "defer_destroy",
     column: "DEFER_DESTROY",
@@ -131,7 +122,6 @@ pub const DEFER_DESTROY: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `userrefs`.
 pub const USERREFS: PropertyDef = PropertyDef {
     name: "userrefs",
     column: "USERREFS",
@@ -145,7 +135,6 @@ pub const USERREFS: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `objsetid`.
 pub const OBJSETID: PropertyDef = PropertyDef {
     name: "objsetid",
     column: "OBJSETID",
@@ -159,7 +148,6 @@ pub const OBJSETID: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `clones`.
 pub const CLONES: PropertyDef = PropertyDef {
     name: "clones",
     column: "CLONES",
@@ -173,7 +161,6 @@ pub const CLONES: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `inconsistent`.
 pub const INCONSISTENT: PropertyDef = PropertyDef {
     name: "inconsistent",
     column: "INCONSISTENT",
@@ -187,7 +174,6 @@ pub const INCONSISTENT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `prevsnap`.
 pub const PREVSNAP: PropertyDef = PropertyDef {
     name: "prevsnap",
     column: "PREVSNAP",
@@ -201,7 +187,6 @@ pub const PREVSNAP: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `receive_resume_token`.
 pub const RECEIVE_RESUME_TOKEN: PropertyDef = PropertyDef {
     name: "receive_resume_token",
     column: "RESUMETOK",
@@ -215,7 +200,6 @@ pub const RECEIVE_RESUME_TOKEN: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `remaptxg`.
 pub const REMAPTXG: PropertyDef = PropertyDef {
     name: "remaptxg",
     column: "REMAPTXG",
@@ -229,7 +213,6 @@ pub const REMAPTXG: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `redacted`.
 pub const REDACTED: PropertyDef = PropertyDef {
     name: "redacted",
     column: "REDACTED",
@@ -243,7 +226,6 @@ pub const REDACTED: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `redact_snaps`.
 pub const REDACT_SNAPS: PropertyDef = PropertyDef {
     name: "redact_snaps",
     column: "RSNAPS",
@@ -257,7 +239,6 @@ pub const REDACT_SNAPS: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `snapshots_changed`.
 pub const SNAPSHOTS_CHANGED: PropertyDef = PropertyDef {
     name: "snapshots_changed",
     column: "SNAPSHOTS_CHANGED",
@@ -271,7 +252,6 @@ pub const SNAPSHOTS_CHANGED: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `snapshots_changed_nsecs`.
 pub const SNAPSHOTS_CHANGED_NSECS: PropertyDef = PropertyDef {
     name: "snapshots_changed_nsecs",
     column: "SNAPSHOTS_CHANGED_NSECS",

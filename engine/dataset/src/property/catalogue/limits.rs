@@ -1,10 +1,9 @@
-//! Limits and guarantees of space and number.
+//! Space limits and reservations, and limits on counts.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `quota`.
 pub const QUOTA: PropertyDef = PropertyDef {
     name: "quota",
     column: "QUOTA",
@@ -18,7 +17,6 @@ pub const QUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `reservation`.
 pub const RESERVATION: PropertyDef = PropertyDef {
     name: "reservation",
     column: "RESERV",
@@ -32,7 +30,6 @@ pub const RESERVATION: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `refquota`.
 pub const REFQUOTA: PropertyDef = PropertyDef {
     name: "refquota",
     column: "REFQUOTA",
@@ -46,7 +43,6 @@ pub const REFQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `refreservation`.
 pub const REFRESERVATION: PropertyDef = PropertyDef {
     name: "refreservation",
     column: "REFRESERV",
@@ -60,7 +56,6 @@ pub const REFRESERVATION: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `filesystem_limit`.
 pub const FILESYSTEM_LIMIT: PropertyDef = PropertyDef {
     name: "filesystem_limit",
     column: "FSLIMIT",
@@ -74,7 +69,6 @@ pub const FILESYSTEM_LIMIT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `snapshot_limit`.
 pub const SNAPSHOT_LIMIT: PropertyDef = PropertyDef {
     name: "snapshot_limit",
     column: "SSLIMIT",
@@ -88,7 +82,6 @@ pub const SNAPSHOT_LIMIT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `filesystem_count`.
 pub const FILESYSTEM_COUNT: PropertyDef = PropertyDef {
     name: "filesystem_count",
     column: "FSCOUNT",
@@ -102,7 +95,6 @@ pub const FILESYSTEM_COUNT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `snapshot_count`.
 pub const SNAPSHOT_COUNT: PropertyDef = PropertyDef {
     name: "snapshot_count",
     column: "SSCOUNT",
@@ -116,7 +108,6 @@ pub const SNAPSHOT_COUNT: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultuserquota`.
 pub const DEFAULTUSERQUOTA: PropertyDef = PropertyDef {
     name: "defaultuserquota",
     column: "DEFAULTUSERQUOTA",
@@ -130,7 +121,6 @@ pub const DEFAULTUSERQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultgroupquota`.
 pub const DEFAULTGROUPQUOTA: PropertyDef = PropertyDef {
     name: "defaultgroupquota",
     column: "DEFAULTGROUPQUOTA",
@@ -144,7 +134,6 @@ pub const DEFAULTGROUPQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultprojectquota`.
 pub const DEFAULTPROJECTQUOTA: PropertyDef = PropertyDef {
     name: "defaultprojectquota",
     column: "DEFAULTPROJECTQUOTA",
@@ -158,7 +147,6 @@ pub const DEFAULTPROJECTQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultuserobjquota`.
 pub const DEFAULTUSEROBJQUOTA: PropertyDef = PropertyDef {
     name: "defaultuserobjquota",
     column: "DEFAULTUSEROBJQUOTA",
@@ -172,7 +160,6 @@ pub const DEFAULTUSEROBJQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultgroupobjquota`.
 pub const DEFAULTGROUPOBJQUOTA: PropertyDef = PropertyDef {
     name: "defaultgroupobjquota",
     column: "DEFAULTGROUPOBJQUOTA",
@@ -186,7 +173,6 @@ pub const DEFAULTGROUPOBJQUOTA: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `defaultprojectobjquota`.
 pub const DEFAULTPROJECTOBJQUOTA: PropertyDef = PropertyDef {
     name: "defaultprojectobjquota",
     column: "DEFAULTPROJECTOBJQUOTA",

@@ -1,7 +1,8 @@
 //! Every property that OpenZFS knows, in the order in which `zfs get all` prints them.
 //!
-//! The order is that of `zfs_prop_t` (include/sys/fs/zfs.h), which only ever grows at the end. A property is defined once,
-//! in the file of its group; everything else (lists, help, man page, checks of values) comes from there.
+//! The order is that of `zfs_prop_t` (include/sys/fs/zfs.h), which only ever grows at the end. Each
+//! property is defined once, in the file of its group; lists, help, man page and value checks are
+//! generated from that definition.
 
 pub mod encryption;
 pub mod files;

@@ -1,11 +1,10 @@
-//! Where a file system appears, to whom, and what may be done with it there.
+//! Where a file system is mounted, for whom, and with which mount options.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use super::values;
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `mounted`.
 pub const MOUNTED: PropertyDef = PropertyDef {
     name: "mounted",
     column: "MOUNTED",
@@ -19,7 +18,6 @@ pub const MOUNTED: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `mountpoint`.
 pub const MOUNTPOINT: PropertyDef = PropertyDef {
     name: "mountpoint",
     column: "MOUNTPOINT",
@@ -33,7 +31,6 @@ pub const MOUNTPOINT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `sharenfs`.
 pub const SHARENFS: PropertyDef = PropertyDef {
     name: "sharenfs",
     column: "SHARENFS",
@@ -47,7 +44,6 @@ pub const SHARENFS: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `atime`.
 pub const ATIME: PropertyDef = PropertyDef {
     name: "atime",
     column: "ATIME",
@@ -61,7 +57,6 @@ pub const ATIME: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `devices`.
 pub const DEVICES: PropertyDef = PropertyDef {
     name: "devices",
     column: "DEVICES",
@@ -75,7 +70,6 @@ pub const DEVICES: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `exec`.
 pub const EXEC: PropertyDef = PropertyDef {
     name: "exec",
     column: "EXEC",
@@ -89,7 +83,6 @@ pub const EXEC: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `setuid`.
 pub const SETUID: PropertyDef = PropertyDef {
     name: "setuid",
     column: "SETUID",
@@ -103,7 +96,6 @@ pub const SETUID: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `readonly`.
 pub const READONLY: PropertyDef = PropertyDef {
     name: "readonly",
     column: "RDONLY",
@@ -117,7 +109,6 @@ pub const READONLY: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `zoned`.
 pub const ZONED: PropertyDef = PropertyDef {
     name: "zoned",
     column: "ZONED",
@@ -131,7 +122,6 @@ pub const ZONED: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `snapdir`.
 pub const SNAPDIR: PropertyDef = PropertyDef {
     name: "snapdir",
     column: "SNAPDIR",
@@ -145,7 +135,6 @@ pub const SNAPDIR: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `canmount`.
 pub const CANMOUNT: PropertyDef = PropertyDef {
     name: "canmount",
     column: "CANMOUNT",
@@ -159,7 +148,6 @@ pub const CANMOUNT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `iscsioptions`.
 pub const ISCSIOPTIONS: PropertyDef = PropertyDef {
     name: "iscsioptions",
     column: "ISCSIOPTIONS",
@@ -173,7 +161,6 @@ pub const ISCSIOPTIONS: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `vscan`.
 pub const VSCAN: PropertyDef = PropertyDef {
     name: "vscan",
     column: "VSCAN",
@@ -187,7 +174,6 @@ pub const VSCAN: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `nbmand`.
 pub const NBMAND: PropertyDef = PropertyDef {
     name: "nbmand",
     column: "NBMAND",
@@ -201,7 +187,6 @@ pub const NBMAND: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `sharesmb`.
 pub const SHARESMB: PropertyDef = PropertyDef {
     name: "sharesmb",
     column: "SHARESMB",
@@ -215,7 +200,6 @@ pub const SHARESMB: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `stmf_sbd_lu`.
 pub const STMF_SBD_LU: PropertyDef = PropertyDef {
     name: "stmf_sbd_lu",
     column: "STMF_SBD_LU",
@@ -229,7 +213,6 @@ pub const STMF_SBD_LU: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `mlslabel`.
 pub const MLSLABEL: PropertyDef = PropertyDef {
     name: "mlslabel",
     column: "MLSLABEL",
@@ -243,7 +226,6 @@ pub const MLSLABEL: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `snapdev`.
 pub const SNAPDEV: PropertyDef = PropertyDef {
     name: "snapdev",
     column: "SNAPDEV",
@@ -257,7 +239,6 @@ pub const SNAPDEV: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `context`.
 pub const CONTEXT: PropertyDef = PropertyDef {
     name: "context",
     column: "CONTEXT",
@@ -271,7 +252,6 @@ pub const CONTEXT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `fscontext`.
 pub const FSCONTEXT: PropertyDef = PropertyDef {
     name: "fscontext",
     column: "FSCONTEXT",
@@ -285,7 +265,6 @@ pub const FSCONTEXT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `defcontext`.
 pub const DEFCONTEXT: PropertyDef = PropertyDef {
     name: "defcontext",
     column: "DEFCONTEXT",
@@ -299,7 +278,6 @@ pub const DEFCONTEXT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `rootcontext`.
 pub const ROOTCONTEXT: PropertyDef = PropertyDef {
     name: "rootcontext",
     column: "ROOTCONTEXT",
@@ -313,7 +291,6 @@ pub const ROOTCONTEXT: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `relatime`.
 pub const RELATIME: PropertyDef = PropertyDef {
     name: "relatime",
     column: "RELATIME",
@@ -327,7 +304,6 @@ pub const RELATIME: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `overlay`.
 pub const OVERLAY: PropertyDef = PropertyDef {
     name: "overlay",
     column: "OVERLAY",
@@ -341,7 +317,6 @@ pub const OVERLAY: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `zoned_uid`.
 pub const ZONED_UID: PropertyDef = PropertyDef {
     name: "zoned_uid",
     column: "ZONED_UID",

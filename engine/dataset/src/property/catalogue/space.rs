@@ -1,10 +1,9 @@
-//! Where space goes: numbers that the pool keeps, none of them settable.
+//! Space usage: numbers maintained by the pool, all read-only.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `used`.
 pub const USED: PropertyDef = PropertyDef {
     name: "used",
     column: "USED",
@@ -18,7 +17,6 @@ pub const USED: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `available`.
 pub const AVAILABLE: PropertyDef = PropertyDef {
     name: "available",
     column: "AVAIL",
@@ -32,7 +30,6 @@ pub const AVAILABLE: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `referenced`.
 pub const REFERENCED: PropertyDef = PropertyDef {
     name: "referenced",
     column: "REFER",
@@ -46,7 +43,6 @@ pub const REFERENCED: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `compressratio`.
 pub const COMPRESSRATIO: PropertyDef = PropertyDef {
     name: "compressratio",
     column: "RATIO",
@@ -60,7 +56,6 @@ pub const COMPRESSRATIO: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `usedbysnapshots`.
 pub const USEDBYSNAPSHOTS: PropertyDef = PropertyDef {
     name: "usedbysnapshots",
     column: "USEDSNAP",
@@ -74,7 +69,6 @@ pub const USEDBYSNAPSHOTS: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `usedbydataset`.
 pub const USEDBYDATASET: PropertyDef = PropertyDef {
     name: "usedbydataset",
     column: "USEDDS",
@@ -88,7 +82,6 @@ pub const USEDBYDATASET: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `usedbychildren`.
 pub const USEDBYCHILDREN: PropertyDef = PropertyDef {
     name: "usedbychildren",
     column: "USEDCHILD",
@@ -102,7 +95,6 @@ pub const USEDBYCHILDREN: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `usedbyrefreservation`.
 pub const USEDBYREFRESERVATION: PropertyDef = PropertyDef {
     name: "usedbyrefreservation",
     column: "USEDREFRESERV",
@@ -116,7 +108,6 @@ pub const USEDBYREFRESERVATION: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `unique`.
 pub const UNIQUE: PropertyDef = PropertyDef {
     name: "unique",
     column: "UNIQUE",
@@ -130,7 +121,6 @@ pub const UNIQUE: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `refcompressratio`.
 pub const REFCOMPRESSRATIO: PropertyDef = PropertyDef {
     name: "refcompressratio",
     column: "REFRATIO",
@@ -144,7 +134,6 @@ pub const REFCOMPRESSRATIO: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `written`.
 pub const WRITTEN: PropertyDef = PropertyDef {
     name: "written",
     column: "WRITTEN",
@@ -158,7 +147,6 @@ pub const WRITTEN: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `logicalused`.
 pub const LOGICALUSED: PropertyDef = PropertyDef {
     name: "logicalused",
     column: "LUSED",
@@ -172,7 +160,6 @@ pub const LOGICALUSED: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `logicalreferenced`.
 pub const LOGICALREFERENCED: PropertyDef = PropertyDef {
     name: "logicalreferenced",
     column: "LREFER",

@@ -1,11 +1,10 @@
-//! How blocks are laid out, checked, packed and kept in memory.
+//! How blocks are laid out, checksummed, compressed and cached.
 //!
-//! One constant a property; their order is that of [`super::CATALOGUE`].
+//! One constant per property, in the order of [`super::CATALOGUE`].
 
 use super::values;
 use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 
-/// `volsize`.
 pub const VOLSIZE: PropertyDef = PropertyDef {
     name: "volsize",
     column: "VOLSIZE",
@@ -19,7 +18,6 @@ pub const VOLSIZE: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `volblocksize`.
 pub const VOLBLOCKSIZE: PropertyDef = PropertyDef {
     name: "volblocksize",
     column: "VOLBLOCK",
@@ -33,7 +31,6 @@ pub const VOLBLOCKSIZE: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `recordsize`.
 pub const RECORDSIZE: PropertyDef = PropertyDef {
     name: "recordsize",
     column: "RECSIZE",
@@ -47,7 +44,6 @@ pub const RECORDSIZE: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `checksum`.
 pub const CHECKSUM: PropertyDef = PropertyDef {
     name: "checksum",
     column: "CHECKSUM",
@@ -61,7 +57,6 @@ pub const CHECKSUM: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `compression`.
 pub const COMPRESSION: PropertyDef = PropertyDef {
     name: "compression",
     column: "COMPRESS",
@@ -75,7 +70,6 @@ pub const COMPRESSION: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `copies`.
 pub const COPIES: PropertyDef = PropertyDef {
     name: "copies",
     column: "COPIES",
@@ -89,7 +83,6 @@ pub const COPIES: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `primarycache`.
 pub const PRIMARYCACHE: PropertyDef = PropertyDef {
     name: "primarycache",
     column: "PRIMARYCACHE",
@@ -103,7 +96,6 @@ pub const PRIMARYCACHE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `secondarycache`.
 pub const SECONDARYCACHE: PropertyDef = PropertyDef {
     name: "secondarycache",
     column: "SECONDARYCACHE",
@@ -117,7 +109,6 @@ pub const SECONDARYCACHE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `logbias`.
 pub const LOGBIAS: PropertyDef = PropertyDef {
     name: "logbias",
     column: "LOGBIAS",
@@ -131,7 +122,6 @@ pub const LOGBIAS: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `dedup`.
 pub const DEDUP: PropertyDef = PropertyDef {
     name: "dedup",
     column: "DEDUP",
@@ -145,7 +135,6 @@ pub const DEDUP: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `sync`.
 pub const SYNC: PropertyDef = PropertyDef {
     name: "sync",
     column: "SYNC",
@@ -159,7 +148,6 @@ pub const SYNC: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `dnodesize`.
 pub const DNODESIZE: PropertyDef = PropertyDef {
     name: "dnodesize",
     column: "DNSIZE",
@@ -173,7 +161,6 @@ pub const DNODESIZE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `volmode`.
 pub const VOLMODE: PropertyDef = PropertyDef {
     name: "volmode",
     column: "VOLMODE",
@@ -187,7 +174,6 @@ pub const VOLMODE: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `redundant_metadata`.
 pub const REDUNDANT_METADATA: PropertyDef = PropertyDef {
     name: "redundant_metadata",
     column: "REDUND_MD",
@@ -201,7 +187,6 @@ pub const REDUNDANT_METADATA: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `special_small_blocks`.
 pub const SPECIAL_SMALL_BLOCKS: PropertyDef = PropertyDef {
     name: "special_small_blocks",
     column: "SPECIAL_SMALL_BLOCKS",
@@ -216,7 +201,6 @@ pub const SPECIAL_SMALL_BLOCKS: PropertyDef = PropertyDef {
     right_align: true,
 };
 
-/// `prefetch`.
 pub const PREFETCH: PropertyDef = PropertyDef {
     name: "prefetch",
     column: "PREFETCH",
@@ -230,7 +214,6 @@ pub const PREFETCH: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `volthreading`.
 pub const VOLTHREADING: PropertyDef = PropertyDef {
     name: "volthreading",
     column: "VOLTHREAD",
@@ -244,7 +227,6 @@ pub const VOLTHREADING: PropertyDef = PropertyDef {
     right_align: false,
 };
 
-/// `direct`.
 pub const DIRECT: PropertyDef = PropertyDef {
     name: "direct",
     column: "DIRECT",

@@ -1,11 +1,10 @@
-//! Words of the properties that are numbers on disk.
+//! Words of the properties that are stored as numbers.
 //!
-//! A number is shown as the first word that has it; later words are other spellings that are accepted.
+//! A number is displayed as its first word; later words for it are accepted alternatives.
 
 /// A word and its number.
 pub type Word = (&'static str, u64);
 
-/// Values of `checksum`.
 pub const CHECKSUM_TABLE: &[Word] = &[
     ("on", 1),
     ("off", 2),
@@ -96,7 +95,6 @@ pub const COMPRESS_TABLE: &[Word] = &[
     ("zstd-fast-1000", 15760),
 ];
 
-/// Values of `encryption`.
 pub const CRYPTO_TABLE: &[Word] = &[
     ("on", 1),
     ("off", 2),
@@ -108,71 +106,53 @@ pub const CRYPTO_TABLE: &[Word] = &[
     ("aes-256-gcm", 8),
 ];
 
-/// Values of `keyformat`.
 pub const KEYFORMAT_TABLE: &[Word] = &[("none", 0), ("raw", 1), ("hex", 2), ("passphrase", 3)];
 
-/// Values of `snapdir`.
 pub const SNAPDIR_TABLE: &[Word] = &[("hidden", 0), ("visible", 1), ("disabled", 2)];
 
-/// Values of `snapdev`.
 pub const SNAPDEV_TABLE: &[Word] = &[("hidden", 0), ("visible", 1)];
 
-/// Values of `aclmode`.
 pub const ACL_MODE_TABLE: &[Word] = &[("discard", 0), ("groupmask", 2), ("passthrough", 3), ("restricted", 4)];
 
-/// Values of `acltype`.
 pub const ACLTYPE_TABLE: &[Word] =
     &[("off", 0), ("posix", 1), ("nfsv4", 2), ("disabled", 0), ("noacl", 0), ("posixacl", 1)];
 
-/// Values of `aclinherit`.
 pub const ACL_INHERIT_TABLE: &[Word] =
     &[("discard", 0), ("noallow", 1), ("restricted", 4), ("passthrough", 3), ("secure", 4), ("passthrough-x", 5)];
 
-/// Values of `casesensitivity`.
 pub const CASE_TABLE: &[Word] = &[("sensitive", 0), ("insensitive", 1), ("mixed", 2)];
 
-/// Values of `copies`.
 pub const COPIES_TABLE: &[Word] = &[("1", 1), ("2", 2), ("3", 3)];
 
-/// Values of `normalization`: flags of the name's preparation.
+/// Values of `normalization`: Unicode normalization flags.
 pub const NORMALIZE_TABLE: &[Word] = &[("none", 0), ("formD", 16), ("formKC", 96), ("formC", 80), ("formKD", 32)];
 
-/// Values of `version`.
 pub const VERSION_TABLE: &[Word] = &[("1", 1), ("2", 2), ("3", 3), ("4", 4), ("5", 5), ("current", 5)];
 
 /// Off and on.
 pub const BOOLEAN_TABLE: &[Word] = &[("off", 0), ("on", 1)];
 
-/// Values of `keystatus`.
 pub const KEYSTATUS_TABLE: &[Word] = &[("none", 0), ("unavailable", 1), ("available", 2)];
 
-/// Values of `logbias`.
 pub const LOGBIAS_TABLE: &[Word] = &[("latency", 0), ("throughput", 1)];
 
-/// Values of `canmount`.
 pub const CANMOUNT_TABLE: &[Word] = &[("off", 0), ("on", 1), ("noauto", 2)];
 
 /// Values of `primarycache` and `secondarycache`.
 pub const CACHE_TABLE: &[Word] = &[("none", 0), ("metadata", 1), ("all", 2)];
 
-/// Values of `prefetch`.
 pub const PREFETCH_TABLE: &[Word] = &[("none", 0), ("metadata", 1), ("all", 2)];
 
-/// Values of `sync`.
 pub const SYNC_TABLE: &[Word] = &[("standard", 0), ("always", 1), ("disabled", 2)];
 
 /// Values of `xattr`. 2.3 calls the default `on`, later releases `sa`; both are the same number.
 pub const XATTR_TABLE: &[Word] = &[("off", 0), ("on", 2), ("sa", 2), ("dir", 1)];
 
-/// Values of `dnodesize`.
 pub const DNSIZE_TABLE: &[Word] =
     &[("legacy", 0), ("auto", 1), ("1k", 1024), ("2k", 2048), ("4k", 4096), ("8k", 8192), ("16k", 16384)];
 
-/// Values of `redundant_metadata`.
 pub const REDUNDANT_METADATA_TABLE: &[Word] = &[("all", 0), ("most", 1), ("some", 2), ("none", 3)];
 
-/// Values of `volmode`.
 pub const VOLMODE_TABLE: &[Word] = &[("default", 0), ("full", 1), ("geom", 1), ("dev", 2), ("none", 3)];
 
-/// Values of `direct`.
 pub const DIRECT_TABLE: &[Word] = &[("disabled", 0), ("standard", 1), ("always", 2)];

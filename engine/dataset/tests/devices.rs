@@ -1,5 +1,6 @@
-//! Devices that go, come back, join and leave: after each change OpenZFS's `zdb` finds every block, no leak, and the configuration
-//! that it would have made; what cannot be is refused in OpenZFS's words.
+//! Devices are attached, detached, taken offline and brought back: after each change OpenZFS's
+//! `zdb` finds every block, no leaks, and the configuration that OpenZFS would have written;
+//! invalid changes are rejected in OpenZFS's words.
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 const BLOCK: u64 = 128 << 10;
 const DISK_BYTES: usize = 160 << 20;
 
-/// Files of noise, each in a txg of its own.
+/// Files of random data, each in a txg of its own.
 struct Files {
     live: Arc<LiveDataset>,
     files: Vec<u64>,
@@ -38,7 +39,7 @@ impl Files {
     }
 }
 
-/// What is on disk is right, to us and to OpenZFS; every file has its contents.
+/// The on-disk state is correct, both to Weir and to OpenZFS; every file has its contents.
 fn check(rig: &Rig, files: &Files) {
     check_ours(rig, files);
     rig.judge();
@@ -72,7 +73,7 @@ fn new_leaf(device: &Arc<dyn Device>) -> NewLeaf {
     }
 }
 
-/// The leaf on the device of that name, as the pool knows it now.
+/// The current leaf on the device of that name.
 fn guid(rig: &Rig, name: &str) -> u64 {
     let tree = rig.live.writer().store().tree();
     tree.leaves().into_iter().find(|leaf| leaf.path == name).unwrap_or_else(|| panic!("{name}")).guid
@@ -91,7 +92,8 @@ fn refusal<T>(result: Result<T>) -> String {
     }
 }
 
-/// Lines of what zdb says of the configuration in the MOS, without spaces in front; none where there is no zdb.
+/// Lines of zdb's output about the configuration in the MOS, without leading spaces; empty if zdb
+/// is not installed.
 fn config(rig: &Rig) -> Vec<String> {
     let text = rig.zdb(&["-C", "tank"]).unwrap_or_default();
     text.lines().map(|line| line.trim().to_owned()).collect()
@@ -101,7 +103,7 @@ fn has(config: &[String], line: &str) -> bool {
     config.is_empty() || config.iter().any(|l| l.starts_with(line))
 }
 
-/// The pool imported anew, on those of its devices that are there.
+/// Re-imports the pool with those of its devices that are present.
 fn reopen(rig: Rig, files: Files) -> (Rig, Files) {
     let Files { live, files } = files;
     drop(live);
@@ -124,7 +126,7 @@ fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
     let last = writer.synced_txg();
     check(&rig, &files);
     assert!(has(&config(&rig), "offline: 1"));
-    // Parity stands in for one; another one is needed.
+    // Parity covers the loss of one device; a second is required.
     assert_eq!(refusal(writer.offline(guid(&rig, "disk-2"), Lasts::Always)), "no valid replicas");
     assert_eq!(refusal(writer.detach(guid(&rig, "disk-2"))), "only applicable to mirror and replacing vdevs");
     drop(writer);
@@ -139,7 +141,7 @@ fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
     let missed = stale(&rig, "disk-1");
     let covers = |txg: u64| missed.iter().any(|(f, l)| (*f..=*l).contains(&txg));
     assert!((first..=last).all(covers), "{missed:?} covers {first} to {last}");
-    // It takes blocks again, and what it missed stays missed until it is resilvered.
+    // It accepts writes again, and what it missed stays missing until a resilver.
     files.put(&rig);
     assert_eq!(stale(&rig, "disk-1"), missed);
     check(&rig, &files);
@@ -168,7 +170,7 @@ fn a_fault_lasts_until_it_is_cleared_and_marks_what_is_needed_only() {
     files.put(&rig);
     let text = config(&rig);
     assert!(has(&text, "faulted: 1") && has(&text, "aux_state: 'external'"), "{text:?}");
-    // The other side is needed now.
+    // The other side is now required.
     writer.fault(b, Lasts::Always).unwrap();
     let text = config(&rig);
     assert!(has(&text, "degraded: 1"), "{text:?}");
@@ -208,7 +210,7 @@ fn a_disk_becomes_a_mirror_and_a_disk_again() {
     let text = config(&rig);
     assert!(has(&text, "type: 'mirror'") && top_zap.is_none_or(|zap| has(&text, &zap)), "{text:?}");
     check(&rig, &files);
-    // The first side has all that there is, so it must stay.
+    // The first side has the only complete copy, so it must stay.
     assert_eq!(refusal(writer.detach(a)), "no valid replicas");
     assert_eq!(refusal(writer.offline(a, Lasts::Always)), "no valid replicas");
     drop(writer);
@@ -238,7 +240,7 @@ fn a_disk_that_is_replaced_stays_until_the_new_one_is_whole() {
     files.put(&rig);
     let writer = rig.live.writer().clone();
     let old = guid(&rig, "disk-2");
-    // The same path, another disk: someone changed it while the machine was off.
+    // Same path, different disk: it was swapped while the machine was off.
     writer.offline(old, Lasts::Always).unwrap();
     files.put(&rig);
     let new = disk("disk-2");
@@ -254,7 +256,7 @@ fn a_disk_that_is_replaced_stays_until_the_new_one_is_whole() {
     let (rig, mut files) = reopen(rig, files);
     files.put(&rig);
     check(&rig, &files);
-    // Given up: the old one has its path again.
+    // After the replacement is cancelled, the old device has its path again.
     let writer = rig.live.writer().clone();
     writer.detach(guid(&rig, "disk-2")).unwrap();
     files.put(&rig);
@@ -281,7 +283,7 @@ fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
     let new = pool::writer::NewDevices { tops: vec![top], spares: vec![aux(&spare)], caches: Vec::new() };
     writer.add(new, false).unwrap();
     files.put(&rig);
-    // Something of a log is there.
+    // The log contains data.
     let id = {
         let tx = files.live.begin(BLOCK).unwrap();
         let id = new_file(files.live.objset(), &tx, 1).unwrap();
@@ -305,7 +307,7 @@ fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
     let (rig, mut files) = reopen(rig, files);
     files.put(&rig);
     check(&rig, &files);
-    // Another one gets a number of its own.
+    // A different device gets its own id.
     let again = disk("again");
     let rig = Rig { devices: [rig.devices.clone(), vec![again.clone()]].concat(), live: rig.live };
     let top = NewVdev { leaf: Some(("again".into(), again)), ..layout(false) };
@@ -315,7 +317,8 @@ fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
     check(&rig, &files);
 }
 
-/// OpenZFS says UNAVAIL once a scrub begins; here such a log stayed ONLINE until the next import, which then lacked it.
+/// OpenZFS reports UNAVAIL once a scrub begins. Here such a log stayed ONLINE until the next
+/// import, which then failed to find it.
 #[test]
 fn a_log_device_that_was_overwritten_is_not_used_from_the_next_scrub_on() {
     let rig = Rig::new();
@@ -330,7 +333,7 @@ fn a_log_device_that_was_overwritten_is_not_used_from_the_next_scrub_on() {
     writer.start_scrub().unwrap().unwrap();
     assert!(!leaf("log").is_open() && leaf("disk").is_open());
     assert_eq!(leaf("log").aux(), Some(block::vdev::Aux::CorruptLabel));
-    // The data device is needed, whatever its labels say.
+    // The data device is required, whatever its labels say.
     writer.sync().unwrap();
     let data = rig.devices[0].clone();
     let labels = data.size_bytes() - (512 << 10);
@@ -365,7 +368,7 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     assert!(has(&text, "type: 'spare'") && has(&text, "is_spare: 1"), "{text:?}");
     let status = rig.found().status().unwrap();
     assert_eq!(status.spares[0].aux, pool::status::VdevAux::Spared);
-    // Another change of the same group: what the spare lacks is still known.
+    // Another change in the same group: the DTL of the spare is kept.
     let lacks = stale(&rig, "spare");
     let other = disk("other");
     writer.attach(guid(&rig, "disk-0"), new_leaf(&other), Joins::Replace).unwrap();
@@ -376,14 +379,14 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     let (rig, mut files) = reopen(rig, files);
     let writer = rig.live.writer().clone();
     files.put(&rig);
-    // Given up by hand, it is a spare again, and says so on its labels.
+    // After a manual detach it is a spare again, and its labels say so.
     writer.detach(listed).unwrap();
     let labels = block::label::read(spare.as_ref(), true);
     assert!(labels.configs().all(|c| c.get_u64("state") == Some(3) && c.get_u64("guid") == Some(listed)));
     assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
     files.put(&rig);
     check(&rig, &files);
-    // The original leaves: what stood in is a member like others, and no spare any more.
+    // The original is detached: the spare becomes a regular member and is no longer a spare.
     writer.attach(one, steps_in, Joins::Replace).unwrap();
     assert_eq!(refusal(writer.detach(guid(&rig, "disk-0"))), "only applicable to mirror and replacing vdevs");
     let device = rig.devices[1].clone();
@@ -394,7 +397,7 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     check(&rig, &files);
 }
 
-/// Waits until a resilver did all that it can.
+/// Waits until a resilver has done everything it can.
 fn resilvered(rig: &Rig) {
     let writer = rig.live.writer();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -428,7 +431,7 @@ fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
     assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it belongs to no pool any more");
     check(&rig, &files);
     assert!(rig.is_clean());
-    // What comes back gets what it missed, and nothing else has to be there then.
+    // The returning device is resilvered, and no other missing device is required for that.
     let zero = guid(&rig, "disk-0");
     writer.offline(zero, Lasts::Always).unwrap();
     files.put(&rig);
@@ -468,7 +471,7 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     memory[2].grow(320 * MIB);
     assert!(writer.autoexpand().unwrap() && !writer.autoexpand().unwrap());
     assert!(size() > before.allocated_and_size().1 + (700 << 20));
-    // More than was there before.
+    // More data than before.
     for _ in 0..190 {
         files.put(&rig);
     }
@@ -479,7 +482,7 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     check(&rig, &files);
 }
 
-/// Waits until nothing of that kind goes on any more.
+/// Waits until no activity of that kind is in progress.
 fn worked(rig: &Rig, work: Work) {
     let writer = rig.live.writer();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -539,7 +542,7 @@ fn what_is_free_is_told_to_devices_or_written_over_and_nothing_else() {
             bytes.chunks_exact(4096).filter(|sector| sector.chunks_exact(8).all(|w| w == PATTERN)).count()
         };
         let before: Vec<usize> = rig.devices.iter().map(patterns).collect();
-        // All but the files.
+        // Everything except the files.
         let tree = writer.store().tree();
         let all = writer.allocator().totals().allocated_and_size().1;
         let sectors = |child| tree.tops[0].places(child, 0, all).iter().map(|(_, len)| len >> 12).sum::<u64>() as usize;
@@ -549,7 +552,7 @@ fn what_is_free_is_told_to_devices_or_written_over_and_nothing_else() {
         assert!(order(Work::Initialize, Order::Forget).iter().all(|r| *r == Ok(())));
         assert!(work_state(&rig, Work::Initialize).iter().all(|(s, ..)| *s == 0));
         files.put(&rig);
-        // A file that is gone leaves room that is not told yet.
+        // The space of a deleted file is not reported yet.
         assert!(order(Work::Trim, Order::Start { rate: 1 << 20 }).iter().all(|r| *r == Ok(())));
         assert!(order(Work::Trim, start).contains(&Err(WorkRefused::Busy)), "{kind}");
         assert!(order(Work::Trim, Order::Suspend).iter().all(|r| *r == Ok(())));
@@ -604,7 +607,7 @@ fn what_was_freed_is_told_to_devices_by_itself() {
     check(&rig, &files);
 }
 
-/// Until the expansion has ended.
+/// Waits until the expansion has ended.
 fn widened(rig: &Rig) {
     let writer = rig.live.writer();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
@@ -638,7 +641,7 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
         assert_eq!(again, "raidz expansion in progress");
         let size = || writer.allocator().totals().allocated_and_size().1;
         let before = size();
-        // Out of it, and on: each txg is a step, and each step is whole.
+        // Out of the scratch area and onward: each txg is a step, and each step is consistent.
         let (mut states, mut word) = (Vec::new(), 0);
         for step in 0..6 {
             match step % 3 {
@@ -660,7 +663,7 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
         let (rig, mut files) = reopen(rig, files);
         let writer = rig.live.writer().clone();
         assert!(writer.expansion_state().0);
-        // One that is away has it wait.
+        // It pauses while a device is offline.
         let zero = guid(&rig, "disk-0");
         writer.offline(zero, Lasts::Always).unwrap();
         files.put(&rig);
@@ -686,14 +689,14 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
         files.put(&rig);
         check(&rig, &files);
         assert!(rig.is_clean());
-        // The new child carries its part: as many as the parity allows may be gone.
+        // The new child carries its share: as many devices as the parity allows may be lost.
         let writer = rig.live.writer();
         writer.offline(guid(&rig, "disk-1"), Lasts::UntilImport).unwrap();
         check(&rig, &files);
     }
 }
 
-/// Waits for the scan's thread to have nothing to do.
+/// Waits until the scan's thread is idle.
 fn settle(rig: &Rig) {
     let (writer, since) = (rig.live.writer(), std::time::Instant::now());
     loop {
@@ -717,7 +720,7 @@ fn a_side_that_joins_in_the_order_of_addresses_has_all_and_a_scrub_follows() {
     let writer = rig.live.writer().clone();
     let sequentially = |device| NewLeaf { sequentially: true, ..new_leaf(device) };
     writer.attach(a, sequentially(&second), Joins::Attach).unwrap();
-    // Nobody runs it yet.
+    // It is not running yet.
     assert!(writer.scan_activity().resilvering && writer.feature_active("device_rebuild"));
     let healing = refusal(writer.attach(a, new_leaf(&third), Joins::Attach));
     assert_eq!(healing, "currently sequentially resilvering");
@@ -726,7 +729,7 @@ fn a_side_that_joins_in_the_order_of_addresses_has_all_and_a_scrub_follows() {
     files.put(&rig);
     check(&rig, &files);
     drop(writer);
-    // Whoever opens the pool goes on.
+    // It resumes when the pool is opened.
     let (rig, mut files) = reopen(rig, files);
     let writer = rig.live.writer().clone();
     assert_eq!(stale(&rig, "second")[0].0, 4);
@@ -742,7 +745,7 @@ fn a_side_that_joins_in_the_order_of_addresses_has_all_and_a_scrub_follows() {
     assert_eq!((rebuild.state, rebuild.errors), (3, 0));
     assert!(rebuild.rebuilt_bytes >= 5 * 6 * BLOCK && rebuild.total_bytes >= rebuild.scanned_bytes, "{rebuild:?}");
     check(&rig, &files);
-    // The first side may leave: the second has all.
+    // The first side may be detached: the second is complete.
     writer.attach(guid(&rig, "disk"), sequentially(&third), Joins::Replace).unwrap();
     settle(&rig);
     assert!(writer.store().tree().leaves().iter().all(|leaf| leaf.path != "disk"), "it was replaced");
@@ -783,7 +786,7 @@ fn a_full_pool_is_rebuilt_though_nothing_that_is_freed_can_be_kept() {
     let rig = Rig::new();
     let mut files = Files::new(&rig);
     files.put(&rig);
-    // Full to the reserve.
+    // Full up to the reserve.
     let id = {
         let tx = files.live.begin(BLOCK).unwrap();
         new_file(files.live.objset(), &tx, 1).unwrap()
@@ -836,7 +839,7 @@ fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
     assert!(refusal(writer.attach(top, new, Joins::Attach)).starts_with("raidz_expansion"));
 }
 
-/// A draid with one distributed spare; the busiest of its leaves, and the spare's identity.
+/// A draid with one distributed spare; returns its busiest leaf and the identity of the spare.
 fn draid_with_spare(parity: u64, children: usize) -> (Rig, Files, u64, u64) {
     let draid = pool::writer::NewDraid { data: 2, spares: 1 };
     let leaf = |n| NewVdev { leaf: Some((format!("disk-{n}"), disk(&format!("disk-{n}")))), ..layout(false) };
@@ -860,7 +863,8 @@ fn lacks(rig: &Rig, guid: u64) -> Vec<(u64, u64)> {
     tree.logs().into_iter().find(|log| log.guid == guid).expect("it stands in").stale_ranges()
 }
 
-/// So many of the others may be lost now, whichever. OpenZFS is asked about the first of them.
+/// Checks that this many of the other devices may now be lost, in any combination. OpenZFS checks
+/// the first combination.
 fn check_without_each(rig: &Rig, files: &Files, parity: usize) {
     let writer = rig.live.writer();
     let leaves: Vec<u64> =
@@ -901,7 +905,7 @@ fn a_distributed_spare_stands_in_and_another_device_may_be_lost_then() {
         let before = lacks(&rig, spare);
         assert_eq!(before.first().map(|(first, _)| *first), Some(4));
         drop(writer);
-        // Whoever opens the pool knows what it lacks, and fills it.
+        // Opening the pool loads the DTLs and resumes the resilver.
         let (rig, mut files) = reopen(rig, files);
         assert_eq!(lacks(&rig, spare), before);
         let writer = rig.live.writer().clone();
@@ -910,7 +914,7 @@ fn a_distributed_spare_stands_in_and_another_device_may_be_lost_then() {
         settle(&rig);
         assert_eq!(lacks(&rig, spare), []);
         check_without_each(&rig, &files, 1);
-        // Given up by hand, it is free for another device.
+        // After a manual detach it is available for another device.
         writer.detach(spare).unwrap();
         assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
         files.put(&rig);
@@ -937,7 +941,7 @@ fn a_device_takes_over_from_a_distributed_spare_which_is_free_again() {
     assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
     assert!(!config(&rig).iter().any(|line| line.contains("type: 'dspare'") && line.contains("type: 'spare'")));
     check_without_each(&rig, &files, 1);
-    // The device leaves, and the spare stays in its place until it is replaced itself.
+    // The device is detached, and the spare stays in its place until it is itself replaced.
     let lost = guid(&rig, "new");
     writer.fault(lost, Lasts::Always).unwrap();
     writer.attach(lost, distributed(spare, true), Joins::Replace).unwrap();

@@ -1,4 +1,4 @@
-//! What a pool does is counted, and told by what it is called.
+//! Pool activity is counted, and exported under the right metric names.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn find<'a>(families: &'a [Family], name: &str) -> &'a Family {
     families.iter().find(|f| f.info.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The sum over all series; of a distribution, how many it has.
+/// The sum over all series; for a histogram, its number of samples.
 fn sum(families: &[Family], name: &str) -> u64 {
     let of = |value: &Value| match value {
         Value::Count(n) | Value::Level(n) => *n,
@@ -46,7 +46,7 @@ fn txgs_devices_cache_and_log_are_counted_as_long_as_the_pool_is_open() {
     let grew = |name: &str| sum(&after, name) - sum(&before, name);
     let disks: Vec<&str> = find(&after, "device_written").series.iter().map(|s| s.labels[1].1.as_str()).collect();
     assert_eq!(disks, ["disk-0", "disk-1", "disk-2"]);
-    // Noise does not compress, and a raidz1 of three holds half as much again.
+    // Random data does not compress, and a raidz1 of three adds half as much again.
     assert!(grew("device_written") > 3 * 750_000, "{}", grew("device_written"));
     assert!(grew("device_write_time") >= grew("txg_writes"), "other writes than those of txgs: labels");
     assert!(grew("device_flush_time") > 0 && grew("txg_phase_time") == 6 * grew("txg_time"));

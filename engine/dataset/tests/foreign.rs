@@ -1,4 +1,4 @@
-//! Pools of OpenZFS, with snapshots, clones and volumes, written: every account must stay right.
+//! Writes to pools of OpenZFS with snapshots, clones and volumes: all accounting must stay correct.
 //!
 //! The images are those of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE).
 
@@ -8,8 +8,8 @@ use common::{Rig, noise};
 use dataset::{DatasetKind, Error, ListOptions, write};
 use ondisk::ObjectType;
 
-/// Changes contents of a file system: some files are written over, some cut, some freed with their names left behind, which is
-/// nothing that accounting would notice.
+/// Changes the contents of a file system: some files are overwritten, some truncated, some freed
+/// while their names remain, which accounting does not notice.
 fn change_files(rig: &Rig, name: &str, round: u64) {
     let live = match rig.live.open(name, Some(common::owners_of)) {
         Ok(live) => live,
@@ -41,7 +41,7 @@ fn change_files(rig: &Rig, name: &str, round: u64) {
     drop(tx);
 }
 
-/// Keys that were recorded with the image stand in `WEIR_RECORDED`/SCENARIO.
+/// Keys recorded with the image are in `WEIR_RECORDED`/SCENARIO.
 fn load_keys(rig: &Rig, scenario: &std::path::Path) {
     let Some(recorded) = std::env::var_os("WEIR_RECORDED") else { return };
     let folder = std::path::PathBuf::from(recorded).join(scenario.file_name().unwrap());
@@ -59,7 +59,7 @@ fn check(rig: &Rig) {
     common::shared::check(&rig.tree());
 }
 
-/// A snapshot of each head, and back to the one before that where that can be.
+/// Takes a snapshot of each head, and rolls back to the one before it where possible.
 fn snapshot_all(rig: &Rig, round: u64) {
     for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
         if let Err(why) = write::snapshot(&rig.live, &[format!("{}@weir{round}", entry.name())], &[]) {
@@ -82,7 +82,8 @@ fn snapshot_all(rig: &Rig, round: u64) {
     check(rig);
 }
 
-/// Destroys all that can be, also what OpenZFS made, from the ends of the tree; snapshots in no order of theirs.
+/// Destroys everything that can be destroyed, including what OpenZFS created, from the leaves of
+/// the tree; snapshots in arbitrary order.
 fn destroy_all(rig: &Rig) {
     let mut goes_on = true;
     while goes_on {
@@ -179,7 +180,7 @@ fn pools_of_openzfs_are_written_and_stay_right() {
             }
         }
         destroy_all(&rig);
-        // One of each kind is enough for the slower judge.
+        // One of each kind is enough for zdb, which is slower.
         if ["everything", "encrypted", "history", "properties", "version28", "raidz1-3-a9"]
             .iter()
             .any(|name| scenario.ends_with(name))

@@ -1,4 +1,5 @@
-//! `zfs receive -c`: blocks that are damaged on disk come back from a stream of the same snapshot, and nothing else is written.
+//! `zfs receive -c`: blocks damaged on disk are restored from a stream of the same snapshot, and
+//! nothing else is written.
 
 mod common;
 
@@ -14,7 +15,7 @@ use zeroize::Zeroizing;
 const COMPRESSED: Options = Options { large_blocks: true, embedded: false, compressed: true, raw: false };
 const PLAIN: Options = Options { compressed: false, ..COMPRESSED };
 const RAW: Options = Options { raw: true, ..COMPRESSED };
-/// Where a device's blocks begin.
+/// Start of a device's blocks.
 const DATA_START: u64 = 4 << 20;
 
 fn send(rig: &Rig, name: &str, options: Options, keys: &KeyStore) -> Vec<u8> {
@@ -27,7 +28,7 @@ fn healed(rig: &Rig, stream: &[u8], name: &str) -> dataset::Result<Healed> {
     heal(&rig.live, &mut checked, &first, name)
 }
 
-/// Pointers of the data blocks that stand on the disk, by object.
+/// Pointers of the data blocks that are on disk, by object.
 fn blocks(dataset: &Dataset) -> Vec<BlkPtr> {
     let (set, mut at, mut all) = (dataset.objset_without_keys().unwrap(), 1, Vec::new());
     while let Some(id) = set.next_object(at).unwrap() {
@@ -59,7 +60,7 @@ fn fill(rig: &Rig, name: &str) {
         let object = head.objset().create_object(&tx, &new).unwrap();
         let size = object.block_bytes() as usize;
         for blkid in 0..if file == 2 { 1 } else { 6 } {
-            // Of both kinds: what compresses, and what does not.
+            // Both compressible and incompressible data.
             let data = match blkid % 2 {
                 0 => noise(blkid + 7, size),
                 _ => noise(blkid, size / 4).iter().flat_map(|byte| [*byte; 4]).collect(),
@@ -94,7 +95,7 @@ fn damaged_blocks_come_back_from_every_kind_of_stream() {
             assert!(rig.is_clean(), "{name}");
         }
     }
-    // Another snapshot's stream is none for this one.
+    // The stream of another snapshot is rejected.
     write::snapshot(&rig.live, &["tank/lz4@t".to_owned()], &[]).unwrap();
     let other = send(&rig, "tank/lz4@t", PLAIN, &KeyStore::new());
     let error = healed(&rig, &other, "tank/lz4@s").unwrap_err().to_string();
@@ -129,7 +130,7 @@ fn encrypted_blocks_come_back_with_the_key_or_raw_without() {
     assert!(error.contains("key must be loaded to do a non-raw corrective recv"), "{error}");
     assert_eq!(healed(&rig, &raw, "tank/e@s").unwrap().healed, all.len().div_ceil(2) as u64);
     assert!(rig.is_clean());
-    // One that was received raw is healed by the same stream, too.
+    // A snapshot that was received raw is healed by the same stream, too.
     let other = Rig::new();
     try_receive(&other, &raw, &target("tank/r@s", false)).unwrap();
     let all = blocks(&other.tree().dataset("tank/r@s").unwrap());

@@ -1,5 +1,5 @@
-//! The intent log over a device in memory: what was committed is found again by who opens the last synced root block, nothing
-//! else is, and the chain does not grow for ever.
+//! The intent log on a device in memory: committed records are found again, and nothing else is, by
+//! opening the last synced root block; and the chain does not grow without bound.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
@@ -45,7 +45,7 @@ impl Device for Disk {
     }
 }
 
-/// Space that is given out once.
+/// Space that is allocated only once.
 #[derive(Default)]
 struct Space {
     used: BTreeMap<u64, u64>,
@@ -131,7 +131,7 @@ impl SyncContext for Context {
     }
 }
 
-/// Who is in the open txg.
+/// Transactions in the open txg.
 #[derive(Default)]
 struct Gate {
     inside: Mutex<u64>,
@@ -147,7 +147,7 @@ impl Drop for Held {
     }
 }
 
-/// One dataset whose txgs are synced by whoever wants it.
+/// One dataset whose txgs any thread may sync.
 struct Pool {
     device: Arc<Disk>,
     store: Arc<Store>,
@@ -155,14 +155,14 @@ struct Pool {
     open_txg: AtomicU64,
     synced: AtomicU64,
     syncs: AtomicU64,
-    /// Txgs cannot be synced just now.
+    /// Txg syncs are currently blocked.
     refuses: AtomicBool,
     gate: Arc<Gate>,
     syncing: Mutex<()>,
     live: Mutex<Option<(Arc<ObjectSet>, Arc<Log>)>>,
     root: Mutex<BlkPtr>,
     figures: dataset::intent_log::LogFigures,
-    /// Records of which it was noted on disk that they were skipped.
+    /// Records that are marked on disk as skipped.
     skipped: Mutex<Vec<u64>>,
     /// The same with the open txg, and how many of them by name.
     noted: Mutex<(Vec<u64>, usize)>,
@@ -249,7 +249,7 @@ fn pool() -> Arc<Pool> {
 }
 
 impl Pool {
-    /// Opens the dataset as its last synced root block says.
+    /// Opens the dataset from its last synced root block.
     fn open(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
         let root = *self.root.lock();
         self.noted.lock().0.clear();
@@ -259,7 +259,7 @@ impl Pool {
         (set, log)
     }
 
-    /// Another life: what was not synced is gone, but for what an import claims.
+    /// Simulates a crash: unsynced data is lost, except for what an import claims.
     fn crash(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
         let (set, log) = self.open();
         let header = dataset::intent_log::claim_chain(&set, Txg(self.synced_txg() + 1)).unwrap();
@@ -318,7 +318,7 @@ fn what_was_committed_is_replayed_in_order_and_nothing_else() {
         name(&log, &tx, 0);
         file.id()
     };
-    // The first to ask waits for a txg, which makes the chain known.
+    // The first commit waits for a txg, which makes the chain known.
     log.commit(None).unwrap();
     assert_eq!(pool.syncs.load(Ordering::SeqCst), 1);
     let write = |offset: u64, data: &[u8]| {
@@ -352,7 +352,7 @@ fn what_was_committed_is_replayed_in_order_and_nothing_else() {
     let long: u64 = found[3..].iter().map(|f| f.split(['+', '=']).nth(1).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(long, 300_000);
     assert!(!log.needs_replay());
-    // It is empty now, also for the next life.
+    // It is now empty, and stays so after a crash.
     let (set, log) = pool.crash();
     assert!(set.zil_header().log.is_hole() && !log.needs_replay());
 }
@@ -371,7 +371,7 @@ fn records_of_synced_txgs_are_dropped_and_their_blocks_freed() {
             pool.sync().unwrap();
         }
     }
-    // The root block, the one reserved, and what was logged since the last but one.
+    // The root block, the reserved one, and the records since the last commit but one.
     assert!(pool.used() < 30 * 4096, "{} bytes in use", pool.used());
     let (_, log) = pool.crash();
     assert_eq!(replayed(&log, &pool), Vec::<String>::new());
@@ -419,7 +419,7 @@ fn many_who_ask_at_once_share_blocks_and_all_are_safe() {
     let (_, log) = pool.crash();
     let found = replayed(&log, &pool);
     assert_eq!(found.last().map(String::as_str), Some("9999"));
-    // What a thread asked for later comes later.
+    // Later records of a thread come later in the log.
     for thread in 0..THREADS {
         let own: Vec<u64> =
             found.iter().map(|f| f.parse().unwrap()).filter(|n| n / 1000 == thread && *n != 9999).collect();
@@ -470,8 +470,9 @@ fn without_sync_nothing_is_logged_and_nobody_waits() {
     assert_eq!((pool.syncs.load(Ordering::SeqCst), pool.used()), (0, 0));
 }
 
-/// Files that were fsynced after `zfs set sync=standard` had returned were lost with a crash: what was made under `disabled` a
-/// moment before had no record, so that theirs were replayed on a tree without it.
+/// Files that were fsynced after `zfs set sync=standard` had returned were lost in a crash: changes
+/// made under `disabled` a moment earlier had no record, so the records of these files were
+/// replayed on a tree without those changes.
 #[test]
 fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
     for logged_before in [false, true] {
@@ -482,7 +483,7 @@ fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
             name(&log, &tx, n);
         };
         let syncs = || pool.syncs.load(Ordering::SeqCst);
-        // Begins the chain.
+        // Starts the chain.
         change(0);
         log.commit(None).unwrap();
         if logged_before {
@@ -523,7 +524,7 @@ fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
     pool.device.fails.store(true, Ordering::SeqCst);
     assert!(ask(2).is_err(), "neither the log nor the txg can be written");
     pool.device.fails.store(false, Ordering::SeqCst);
-    // The log is given up; until its records are on disk, whoever asks waits for a txg.
+    // The log is abandoned; until its records are on disk, every commit waits for a txg.
     for n in 3..8 {
         ask(n).unwrap();
     }
@@ -536,8 +537,8 @@ fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
     assert!(found.ends_with(&["8".to_owned(), "9".to_owned()]), "{found:?}");
 }
 
-/// A load that was killed found a file as it was after a rename, and not the rename: that had waited for its txg, and what came
-/// later went into the log meanwhile.
+/// A load test that was killed found a file as it was after a rename, but not the rename: the
+/// rename had waited for its txg, and later changes had been logged meanwhile.
 #[test]
 fn nothing_goes_into_the_log_before_what_waits_for_its_txg() {
     let pool = pool();
@@ -560,11 +561,11 @@ fn nothing_goes_into_the_log_before_what_waits_for_its_txg() {
     assert_eq!(replayed(&log, &pool), ["2"]);
 }
 
-/// A log with `count` removals of the names 0, 1, ... in it, claimed.
+/// A claimed log with `count` removals of the names 0, 1, ...
 fn logged(pool: &Arc<Pool>, count: u64) -> Arc<Log> {
     let (_, log) = pool.open();
     log.commit(None).unwrap();
-    // The first to ask waits for a txg, which makes the chain known.
+    // The first commit waits for a txg, which makes the chain known.
     name(&log, &pool.hold().unwrap(), 99);
     log.commit(None).unwrap();
     for n in 0..count {
@@ -574,7 +575,8 @@ fn logged(pool: &Arc<Pool>, count: u64) -> Arc<Log> {
     pool.crash().1
 }
 
-/// Replays a log of which some names cannot be removed, until `stop_at`, where the pool is out of space.
+/// Replays a log in which some names cannot be removed, until `stop_at`, where the pool runs out of
+/// space.
 fn attempt(log: &Log, pool: &Pool, fails: &[&str], stop_at: Option<&str>) -> (Result<Replayed>, Vec<String>) {
     let mut done = Vec::new();
     let result = log.replay(
@@ -608,13 +610,13 @@ fn a_record_that_cannot_be_replayed_is_skipped_and_the_log_is_kept() {
     let named: Vec<_> = replayed.skipped.iter().map(|s| (s.kind, s.what.as_str())).collect();
     assert_eq!(named, [("TX_REMOVE", "\"1\" in directory 34"), ("TX_REMOVE", "\"3\" in directory 34")]);
     assert!(replayed.skipped[0].cause.contains("does not exist"), "{:?}", replayed.skipped);
-    // What is done meanwhile is safe all the same.
+    // Changes made meanwhile are durable all the same.
     let before = pool.synced_txg();
     name(&log, &pool.hold().unwrap(), 50);
     log.commit(None).unwrap();
     assert!(pool.synced_txg() > before);
 
-    // It is kept over a crash, and nothing of it is done again, until it is discarded.
+    // It survives a crash, and no record is replayed twice, until it is discarded.
     let (_, log) = pool.crash();
     let (replayed, done) = attempt(&log, &pool, &[], None);
     assert!(replayed.unwrap().is_kept && log.is_kept() && done.is_empty());
@@ -639,7 +641,7 @@ fn a_replay_that_a_crash_interrupts_remembers_what_it_skipped() {
     assert_eq!(done, ["2", "3"], "what was skipped is not tried again on a tree that has changed since");
 }
 
-/// Each cost a txg or two, and an event in the history.
+/// Each skipped record cost a txg or two, and an event in the history.
 #[test]
 fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_named() {
     const RECORDS: u64 = 3000;
@@ -651,7 +653,7 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     (0..RECORDS).for_each(|n| name(&log, &pool.hold().unwrap(), n));
     log.commit(None).unwrap();
     let (_, log) = pool.crash();
-    // Every other one, so that much is replayed in between.
+    // Every other one, so that many are replayed in between.
     let odd: Vec<String> = (0..RECORDS).filter(|n| n % 2 == 1).map(|n| n.to_string()).collect();
     let fails: Vec<&str> = odd.iter().map(String::as_str).collect();
     let before = pool.syncs.load(Ordering::SeqCst);
@@ -664,7 +666,8 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     let syncs = pool.syncs.load(Ordering::SeqCst) - before;
     assert!(syncs <= 3, "{syncs} txgs");
     assert_eq!(done.len(), 500, "what was done before the crash is not done again");
-    // With the one before the interruption, which no replayed record follows: it is tried again.
+    // Includes the record before the interruption, which no replayed record follows: it is tried
+    // again.
     assert_eq!((replayed.skipped_records, replayed.skipped.len()), (501, NAMED_MAX));
     assert!(replayed.is_kept);
     let noted = pool.skipped.lock().clone();
@@ -672,7 +675,8 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     assert!(pool.noted.lock().1 <= 2 * NAMED_MAX);
 }
 
-/// The second attempt found the name that the first one had made before it failed, and the record was skipped for good.
+/// The second attempt found the name that the first one had created before it failed, and the
+/// record was skipped permanently.
 #[test]
 fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_left() {
     let pool = pool();
@@ -687,7 +691,7 @@ fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_lef
             attempts.push(name.clone());
             match attempts.iter().filter(|n| **n == "1").count() {
                 _ if name != "1" => Ok(()),
-                // After it was noted, as if it could not store what it had done.
+                // After it was marked, as if the result could not be stored.
                 1 => Err(object::Error::io("test", std::io::Error::other("broken"))),
                 _ => Err(Refusal::Exists.at("test")),
             }

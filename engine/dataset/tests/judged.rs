@@ -1,4 +1,5 @@
-//! What OpenZFS's `zdb` reads in the ZAPs and attributes that we write. Where it is not installed, this says so and passes.
+//! What OpenZFS's `zdb` reads in the ZAPs and attributes that Weir writes. If it is not installed,
+//! the test prints that and passes.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn id(zap: &Zap) -> String {
     zap.object().map_or(0, Object::id).to_string()
 }
 
-/// What zdb says of each object of `tank/a`.
+/// zdb's output for each object of `tank/a`.
 fn objects(rig: &Rig, ids: &[String]) -> Option<Vec<String>> {
     let args: Vec<&str> = ["-dddd", "tank/a"].into_iter().chain(ids.iter().map(String::as_str)).collect();
     let text = rig.zdb(&args)?;
@@ -25,7 +26,7 @@ fn objects(rig: &Rig, ids: &[String]) -> Option<Vec<String>> {
     Some(texts)
 }
 
-/// Names in what zdb says that begin with one of `starts`.
+/// Names in zdb's output that begin with one of `starts`.
 fn names(text: &str, starts: &[&str]) -> BTreeSet<String> {
     let words = text.split_whitespace().filter(|word| starts.iter().any(|start| word.starts_with(start)));
     words.map(str::to_owned).collect()

@@ -1,7 +1,8 @@
-//! What OpenZFS's `zdb -bcc` says of the blocks that we write: every layout, checksum, compression and cipher, gang blocks, and
-//! all of it once more with as many devices gone as there is parity, so that it has to compute from ours.
+//! Checks the blocks that Weir writes with OpenZFS's `zdb -bcc`: every layout, checksum,
+//! compression and cipher, gang blocks, and all of it again with as many devices missing as there
+//! is parity, so that zdb has to reconstruct from Weir's parity.
 //!
-//! Where it is not installed, this says so, and only our own `verify` looks.
+//! If it is not installed, the test prints that, and only Weir's own `verify` checks.
 
 mod common;
 
@@ -18,7 +19,8 @@ use zeroize::Zeroizing;
 
 const DISK_BYTES: usize = 96 << 20;
 
-/// Refuses pieces of data larger than a limit that changes with every question: fragmentation at its worst.
+/// Rejects allocations larger than a limit that changes with every request: worst-case
+/// fragmentation.
 struct Fragmented(Arc<dyn Allocate>, AtomicUsize);
 
 impl Allocate for Fragmented {
@@ -66,7 +68,8 @@ const SETS: [&[(&str, &str)]; 9] = [
     &[("encryption", "aes-128-ccm"), ("keyformat", "passphrase"), ("compression", "off")],
 ];
 
-/// Noise, half noise and nearly nothing, over and over what was there, in two txgs.
+/// Random data, half random data and nearly empty data, repeatedly overwriting the previous
+/// contents, in two txgs.
 fn write_all(rig: &Rig) {
     for (number, properties) in SETS.iter().enumerate() {
         let name = format!("tank/set-{number}");
@@ -113,7 +116,7 @@ fn judge(kind: &'static str, parity: u64, count: usize, ashift: u8, spare: usize
         dataset.objset().object(id).unwrap().write_at(&tx, 0, &noise(number as u64, 2 << 20)).unwrap();
         drop(tx);
         rig.live.writer().sync().unwrap();
-        // Some of them are given back, members and all.
+        // Some of them are freed, members included.
         let tx = dataset.begin_freeing(1 << 20).unwrap();
         dataset.objset().object(id).unwrap().punch(&tx, 0, 512 << 10).unwrap();
         drop(tx);

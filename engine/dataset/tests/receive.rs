@@ -1,7 +1,8 @@
-//! Streams that are received become what was sent.
+//! Received streams become what was sent.
 //!
-//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE. What is sent of the pool `history` is byte for byte what
-//! the kernel module sent of it (tests/send.rs says so); received into a pool in memory and sent again, it must be the same stream.
+//! `WEIR_FIXTURES` is a directory with the unpacked devices as SCENARIO/DEVICE. Streams of the pool
+//! `history` are byte for byte those of the kernel module (tests/send.rs checks this); received
+//! into a pool in memory and sent again, the stream must be the same.
 
 mod common;
 
@@ -39,7 +40,7 @@ fn history() -> Option<Arc<Datasets>> {
     Some(Datasets::open(Pool::open(found, &OpenOptions::default()).unwrap()).unwrap())
 }
 
-/// The records, without what tells which pool and name they are of.
+/// The records, without the fields that identify their pool and name.
 fn records(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
     let (mut checked, mut all) = (Checked::new(stream), Vec::new());
     while let Some(packet) = checked.next_record().unwrap() {
@@ -47,7 +48,7 @@ fn records(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
         let body = match body {
             Body::Begin(begin) => Body::Begin(Begin { to_name: Vec::new(), ..begin }),
             Body::End { to_guid, .. } => Body::End { checksum: [0; 4], to_guid },
-            // The block's checksum is of how it is compressed here and there.
+            // The block's checksum depends on how it is compressed on each side.
             Body::Write(write) => {
                 let key = Key { checksum: [0; 4], prop: 0 };
                 Body::Write(WriteRecord { checksum_type: 0, flags: 0, key, ..write })
@@ -98,8 +99,8 @@ fn full_streams_come_back_as_they_were() {
     assert_eq!(rig.get("tank/r0", "inconsistent"), "0");
 }
 
-/// The stream as a big-endian host would have written it. System attributes say their order themselves, so that they may be as they
-/// are: the file system came to that host from a little-endian one.
+/// The stream as a big-endian host would have written it. System attributes record their own byte
+/// order, so they may stay as they are: the file system came to that host from a little-endian one.
 fn turned(stream: &[u8]) -> Vec<u8> {
     let (mut checked, mut writer) = (Checked::new(stream), Writer::new(Vec::new(), Endian::Big));
     let mut types = BTreeMap::new();
@@ -154,7 +155,7 @@ fn turned(stream: &[u8]) -> Vec<u8> {
     writer.into_inner()
 }
 
-/// An unpacked block of a ZAP, big-endian.
+/// An uncompressed block of a ZAP, big-endian.
 fn turned_zap(compression: u8, payload: &[u8], bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
     match Algorithm::from_number(compression) {
@@ -234,7 +235,7 @@ fn increments_go_on_top_of_what_they_build_on() {
     same(&rig, "th/prom@s2", "tank/a@s2");
     same(&rig, "th/prom@s1", "tank/a@s1");
     rig.judge();
-    // Something of its own in between.
+    // Local changes in between.
     let head = rig.open("tank/a");
     common::new_file(head.objset(), &head.begin(0).unwrap(), 77).unwrap();
     rig.live.close(&head).unwrap();
@@ -248,7 +249,7 @@ fn increments_go_on_top_of_what_they_build_on() {
     same(&rig, "th/prom@s4", "tank/a@s4");
     same(&rig, "th/prom@s2", "tank/a@s2");
     rig.judge();
-    // A stream over what is there.
+    // A stream over an existing dataset.
     let full = send(&tree, "th/prom@s4", None, LEC);
     let error = said(take(&rig, &full, "tank/a@x", false));
     assert!(error.ends_with("destination 'tank/a' exists\nmust specify -F to overwrite it"), "{error}");
@@ -287,7 +288,7 @@ fn clones_find_what_they_stand_on() {
         count += 1;
     }
     println!("{count} clones");
-    // The same with an origin that is told.
+    // The same with an explicit origin.
     take(&rig, &send(&tree, "th/prom@s1", None, Options::default()), "tank/base@s1", false).unwrap();
     let full = send(&tree, "th/prom@s2", None, Options::default());
     let told = Target { origin: Some("tank/base@s1".to_owned()), ..target("tank/told@s2", false) };
@@ -297,7 +298,8 @@ fn clones_find_what_they_stand_on() {
     rig.judge();
 }
 
-/// The kernel's own stream, whose embedded spill block its own receiver loses; `WEIR_EXPECTED` has it as streams/full-Lec.zsend.zst.
+/// The kernel's own stream, whose embedded spill block its own receiver loses; `WEIR_EXPECTED` has
+/// it as streams/full-Lec.zsend.zst.
 #[test]
 fn embedded_spill_blocks_become_spill_blocks() {
     let Some(tree) = history() else { return };
@@ -315,7 +317,7 @@ fn embedded_spill_blocks_become_spill_blocks() {
     rig.judge();
 }
 
-/// The rest of what a receive into `dataset` has not got.
+/// The rest of the stream that a receive into `dataset` is missing.
 fn rest(tree: &Arc<Datasets>, rig: &Rig, dataset: &str, to: &str, from: Option<&str>) -> Vec<u8> {
     let token = dataset::resume::token(&rig.tree().dataset(dataset).unwrap()).unwrap().expect("a token");
     let state = dataset::resume::parse(&token).unwrap();
@@ -348,7 +350,7 @@ fn what_breaks_off_goes_on_where_it_was() {
             for attempt in 0..4 {
                 let error = try_receive(&rig, &cut, &resumable(to, false)).unwrap_err().to_string();
                 assert!(error.contains("the stream ends"), "{error}");
-                // Neither a stream from the start nor one of another place goes on.
+                // Neither a stream from the start nor one from another position can resume it.
                 assert!(try_receive(&rig, stream, &resumable(to, false)).is_err());
                 assert!(from.is_some() || rig.live.open(&name, Some(owners_of)).is_err());
                 cut = rest(&tree, &rig, &name, sent, from);
@@ -357,7 +359,7 @@ fn what_breaks_off_goes_on_where_it_was() {
                 }
             }
             rig.check();
-            // What is damaged is not taken, and the rest comes all the same.
+            // Damaged data is rejected, and the rest can still be received.
             let mut bad = cut.clone();
             let middle = bad.len() / 2;
             bad[middle] ^= 1;
@@ -370,7 +372,7 @@ fn what_breaks_off_goes_on_where_it_was() {
         }
     }
     rig.judge();
-    // Given up: an incremental one with its hidden clone, a full one with the dataset.
+    // Aborted: an incremental receive with its hidden clone, a full one with the dataset.
     let cut = &more[..more.len() / 2];
     rig.create("tank/kept", &[]).unwrap();
     take(&rig, &full, "tank/left@s1", false).unwrap();
@@ -434,8 +436,8 @@ fn properties_of_streams_stand_beside_those_set_here() {
     rig.judge();
 }
 
-/// A stream that is interrupted by power cuts: at some of its bytes all that was received is brought to disk, and what the devices hold then
-/// is looked at as another machine would find it.
+/// A stream that is interrupted by power cuts: at some byte positions everything received is synced
+/// to disk, and the devices are then examined as another machine would find them.
 struct WithCuts<'a> {
     stream: &'a [u8],
     at: usize,

@@ -1,7 +1,8 @@
-//! Raw streams: an encrypted dataset received without its key is, once the key is there, what was sent.
+//! Raw streams: an encrypted dataset that was received without its key equals what was sent once
+//! the key is loaded.
 //!
-//! Reading everything with the key checks every MAC up to the root block's portable one, so it finds a tree of another shape, a dnode
-//! with another bonus, a hole in another place.
+//! Reading everything with the key checks every MAC up to the root block's portable one, so it
+//! detects a tree of another shape, a dnode with another bonus, or a hole in another place.
 
 mod common;
 
@@ -33,7 +34,8 @@ fn refused(rig: &Rig, stream: &[u8], to: &str, force: bool) -> String {
 /// By object: bonus, spill block, blocks by number.
 type Contents = BTreeMap<u64, (Vec<u8>, Option<Vec<u8>>, BTreeMap<u64, Vec<u8>>)>;
 
-/// All that an object set holds, by object: what is in its bonus, spill block and blocks. Reading it checks the MACs.
+/// All contents of an object set, by object: the bonus, spill block and blocks. Reading them checks
+/// the MACs.
 fn contents(set: &Arc<ObjectSet>) -> Contents {
     let (mut all, mut at) = (BTreeMap::new(), 0);
     while let Some(id) = set.next_object(at).unwrap() {
@@ -52,14 +54,15 @@ fn contents(set: &Arc<ObjectSet>) -> Contents {
     all
 }
 
-/// The same of a dataset, its root block's MACs included, with a key that is loaded for this.
+/// The same for a dataset, including its root block's MACs, with a key that is loaded for this.
 fn opened(dataset: &Dataset, key: &[u8]) -> Contents {
     let keys = KeyStore::new();
     keys.load(dataset, key).unwrap_or_else(|e| panic!("{}: {e}", dataset.name()));
     contents(&dataset.objset(&keys).unwrap())
 }
 
-/// What the kernel module wrote, sent raw (tests/send.rs: byte for byte as it sends), arrives.
+/// A pool written by the kernel module, sent raw (tests/send.rs: byte for byte as the module sends
+/// it), is received intact.
 #[test]
 fn what_the_kernel_encrypted_opens_with_its_key() {
     let Some(folder) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
@@ -86,7 +89,7 @@ fn what_the_kernel_encrypted_opens_with_its_key() {
             });
             let head = to.split('@').next().unwrap();
             assert_eq!((rig.get(head, "encryptionroot"), rig.get(head, "keylocation")), (head.into(), "prompt".into()));
-            // Without a key it is sent on as it came.
+            // Without a key it is sent on as it was received.
             let again = send(&rig.tree(), to, None, RAW);
             let (sent, comes) = (bodies(&stream), bodies(&again));
             assert_eq!(sent.len(), comes.len(), "{from}");
@@ -98,7 +101,7 @@ fn what_the_kernel_encrypted_opens_with_its_key() {
             rig.check();
         }
         rig.judge();
-        // Opened for writing with the key, it is a dataset as any other.
+        // Opened for writing with the key, it is a dataset like any other.
         rig.live.keys().load(&rig.tree().dataset("tank/gcm").unwrap(), b"correct horse 1\n").unwrap();
         let head = rig.open("tank/gcm");
         let tx = head.begin(1 << 20).unwrap();
@@ -113,7 +116,7 @@ fn what_the_kernel_encrypted_opens_with_its_key() {
     }
 }
 
-/// The records, without names and sums.
+/// The records, without names and checksums.
 fn bodies(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
     let (mut checked, mut all) = (Checked::new(stream), Vec::new());
     while let Some(packet) = checked.next_record().unwrap() {
@@ -122,7 +125,7 @@ fn bodies(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
                 all.push((Body::Begin(ondisk::send_record::Begin { to_name: Vec::new(), ..begin }), vec![]))
             }
             Body::End { to_guid, .. } => all.push((Body::End { checksum: [0; 4], to_guid }, vec![])),
-            // What the checksum is over is the same, but not the checksum's kind.
+            // The checksummed data is the same, but the kind of checksum is not.
             Body::Write(write) => {
                 let key = ondisk::ddt::Key { checksum: [0; 4], prop: 0 };
                 let write = ondisk::send_record::WriteRecord { key, checksum_type: 0, ..write };
@@ -155,7 +158,7 @@ fn new_key(phrase: &str) -> KeyChange {
     })
 }
 
-/// A reproducible choice of numbers.
+/// A reproducible random choice.
 struct Dice(u64);
 
 impl Dice {
@@ -167,7 +170,8 @@ impl Dice {
     }
 }
 
-/// Changes that make trees of every shape: files that grow over levels, are cut, get holes, are freed and made anew with other sizes.
+/// Changes that produce trees of every shape: files that grow over levels, are truncated, get
+/// holes, are freed and recreated with other sizes.
 fn change(head: &Arc<LiveDataset>, files: &mut Vec<u64>, dice: &mut Dice) {
     for _ in 0..dice.roll(12) + 1 {
         let set = head.objset();
@@ -224,8 +228,9 @@ fn snapshot(rig: &Rig, name: &str) {
     write::snapshot(&rig.live, &[name.to_owned()], &[]).unwrap();
 }
 
-/// A to B, by increments, from bookmarks too, with the key changed on the way; then back from B, where it went on, to A. OpenZFS #12594:
-/// "Raw send on encrypted datasets does not work when copying snapshots back".
+/// A to B, with increments, also from bookmarks, with the key changed on the way; then back from B,
+/// where writing continued, to A. OpenZFS #12594: "Raw send on encrypted datasets does not work
+/// when copying snapshots back".
 fn round_trip(seed: u64, rounds: u64) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (a, b) =
@@ -237,7 +242,7 @@ fn round_trip(seed: u64, rounds: u64) {
     snapshot(&a, "tank/e@s0");
     take(&b, &send(&a.tree(), "tank/e@s0", None, RAW), "tank/e@s0", false).unwrap();
     let same = |a: &Rig, b: &Rig, name: &str, key: &str, round: u64| {
-        // The snapshot's own key object is its head's, which the last stream sealed.
+        // The snapshot's own key object is that of its head, which the last stream wrapped.
         let (sent, received) = (a.tree().dataset(name).unwrap(), b.tree().dataset(name).unwrap());
         assert_eq!(sent.phys().guid, received.phys().guid);
         assert!(
@@ -267,7 +272,7 @@ fn round_trip(seed: u64, rounds: u64) {
         b.check();
     }
     b.judge();
-    // B goes on, with the key, and gives back.
+    // B continues, with the key, and sends back.
     let b = b.reopen();
     b.live.keys().load(&b.tree().dataset("tank/e").unwrap(), key.as_bytes()).unwrap();
     let other = b.open("tank/e");
@@ -278,7 +283,7 @@ fn round_trip(seed: u64, rounds: u64) {
     take(&a, &stream, "tank/e@back", true).unwrap();
     same(&b, &a, "tank/e@back", &key, rounds + 1);
     a.check();
-    // And A, mounted again, writes; a wrong MAC of accounts would show here.
+    // A, mounted again, writes; a wrong MAC of the accounting objects would show here.
     let head = a.open("tank/e");
     change(&head, &mut files, &mut dice);
     snapshot(&a, "tank/e@last");
@@ -297,7 +302,7 @@ fn there_and_back_again_with_another_key() {
     }
 }
 
-/// Says so when it goes.
+/// Reports when it is dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -306,8 +311,9 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Snapshots come and go, are sent raw and plain and given up, while the file system is written to: OpenZFS #12014, where reading what
-/// was sent found errors that a scrub did not. The dataset gets other keys under way.
+/// Snapshots are taken, sent raw and plain and destroyed while the file system is written to:
+/// OpenZFS #12014, where reading the received data found errors that a scrub did not. The dataset's
+/// keys change meanwhile.
 #[test]
 fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
     const ROUNDS: u64 = 6;
@@ -324,7 +330,7 @@ fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
                 steps.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // The writer ends also when something here fails.
+        // The writer also ends if an assertion here fails.
         let _ends = Ends(&done);
         for round in 0..ROUNDS {
             let seen = steps.load(Ordering::Relaxed);
@@ -335,7 +341,7 @@ fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
             let now = format!("tank/e@s{round}");
             let before = round.checked_sub(1).map(|before| format!("tank/e@s{before}"));
             snapshot(&a, &now);
-            // As a sender does beside a server: what its view of the pool names stays.
+            // Like a sender next to a server: what its view of the pool names stays.
             let kept = a.live.writer().allocator().keep_freed();
             let tree = a.tree();
             let raw = send(&tree, &now, before.as_deref(), RAW);
@@ -389,7 +395,7 @@ fn what_does_not_go_on_top_is_refused() {
         refused(&b, &third, "tank/e@3", false)
             .contains("most recent snapshot of tank/e does not\nmatch incremental source")
     );
-    // A snapshot in between has other IVs, even when nothing was changed.
+    // A snapshot in between has other IVs, even if nothing changed.
     snapshot(&b, "tank/e@own");
     assert!(refused(&b, &second, "tank/e@2", false).contains("has been modified\nsince most recent snapshot"));
     take(&b, &second, "tank/e@2", true).unwrap();
@@ -408,7 +414,7 @@ fn what_does_not_go_on_top_is_refused() {
     take(&c, &plain, "tank/e/copy@1", false).unwrap();
     let wrong = refused(&c, &second, "tank/e/copy@2", false);
     assert!(wrong.contains("encryption key does not match existing key"), "{wrong}");
-    // Streams that say less than they must.
+    // Streams that lack required fields.
     let mut checked = Checked::new(&full[..]);
     let first = checked.next_record().unwrap().unwrap();
     let Body::Begin(begin) = &first.record.body else { panic!("no BEGIN") };
@@ -424,7 +430,8 @@ fn what_does_not_go_on_top_is_refused() {
     b.judge();
 }
 
-/// A raw receive that breaks off goes on, full and incremental, wherever it was cut, and ends as what was sent.
+/// A raw receive that is interrupted resumes, full and incremental, at any position, and ends with
+/// what was sent.
 #[test]
 fn what_breaks_off_goes_on_sealed() {
     let (a, b) = (Rig::new(), Rig::new());

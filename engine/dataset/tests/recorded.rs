@@ -1,12 +1,13 @@
-//! Every property of every dataset equals what the kernel module said of it, with its source.
+//! Every property of every dataset equals what the kernel module printed for it, with its source.
 //!
-//! The images are those of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE). What the kernel said stands in
-//! `WEIR_RECORDED`:
+//! The images are those of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE). The
+//! kernel's output is in `WEIR_RECORDED`:
 //!
-//! * SCENARIO/zfs-get-readonly.txt, `zfs get -Hp -r -t all all` of a read-only import of that very image, and
-//!   zfs-get-readonly-human.txt, the same without `-p`: every line must be equal, and in this order
-//! * SCENARIO/zfs-get.txt, recorded before the export: what reading all files and the export itself wrote afterwards is
-//!   allowed for, see [`DRIFTING`]
+//! * SCENARIO/zfs-get-readonly.txt, `zfs get -Hp -r -t all all` of a read-only import of that very
+//!   image, and zfs-get-readonly-human.txt, the same without `-p`: every line must be equal, and in
+//!   this order
+//! * SCENARIO/zfs-get.txt, recorded before the export: allows for what reading all files and the
+//!   export itself wrote afterwards, see [`DRIFTING`]
 
 use dataset::{Accounts, Datasets, Entry, KeyStore, ListOptions, Mounts, Principal, View, property};
 use pool::{OpenOptions, Pool, search};
@@ -28,7 +29,7 @@ fn open(folder: &Path) -> Arc<Datasets> {
     Datasets::open(pool).unwrap()
 }
 
-/// Lines of `zfs get -Hp -r -t all all` as we say them, or of `zfs get -H …`.
+/// Weir's lines of `zfs get -Hp -r -t all all`, or of `zfs get -H …`.
 fn our_lines(datasets: &Arc<Datasets>, view: &View<'_>, human: bool) -> Vec<String> {
     let list = datasets.list(&[], &ListOptions::all()).unwrap();
     assert!(list.errors.is_empty(), "{:?}", list.errors);
@@ -46,7 +47,7 @@ fn our_lines(datasets: &Arc<Datasets>, view: &View<'_>, human: bool) -> Vec<Stri
     lines
 }
 
-/// What differs, as lines of a diff; order counts.
+/// The differences, as lines of a diff; order matters.
 fn differences(kernel: &[String], ours: &[String]) -> Vec<String> {
     let key = |line: &String| line.splitn(3, '\t').take(2).collect::<Vec<_>>().join("\t");
     let index = |lines: &[String]| lines.iter().map(|l| (key(l), l.clone())).collect::<BTreeMap<_, _>>();
@@ -78,15 +79,15 @@ const DRIFTING: [&str; 13] = [
     "written",
     "logicalused",
     "logicalreferenced",
-    // Kept in memory alone by pools without feature flags.
+    // Pools without feature flags keep these only in memory.
     "snapshots_changed",
     // The encrypted ones were mounted then; here no key is loaded.
     "keystatus",
 ];
-/// How far such a number may be off, in bytes: an access time a file, a few hundred files.
+/// Maximum difference of such a number, in bytes: one access time per file, a few hundred files.
 const DRIFT_MAX: u64 = 1 << 20;
 
-/// Whether a number that the recording changed is about the same, or the property is allowed to differ.
+/// Whether a number that the recording changed is about the same, or the property may differ.
 fn drifted(kernel: &str, ours: Option<&str>) -> bool {
     let mut fields = kernel.split('\t');
     let (_, Some(property), Some(value)) = (fields.next(), fields.next(), fields.next()) else { return false };
@@ -149,10 +150,10 @@ fn all_properties_are_those_recorded_before_the_export_but_for_what_was_written_
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// What an import mounts is what the kernel had mounted.
+/// An import mounts what the kernel had mounted.
 #[test]
 fn an_import_mounts_what_the_kernel_had_mounted() {
-    // Of the pool `properties` some datasets were received or made with `-u`.
+    // In the pool `properties` some datasets were received or created with `-u`.
     for (image, scenario) in scenarios().into_iter().filter(|(_, s)| !s.ends_with("properties")) {
         let Some(kernel) = recorded_lines(&scenario, "zfs-get.txt") else { continue };
         let datasets = open(&image);
@@ -189,7 +190,8 @@ fn holds_are_those_of_the_kernel() {
     }
 }
 
-/// The image `properties`: columns that `zfs list` shows when asked, the column RECEIVED, and `written@…`.
+/// The image `properties`: columns that `zfs list` shows on request, the column RECEIVED, and
+/// `written@…`.
 #[test]
 fn what_is_shown_only_when_asked_for_is_what_the_kernel_says() {
     for (image, scenario) in scenarios().into_iter().filter(|(_, s)| s.ends_with("properties")) {
@@ -236,7 +238,7 @@ fn what_is_shown_only_when_asked_for_is_what_the_kernel_says() {
     }
 }
 
-/// `zfs get -Hp written@…,userused@…` of the image `history`, as the kernel module answered.
+/// `zfs get -Hp written@…,userused@…` of the image `history`, as printed by the kernel module.
 #[test]
 fn space_since_snapshots_and_by_user_is_that_of_the_kernel() {
     let Some(images) = folder("WEIR_FIXTURES") else { return };
@@ -251,7 +253,7 @@ fn space_since_snapshots_and_by_user_is_that_of_the_kernel() {
         ("th/fs", "written@s1", None),
         ("th/fs", "written@s5", Some("199680")),
         ("th/fs", "written#mark", Some("123904")),
-        // What a clone wrote since its origin is what its head uses.
+        // The space that a clone wrote since its origin is what its head uses.
         ("th/fs", "written@th/prom@s4", Some("304640")),
         ("th/fs", "userused@0", Some("1103360")),
         ("th/fs", "userused@1000", Some("1024")),
@@ -289,7 +291,7 @@ fn users_and_groups_use_what_the_kernel_says() {
     assert_eq!(lines(&gang, Principal::Group), [(0, 2_528_256, 0, 330, 0), (77, 1024, 0, 1, 0), (1001, 1024, 0, 1, 0)]);
     if images.join("properties").is_dir() {
         let uq = accounts("properties", "tp/uq");
-        // Nobody with the id 99 owns anything; the second quota of objects is of group 21.
+        // The id 99 owns nothing; the second object quota is of group 21.
         let bytes = |u: &dataset::Usage| (u.id, u.used_bytes.unwrap(), u.quota_bytes.unwrap());
         let ids = |who| uq.all(who).unwrap().iter().map(|u| u.id).collect::<Vec<_>>();
         assert_eq!(ids(Principal::User), [0, 10, 20, 30, 99]);
@@ -319,7 +321,7 @@ fn a_key_opens_its_root_and_what_inherits_from_it() {
     for name in ["te/gcm", "te/gcm@s", "te/gcm/child", "te/gcm/child@s"] {
         let dataset = datasets.dataset(name).unwrap();
         assert!(keys.is_available(&dataset).unwrap());
-        // Object 2 and on need the key; the root directory is one of them.
+        // Objects from 2 on need the key; the root directory is one of them.
         let objset = dataset.objset(&keys).unwrap();
         let mut object = 0;
         while let Some(next) = objset.next_object(object).unwrap() {

@@ -1,8 +1,8 @@
-//! Streams are those that the kernel module wrote of the very same snapshots.
+//! Streams equal those that the kernel module wrote of the same snapshots.
 //!
-//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` one with the recorded streams,
-//! as streams/NAME.zsend.zst and encrypted/ccm-raw.zsend.zst. They are compared byte by byte; where a record may differ,
-//! [`compare`] says why.
+//! `WEIR_FIXTURES` is a directory with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` one
+//! with the recorded streams, as streams/NAME.zsend.zst and encrypted/ccm-raw.zsend.zst. They are
+//! compared byte by byte; where a record may differ, [`compare`] explains why.
 
 use dataset::send::{Base, Options, Outgoing, Package, PackageOptions, Resume};
 use dataset::stream::{Reader, Writer};
@@ -73,13 +73,13 @@ fn records(stream: &[u8]) -> Vec<(Record, Vec<u8>)> {
     all
 }
 
-/// Record by record. Returns how many were allowed to differ.
+/// Compares record by record. Returns how many were allowed to differ.
 fn compare(name: &str, ours: &[u8], theirs: &[u8]) -> usize {
     let (ours, theirs) = (records(ours), records(theirs));
     let mut allowed = 0;
     for (i, ((mine, my_payload), (kernels, payload))) in ours.iter().zip(&theirs).enumerate() {
         match (&mine.body, &kernels.body) {
-            // The list is packed as XDR by us and in its native form by OpenZFS 2.3.
+            // Weir packs the list as XDR, OpenZFS 2.3 in its native form.
             (Body::Begin(a), Body::Begin(b)) if my_payload != payload => {
                 assert_eq!(a, b, "{name}: record {i}");
                 assert_eq!(Nvlist::parse(my_payload).unwrap(), Nvlist::parse(payload).unwrap(), "{name}: record {i}");
@@ -87,7 +87,7 @@ fn compare(name: &str, ours: &[u8], theirs: &[u8]) -> usize {
             }
             // An embedded spill block: see `travels_embedded`.
             (Body::Spill(_), Body::WriteEmbedded(w)) if w.offset > i64::MAX as u64 => allowed += 1,
-            // Sums go with what is before them.
+            // Checksums depend on everything before them.
             (Body::End { .. }, Body::End { .. }) if allowed > 0 => {}
             (mine, kernels) => {
                 assert_eq!(mine, kernels, "{name}: record {i}");
@@ -128,7 +128,8 @@ fn streams_are_those_of_the_kernel() {
     }
 }
 
-/// SHA-256 of the streams that the kernel module wrote: all that is left of them where they are not at hand.
+/// SHA-256 of the streams that the kernel module wrote, for when the streams themselves are not
+/// available.
 #[test]
 fn streams_have_the_sums_of_the_kernels() {
     let Some((images, _)) = folders() else { return };
@@ -161,7 +162,7 @@ fn streams_have_the_sums_of_the_kernels() {
     }
 }
 
-/// Goes on at every block of a stream: what follows is what the whole stream has there.
+/// Resumes at every block of a stream: the rest equals the whole stream from there.
 #[test]
 fn a_resumed_stream_has_the_rest_of_the_whole() {
     let Some((images, _)) = folders() else { return };
@@ -182,7 +183,8 @@ fn a_resumed_stream_has_the_rest_of_the_whole() {
             let rest = records(&writer.into_inner());
             let Body::Begin(begin) = &rest[0].0.body else { panic!("{:?}", rest[0].0) };
             assert!(begin.features.contains(Features::RESUMING));
-            // The object itself and the FREE behind its end come again, then the block; END's sum is another.
+            // The object itself and the FREE after its end are sent again, then the block; END's
+            // checksum differs.
             let first = rest.iter().position(|(r, _)| r.body == record.body).unwrap();
             assert!(first <= 3, "object {}: {first} records before the block", write.object);
             assert_eq!(body(&rest[first..rest.len() - 1]), body(&whole[at..whole.len() - 1]));

@@ -1,5 +1,5 @@
-//! Pools that change their shape: a checkpoint made, discarded and wound back to. After each step OpenZFS's `zdb` finds every block, no
-//! leak, and right counts of features.
+//! Pools that change shape: a checkpoint is created, discarded and rewound to. After each step
+//! OpenZFS's `zdb` finds every block, no leaks, and correct feature counts.
 
 mod common;
 
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 const BLOCK: u64 = 128 << 10;
 
-/// Files of noise in one file system.
+/// Files of random data in one file system.
 struct Files {
     live: Arc<LiveDataset>,
-    /// Number of the object, and seed of its contents.
+    /// Object number, and seed of its contents.
     all: Vec<(u64, u64)>,
     next_seed: u64,
 }
@@ -28,7 +28,7 @@ impl Files {
         Self { live: rig.open("tank/a"), all: Vec::new(), next_seed: 1 }
     }
 
-    /// Another file, in a txg of its own.
+    /// Adds a file, in a txg of its own.
     fn put(&mut self, rig: &Rig) {
         self.next_seed += 1;
         let seed = self.next_seed;
@@ -42,7 +42,7 @@ impl Files {
         self.all.push((id, seed));
     }
 
-    /// The oldest file goes.
+    /// Deletes the oldest file.
     fn drop_oldest(&mut self, rig: &Rig) {
         let (id, _) = self.all.remove(0);
         {
@@ -53,7 +53,7 @@ impl Files {
     }
 }
 
-/// What is on disk is right, to us and to OpenZFS; every file has its contents.
+/// The on-disk state is correct, both to Weir and to OpenZFS; every file has its contents.
 fn check(rig: &Rig, all: &[(u64, u64)]) {
     rig.live.writer().sync().unwrap();
     let found = rig.found();
@@ -76,7 +76,7 @@ fn refusal<T>(result: Result<T>) -> String {
     }
 }
 
-/// The pool closed and opened anew.
+/// Closes the pool and opens it again.
 fn reopen(rig: Rig, files: Files, open: &OpenOptions) -> (Rig, Files) {
     let Files { live, all, next_seed } = files;
     drop(live);
@@ -115,7 +115,7 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
         files.drop_oldest(&rig);
         check(&rig, &files.all);
 
-        // As it was, to look at, and then for good.
+        // Rewound first read-only, then permanently.
         let found = search_devices(rig.devices.iter().cloned()).pools.remove(0);
         let back = OpenOptions { checkpoint: true, ..OpenOptions::default() };
         let old = pool::Pool::open(&found, &back).unwrap();
@@ -129,7 +129,7 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
         files.put(&rig);
         check(&rig, &files.all);
 
-        // Another one, discarded: a part before the pool is left, the rest after that.
+        // A second checkpoint is discarded: partly before the pool is closed, the rest afterwards.
         let writer = rig.live.writer().clone();
         writer.checkpoint().unwrap();
         (0..3).for_each(|_| files.drop_oldest(&rig));
@@ -148,7 +148,7 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
     }
 }
 
-/// The pool of an image that the kernel module made; `None`: the images are not here.
+/// The pool of an image made by the kernel module; `None` if the images are not available.
 fn image(name: &str) -> Option<Rig> {
     let folder = PathBuf::from(std::env::var_os("WEIR_FIXTURES")?).join(name);
     Some(Rig::of_image(&folder).unwrap())
@@ -184,7 +184,7 @@ fn top(devices: &[Arc<dyn Device>], class: block::Class) -> NewVdev {
     }
 }
 
-/// Adds a top-level device of these disks.
+/// Adds a top-level device with these disks.
 fn add(rig: Rig, disks: &[Arc<dyn Device>], class: block::Class) -> Rig {
     let new = NewDevices { tops: vec![top(disks, class)], ..Default::default() };
     rig.live.writer().add(new, false).unwrap();
@@ -197,7 +197,7 @@ fn top_guid(rig: &Rig, name: &str) -> u64 {
     tree.tops.iter().find(|top| top.leaves().iter().any(|leaf| leaf.path == name)).expect(name).guid
 }
 
-/// A part of the removal, and a moment in which nothing is written.
+/// Runs part of the removal, up to a moment when nothing is written.
 fn step(rig: &Rig, bytes: u64) {
     let writer = rig.live.writer();
     writer.limit_removal(Some(bytes));
@@ -227,7 +227,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     assert_eq!(refusal(writer.remove(guid, &empty(&rig))), "removal for this vdev is already in progress.");
     assert_eq!(refusal(writer.checkpoint()), "device removal in progress");
     check(&rig, &files.all);
-    // In the middle: files come and go on both sides of where it is.
+    // In the middle: files are created and deleted on both sides of the copy position.
     for round in 0..3 {
         step(&rig, 2 << 20);
         assert!(writer.is_removing());
@@ -240,7 +240,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     }
     let status = rig.found().status().unwrap().removal.unwrap();
     assert!(status.copied_bytes >= 6 << 20 && status.copied_bytes < status.to_copy_bytes, "{status:?}");
-    // As after a power cut, on another machine: it goes on, and gives up.
+    // As after a power cut, on another machine: the removal resumes, and is cancelled.
     let other = rig.copy();
     assert!(other.live.writer().is_removing());
     other.live.writer().finish_removal(&|| false).unwrap();
@@ -258,7 +258,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     check(&rig, &files.all);
     let status = rig.found().status().unwrap().removal.unwrap();
     assert_eq!(status.copied_bytes, status.to_copy_bytes);
-    // Without the device; and what is on it goes.
+    // Without the device; then the files on it are deleted.
     drop(writer);
     let devices = rig.devices[1..].to_vec();
     let (rig, mut files) = {
@@ -270,7 +270,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
         files.drop_oldest(&rig);
     }
     check(&rig, &files.all);
-    // What nobody needs of the mapping is left out.
+    // Unused parts of the mapping are omitted.
     let ranges = |rig: &Rig| rig.found().status().unwrap().removal.unwrap().mapping_bytes;
     let before = ranges(&rig);
     rig.live.writer().condense_from(0);
@@ -279,7 +279,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     assert!(ranges(&rig) < before, "{before}");
     files.drop_oldest(&rig);
     check(&rig, &files.all);
-    // Another one is removed onto a third: addresses lead over two mappings.
+    // Another device is removed onto a third: addresses are translated by two mappings.
     let third = disk("disk-3", 320 << 20);
     let rig = add(rig, &[third], block::Class::Normal);
     let guid = top_guid(&rig, "disk-1");
@@ -292,7 +292,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
         files.drop_oldest(&rig);
     }
     check(&rig, &files.all);
-    // A checkpoint keeps what is freed on devices that are gone.
+    // A checkpoint keeps freed blocks on removed devices.
     rig.live.writer().checkpoint().unwrap();
     files.drop_oldest(&rig);
     check(&rig, &files.all);
@@ -329,8 +329,9 @@ fn a_pool_from_which_openzfs_removed_a_device_is_written() {
     rig.judge();
 }
 
-/// Earlier releases freed the list of unflushed txgs of a device that left, and kept its number in the device's ZAP, which stays. Two
-/// devices had one object once the number was given out again: `zdb` aborts on such a pool.
+/// Earlier releases freed the list of unflushed txgs of a removed device, but left its number in
+/// the device's ZAP, which is kept. Once the number was reused, two devices had the same object:
+/// `zdb` aborts on such a pool.
 #[test]
 fn an_entry_that_outlived_its_object_leaves_the_zap_of_a_removed_device_when_the_pool_is_opened() {
     let rig = add(Rig::new(), &[disk("larger", 256 << 20)], block::Class::Normal);
@@ -409,7 +410,7 @@ fn a_side_of_each_mirror_becomes_a_pool_of_its_own() {
     let rig = Rig { devices, live: rig.live };
     files.put(&rig);
     check(&rig, &files.all);
-    // The other pool, with what was there then.
+    // The other pool, with its contents at that time.
     let devices = vec![disks[0].clone(), disks[3].clone()];
     let found = search_devices(devices.iter().cloned()).pools.remove(0);
     assert_eq!((found.name(), found.state()), ("half", pool::PoolState::Exported));
@@ -422,7 +423,7 @@ fn a_side_of_each_mirror_becomes_a_pool_of_its_own() {
     for (id, seed) in &kept {
         assert!(set.object(*id).unwrap().read_vec(0, 6 * BLOCK as usize).unwrap() == noise(*seed, 6 * BLOCK as usize));
     }
-    // Both go on, each with its own.
+    // Both continue, each with its own contents.
     half.create("half/b", &[]).unwrap();
     half.live.writer().sync().unwrap();
     half.judge();

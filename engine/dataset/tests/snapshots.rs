@@ -1,5 +1,6 @@
-//! Snapshots taken and destroyed on pools in memory, beside a model that keeps what each had. After each step every block,
-//! space map and account must be right, and where OpenZFS's `zdb` is installed, it must say so too.
+//! Snapshots are taken and destroyed on pools in memory and compared with a model of each state.
+//! After each step every block, space map and account must be correct; where OpenZFS's `zdb` is
+//! installed, it must agree.
 
 mod common;
 
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// Bytes of a block of our files.
+/// Bytes per block of the test files.
 const BLOCK: u64 = 16 << 10;
 
 fn names(list: &[&str]) -> Vec<String> {
@@ -27,7 +28,7 @@ fn destroy(rig: &Rig, list: &[&str]) -> Result<(), Failures> {
     write::destroy_snapshots(&rig.live, &names(list), false)
 }
 
-/// Everything that must hold, also of each state's space.
+/// Everything that must hold, including the space of each state.
 fn check(rig: &Rig) {
     rig.check();
     shared::check(&rig.tree());
@@ -52,7 +53,7 @@ fn new(live: &LiveDataset) -> u64 {
     id
 }
 
-/// Whether a state has just these blocks in `file`.
+/// Whether a state has exactly these blocks in `file`.
 fn has(rig: &Rig, state: &str, file: u64, blocks: &BTreeMap<u64, u64>) {
     let set = rig.tree().dataset(state).unwrap().objset(rig.live.keys()).unwrap();
     let object = set.object(file).unwrap();
@@ -130,7 +131,7 @@ fn space_returns_to_the_byte_when_snapshots_go_in_any_order() {
         }
         assert_eq!(rig.get("tank/a", "usedbysnapshots"), "0");
         assert_eq!(used(&rig, "tank/a"), rig.get("tank/a", "referenced").parse::<u64>().unwrap());
-        // What another pool holds that never had snapshots.
+        // The contents of a pool that never had snapshots.
         rig.judge();
     }
 }
@@ -153,7 +154,7 @@ fn a_refreservation_covers_the_head_only() {
     destroy(&rig, &["tank/a@s"]).unwrap();
     check(&rig);
     assert_eq!(used(&rig, "tank/a"), before);
-    // Where the space that the snapshot would take from it is not there, none is taken.
+    // Without room for the space that it would pin, no snapshot is taken.
     rig.create("tank/full", &[("quota", "11M"), ("refreservation", "10M")]).unwrap();
     let full = rig.open("tank/full");
     let file = new(&full);
@@ -238,7 +239,7 @@ fn rolling_back_brings_back_what_the_snapshot_has_and_frees_the_rest() {
     put(&a, file, &(10..60).map(|at| (at, at + 500)).collect::<Vec<_>>());
     a.sync().unwrap();
     check(&rig);
-    // Open, and not the latest: both are refused.
+    // Open, and not the latest: both are rejected.
     assert!(matches!(write::rollback(&rig.live, "tank/a@two"), Err(Error::Refused { why: Refusal::Busy, .. })));
     rig.live.close(&a).unwrap();
     drop(a);
@@ -300,7 +301,7 @@ fn clones_share_blocks_and_are_promoted_and_destroyed() {
         put(&a, file, &[(5, 302)]);
         check(&rig);
         rig.judge();
-        // And back again; what was only kept for a clone goes with it.
+        // Promoted back; what was only kept for a clone is destroyed with it.
         write::promote(&rig.live, "tank/a").unwrap();
         check(&rig);
         write::destroy_snapshots(&rig.live, &names(&["tank/a@two"]), true).unwrap();
@@ -360,8 +361,9 @@ fn a_clone_takes_over_the_encryption_root_that_it_was_made_of() {
     check(&rig);
 }
 
-/// Goal: a snapshot of a head that is being written has all that was acknowledged before it was asked for, and no change by half.
-/// Method: a thread writes the same number into two files, both in one transaction; every snapshot must have the same in both.
+/// Goal: a snapshot of a head that is being written contains everything acknowledged before it was
+/// requested, and no partial change. Method: a thread writes the same number into two files in one
+/// transaction; every snapshot must have the same number in both.
 #[test]
 fn snapshots_beside_a_writer_have_whole_changes_and_all_before_them() {
     let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
@@ -402,7 +404,7 @@ fn snapshots_beside_a_writer_have_whole_changes_and_all_before_them() {
             };
             let found = files.map(last);
             if n == 11 || result.is_err() || found[0].is_none_or(|n| n < before) || found[0] != found[1] {
-                // The writer ends also when this test fails.
+                // The writer also ends if this test fails.
                 is_over.store(true, Ordering::SeqCst);
             }
             result.unwrap();
@@ -414,7 +416,7 @@ fn snapshots_beside_a_writer_have_whole_changes_and_all_before_them() {
     rig.judge();
 }
 
-/// A file system with a file and what the model says that each state has in it.
+/// A file system with a file, and the model of its contents in each state.
 struct Model {
     name: String,
     live: Arc<LiveDataset>,
@@ -438,7 +440,8 @@ impl Dice {
     }
 }
 
-/// Random steps: writes, snapshots, bookmarks, and their ends. Goal: no sequence loses space, content or a count.
+/// Random steps: writes, snapshots, bookmarks, and destroying them. Goal: no sequence loses space,
+/// content or a count.
 #[test]
 fn random_steps_leave_every_block_and_every_account_right() {
     let seeds: Vec<u64> = match std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()) {
@@ -474,7 +477,7 @@ fn random_steps(seed: u64, steps: u64) {
         let m = &mut models[which];
         match dice.roll(12) {
             10 => {
-                // What is newer than the snapshot goes first, as with `zfs rollback -r`.
+                // What is newer than the snapshot is destroyed first, as with `zfs rollback -r`.
                 let all: Vec<&String> = m.snapshots.keys().collect();
                 let Some(short) = dice.pick(&all).cloned() else { continue };
                 let txg = |name: &str| rig.get(name, "createtxg").parse::<u64>().unwrap();
@@ -495,7 +498,7 @@ fn random_steps(seed: u64, steps: u64) {
                 m.now = m.now.keys().map(|at| (*at, then.get(at).copied().unwrap_or(0))).collect();
             }
             11 => {
-                // A clone that is written, looked at and destroyed, or promoted twice in between.
+                // A clone that is written, checked and destroyed, or promoted twice in between.
                 let all: Vec<&String> = m.snapshots.keys().collect();
                 let Some(short) = dice.pick(&all).cloned() else { continue };
                 let (name, mut has_now) = (format!("tank/c{step}"), m.snapshots[&short].clone());
@@ -574,7 +577,7 @@ fn random_steps(seed: u64, steps: u64) {
                 let property = format!("written{}", &mark[mark.find('#').unwrap()..]);
                 let written = rig.get(&m.name, &property).parse::<u64>().unwrap();
                 let Entry::Bookmark(mark) = rig.tree().entry(mark).unwrap() else { panic!() };
-                // Where its snapshot is still there, both tell the same.
+                // If its snapshot still exists, both give the same result.
                 let of = m.snapshots.keys().map(|short| format!("{}@{short}", m.name));
                 for snapshot in of.filter(|s| rig.get(s, "guid") == mark.phys().guid.to_string()) {
                     let short = snapshot.split_once('@').unwrap().1;

@@ -1,4 +1,5 @@
-//! A log that the kernel left: claimed by an import, kept over a second one, handed out record by record, freed.
+//! An intent log left by the kernel: claimed by an import, kept over a second one, returned record
+//! by record, freed.
 //!
 //! The image is that of `testing/images/unclean-log` (`WEIR_FIXTURES`).
 
@@ -46,7 +47,7 @@ fn verify(device: &Arc<dyn Device>) -> Arc<Pool> {
 #[test]
 fn the_kernels_log_is_claimed_handed_out_and_freed() {
     let Some(device) = image() else { return };
-    // Two imports without a mount: the log is still there, and its blocks are in use.
+    // Two imports without a mount: the log still exists, and its blocks are in use.
     for _ in 0..2 {
         let writer = open(&device);
         writer.task(|_| Ok(())).unwrap();
@@ -74,7 +75,7 @@ fn the_kernels_log_is_claimed_handed_out_and_freed() {
     };
     let replayed = set.log().replay(&mut apply, &|_, _| None);
     assert!(!replayed.unwrap().is_kept);
-    // Two more are writes to files that records here make, and nothing made them.
+    // Two more are writes to files that records here create, and that were not created.
     assert_eq!(kinds.len(), 11, "{kinds:?}");
     assert!(kinds[0] == "TX_CREATE" && kinds.contains(&"TX_SETSAXATTR"));
     assert!(!set.log().needs_replay());

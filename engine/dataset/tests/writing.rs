@@ -1,5 +1,5 @@
-//! Datasets made, written, changed and destroyed on pools in memory. After each step every block, every space map and every
-//! account on disk must be right: see `common`.
+//! Datasets are created, written, changed and destroyed on pools in memory. After each step every
+//! block, every space map and every account on disk must be correct: see `common`.
 
 mod common;
 
@@ -159,7 +159,7 @@ fn a_full_pool_refuses_and_still_lets_files_be_removed() {
         set.free_object(&root.begin_freeing(0).unwrap(), id).unwrap();
     }
     rig.check();
-    // What was freed may be used again two txgs later.
+    // Freed space may be reused two txgs later.
     for _ in 0..3 {
         rig.set("tank", "com.example:x", "1").unwrap();
     }
@@ -167,7 +167,7 @@ fn a_full_pool_refuses_and_still_lets_files_be_removed() {
     rig.judge();
 }
 
-/// Writes files of `bytes` until the dataset has no room; their objects.
+/// Writes files of `bytes` until the dataset is full; returns their objects.
 fn fill_up(dataset: &dataset::LiveDataset, bytes: usize) -> Vec<u64> {
     let set = dataset.objset().clone();
     let mut files = Vec::new();
@@ -185,7 +185,7 @@ fn fill_up(dataset: &dataset::LiveDataset, bytes: usize) -> Vec<u64> {
     }
 }
 
-/// Files of 4 MiB, then smaller ones until nothing more fits.
+/// Writes files of 4 MiB, then smaller ones until nothing more fits.
 fn fill_up_whole(dataset: &dataset::LiveDataset) -> Vec<u64> {
     let mut files = fill_up(dataset, 4 * MIB);
     files.extend(fill_up(dataset, MIB / 8));
@@ -194,14 +194,14 @@ fn fill_up_whole(dataset: &dataset::LiveDataset) -> Vec<u64> {
 
 #[test]
 fn what_was_deleted_on_a_full_pool_can_be_written_again_at_once() {
-    // Nothing else happens in between: no txg comes but those that the writer waits for.
+    // There is no other activity: the only txgs are those that the writer waits for.
     for kept_by_a_snapshot in [false, true] {
         let rig = Rig::new();
         let root = rig.open("tank");
         let set = root.objset().clone();
         let files = fill_up_whole(&root);
         if kept_by_a_snapshot {
-            // A full pool takes no snapshot.
+            // A full pool rejects a snapshot.
             set.free_object(&root.begin_freeing(0).unwrap(), files[0]).unwrap();
             rig.live.writer().sync().unwrap();
             write::snapshot(&rig.live, &["tank@full".to_owned()], &[]).unwrap();
@@ -251,7 +251,7 @@ fn what_another_dataset_or_snapshot_gives_back_can_be_written_at_once() {
 
 #[test]
 fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
-    // Each removal takes space, for deadlists and changed blocks, and gives none back.
+    // Each removal uses space, for deadlists and changed blocks, and frees none.
     let rig = Rig::new();
     let root = rig.open("tank");
     let set = root.objset().clone();
@@ -262,7 +262,7 @@ fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
     write::snapshot(&rig.live, &["tank@full".to_owned()], &[]).unwrap();
     fill_up(&root, MIB / 8);
     fill_up(&root, 512);
-    // As an unlink estimates, in several threads.
+    // With the estimate of an unlink, in several threads.
     std::thread::scope(|scope| {
         for part in files[2..].chunks(files.len().div_ceil(4)) {
             let (root, set) = (root.clone(), set.clone());
@@ -273,7 +273,7 @@ fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
             });
         }
     });
-    // Limits and destroying work as well.
+    // Setting limits and destroying work as well.
     rig.set("tank", "quota", "1G").unwrap();
     rig.check();
     write::destroy_snapshots(&rig.live, &["tank@full".to_owned()], false).unwrap();
@@ -283,7 +283,7 @@ fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
 
 #[test]
 fn many_changes_that_free_space_are_let_through_one_in_each_txg() {
-    // More of them than txgs that a writer at a limit waits for: all who came later were refused.
+    // More of them than txgs that a writer at a limit waits for: all later ones were refused.
     const CHANGES: usize = 150;
     let rig = Rig::new();
     let root = rig.open("tank");
@@ -322,7 +322,7 @@ fn what_deduplication_saves_is_there_to_be_written() {
     let rig = Rig::with(layout(false), &[("dedup", "on")], None);
     let root = rig.open("tank");
     let set = root.objset().clone();
-    // The pool has some 80 MiB for its datasets.
+    // The pool has about 80 MiB for its datasets.
     for _ in 0..40 {
         let tx = root.begin(4 * MIB as u64).unwrap();
         let id = new_file(&set, &tx, 1).unwrap();
@@ -428,7 +428,8 @@ fn a_change_that_fails_half_way_reaches_the_disk_in_no_part() {
     assert!(rig.is_clean());
 }
 
-/// Several threads write to several datasets while others change the tree, and txgs go by at their own pace.
+/// Several threads write to several datasets while others change the tree, and txgs sync at their
+/// own pace.
 #[test]
 fn many_at_once_lose_nothing_and_miscount_nothing() {
     let rig = Rig::new();
@@ -539,7 +540,7 @@ fn encrypted_datasets_are_made_written_and_opened_with_their_keys() {
     drop(tx);
     rig.check();
     rig.live.close(&below).unwrap();
-    // Moving it away from its key is refused; destroying it needs none.
+    // Moving it away from its key is rejected; destroying it requires no key.
     assert!(write::rename(&rig.live, "tank/secret/below", "tank/below").is_err());
     rig.live.keys().unload(&rig.tree().dataset("tank/secret").unwrap()).unwrap();
     write::destroy(&rig.live, "tank/secret/below").unwrap();
@@ -549,8 +550,9 @@ fn encrypted_datasets_are_made_written_and_opened_with_their_keys() {
     rig.judge();
 }
 
-/// A clone that was made below its origin and promoted has its origin below it. Looking for what shares a key did not end there, or
-/// left both out, so that neither opened with the new key.
+/// A clone that was created below its origin and then promoted has its origin below it. The search
+/// for datasets that share a key either did not terminate there, or missed both, so that neither
+/// opened with the new key.
 #[test]
 fn a_new_key_opens_a_clone_and_its_origin_below_it() {
     let rig = Rig::new();

@@ -1,6 +1,8 @@
-//! A pool on memory devices with a file system of a kind of its own, and what must hold of it after each txg.
+//! A pool on memory devices with a minimal file system of its own, and the checks that must hold
+//! after each txg.
 //!
-//! Its files are objects whose bonus is three numbers: user, group, project. That is all that accounting needs to know.
+//! Its files are objects whose bonus is three numbers: user, group, project. That is all that
+//! accounting needs to know.
 #![allow(dead_code)] // Not every test uses all of it.
 
 pub mod shared;
@@ -42,7 +44,7 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> 
     new_file(set, tx, 0).map(drop)
 }
 
-/// Owners of our own files, and of files of OpenZFS (SA and old znodes).
+/// Owners of the test files, and of files of OpenZFS (SA and old znodes).
 pub fn owners_of(dnode: &Dnode, _: dataset::live::Spill<'_>) -> Result<Option<Owners>> {
     const SA_MAGIC: u32 = 0x002f_505a;
     const HAS_PROJECT: u64 = 0x8000_0000_0000;
@@ -69,7 +71,7 @@ pub fn bonus(user: u64) -> Vec<u8> {
     [user, user + 1000, user + 2000].iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
-/// A new file of `user`.
+/// Creates a file of `user`.
 pub fn new_file(set: &Arc<ObjectSet>, tx: &Tx, user: u64) -> Result<u64> {
     let new =
         NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, 128 << 10).with_bonus(ObjectType::UINT64_OTHER, bonus(user));
@@ -172,19 +174,20 @@ impl Rig {
         self.live.synced().unwrap()
     }
 
-    /// What `zfs get -p` says.
+    /// The value that `zfs get -p` prints.
     pub fn get(&self, name: &str, property: &str) -> String {
         let entry = self.tree().entry(name).unwrap();
         dataset::property::get(&entry, property, &dataset::View::default()).unwrap().map_or("-".into(), |p| p.value.raw)
     }
 
-    /// The pool as someone else finds it now on the devices.
+    /// The pool as another process finds it now on the devices.
     pub fn found(&self) -> Arc<Pool> {
         let found = search_devices(self.devices.iter().cloned()).pools.remove(0);
         Pool::open(&found, &OpenOptions::default()).unwrap()
     }
 
-    /// The pool as another machine finds it on copies of the devices as they are now: nobody may be writing to them.
+    /// The pool as another machine finds it on copies of the devices in their current state: no
+    /// thread may be writing to them.
     pub fn copy(&self) -> Self {
         let copies = self.devices.iter().map(|device| {
             let mut bytes = vec![0; device.size_bytes() as usize];
@@ -208,8 +211,8 @@ impl Rig {
         Self { devices: self.devices, live: LiveDatasets::new(writer, keys) }
     }
 
-    /// What OpenZFS says of the pool, where its `zdb` is installed: no bad checksum, no leak, right feature counts, in a checkpoint as
-    /// well.
+    /// Checks the pool with OpenZFS's `zdb`, if installed: no bad checksums, no leaks, correct
+    /// feature counts, in a checkpoint as well.
     pub fn judge(&self) -> Option<String> {
         self.live.writer().sync().unwrap();
         let folder = self.images();
@@ -226,7 +229,8 @@ impl Rig {
         }
     }
 
-    /// What `zdb` says of the pool as it is on disk; `None`, and a line that says so, where it is not installed.
+    /// `zdb`'s output for the pool as it is on disk; `None`, with a printed note, if it is not
+    /// installed.
     pub fn zdb(&self, args: &[&str]) -> Option<String> {
         self.live.writer().sync().unwrap();
         if std::process::Command::new("zdb").arg("-V").output().is_err() {
@@ -244,7 +248,7 @@ impl Rig {
         Some(text)
     }
 
-    /// The devices as files in a folder.
+    /// The devices as files in a directory.
     fn images(&self) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for device in &self.devices {
@@ -252,7 +256,7 @@ impl Rig {
             device.read_at(0, &mut bytes).unwrap();
             let file = std::fs::File::create(folder.path().join(device.name())).unwrap();
             file.set_len(bytes.len() as u64).unwrap();
-            // Most of it is empty: left out, it costs neither time nor space.
+            // Most of it is empty: skipping that saves time and space.
             for (at, part) in bytes.chunks(256 << 10).enumerate().filter(|(_, part)| part.iter().any(|b| *b != 0)) {
                 file.write_all_at(part, (at * (256 << 10)) as u64).unwrap();
             }
@@ -260,7 +264,7 @@ impl Rig {
         folder
     }
 
-    /// Whether verify finds nothing wrong.
+    /// Whether verify finds no errors.
     pub fn is_clean(&self) -> bool {
         scan::verify(&self.found(), &scan::Options { threads: 1 }, &|_| true).unwrap().is_clean()
     }
@@ -290,7 +294,7 @@ pub fn owned(properties: &[(&str, &str)]) -> Vec<(String, String)> {
     properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
 }
 
-/// The parts of what a directory uses add up, and are those of the directories below.
+/// The parts of a directory's usage add up, and match those of its child directories.
 fn check_dirs(tree: &Arc<Datasets>, dir: &Arc<Dir>) {
     let (phys, used) = (dir.phys(), dir.phys().used);
     let sum = used.head + used.snapshots + used.children + used.children_reserved + used.refreservation;
@@ -326,15 +330,15 @@ fn check_dirs(tree: &Arc<Datasets>, dir: &Arc<Dir>) {
             println!("  livelist of {}: {live:?}", dir.name());
             assert_eq!(live.used, used.head, "livelist of {}", dir.name());
         }
-        // What a clone shares with its origin is counted there.
+        // Space that a clone shares with its origin is counted there.
         if head.origin().unwrap().is_none() && !dir.name().contains('$') {
             assert_eq!(used.head, head.phys().referenced_bytes, "{}", dir.name());
         }
     }
 }
 
-/// What the head and its last snapshot alone reference follows from the deadlist between them, whose sums are those of its
-/// blocks.
+/// The space that only the head and its last snapshot reference follows from the deadlist between
+/// them, whose totals are those of its blocks.
 fn check_unique(tree: &Arc<Datasets>, head: &dataset::Dataset) {
     let (phys, devices) = (head.phys(), |bp: &ondisk::BlkPtr| tree.pool().deflated_bytes(bp));
     let Some(list) = head.deadlist().unwrap() else { return };
@@ -357,7 +361,8 @@ fn check_unique(tree: &Arc<Datasets>, head: &dataset::Dataset) {
     }
 }
 
-/// Features that single datasets use are counted as often as datasets note them; objects with fields, as many as there are.
+/// Features used by single datasets are counted as often as datasets record them; objects with
+/// fields, as many as there are.
 fn check_features(tree: &Arc<Datasets>) {
     let mos = tree.mos();
     let (mut id, mut counts) = (0, BTreeMap::<&str, u64>::new());
@@ -387,7 +392,7 @@ fn check_features(tree: &Arc<Datasets>) {
     assert_eq!(features.count("com.delphix:extensible_dataset").unwrap_or(0), extensible);
 }
 
-/// The accounts are what adding up over all objects gives.
+/// The accounting equals the sum over all objects.
 fn check_users(dataset: &dataset::Dataset, keys: &KeyStore) {
     let set = dataset.objset(keys).unwrap();
     let mut sums: [BTreeMap<u64, (u64, u64)>; 3] = Default::default();

@@ -1,4 +1,5 @@
-//! Which blocks each state of each dataset reaches, found by walking, and what the accounts say of them.
+//! Finds by walking which blocks each state of each dataset reaches, and compares that with the
+//! space accounting.
 
 use dataset::{Dataset, Datasets, ListOptions};
 use object::Bookmark;
@@ -7,10 +8,11 @@ use pool::scan::{Root, RootKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// An address. A deduplicated block counts for each pointer to it, so of such the pointer's own place and birth belong to it, too.
+/// An address. A deduplicated block counts for each pointer to it, so its key includes the
+/// pointer's own location and birth txg.
 type Key = (u32, u64, Option<(Bookmark, u64)>);
 
-/// Space by address, with when it was written.
+/// Space by address, with its birth txg.
 type Blocks = BTreeMap<Key, (u64, u64)>;
 
 struct Collect<'a> {
@@ -36,7 +38,7 @@ impl Visitor for Collect<'_> {
 
 fn blocks(tree: &Datasets, dataset: &Dataset) -> Blocks {
     let phys = dataset.phys();
-    // As if it were a snapshot: its log is in nobody's account.
+    // As for a snapshot: the intent log is not accounted to any dataset.
     let kind = RootKind::Dataset {
         previous: 0,
         referenced_bytes: 0,
@@ -50,7 +52,8 @@ fn blocks(tree: &Datasets, dataset: &Dataset) -> Blocks {
     collect.found.into_inner().unwrap()
 }
 
-/// What each state references and alone owns, and what its directory counts for head and snapshots, are what the blocks say.
+/// The referenced and unique space of each state, and its directory's totals for head and
+/// snapshots, match the blocks.
 pub fn check(tree: &Arc<Datasets>) {
     let heads = tree.list(&[], &ListOptions::heads()).unwrap().entries;
     let mut states: BTreeMap<u64, (Dataset, Blocks)> = BTreeMap::new();
@@ -66,7 +69,7 @@ pub fn check(tree: &Arc<Datasets>) {
         let phys = state.phys();
         assert_eq!(phys.referenced_bytes, sum(&mut own.values()), "referenced by {}", state.name());
         let is_shared = |key: &Key| states.iter().any(|(other, (_, blocks))| other != id && blocks.contains_key(key));
-        // That a clone has a block too does not count for the snapshots that it was not made of.
+        // A block that a clone also has does not count for snapshots other than its origin.
         if states.len() > 1 && phys.num_children <= 1 && heads.len() == tree_without_clones(&heads) {
             let alone = sum(&mut own.iter().filter(|(key, _)| !is_shared(key)).map(|(_, v)| v));
             assert_eq!(phys.unique_bytes, alone, "unique of {}", state.name());

@@ -1,4 +1,4 @@
-//! Streams that are sent and taken.
+//! Sending and receiving streams in tests.
 
 use super::{Rig, owners_of};
 use dataset::receive::{Checked, Target, receive};

@@ -471,7 +471,7 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     memory[2].grow(320 * MIB);
     assert!(writer.autoexpand().unwrap() && !writer.autoexpand().unwrap());
     assert!(size() > before.allocated_and_size().1 + (700 << 20));
-    // More data than before.
+    // More data than the old size allowed.
     for _ in 0..190 {
         files.put(&rig);
     }

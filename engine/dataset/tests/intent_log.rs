@@ -45,7 +45,7 @@ impl Device for Disk {
     }
 }
 
-/// Space that is allocated only once.
+/// Space that is never allocated twice.
 #[derive(Default)]
 struct Space {
     used: BTreeMap<u64, u64>,

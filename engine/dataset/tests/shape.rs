@@ -115,7 +115,7 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
         files.drop_oldest(&rig);
         check(&rig, &files.all);
 
-        // Rewound first read-only, then permanently.
+        // The checkpointed state: first opened read-only, then rewound to permanently.
         let found = search_devices(rig.devices.iter().cloned()).pools.remove(0);
         let back = OpenOptions { checkpoint: true, ..OpenOptions::default() };
         let old = pool::Pool::open(&found, &back).unwrap();
@@ -129,7 +129,7 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
         files.put(&rig);
         check(&rig, &files.all);
 
-        // A second checkpoint is discarded: partly before the pool is closed, the rest afterwards.
+        // A second checkpoint, discarded: partly before the pool is closed, the rest afterwards.
         let writer = rig.live.writer().clone();
         writer.checkpoint().unwrap();
         (0..3).for_each(|_| files.drop_oldest(&rig));
@@ -240,7 +240,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     }
     let status = rig.found().status().unwrap().removal.unwrap();
     assert!(status.copied_bytes >= 6 << 20 && status.copied_bytes < status.to_copy_bytes, "{status:?}");
-    // As after a power cut, on another machine: the removal resumes, and is cancelled.
+    // As after a power cut, on another machine: the removal can resume, or be cancelled.
     let other = rig.copy();
     assert!(other.live.writer().is_removing());
     other.live.writer().finish_removal(&|| false).unwrap();
@@ -258,7 +258,7 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     check(&rig, &files.all);
     let status = rig.found().status().unwrap().removal.unwrap();
     assert_eq!(status.copied_bytes, status.to_copy_bytes);
-    // Without the device; then the files on it are deleted.
+    // Opened without the device; then the contents that were on it are deleted.
     drop(writer);
     let devices = rig.devices[1..].to_vec();
     let (rig, mut files) = {

@@ -131,7 +131,7 @@ fn space_returns_to_the_byte_when_snapshots_go_in_any_order() {
         }
         assert_eq!(rig.get("tank/a", "usedbysnapshots"), "0");
         assert_eq!(used(&rig, "tank/a"), rig.get("tank/a", "referenced").parse::<u64>().unwrap());
-        // The contents of a pool that never had snapshots.
+        // Equal to a pool that never had snapshots.
         rig.judge();
     }
 }

@@ -5,7 +5,7 @@
 //! | `NAME`         | set locally                                                               |
 //! | `NAME$recvd`   | received with a stream; effective unless set locally or `$inherit`ed      |
 //! | `NAME$inherit` | the received value is overridden: inherit                                 |
-//! | `NAME$iuv`     | a word that an older reader than the writer would not know                |
+//! | `NAME$iuv`     | a word that versions older than the writer would not know                 |
 //! | `$hasrecvd`    | a stream with properties was received                                     |
 //!
 //! Source: module/zfs/dsl_prop.c.

@@ -59,7 +59,8 @@ impl Chains<'_> {
         before
     }
 
-    /// The longest match for position `at`, longer than `best`, along the chain from `candidate`: `(length, position)`.
+    /// The longest match for position `at`, if longer than `best`, along the chain from
+    /// `candidate`: `(length, position)`.
     fn longest(&self, at: usize, mut candidate: usize, mut best: usize) -> Option<(usize, usize)> {
         let left = self.data.len() - at;
         let mut chain = if best >= GOOD { CHAIN / 4 } else { CHAIN };
@@ -164,8 +165,8 @@ impl Bits {
             Symbol::Literal(byte) => return self.code(u32::from(byte)),
             Symbol::Match { length, distance } => (length as u32 - MATCH_MIN as u32, distance as u32 - 1),
         };
-        // Both run through groups of codes, each with twice the range of the one before: 4 groups a power for lengths, 2 for
-        // distances. 258, the greatest length, has a code of its own.
+        // Both use groups of codes, each with twice the range of the previous one: 4 groups per power
+        // of two for lengths, 2 for distances. 258, the maximum length, has a code of its own.
         let (base, extra) = match length {
             255 => (28, 0),
             0..8 => (length, 0),

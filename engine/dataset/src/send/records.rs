@@ -210,7 +210,7 @@ impl<'a, W: Write> Records<'a, W> {
         self.put(Body::Write(record), data)
     }
 
-    /// Builds the WRITE record of an uncompressed block.
+    /// Builds a WRITE record of plain bytes.
     fn write(&self, block: &DataStep, offset: u64, logical_bytes: u64) -> WriteRecord {
         WriteRecord {
             object: block.object,

@@ -151,7 +151,7 @@ fn is_wanted(begin: &Begin, wanted: &str) -> bool {
     begin.to_name == wanted.as_bytes() || short == Some(wanted.trim_start_matches('@').as_bytes())
 }
 
-/// Copies the state that a stream builds on, so that the stream can change it.
+/// Returns the index of the state that a stream changes: an existing one, or a copy for a clone.
 fn follow(states: &mut Vec<State>, begin: &Begin) -> Result<usize> {
     if begin.features.intersects(Features::RAW | Features::DEDUP | Features::REDACTED | Features::RESUMING) {
         return Err(Error::unsupported("", "looking into raw, deduplicated, redacted and resumed streams"));

@@ -1,25 +1,34 @@
-//! Files in use, and the locks on them.
+//! Files in use, and their locks.
 //!
 //! ```text
-//!   begin a transaction -> (renames of directories: the one lock on the shape of the tree) -> locks of nodes, lowest number
-//!   first -> look again whether names still lead to those nodes -> change -> unlock -> end the transaction
+//!   begin a transaction
+//!     -> (renames of directories: the single lock on the shape of the tree)
+//!     -> node locks, lowest number first
+//!     -> check again that the names still lead to those nodes
+//!     -> change -> unlock -> end the transaction
 //! ```
-//! A transaction is begun before any lock is taken: beginning may wait for a txg to be closed, which waits for all who hold
-//! one; so nobody may wait to begin while he has a lock that a holder waits for. Nobody begins a second one within the first.
 //!
-//! What is in memory is bounded by a clock for each shard: a ring of the nodes that have attributes in memory or are new. Each
-//! node that enters a full ring moves the hand by a few places. A node that was used since the hand came by stays; one that
-//! was not loses its attributes, which are read again when they are asked for; and what nobody refers to goes. So a node that
-//! the kernel knows, of which there may be millions, costs its number and counters only.
+//! A transaction begins before any lock is taken. Beginning may wait for a txg to close, which
+//! waits for every transaction in it, so no thread may wait to begin while it holds a lock that a
+//! transaction holder waits for. Transactions never nest.
+//!
+//! Memory is bounded by a clock for each shard: a ring of the nodes that are new or have attributes
+//! in memory. Each node that enters a full ring moves the hand by a few places. A node that was
+//! used since the hand last passed stays. Any other node loses its attributes, which are read again
+//! when needed, and nodes without references are dropped. A node that the kernel knows, of which
+//! there may be millions, therefore costs only its number and counters.
 //!
 //! Invariants:
-//!   * all nodes that an operation changes are locked at once, lowest number first, so that there are no circles; what is
-//!     locked for reading is locked alone
-//!   * an object number has one [`Node`]; one whose object was freed is [`Slot::Gone`] for whoever still holds it
-//!   * the objects of a hidden directory of extended attributes are no nodes: the lock of their file covers them (but while
-//!     the log is replayed, alone, they are)
-//!   * what has attributes in memory is in a ring; attributes that are not stored yet stay in memory
-//!   * an operation that failed leaves its nodes unloaded, so that memory never says more than the object set
+//!   * An operation locks all nodes that it changes at once, lowest number first, so that there are
+//!     no lock cycles. A node that is locked for reading is locked alone.
+//!   * An object number has one [`Node`]. If its object was freed, references that are still held
+//!     see [`Slot::Gone`].
+//!   * The objects of a hidden directory of extended attributes are not nodes: the lock of their
+//!     file covers them. During log replay, which runs alone, they are nodes.
+//!   * Every node with attributes in memory is in a ring. Attributes that are not stored yet stay
+//!     in memory.
+//!   * An operation that fails leaves its nodes unloaded, so that memory never differs from the
+//!     object set.
 
 use super::state::State;
 use super::{FileSystem, backing::Backing};
@@ -30,15 +39,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Files whose attributes are kept in memory: some kilobytes each, with what the object below keeps.
+/// Maximum number of files whose attributes are kept in memory. Each takes some kilobytes,
+/// including what the object below caches.
 const NODES_MAX: usize = 32 << 10;
 const SHARDS: usize = 16;
-/// Places that the hand moves for each node that enters a full ring: more than one, so that it gets ahead of those that stay.
+/// Places that the hand moves for each node that enters a full ring. More than one, so that it gets
+/// ahead of the nodes that stay.
 const SWEEP: usize = 4;
 
 /// A file in memory.
 pub(super) enum Slot {
-    /// Its attributes were not asked for yet, or are to be read anew.
+    /// The attributes were not read yet, or must be read again.
     Unloaded,
     Loaded(Box<State>),
     /// Its object was freed.
@@ -49,19 +60,19 @@ pub(super) enum Slot {
 pub(super) struct Node {
     pub id: u64,
     pub slot: RwLock<Slot>,
-    /// How often it is open: then it is kept when its last name goes.
+    /// Open count. While it is not zero, the file is kept after its last name is removed.
     pub opens: AtomicU32,
-    /// It was made without a name, and may get one.
+    /// Created without a name; may get one later.
     pub unnamed: AtomicBool,
-    /// The object number was given to another file.
+    /// The object number was reused for another file.
     replaced: AtomicBool,
-    /// Somebody asked for it since the hand came by.
+    /// Used since the hand last passed.
     used: AtomicBool,
-    /// It is in its shard's ring. Changes under the lock of the shard.
+    /// In its shard's ring. Changes only under the lock of the shard.
     in_ring: AtomicBool,
-    /// Its attributes were dropped, and it had a name: there is nothing to be done when it is closed.
+    /// The attributes were dropped and the file had a name: closing it requires no work.
     rests: AtomicBool,
-    /// It is among those whose access times are to be stored.
+    /// Queued for storing its access time.
     atime_pending: AtomicBool,
 }
 
@@ -80,18 +91,18 @@ impl Node {
         })
     }
 
-    /// Whether closing it has nothing to look at: it has a name, and all of it is stored.
+    /// Whether closing the node requires no work: it has a name, and everything is stored.
     pub fn rests(&self) -> bool {
         self.slot.try_read().is_some_and(|slot| matches!(&*slot, Slot::Unloaded)) && self.rests.load(Ordering::SeqCst)
     }
 }
 
-/// The nodes of some numbers.
+/// One shard of the nodes, selected by object number.
 #[derive(Default)]
 struct Shard {
     nodes: HashMap<u64, Arc<Node>>,
-    /// Those with attributes, and new ones, the next one that the hand looks at first. A node that left `nodes` may still be
-    /// in it.
+    /// New nodes and nodes with attributes. The front is the next node that the hand examines. May
+    /// still contain nodes that were removed from `nodes`.
     ring: VecDeque<Arc<Node>>,
 }
 
@@ -108,14 +119,14 @@ impl Shard {
         }
     }
 
-    /// Looks at the next node.
+    /// Examines the next node.
     fn sweep(&mut self) {
         let Some(node) = self.ring.pop_front() else { return };
         let is_known = self.nodes.get(&node.id).is_some_and(|known| Arc::ptr_eq(known, &node));
         if !is_known {
             return node.in_ring.store(false, Ordering::SeqCst);
         }
-        // Never waited for: who has the slot may be waiting for this shard.
+        // Never waits: the thread that holds the slot may be waiting for this shard.
         let is_dropped = !node.used.swap(false, Ordering::Relaxed)
             && node.slot.try_write().is_some_and(|mut slot| {
                 if let Slot::Loaded(file) = &*slot {
@@ -130,12 +141,13 @@ impl Shard {
         if !is_dropped {
             return self.ring.push_back(node);
         }
-        // Before looking whether it is open: closing it enters it again.
+        // Cleared before checking whether the node is open: closing it enters it again.
         node.in_ring.store(false, Ordering::SeqCst);
         if node.opens.load(Ordering::SeqCst) > 0 {
             return;
         }
-        // Nobody can take it up while this shard is locked: the map and we have it.
+        // Only the map and this function hold it, so no thread can take a reference while the shard
+        // is locked.
         if Arc::strong_count(&node) == 2 {
             self.nodes.remove(&node.id);
         } else {
@@ -145,15 +157,16 @@ impl Shard {
     }
 }
 
-/// What a file system has when it can be written.
+/// State that exists only for a writable file system.
 pub(super) struct Live {
     pub backing: Arc<dyn Backing>,
     shards: [Mutex<Shard>; SHARDS],
-    /// Files whose access times moved, and are not stored. Those that wait the longest are first.
+    /// Files whose access times changed and are not stored yet, oldest first.
     atimes: Mutex<VecDeque<Arc<Node>>>,
-    /// Held while a directory moves to another one: nobody else changes which directory is in which.
+    /// Held while a directory moves to another parent: no other thread changes which directory is
+    /// in which.
     pub shape: Mutex<()>,
-    /// The log is being replayed: nothing is recorded again.
+    /// The log is being replayed: operations are not recorded again.
     pub replaying: AtomicBool,
 }
 
@@ -168,7 +181,7 @@ impl Live {
         &self.shards[(id % SHARDS as u64) as usize]
     }
 
-    /// The node of an object number, whether or not there is such a file.
+    /// The node of an object number, whether or not such a file exists.
     pub fn node(&self, id: u64) -> Arc<Node> {
         let mut shard = self.shard(id).lock();
         if let Some(node) = shard.nodes.get(&id) {
@@ -181,25 +194,27 @@ impl Live {
         node
     }
 
-    /// A node got its attributes, or was closed without them: the hand looks at it when its time comes.
+    /// Enters a node into the ring after it got its attributes, or was closed without them. The
+    /// hand examines it later.
     pub fn enter(&self, node: &Arc<Node>) {
-        // Always under the lock: the hand may be about to drop it from the ring.
+        // Always under the lock: the hand may be about to remove it from the ring.
         self.shard(node.id).lock().enter(node);
     }
 
-    /// The access time of a node moved.
+    /// Records that the access time of a node changed.
     pub fn note_atime(&self, node: &Arc<Node>) {
         if !node.atime_pending.swap(true, Ordering::SeqCst) {
             self.atimes.lock().push_back(node.clone());
         }
     }
 
-    /// Access times that moved and are not stored.
+    /// Number of access times that changed and are not stored.
     pub fn waiting_atimes(&self) -> usize {
         self.atimes.lock().len()
     }
 
-    /// Some of the nodes whose access times moved, and whether there are more. Those that stay as they are must be noted again.
+    /// Takes up to `max` nodes whose access times changed, and returns whether there are more.
+    /// Nodes that are not stored must be noted again.
     pub fn take_atimes(&self, max: usize) -> (Vec<Arc<Node>>, bool) {
         let mut all = self.atimes.lock();
         let count = max.min(all.len());
@@ -208,7 +223,7 @@ impl Live {
         (taken, !all.is_empty())
     }
 
-    /// Nodes in memory, and those of them in rings.
+    /// Number of nodes in memory, and of nodes in rings.
     #[cfg(test)]
     pub fn counts(&self) -> (usize, usize) {
         let both = self.shards.iter().map(|shard| {
@@ -218,7 +233,7 @@ impl Live {
         both.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// The node is open once more; made under the lock under which unused nodes are dropped.
+    /// Increments the open count, under the lock under which unused nodes are dropped.
     pub fn open(&self, id: u64) -> Arc<Node> {
         let node = self.node(id);
         node.opens.fetch_add(1, Ordering::SeqCst);
@@ -230,17 +245,18 @@ impl Live {
         self.shard(id).lock().nodes.get(&id).cloned()
     }
 
-    /// A new object got this number: whoever asked for it before sees a file that is gone.
+    /// Detaches the node of a number that a new object got: earlier references see a file that is
+    /// gone.
     pub fn forget(&self, id: u64) {
         if let Some(old) = self.shard(id).lock().nodes.remove(&id) {
             old.replaced.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Nothing of what is in memory is believed any more. Nobody may be using it.
+    /// Discards everything in memory. No other thread may be using it.
     pub fn forget_all(&self) {
         for shard in &self.shards {
-            // Not under its lock: who has a slot may be waiting for it.
+            // Not under the shard lock: the thread that holds a slot may be waiting for it.
             let nodes: Vec<_> = shard.lock().nodes.values().cloned().collect();
             for node in nodes {
                 let mut slot = node.slot.write();
@@ -259,7 +275,7 @@ pub(super) struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// The state of a node among those locked.
+    /// The state of a locked node.
     pub fn get(&mut self, id: u64) -> &mut State {
         let slot = self.nodes.iter_mut().find(|(n, _)| n.id == id).map(|(_, slot)| &mut **slot);
         match slot {
@@ -273,7 +289,7 @@ impl Locked<'_> {
         self.nodes.iter().any(|(n, _)| n.id == id && n.opens.load(Ordering::SeqCst) > 0)
     }
 
-    /// The object of a node was freed.
+    /// Records that the object of a node was freed.
     pub fn set_gone(&mut self, id: u64) {
         if let Some((_, slot)) = self.nodes.iter_mut().find(|(n, _)| n.id == id) {
             **slot = Slot::Gone;
@@ -291,7 +307,7 @@ impl Locked<'_> {
 }
 
 impl FileSystem {
-    /// What there is only when the file system can be written.
+    /// The state of a writable file system; an error if this one is read-only.
     pub(super) fn live(&self) -> Result<&Live> {
         self.live.as_ref().ok_or_else(|| Refusal::ReadOnly.at(""))
     }
@@ -303,7 +319,8 @@ impl FileSystem {
         if matches!(slot, Slot::Unloaded) {
             let state = State::load(self.sa.attributes(&self.object(node.id)?)?)?;
             if state.flags.contains(Flags::XATTR) && !self.is_replaying() {
-                // Whoever asks holds the number of a file that is gone: the lock of this node covers nothing.
+                // The caller holds the number of a file that is gone: the lock of this node covers
+                // nothing.
                 return Err(Refusal::Stale.at(format!("object {}", node.id)));
             }
             if node.replaced.load(Ordering::SeqCst) {
@@ -316,7 +333,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// The state of one node, to look at.
+    /// Locks the state of one node for reading.
     pub(super) fn look<'n>(&self, node: &'n Arc<Node>) -> Result<MappedRwLockReadGuard<'n, State>> {
         loop {
             let guard = node.slot.read();
@@ -331,7 +348,8 @@ impl FileSystem {
         }
     }
 
-    /// Locks `nodes` (in any order; repetitions count once), does `change`, unlocks. When it fails, they are read anew.
+    /// Locks `nodes` (in any order; duplicates count once), runs `change`, and unlocks. If it
+    /// fails, the nodes are read again.
     pub(super) fn change<R>(
         &self,
         nodes: &[&Arc<Node>],
@@ -361,7 +379,7 @@ mod tests {
     use object::Tx;
     use ondisk::zil::{Body, RecordType};
 
-    /// Nothing is written here.
+    /// A backing that stores nothing.
     struct Nothing;
 
     impl Backing for Nothing {
@@ -394,7 +412,8 @@ mod tests {
 
     #[test]
     fn nodes_that_are_open_stay_and_each_new_one_looks_at_a_few_only() {
-        // The kernel knows all of them: they cannot leave. Each new one once looked at all others, so that this took hours.
+        // The kernel knows all of them, so they cannot be dropped. Each new node once examined all
+        // others, which made this take hours.
         let live = Live::new(Arc::new(Nothing));
         let count = 16 * NODES_MAX as u64;
         for id in 0..count {
@@ -403,7 +422,7 @@ mod tests {
         let (nodes, ring) = live.counts();
         assert_eq!(nodes as u64, count);
         assert!(ring <= NODES_MAX, "{ring} in rings, which are for those with attributes in memory");
-        // Closed again they leave, though they are in no ring.
+        // Once closed they are dropped, although they are in no ring.
         for id in 0..count {
             let node = live.known(id).unwrap();
             node.opens.fetch_sub(1, Ordering::SeqCst);

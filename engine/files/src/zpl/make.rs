@@ -1,4 +1,4 @@
-//! New files: what they inherit, their objects and attributes; and the contents of a new dataset.
+//! Creation of files: inheritance, objects and attributes; and the initial contents of a dataset.
 //!
 //! Facts: zfs_mknode, zfs_acl_ids_create, zfs_create_fs.
 
@@ -20,16 +20,16 @@ use std::sync::Arc;
 
 /// Longest target of a symbolic link: MAXPATHLEN with its NUL.
 const TARGET_BYTES_MAX: usize = 4095;
-/// Block size that files begin with.
+/// Initial block size of a file.
 const FIRST_BLOCK_BYTES: u32 = 512;
-/// Object numbers that the kernel gives to what every file system has.
+/// Object numbers that the kernel assigns to the objects that every file system has.
 const SA_ATTRS: u64 = 32;
 const DELETE_QUEUE: u64 = 33;
 const ROOT: u64 = 34;
 const REGISTRY: u64 = 35;
 const LAYOUTS: u64 = 36;
 
-/// What a new file must be like when it comes from the intent log.
+/// Fixed properties of a file whose creation is replayed from the intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forced {
     /// Its object number.
@@ -38,15 +38,15 @@ pub struct Forced {
     pub slots: u8,
     /// Its generation.
     pub generation: u64,
-    /// When it was made.
+    /// Creation time.
     pub time: Time,
-    /// Permission bits, final: nothing is inherited.
+    /// Final permission bits: nothing is inherited.
     pub mode: u32,
-    /// What is set in the same change.
+    /// Attributes that are set in the same change.
     pub attributes: Option<SetAttr>,
 }
 
-/// A file to make, all decided.
+/// Complete description of a file to create.
 pub(super) struct NewFile<'a> {
     pub kind: FileKind,
     /// Type and permissions.
@@ -65,7 +65,7 @@ pub(super) struct NewFile<'a> {
     pub norm: NormFlags,
 }
 
-/// The top of a mode.
+/// The file type bits of a mode.
 pub(super) fn kind_bits(kind: FileKind) -> u64 {
     let number = match kind {
         FileKind::Fifo => 1,
@@ -84,7 +84,8 @@ fn time_bytes(time: Time) -> Vec<u8> {
 }
 
 impl NewFile<'_> {
-    /// Makes the object with its attributes; no name leads to it yet. `register` hears of the object before it has any.
+    /// Creates the object with its attributes; no name leads to it yet. Calls `register` with the
+    /// object number before the object has attributes.
     pub fn make(&self, objset: &Arc<ObjectSet>, sa: &SaTable, tx: &Tx, register: impl FnOnce(u64)) -> Result<u64> {
         let object = if self.kind == FileKind::Directory {
             let spec = ZapSpec {
@@ -107,13 +108,14 @@ impl NewFile<'_> {
         register(object);
         let done = objset.object(object).and_then(|o| sa.build(tx, &o, &self.attributes()));
         if done.is_err() {
-            // Nothing leads to it: only its space would be lost.
+            // No name leads to it: only its space would be lost.
             let _ = objset.free_object(tx, object);
         }
         done.map(|()| object)
     }
 
-    /// The attributes in the order in which the kernel packs them: where the accounting looks for some is fixed.
+    /// The attributes in the order in which the kernel packs them: space accounting expects some of
+    /// them at fixed offsets.
     fn attributes(&self) -> Vec<(Sa, Vec<u8>)> {
         let is_dir = self.kind == FileKind::Directory;
         let list = trivial_acl::trivial(self.mode & 0o777, is_dir);
@@ -160,7 +162,7 @@ pub(super) fn new_flags(is_dir: bool) -> Flags {
     if is_dir { flags | Flags::ACL_AUTO_INHERIT } else { flags }
 }
 
-/// A new file that is not there yet, with the access lists that it gets.
+/// A file that is not created yet, with the access control lists that it gets.
 pub(super) struct Inherited {
     pub mode: u64,
     pub uid: u64,
@@ -169,12 +171,12 @@ pub(super) struct Inherited {
     pub project: Option<u64>,
     pub access_list: Option<Vec<u8>>,
     pub default_list: Option<Vec<u8>>,
-    /// ZFS's own list, if it is not the mode's.
+    /// The ZFS ACL, if it differs from that of the mode.
     pub entries: Option<Vec<Ace>>,
 }
 
 impl FileSystem {
-    /// What a new file of `kind` takes from `who` and from its directory.
+    /// What a new file of `kind` inherits from `who` and from its directory.
     pub(super) fn inherit(
         &self,
         settings: &Settings,
@@ -212,7 +214,7 @@ impl FileSystem {
         let mut flags = new_flags(is_dir) | parent.flags & Flags::XATTR;
         let inherited = if parent.flags.contains(Flags::PROJINHERIT) { parent.project } else { 0 };
         let plain = matches!(kind, FileKind::Regular | FileKind::Directory);
-        // Kinds without contents have the attribute only where it says something.
+        // Types without contents have the attribute only if it is not the default.
         let project = (settings.projects && (plain || inherited != 0)).then_some(inherited);
         if project.is_some() {
             flags |= Flags::PROJID;
@@ -228,7 +230,7 @@ impl FileSystem {
         Ok(Inherited { mode: mode | kind_bits(kind), uid, gid, flags, project, access_list, default_list, entries })
     }
 
-    /// ZFS's own list of a new file, where its directory passes something on.
+    /// The ZFS ACL of a new file, if its directory has inheritable entries.
     fn inherit_entries(
         &self,
         settings: &Settings,
@@ -256,11 +258,12 @@ impl FileSystem {
         Ok(Some(list))
     }
 
-    /// Refuses when a user, group or project that a new file would count for has no more space or files.
+    /// Fails if a user, group or project that the new file counts toward has no space or files
+    /// left.
     pub(super) fn check_quota(&self, uid: u64, gid: u64, project: u64) -> Result<()> {
         let live = self.live()?;
         let whose = [(Principal::User, uid), (Principal::Group, gid), (Principal::Project, project)];
-        // Project 0 stands for none.
+        // Project 0 means no project.
         for (principal, id) in whose.into_iter().take(if project == 0 { 2 } else { 3 }) {
             if live.backing.is_over_quota(principal, id, false)? || live.backing.is_over_quota(principal, id, true)? {
                 return Err(Refusal::QuotaExceeded.at(format!("{principal:?} {id}")));
@@ -269,7 +272,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Makes a file in `parent` under `name`, which must be free and was checked.
+    /// Creates a file in `parent` under `name`, which must be unused and already checked.
     pub(super) fn make_in(
         &self,
         tx: &Tx,
@@ -288,7 +291,7 @@ impl FileSystem {
         Ok(made)
     }
 
-    /// Makes a file as if in `parent`, to which no name leads.
+    /// Creates a file without a name, as if in `parent`.
     pub(super) fn make_alone(
         &self,
         tx: &Tx,
@@ -351,7 +354,8 @@ impl FileSystem {
         }
     }
 
-    /// Gives a new file the access lists that it inherited: part of its creation, so that it is never found without them.
+    /// Stores the access control lists that a new file inherited, as part of its creation, so that
+    /// it is never found without them.
     pub(super) fn store_lists(&self, tx: &Tx, settings: &Settings, made: &mut Made, group: &mut Group) -> Result<()> {
         if let Some(list) = made.entries.take() {
             made.state.set_acl(self, tx, &list)?;
@@ -367,7 +371,7 @@ impl FileSystem {
     }
 }
 
-/// A file that was made, and the access lists that it is still to get.
+/// A file that was created, and the access control lists that are still to be stored.
 pub(super) struct Made {
     pub state: State,
     pub slots: u8,
@@ -376,7 +380,7 @@ pub(super) struct Made {
     entries: Option<Vec<Ace>>,
 }
 
-/// Whether the caller is in a group, as far as is known.
+/// Whether the caller is known to be in a group.
 pub(super) fn is_member(who: &Caller, gid: u64) -> bool {
     u64::from(who.gid) == gid || who.groups.iter().any(|g| u64::from(*g) == gid)
 }
@@ -393,20 +397,20 @@ fn kind_of_new(new: &NewNode) -> FileKind {
     }
 }
 
-/// What a new file system is like for good.
+/// Properties of a file system that are fixed at creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateOptions {
     /// `casesensitivity`.
     pub case: CaseSensitivity,
-    /// `normalization`: how names are made equal, case not counted.
+    /// `normalization`: how names are compared, apart from case.
     pub normalization: NormFlags,
     /// `utf8only`.
     pub utf8_only: bool,
     /// Owner of the root directory.
     pub uid: u32,
-    /// Its group.
+    /// Group of the root directory.
     pub gid: u32,
-    /// When it is made.
+    /// Creation time.
     pub time: Time,
     /// Files have projects (`project_quota` is enabled).
     pub projects: bool,
@@ -429,8 +433,9 @@ impl Default for CreateOptions {
     }
 }
 
-/// Fills a new, empty object set with what every file system has: master node, attribute tables, queue of files to be freed,
-/// root directory. Numbers and contents are those that the kernel module gives them.
+/// Fills a new, empty object set with the objects that every file system has: master node,
+/// attribute tables, delete queue, root directory. Numbers and contents are those that the kernel
+/// module uses.
 pub fn create_contents(objset: &Arc<ObjectSet>, tx: &Tx, options: &CreateOptions) -> Result<()> {
     let zap = |object_type, id| Zap::create(objset, tx, &ZapSpec { id: Some(id), ..ZapSpec::new(object_type) });
     let master = zap(ObjectType::MASTER_NODE, MASTER_NODE)?;

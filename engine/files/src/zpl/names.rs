@@ -1,6 +1,7 @@
 //! Operations on names: create, link, unlink, rmdir, rename.
 //!
-//! Locks: see [`live`](super::live). Facts: zfs_create, zfs_link, zfs_remove, zfs_rmdir, zfs_rename.
+//! Locks: see [`live`](super::live). Facts: zfs_create, zfs_link, zfs_remove, zfs_rmdir,
+//! zfs_rename.
 
 use super::backing::{Estimate, Settings};
 use super::live::{Live, Locked};
@@ -15,16 +16,17 @@ use ondisk::znode::Flags;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Links that a file can have: what the kernel's counter holds.
+/// Maximum number of links to a file: the limit of the kernel's counter.
 const LINKS_MAX: u64 = (1 << 31) - 1;
-/// Longest name, and longest with `longname`.
+/// Longest name, and longest name with `longname`.
 const NAME_BYTES_MAX: usize = 255;
 const LONG_NAME_BYTES_MAX: usize = 1023;
-/// What an operation on names may write: some blocks of directories and attributes. Guessed.
+/// Bytes that an operation on names may write: some blocks of directories and attributes. Guessed.
 pub(super) const NAMES_BYTES: u64 = 128 << 10;
 
 impl FileSystem {
-    /// Runs `op` in a transaction, and sees to it that its result lasts if the dataset wants that.
+    /// Runs `op` in a transaction, and commits its result to stable storage if the dataset requires
+    /// that.
     pub(super) fn operate<R>(
         &self,
         bytes: u64,
@@ -37,7 +39,7 @@ impl FileSystem {
         if settings.read_only && !replaying {
             return Err(Refusal::ReadOnly.at(""));
         }
-        // What the log says was let through before the crash, and must be again.
+        // Operations in the log were admitted before the crash, and must be admitted again.
         let tx = live.backing.begin(Estimate { bytes, frees: frees || replaying })?;
         let result = op(&tx, live, &settings)?;
         drop(tx);
@@ -47,7 +49,7 @@ impl FileSystem {
         Ok(result)
     }
 
-    /// Whether a name may be given to a file.
+    /// Checks that a file may get this name.
     fn check_name(&self, name: &[u8], settings: &Settings) -> Result<()> {
         let shown = || format!("{:?}", String::from_utf8_lossy(name));
         if name == b"." || name == b".." {
@@ -63,7 +65,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Puts `name` into directory `parent`, for a file whose object is `id`.
+    /// Adds `name` to directory `parent`, for the file whose object is `id`.
     pub(super) fn enter(
         &self,
         tx: &Tx,
@@ -81,13 +83,13 @@ impl FileSystem {
         parent.size = parent.size.saturating_add(1);
         parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
         parent.touch_contents(now);
-        // Half of it would keep it from being done again.
+        // A partial change would prevent a retry.
         parent.store(self, tx, &[]).inspect_err(|_| {
             let _ = self.dir_zap(parent.object.id()).and_then(|zap| zap.remove(tx, name));
         })
     }
 
-    /// Takes `name`, exactly as stored, out of directory `parent`.
+    /// Removes `name`, exactly as stored, from directory `parent`.
     pub(super) fn leave(&self, tx: &Tx, parent: &mut State, name: &[u8], kind: FileKind, now: Time) -> Result<()> {
         self.dir_zap(parent.object.id())?.remove(tx, name)?;
         parent.size = parent.size.saturating_sub(1);
@@ -96,7 +98,8 @@ impl FileSystem {
         parent.store(self, tx, &[])
     }
 
-    /// Has `name`, exactly as stored, lead to another file than before, which is of kind `old`.
+    /// Makes `name`, exactly as stored, lead to another file than before; the earlier one is of
+    /// type `old`.
     fn replace(
         &self,
         tx: &Tx,
@@ -114,7 +117,7 @@ impl FileSystem {
         parent.store(self, tx, &[])
     }
 
-    /// [`Vfs::create`](crate::vfs::Vfs::create), with `forced` when it comes from the intent log.
+    /// [`Vfs::create`](crate::vfs::Vfs::create); `forced` if it is replayed from the intent log.
     pub(super) fn make_named(
         &self,
         who: &Caller,
@@ -172,7 +175,7 @@ impl FileSystem {
                     (_, Some(set)) => {
                         self.set_attributes_in(tx, (live, settings), who, &mut made.state, &set, true).inspect_err(
                             |_| {
-                                // It can be made again.
+                                // Creating it can be retried.
                                 let _ = self.leave(tx, parent, name, made.state.kind, live.backing.now());
                                 let _ = self.objset.free_object(tx, made.state.object.id());
                             },
@@ -231,13 +234,15 @@ impl FileSystem {
                 file.parent = dir;
                 file.touch(now);
                 if let Err(error) = file.store(self, tx, &[]) {
-                    // A name that the file does not count would go with the last one that it does.
+                    // A name that the link count omits would be left dangling when the last counted
+                    // name is removed.
                     self.leave(tx, l.get(dir), name, kind, now)?;
                     return Err(error);
                 }
                 if is_first {
-                    // The log does not know how it was made. All commits wait for the txg: any record about this name, one that
-                    // removes it too, needs a tree that has it.
+                    // The log does not record how the file was created. All commits wait for the
+                    // txg: any record about this name, including its removal, requires a tree that
+                    // has it.
                     live.backing.unloggable_for_all(tx);
                     self.unqueue(tx, id)?;
                     node.unnamed.store(false, Ordering::SeqCst);
@@ -249,7 +254,8 @@ impl FileSystem {
         })
     }
 
-    /// The object that `name` leads to, looked up under the directory's lock; it may lead elsewhere when the lock is gone.
+    /// The object that `name` leads to, looked up under the directory's lock. Once the lock is
+    /// released, the name may lead elsewhere.
     pub(super) fn peek(&self, live: &Live, dir: u64, name: &[u8]) -> Result<u64> {
         let node = live.node(dir);
         let parent = self.look(&node)?;
@@ -258,7 +264,7 @@ impl FileSystem {
         self.find_entry(dir, name)?.ok_or_else(|| Error::not_found("", quoted(dir, name)))
     }
 
-    /// Removes `name`; of a directory when `want_dir`.
+    /// Removes `name`, which must be a directory if `want_dir`.
     pub(super) fn remove_named(&self, dir: u64, name: &[u8], want_dir: bool) -> Result<()> {
         match name {
             b"." | b".." if !want_dir => return Err(Refusal::IsDirectory.at(quoted(dir, name))),
@@ -300,8 +306,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Takes a name, as stored, from a file, and the file with it if it was the last. Gives the hidden directory that is
-    /// then to be taken apart, if there is one.
+    /// Removes a name, as stored, from a file, and frees the file if it was the last. Returns the
+    /// hidden directory that must then be dismantled, if there is one.
     fn drop_link(
         &self,
         tx: &Tx,
@@ -318,13 +324,13 @@ impl FileSystem {
         self.leave(tx, l.get(dir), stored, kind, now)?;
         let dropped = self.count_down(tx, l, id, now);
         if dropped.is_err() {
-            // It can be removed again.
+            // Removing it can be retried.
             let _ = self.enter(tx, l.get(dir), stored, id, kind, now);
         }
         dropped
     }
 
-    /// A name of a file is gone.
+    /// Decrements the link count of a file.
     fn count_down(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, now: Time) -> Result<Option<u64>> {
         let file = l.get(id);
         file.links = file.links.saturating_sub(1);
@@ -344,7 +350,8 @@ impl FileSystem {
         self.free_file(tx, l, id, false)
     }
 
-    /// [`Vfs::rename`](crate::vfs::Vfs::rename). `whiteout` is what a whiteout from the intent log must be like.
+    /// [`Vfs::rename`](crate::vfs::Vfs::rename). `whiteout` holds the fixed properties of a
+    /// whiteout that is replayed from the intent log.
     pub(super) fn rename_named(
         &self,
         who: &Caller,
@@ -370,14 +377,14 @@ impl FileSystem {
                     Err(Error::NotFound { .. }) => None,
                     Err(e) => return Err(e),
                 };
-                // In the order in which Linux looks for reasons to refuse.
+                // In the order in which Linux checks for errors.
                 if flags.no_replace && target.is_some() {
                     return Err(Refusal::Exists.at(quoted(to.0, to.1)));
                 }
                 if flags.exchange && target.is_none() {
                     return Err(Error::not_found("", quoted(to.0, to.1)));
                 }
-                // Directories that change their parents: the shape of the tree stands still meanwhile.
+                // Directories change their parents: the shape of the tree is locked meanwhile.
                 let moves_dirs = from.0 != to.0
                     && (self.is_directory(live, source)?
                         || flags.exchange && target.map_or(Ok(false), |id| self.is_directory(live, id))?);
@@ -408,10 +415,11 @@ impl FileSystem {
         Ok(self.look(&live.node(id))?.is_dir())
     }
 
-    /// Refuses to put directory `moved` into itself: `dir` must not be in it. The shape of the tree is locked.
+    /// Fails if directory `moved` would be moved into itself: `dir` must not be inside it. The
+    /// shape of the tree is locked.
     fn check_no_loop(&self, live: &Live, moved: u64, dir: u64, name: (u64, &[u8])) -> Result<()> {
         let mut at = dir;
-        // Deeper trees than this are a circle on disk.
+        // A deeper tree than this is a cycle on disk.
         for _ in 0..1 << 20 {
             if at == moved {
                 return Err(Error::invalid(quoted(name.0, name.1), "a directory cannot be moved into itself"));
@@ -424,7 +432,7 @@ impl FileSystem {
         Err(Error::corrupt(format!("object {dir}"), "its parents lead nowhere, without end"))
     }
 
-    /// `None`: names lead elsewhere by now, look again.
+    /// Returns `None` if names lead elsewhere by now and must be looked up again.
     fn rename_locked(
         &self,
         (tx, live, settings, who): (&Tx, &Live, &Settings, &Caller),
@@ -445,10 +453,10 @@ impl FileSystem {
         let is_dir = |l: &mut Locked<'_>, id| l.get(id).is_dir();
         let moves = is_dir(l, ids.source) || flags.exchange && ids.target.is_some_and(|id| is_dir(l, id));
         if from.0 != to.0 && moves && !ids.moves_dirs {
-            // Their numbers were given to directories meanwhile.
+            // Their numbers were reused for directories meanwhile.
             return Ok(None);
         }
-        // One entry under two spellings: only the spelling changes.
+        // The same entry under two spellings: only the spelling changes.
         let respells = from.0 == to.0 && over.as_ref().is_some_and(|(_, stored)| *stored == from_stored);
         if respells && (from_stored == to.1 || self.case == CaseSensitivity::Sensitive && self.norm.is_empty()) {
             return Ok(Some(None));
@@ -478,7 +486,7 @@ impl FileSystem {
             }
         }
         if over.is_some() && ids.target == Some(ids.source) {
-            // Two names of one file: POSIX wants nothing to happen.
+            // Two names of one file: POSIX requires that nothing happens.
             return Ok(Some(None));
         }
         if let Some(target) = ids.target.filter(|_| over.is_some()) {
@@ -491,7 +499,7 @@ impl FileSystem {
         let now = live.backing.now();
         let mut orphan = None;
         if let (Some((_, stored)), Some(target), false) = (&over, ids.target, flags.exchange) {
-            // First what can be refused: the directory may not be empty.
+            // The step that can fail comes first: the directory may not be empty.
             orphan = self.drop_link(tx, l, (to.0, stored), target, now)?;
         }
         let source = (ids.source, source_kind);
@@ -512,7 +520,8 @@ impl FileSystem {
                 }
             }
             _ => {
-                // The new name first: a file that loses its only name cannot be found again.
+                // The new name is added first: a file that loses its only name cannot be found
+                // again.
                 self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now)?;
                 if let Err(e) = self.leave(tx, l.get(from.0), &from_stored, source_kind, now) {
                     self.leave(tx, l.get(to.0), to.1, source_kind, now)?;
@@ -539,7 +548,7 @@ impl FileSystem {
         stored.map(|()| Some(orphan))
     }
 
-    /// A file changed its directory.
+    /// Updates a file after it moved to another directory.
     fn moved(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, dir: u64, now: Time) -> Result<()> {
         let inherits = l.get(dir).flags & Flags::PROJINHERIT;
         let file = l.get(id);
@@ -550,7 +559,7 @@ impl FileSystem {
     }
 }
 
-/// A file that a name led to was freed before it was locked: what the name leads to now is looked up again.
+/// Retries the lookup if the file that a name led to was freed before it was locked.
 fn retried<R>(result: Result<Option<R>>) -> Result<Option<R>> {
     match result {
         Err(Error::Refused { why: Refusal::Stale, .. }) => Ok(None),
@@ -558,22 +567,22 @@ fn retried<R>(result: Result<Option<R>>) -> Result<Option<R>> {
     }
 }
 
-/// Objects that a rename is about, as they were looked up.
+/// Objects that a rename involves, as they were looked up.
 #[derive(Clone, Copy)]
 struct Ids {
     source: u64,
     target: Option<u64>,
-    /// The shape of the tree is locked, since directories change their parents.
+    /// The shape of the tree is locked, because directories change their parents.
     moves_dirs: bool,
 }
 
-/// Refuses names that no file can have.
+/// Rejects names that no file can have.
 pub(super) fn check_length(name: &[u8], long_names: bool) -> Result<()> {
     let most = if long_names { LONG_NAME_BYTES_MAX } else { NAME_BYTES_MAX };
     if name.len() > most { Err(Refusal::NameTooLong.at(String::from_utf8_lossy(name))) } else { Ok(()) }
 }
 
-/// A name in a directory, for messages.
+/// A name in a directory, formatted for messages.
 pub(super) fn quoted(dir: u64, name: &[u8]) -> String {
     format!("{:?} in object {dir}", String::from_utf8_lossy(name))
 }
@@ -595,7 +604,7 @@ fn check_may_enter(dir: &State) -> Result<()> {
     Ok(())
 }
 
-/// `name`: of the file itself; `None` for its directory.
+/// `name` is that of the file itself; `None` for its directory.
 fn check_may_leave(state: &State, name: Option<&[u8]>) -> Result<()> {
     let forbidding = match name {
         Some(_) => Flags::IMMUTABLE | Flags::APPENDONLY | Flags::NOUNLINK,

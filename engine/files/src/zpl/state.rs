@@ -1,12 +1,13 @@
-//! A file that can change: its attributes in memory, and how they get back into its bonus.
+//! The mutable attributes of a file in memory, and how they are written back to its bonus.
 //!
-//! Below: `object` holds the bonus. Above: [`live`](super::live) keeps one [`State`] for each file in use, behind its lock.
+//! Below: `object` holds the bonus. Above: [`live`](super::live) keeps one [`State`] for each file
+//! in use, behind its lock.
 //!
 //! Invariants:
-//!   * the bonus that was last stored and the fields agree between operations, but for an access time that is
-//!     [`State::atime_dirty`]
-//!   * storing writes all fields into their old places, so that it costs one copy of some 200 bytes; only attributes that
-//!     have no place yet make a new layout
+//!   * Between operations, the stored bonus and the fields agree, except for an access time marked
+//!     by [`State::atime_dirty`].
+//!   * Storing writes all fields to their existing places, which costs one copy of some 200 bytes.
+//!     Only attributes that have no place yet create a new layout.
 
 use super::trivial_acl;
 use super::{FileSystem, Znode};
@@ -18,7 +19,8 @@ use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// Attributes that are kept as fields, with their lengths: the places that [`State::store`] writes.
+/// Attributes that are cached as fields, with their lengths: the places that [`State::store`]
+/// writes.
 const CACHED: [Sa; 15] = [
     Sa::Mode,
     Sa::Size,
@@ -37,10 +39,10 @@ const CACHED: [Sa; 15] = [
     Sa::Xattr,
 ];
 
-/// Change of an attribute that is no field: its new bytes, or none any more.
+/// A change of an attribute that is not a field: its new bytes, or `None` to remove it.
 pub(super) type Change<'a> = (Sa, Option<&'a [u8]>);
 
-/// A file's attributes as they are now.
+/// The current attributes of a file.
 pub(super) struct State {
     pub kind: FileKind,
     /// Type and permissions.
@@ -55,25 +57,25 @@ pub(super) struct State {
     /// 0 unless [`Flags::PROJID`] is set.
     pub project: u64,
     pub rdev: u64,
-    /// Directory of extended attributes; 0: none.
+    /// Object of the directory of extended attributes, or 0.
     pub xattr_dir: u64,
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
     pub crtime: Time,
-    /// The access time moved, and that is not stored yet.
+    /// The access time changed and is not stored yet.
     pub atime_dirty: bool,
-    /// Whether it can hold attributes beyond those of old znodes.
+    /// Whether the file can hold attributes beyond those of old znodes.
     pub is_sa: bool,
     pub object: Object,
     bonus: Vec<u8>,
     endian: Endian,
-    /// Where in the bonus each of [`CACHED`] stands.
+    /// Offset of each of [`CACHED`] in the bonus.
     places: [Option<u32>; CACHED.len()],
 }
 
 impl State {
-    /// Takes the attributes of an object.
+    /// Loads the state from the attributes of an object.
     pub fn load(attributes: Attributes<'_>) -> Result<Self> {
         let object = attributes.object().clone();
         let file = Znode::new(attributes)?;
@@ -107,7 +109,7 @@ impl State {
         })
     }
 
-    /// The pair of words that a cached attribute is; the second counts only for times.
+    /// The value of a cached attribute as two words; the second is used only for times.
     fn words(&self, attr: Sa) -> ([u64; 2], usize) {
         let time = |t: Time| ([t.seconds as u64, u64::from(t.nanoseconds)], 2);
         match attr {
@@ -129,7 +131,7 @@ impl State {
         }
     }
 
-    /// Whether a cached attribute that has no place yet needs one.
+    /// Whether a cached attribute without a place needs one.
     fn wants_place(&self, attr: Sa) -> bool {
         match attr {
             Sa::Projid => self.flags.contains(Flags::PROJID),
@@ -139,7 +141,7 @@ impl State {
         }
     }
 
-    /// Writes the fields back, as far as they have places; gives those that have none.
+    /// Writes the fields that have places to the bonus. Returns those that have none.
     pub fn store_fields(&mut self, tx: &Tx) -> Result<Vec<(Sa, Vec<u8>)>> {
         self.atime_dirty = false;
         let mut placeless: Vec<(Sa, Vec<u8>)> = Vec::new();
@@ -160,14 +162,14 @@ impl State {
             }
         }
         if !self.is_sa && self.endian != Endian::Little {
-            // Its order is that of the dnode, which becomes ours when it is written.
+            // The bonus has the byte order of the dnode, which becomes native when it is written.
             return Err(Error::unsupported(self.object.place(), "writing old znodes of a big-endian host"));
         }
         self.object.set_bonus(tx, self.bonus.clone())?;
         Ok(placeless)
     }
 
-    /// Writes the fields back, and `changes` with them.
+    /// Writes the fields back, together with `changes`.
     pub fn store(&mut self, fs: &FileSystem, tx: &Tx, changes: &[Change<'_>]) -> Result<()> {
         let placeless = self.store_fields(tx)?;
         if placeless.is_empty() && changes.is_empty() {
@@ -183,7 +185,7 @@ impl State {
         self.reload_places(fs)
     }
 
-    /// After something else than [`State::store`] changed the bonus.
+    /// Reloads the places after the bonus was changed by anything other than [`State::store`].
     pub fn reload_places(&mut self, fs: &FileSystem) -> Result<()> {
         let object = fs.object(self.object.id())?;
         let attributes = fs.sa.attributes(&object)?;
@@ -194,18 +196,18 @@ impl State {
         Ok(())
     }
 
-    /// The attributes as they are stored, for those that are no fields.
+    /// The stored attributes, for those that are not fields.
     pub fn attributes<'t>(&self, fs: &'t FileSystem) -> Result<Attributes<'t>> {
         fs.sa.attributes(&fs.object(self.object.id())?)
     }
 
-    /// Contents changed.
+    /// Updates the times after a change of contents.
     pub fn touch_contents(&mut self, now: Time) {
         (self.mtime, self.ctime) = (now, now);
         self.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED;
     }
 
-    /// Attributes changed.
+    /// Updates the times after a change of attributes.
     pub fn touch(&mut self, now: Time) {
         self.ctime = now;
         self.flags |= Flags::ARCHIVE;
@@ -215,32 +217,34 @@ impl State {
         self.kind == FileKind::Directory
     }
 
-    /// Whether a crash may not lose what is done to it: some name leads to it.
+    /// Whether any name leads to the file: changes to it must then survive a crash.
     pub fn has_name(&self) -> bool {
         self.links != 0
     }
 
-    /// Links that a directory or file has when no name leads to it.
+    /// Link count of a directory or file without names.
     pub fn links_of_nameless(&self) -> u64 {
         u64::from(self.is_dir())
     }
 
-    /// The mode that is left when contents or owner change: without setuid, and without setgid where the group may execute.
-    /// Without that, setgid once meant mandatory locks, and stays.
+    /// The mode after a change of contents or owner: without setuid, and without setgid if the
+    /// group may execute. Setgid without group execute once meant mandatory locks, and is kept.
     pub fn mode_without_set_id(&self) -> u64 {
         let group = if self.mode & 0o010 != 0 { 0o2000 } else { 0 };
         self.mode & !(0o4000 | group)
     }
 
-    /// Takes setuid and setgid away, as a change of contents by somebody who is not privileged does. As Linux does it, whose
-    /// page cache goes by its own rule; OpenZFS's also takes setgid where the group may not execute.
+    /// Clears setuid and setgid, as when an unprivileged caller changes the contents. Follows
+    /// Linux, whose page cache applies its own rule; OpenZFS also clears setgid if the group may
+    /// not execute.
     pub fn drop_set_id(&mut self) -> bool {
         let before = self.mode;
         self.mode = self.mode_without_set_id();
         self.mode != before
     }
 
-    /// Refuses new permission bits where ZFS's own list forbids them (`aclmode=restricted`). Asked before anything is changed.
+    /// Rejects new permission bits if the ZFS ACL forbids them (`aclmode=restricted`). Called
+    /// before anything is changed.
     pub fn check_mode(&self, fs: &FileSystem, acl_mode: trivial_acl::AclMode) -> Result<()> {
         let is_restricted = acl_mode == trivial_acl::AclMode::Restricted;
         if is_restricted && !trivial_acl::is_trivial(&fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default())
@@ -250,7 +254,8 @@ impl State {
         Ok(())
     }
 
-    /// Sets the permission bits, and makes ZFS's own list say the same. The caller asked [`State::check_mode`].
+    /// Sets the permission bits and updates the ZFS ACL to match. The caller has called
+    /// [`State::check_mode`].
     pub fn set_mode(&mut self, fs: &FileSystem, tx: &Tx, mode: u64, acl_mode: trivial_acl::AclMode) -> Result<()> {
         use trivial_acl::AclMode;
         let old = match acl_mode {
@@ -262,7 +267,7 @@ impl State {
         self.set_acl(fs, tx, &list)
     }
 
-    /// Stores `list` as ZFS's own list, with the flags that tell of it. The mode must be set already.
+    /// Stores `list` as the ZFS ACL, with the flags that describe it. The mode must be set already.
     pub(super) fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
         let wide = Flags::INHERIT_ACE | Flags::ACL_TRIVIAL | Flags::ACL_OBJ_ACE;
         let kept = self.flags & (Flags::ACL_PROTECTED | Flags::ACL_DEFAULTED | Flags::ACL_AUTO_INHERIT);
@@ -288,7 +293,8 @@ impl State {
         self.set_old_acl(fs, tx, &aces, count)
     }
 
-    /// The same in an old znode, whose list is in it (72 bytes are enough for the entries of a mode) or in an object.
+    /// Does the same for an old znode, whose ACL is inline (72 bytes are enough for the entries of
+    /// a mode) or in an object.
     fn set_old_acl(&mut self, fs: &FileSystem, tx: &Tx, aces: &[u8], count: u64) -> Result<()> {
         let attributes = self.attributes(fs)?;
         let Some(at) = attributes.bonus_place(Sa::ZnodeAcl).map(|at| at as usize) else {
@@ -310,7 +316,7 @@ impl State {
         endian.put_u32(&mut out[8..], aces.len() as u32);
         endian.put_u16(&mut out[12..], 1);
         endian.put_u16(&mut out[14..], count as u16);
-        // Entries have the znode's byte order.
+        // Entries use the znode's byte order.
         for (from, to) in aces.chunks_exact(8).zip(out[16..].chunks_exact_mut(8)) {
             let le = Endian::Little;
             endian.put_u16(to, le.u16(from));

@@ -1,6 +1,7 @@
-//! ZFS's own (NFSv4 style) access control list of a file: reading and setting it.
+//! The ZFS ACL (NFSv4 style) of a file: reading and setting it.
 //!
-//! A new list brings its mode with it, as zfs_setacl does. POSIX lists are kept beside it and told the mode.
+//! A new ACL determines the mode, as in zfs_setacl. POSIX ACLs are stored beside it and updated to
+//! match the mode.
 
 use super::{FileSystem, Znode, trivial_acl};
 use crate::nfs4_acl;
@@ -11,18 +12,18 @@ use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// More than 65,535 of the largest entries: as many as a list can count.
+/// Room for more than 65,535 of the largest entries: as many as an ACL can count.
 const ACL_BYTES_MAX: u32 = 4 << 20;
-/// What setting a list may write.
+/// Bytes that setting an ACL may write.
 const ACL_CHANGE_BYTES: u64 = 128 << 10;
 
 impl FileSystem {
-    /// The NFSv4-style list of a file, in its order; `None` when it has none.
+    /// The NFSv4-style ACL of a file, in its order; `None` if it has none.
     pub fn acl(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
         self.named(self.acl_of(node.0))
     }
 
-    /// The list, but nothing where it says no more than the mode.
+    /// The ACL, or `None` if it expresses no more than the mode.
     pub(super) fn acl_beyond_mode(&self, id: u64) -> Result<Option<Vec<Ace>>> {
         let file = self.znode(id)?;
         let flags = Flags::from_bits_retain(file.attributes().need_u64(Sa::Flags)?);
@@ -32,7 +33,7 @@ impl FileSystem {
         self.acl_of_znode(&file)
     }
 
-    /// Sets the list of a file.
+    /// Sets the ACL of a file.
     pub(super) fn set_entries(&self, id: u64, list: &[Ace]) -> Result<()> {
         self.operate(ACL_CHANGE_BYTES, false, |tx, live, settings| {
             let node = live.node(id);

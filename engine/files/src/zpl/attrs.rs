@@ -1,4 +1,4 @@
-//! Setting attributes: mode, owner, size, times, project; and the access time that reading moves.
+//! Setting attributes: mode, owner, size, times, project; and access time updates on read.
 //!
 //! Facts: zfs_setattr, Linux chown_common and setattr_prepare for the bits that a change clears.
 
@@ -16,21 +16,22 @@ use object::Tx;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// What a change of attributes may write. Guessed.
+/// Bytes that a change of attributes may write. Guessed.
 const ATTRIBUTES_BYTES: u64 = 64 << 10;
-/// A relative access time is moved at least this often.
+/// A relative access time is updated at least this often.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Access times that are stored before one txg closes. Guessed: some 20 ms.
 const ATIMES_AT_ONCE: usize = 10_000;
-/// Access times that wait in memory; where txgs do not keep up, or the pool is suspended, others do not move. Guessed: some hundred MB.
+/// Access times that wait in memory. If txgs cannot keep up, or the pool is suspended, further
+/// access times are not updated. Guessed: some hundred MB.
 const ATIMES_MAX: usize = 100_000;
-/// What storing one may write: a dnode.
+/// Bytes that storing one access time may write: a dnode.
 const ATIME_BYTES: u64 = 512;
 /// `ZFS_INVALID_PROJID`.
 const PROJECT_INVALID: u64 = u64::MAX;
 
 impl FileSystem {
-    /// What stat tells of a file that is locked.
+    /// The stat attributes of a file that is locked.
     pub(super) fn attr_of(&self, file: &State, record_bytes: u32) -> Result<Attr> {
         let dnode = file.object.dnode_now();
         let rdev = match file.kind {
@@ -59,10 +60,11 @@ impl FileSystem {
         })
     }
 
-    /// [`Vfs::set_attr`](crate::vfs::Vfs::set_attr). `replayed`: from the intent log. It was let through before
-    /// the crash, with bits cleared already: neither quotas of users nor `aclmode` refuse it now.
+    /// [`Vfs::set_attr`](crate::vfs::Vfs::set_attr). `replayed`: from the intent log. The change
+    /// was admitted before the crash, with bits already cleared, so neither user quotas nor
+    /// `aclmode` reject it now.
     pub(super) fn set_attributes(&self, who: &Caller, id: u64, set: &SetAttr, replayed: bool) -> Result<Attr> {
-        // Cutting a file is how space is made; making it longer takes none.
+        // Truncating a file frees space; extending it allocates none.
         self.operate(ATTRIBUTES_BYTES, set.size.is_some(), |tx, live, settings| {
             let node = live.node(id);
             self.change(&[&node], |l| {
@@ -126,7 +128,7 @@ impl FileSystem {
             }
         }
         if set.mode.is_some() && !replayed {
-            // Before the size changes: contents that were cut off would not come back.
+            // Before the size changes: truncated contents could not be restored.
             file.check_mode(self, settings.acl_mode)?;
         }
         if let Some(size) = set.size {
@@ -148,7 +150,8 @@ impl FileSystem {
         file.crtime = set.btime.unwrap_or(file.crtime);
         file.touch(now);
         file.ctime = set.ctime.map_or(now, |t| time_of(t, now));
-        // Mode and access list change together, or a crash would leave a list that allows more, or less, than either.
+        // Mode and ACL change together. Otherwise a crash could leave an ACL that allows more, or
+        // less, than either.
         self.grouped(tx, file, |file, group| {
             match set.mode {
                 Some(_) => {
@@ -188,7 +191,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Sets owner, group and project of a file, and of what holds its extended attributes.
+    /// Sets owner, group and project of a file, and of the objects that hold its extended
+    /// attributes.
     fn set_owner(&self, tx: &Tx, file: &mut State, set: &SetAttr) -> Result<()> {
         self.set_owner_of_one(tx, file, set)?;
         if file.xattr_dir == 0 {
@@ -219,7 +223,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Packs a file's attributes anew with its project among them, where the accounting looks for it.
+    /// Repacks a file's attributes with its project among them, where space accounting expects it.
     fn give_project(&self, tx: &Tx, file: &mut State) -> Result<()> {
         if !file.is_sa {
             return Err(Error::unsupported(file.object.place(), "projects of old znodes"));
@@ -265,7 +269,7 @@ impl FileSystem {
         file.reload_places(self)
     }
 
-    /// Makes the POSIX list say what the mode says.
+    /// Updates the POSIX ACL to match the mode.
     pub(super) fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State, group: &mut Group) -> Result<()> {
         if file.kind == FileKind::Symlink {
             return Ok(());
@@ -278,8 +282,9 @@ impl FileSystem {
         Ok(())
     }
 
-    /// A file was read: moves its access time if the dataset wants it, in memory. It is stored with the next change of the file, or
-    /// just before a txg closes; closing the file waits for nothing.
+    /// Updates the access time of a file after a read, in memory, if the dataset requires it. It is
+    /// stored with the next change of the file, or just before a txg closes. Closing the file does
+    /// not wait for that.
     pub(super) fn note_access(&self, id: u64) -> Result<()> {
         let live = self.live()?;
         let settings = live.backing.settings();
@@ -305,15 +310,16 @@ impl FileSystem {
             live.note_atime(&node);
             Ok(())
         })?;
-        // What waits takes memory.
+        // Waiting access times use memory.
         if live.waiting_atimes() > ATIMES_AT_ONCE {
             live.backing.sync_soon();
         }
         Ok(())
     }
 
-    /// Puts access times that moved into a transaction that `begin` begins for so many bytes. Returns whether others wait that can be
-    /// stored now. Waits for no file: what is in use has its turn in the next txg.
+    /// Stores changed access times in a transaction that `begin` starts for the given number of
+    /// bytes. Returns whether more are waiting that can be stored now. Does not wait for any file:
+    /// a file in use is handled in the next txg.
     pub(super) fn store_accesses(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool {
         let Ok(live) = self.live() else { return false };
         if self.is_replaying() || live.backing.settings().read_only {
@@ -337,7 +343,7 @@ impl FileSystem {
             }
             let stored = match &tx {
                 Ok(tx) => file.store(self, tx, &[]),
-                // The times of reading are not worth an error later on.
+                // Access times are not worth an error later.
                 Err(e) if has_no_room => Err(e.clone()),
                 Err(_) => {
                     live.note_atime(&node);
@@ -352,12 +358,12 @@ impl FileSystem {
         has_more && (tx.is_ok() || has_no_room)
     }
 
-    /// A state that is nobody's node: of a hidden directory, or of what is in it.
+    /// Loads a state that belongs to no node: that of a hidden directory, or of an object in it.
     pub(super) fn load_state(&self, id: u64) -> Result<State> {
         State::load(self.sa.attributes(&self.object(id)?)?)
     }
 
-    /// ZFS's own list of a file.
+    /// The ZFS ACL of a file.
     pub(super) fn aces(&self, file: &Znode<'_>) -> Result<Option<Vec<ondisk::acl::Ace>>> {
         self.acl_of_znode(file)
     }

@@ -1,7 +1,7 @@
-//! Ranges of files copied by using the same blocks once more (`cp --reflink`, copy_file_range).
+//! Copying ranges of files by sharing their blocks (`cp --reflink`, copy_file_range).
 //!
-//! Facts: zfs_clone_range, zfs_clone_range_replay in module/zfs/zfs_vnops.c. What cannot be cloned (blocks of another size, places that are not
-//! block by block, blocks that are not on disk yet) is copied by whoever asked.
+//! Facts: zfs_clone_range, zfs_clone_range_replay in module/zfs/zfs_vnops.c. The caller copies what
+//! cannot be cloned: blocks of another size, unaligned ranges, and blocks that are not on disk yet.
 
 use super::FileSystem;
 use super::backing::Settings;
@@ -14,35 +14,35 @@ use object::{Cloneable, Tx};
 use ondisk::BlkPtr;
 use ondisk::znode::Flags;
 
-/// Blocks cloned in one transaction at most. Guessed.
+/// Maximum number of blocks cloned in one transaction. Guessed.
 const BLOCKS_MAX: u64 = 1024;
-/// What cloning writes beside the pointers: attributes, indirect blocks.
+/// Bytes that cloning writes in addition to the pointers: attributes, indirect blocks.
 const OVERHEAD_BYTES: u64 = 256 << 10;
 
-/// A range of a file as blocks of another one.
+/// A range of a file, as blocks to be shared with another one.
 struct Range {
-    /// Where it begins.
+    /// Start of the range.
     offset: u64,
-    /// Size of the blocks.
     block_bytes: u64,
-    /// Bytes, which may end within the last block.
+    /// Length in bytes; may end within the last block.
     len: u64,
-    /// A pointer for each block; `None`: zeros.
+    /// A pointer for each block; `None` for zeros.
     pointers: Vec<Option<BlkPtr>>,
 }
 
-/// Whether blocks of that size that begin at `from` can begin at `to`.
+/// Whether blocks of the given size that begin at `from` can begin at `to`.
 fn fits(block_bytes: u64, from: u64, to: u64) -> bool {
     let is_aligned = block_bytes > 0 && from.is_multiple_of(block_bytes) && to.is_multiple_of(block_bytes);
     is_aligned && (to == 0 || block_bytes.is_power_of_two())
 }
 
 impl FileSystem {
-    /// Clones the beginning of a range, as far as it goes in one transaction. 0: none of it can be cloned.
+    /// Clones the beginning of a range, as much as fits in one transaction. Returns 0 if none of it
+    /// can be cloned.
     pub(super) fn clone_some(&self, who: &Caller, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64> {
         let live = self.live()?;
         let (source, target) = (live.node(from.0), live.node(to.0));
-        // Most copies that cannot be cloned are told so without a transaction.
+        // Rejects most ranges that cannot be cloned without beginning a transaction.
         if !live.backing.settings().clones || !fits(self.look(&source)?.object.block_bytes(), from.1, to.1) {
             return Ok(0);
         }
@@ -58,7 +58,7 @@ impl FileSystem {
         })
     }
 
-    /// What of `len` bytes at `offset` can be put at `to` of a file of `size` bytes.
+    /// The part of `len` bytes at `offset` that can be cloned to `to` in a file of `size` bytes.
     fn cloneable(file: &State, offset: u64, (to, size): (u64, u64), len: u64) -> Result<Option<Range>> {
         let block_bytes = file.object.block_bytes();
         let rest = file.size.saturating_sub(offset);
@@ -67,7 +67,7 @@ impl FileSystem {
         }
         let mut len = len.min(rest).min(block_bytes.saturating_mul(BLOCKS_MAX));
         if !len.is_multiple_of(block_bytes) && (len < rest || to.saturating_add(len) < size) {
-            // The last block has more in it, here or there.
+            // The last block contains more data, in the source or in the target.
             len -= len % block_bytes;
         }
         let mut pointers = Vec::new();
@@ -101,7 +101,7 @@ impl FileSystem {
         let end = range.offset.checked_add(range.len).filter(|end| *end <= SIZE_MAX);
         let end = end.ok_or_else(|| Refusal::TooLarge.at(file.object.place()))?;
         self.check_space_quota(live, file)?;
-        // A file that is one small block keeps blocks of that size for ever once it has two.
+        // The block size of a file is fixed once it has two blocks, however small they are.
         let block = range.block_bytes;
         let one_more = range.len <= block && file.size <= block && end > block;
         if one_more && block < u64::from(settings.record_bytes) || !self.fit_blocks(tx, file, block)? {
@@ -115,12 +115,14 @@ impl FileSystem {
         if cleared {
             self.log_mode(tx, file);
         }
-        // A record would name blocks whose own txg may not be on disk yet: a commit waits for this txg instead.
+        // A record would name blocks whose own txg may not be on disk yet. A commit waits for this
+        // txg instead.
         live.backing.unloggable(tx, file.object.id());
         Ok(range.len)
     }
 
-    /// Gives a file blocks of that size, if it has not more than one; says whether they are of that size now.
+    /// Sets the block size of a file if it has at most one block. Returns whether its blocks have
+    /// that size now.
     fn fit_blocks(&self, tx: &Tx, file: &mut State, block_bytes: u64) -> Result<bool> {
         file.object = self.object(file.object.id())?;
         let now = file.object.block_bytes();
@@ -143,7 +145,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Does again what the log says was cloned.
+    /// Replays a clone record of the intent log.
     pub(super) fn replay_clone(
         &self,
         id: u64,

@@ -1,7 +1,8 @@
-//! Contents of files: write, append, cut, punch, copy.
+//! File contents: write, append, truncate, punch holes, copy.
 //!
-//! A file is locked as a whole: readers together, a writer alone. Blocks begin with 512 bytes and grow with the file's only
-//! block up to `recordsize`, as in the kernel. Facts: zfs_write, zfs_freesp, zfs_grow_blocksize, zpl_fallocate_common.
+//! A file is locked as a whole: readers share the lock, a writer has exclusive access. Blocks begin
+//! with 512 bytes, and the only block of a file grows with it up to `recordsize`, as in the kernel.
+//! Facts: zfs_write, zfs_freesp, zfs_grow_blocksize, zpl_fallocate_common.
 
 use super::FileSystem;
 use super::backing::Settings;
@@ -13,34 +14,36 @@ use dataset::quota::Principal;
 use object::Tx;
 use ondisk::znode::Flags;
 
-/// Largest size of a file: what Linux takes as an offset.
+/// Maximum size of a file: the largest offset that Linux accepts.
 pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
 /// Unit of block sizes.
 const SECTOR: u64 = 512;
-/// Written in one transaction at most, so that a txg is closed soon: as much as FUSE gives at once, and more.
+/// Maximum bytes written in one transaction, so that txgs can close soon: larger than the largest
+/// FUSE request.
 const PIECE_BYTES: usize = 4 << 20;
-/// Copied at once by [`FileSystem::copy`].
+/// Bytes that [`FileSystem::copy`] copies at once.
 const COPY_BYTES: u64 = 1 << 20;
-/// What a change of attributes and indirect blocks may write on top of data. Guessed.
+/// Bytes that a change of attributes and indirect blocks may write in addition to data. Guessed.
 const OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// The block size of a file of one block of `block` bytes (0: none) when it becomes `end` bytes long.
+/// The block size of a file with a single block of `block` bytes (0: none) when it becomes `end`
+/// bytes long.
 fn grown_block_bytes(block: u64, end: u64, record: u64) -> u64 {
     let limit = if block > record && !block.is_power_of_two() { block.next_power_of_two() } else { record };
     limit.min(end.min(limit).next_multiple_of(SECTOR)).max(block)
 }
 
-/// What writing does to the times of a file.
+/// How writing affects the times of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Times {
-    /// It changes now.
+    /// The file changes now.
     Move,
-    /// It changed before, and a kernel keeps its times.
+    /// The file changed earlier, and a kernel maintains its times.
     Stay,
 }
 
 impl FileSystem {
-    /// Makes the only block of a file larger if the file becomes `end` bytes long.
+    /// Enlarges the only block of a file if the file becomes `end` bytes long.
     fn grow_block(&self, tx: &Tx, settings: &Settings, file: &mut State, end: u64) -> Result<()> {
         let block = file.object.block_bytes();
         let record = u64::from(settings.record_bytes);
@@ -50,7 +53,8 @@ impl FileSystem {
         }
         let bytes = grown_block_bytes(block, end.max(file.size), record);
         if bytes > block {
-            // Blocks beyond the end, kept by a size that was cut, leave the size of blocks as it is.
+            // Blocks beyond the end that remain after the size was reduced keep the block size as
+            // it is.
             file.object = self.object(file.object.id())?;
             if file.object.max_block_id() == 0 {
                 file.object.set_block_bytes(tx, bytes as u32)?;
@@ -71,7 +75,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Writes into a file whose state is locked.
+    /// Writes to a file whose state is locked.
     pub(super) fn write_in(
         &self,
         tx: &Tx,
@@ -86,13 +90,13 @@ impl FileSystem {
         }
         self.log_write(tx, file, offset, data);
         if times == Times::Stay {
-            // Writing again after a crash moves the time.
+            // Replaying the write after a crash changes the time.
             self.log_mtime(tx, file);
         }
         Ok(())
     }
 
-    /// The same without a record. Whether set-id bits were cleared.
+    /// Does the same without a record. Returns whether set-id bits were cleared.
     pub(super) fn write_unlogged(
         &self,
         tx: &Tx,
@@ -128,7 +132,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Writes `data` at `offset`; `None`: behind the end. Gives where it was written.
+    /// Writes `data` at `offset`; `None` appends. Returns where it was written.
     pub(super) fn write_data(
         &self,
         who: &Caller,
@@ -140,7 +144,7 @@ impl FileSystem {
         let mut written_at = None;
         let mut pieces = data.chunks(PIECE_BYTES);
         let mut done = 0u64;
-        // Nothing to write is a write all the same: it may be refused.
+        // An empty write is still a write: it may be rejected.
         let mut piece = pieces.next().unwrap_or_default();
         loop {
             let at = self.operate(piece.len() as u64 + OVERHEAD_BYTES, false, |tx, live, settings| {
@@ -148,7 +152,7 @@ impl FileSystem {
                 self.change(&[&node], |l| {
                     let file = l.get(id);
                     Self::check_writable(file)?;
-                    // Later pieces follow the first, wherever the end is by then.
+                    // Later pieces follow the first, wherever the end of the file is by then.
                     let at = match written_at {
                         Some(first) => first + done,
                         None => offset.unwrap_or(file.size),
@@ -176,7 +180,7 @@ impl FileSystem {
         }
     }
 
-    /// Makes a file `size` bytes long. Times and attributes are the caller's to change and store.
+    /// Sets the size of a file to `size` bytes. The caller changes and stores times and attributes.
     pub(super) fn resize_in(&self, tx: &Tx, settings: &Settings, file: &mut State, size: u64) -> Result<()> {
         if size > SIZE_MAX {
             return Err(Refusal::TooLarge.at(file.object.place()));
@@ -195,7 +199,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Zeros from `offset` on, as far as the file goes; `len` of 0 cuts it there, or makes it that long.
+    /// Zeroes the range from `offset` on, up to the end of the file. A `len` of 0 truncates the
+    /// file there, or extends it to that size.
     pub(super) fn free_range_in(
         &self,
         tx: &Tx,
@@ -209,7 +214,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// The same without a record.
+    /// Does the same without a record.
     pub(super) fn free_range_unlogged(
         &self,
         tx: &Tx,
@@ -244,7 +249,8 @@ impl FileSystem {
             return Err(Error::invalid(format!("object {id}"), "a range of 0 bytes"));
         }
         if let Allocate::Reserve { .. } = what {
-            // Blocks are never written where they were, so that nothing can be set aside: only a hopeless wish is refused.
+            // Blocks are never overwritten in place, so space cannot be reserved: only a request
+            // that cannot succeed is rejected.
             let free = self.live()?.backing.space().available_bytes;
             if len > free - free / 11 {
                 return Err(Refusal::NoSpace.at(format!("object {id}")));
@@ -278,7 +284,7 @@ impl FileSystem {
         })
     }
 
-    /// Copies a range from file to file, or within one. Gives how much.
+    /// Copies a range between files or within one. Returns the number of bytes copied.
     pub(super) fn copy(&self, who: &Caller, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64> {
         let overlap = from.0 == to.0 && from.1 < to.1.saturating_add(len) && to.1 < from.1.saturating_add(len);
         if overlap {
@@ -296,7 +302,7 @@ impl FileSystem {
             }
             let node = live.node(from.0);
             let want = {
-                // Up to where blocks begin, so that the next ones may be cloned.
+                // Stops at a block boundary, so that the following blocks may be cloned.
                 let block = self.look(&node)?.object.block_bytes().max(1);
                 let step = COPY_BYTES.max(block) / block * block;
                 (len - done).min(step - (from.1 + done) % block) as usize
@@ -323,7 +329,7 @@ impl FileSystem {
         }
     }
 
-    /// Up to `len` bytes of a file that is locked.
+    /// Reads up to `len` bytes of a file that is locked.
     pub(super) fn read_in(&self, file: &State, offset: u64, len: usize) -> Result<bytes::Bytes> {
         let rest = file.size.saturating_sub(offset);
         let len = len.min(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -333,7 +339,7 @@ impl FileSystem {
         file.object.read_bytes(offset, len)
     }
 
-    /// The same, into `out`.
+    /// Does the same, into `out`.
     pub(super) fn read_into_in(&self, file: &State, offset: u64, out: &mut [u8]) -> Result<usize> {
         let rest = file.size.saturating_sub(offset);
         let len = out.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -355,9 +361,9 @@ mod tests {
         assert_eq!(grown_block_bytes(1024, 5000, record), 5120);
         assert_eq!(grown_block_bytes(5120, 1 << 30, record), record);
         assert_eq!(grown_block_bytes(0, 1, record), 512);
-        // As a damaged file may say.
+        // A damaged file may contain this.
         assert_eq!(grown_block_bytes(0, u64::MAX, record), record);
-        // The record size was larger when the file was begun: on to the next power of two.
+        // The record size was larger when the file was created: rounds up to the next power of two.
         assert_eq!(grown_block_bytes(200 << 10, 1 << 30, record), 256 << 10);
         assert_eq!(grown_block_bytes(200 << 10, 210 << 10, record), 210 << 10);
     }

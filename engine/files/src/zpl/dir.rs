@@ -1,7 +1,7 @@
-//! Directories: names to objects.
+//! Directories: map names to objects.
 //!
-//! Cookies are the kernel's: 0 and 1 for `.` and `..`, then the place in the ZAP's order of hashes, so that an NFS client's
-//! cookie means the same here and there.
+//! Cookies are the kernel's: 0 and 1 for `.` and `..`, then the position in the ZAP's hash order,
+//! so that a cookie of an NFS client means the same here and in the kernel.
 
 use super::node::kind_of;
 use super::{CaseSensitivity, DIRS_MAX, FileSystem};
@@ -16,7 +16,8 @@ const COOKIES_BEFORE_ENTRIES: u64 = 3;
 
 impl FileSystem {
     pub(super) fn dir_zap(&self, id: u64) -> Result<Zap> {
-        // What changes is not kept: another name may have been entered through another handle.
+        // A mutable directory is not cached: another name may have been added through another
+        // handle.
         let keeps = self.live.is_none();
         if let Some(zap) = self.dirs.lock().get(&id).filter(|_| keeps) {
             return Ok(zap.clone());
@@ -39,7 +40,7 @@ impl FileSystem {
 
     fn entry_value(&self, dir: u64, name: &[u8], value: &ZapValue) -> Result<DirEntryValue> {
         match value.ints.first() {
-            // More than one number is allowed: Lustre keeps its own behind the first.
+            // More than one number is allowed: Lustre stores its own after the first.
             Some(number) if value.int_bytes == 8 => Ok(DirEntryValue::unpack(*number)),
             _ => {
                 let what = format!(
@@ -53,7 +54,7 @@ impl FileSystem {
         }
     }
 
-    /// The object called `name` in `dir`.
+    /// The object named `name` in `dir`.
     pub(super) fn find(&self, dir: u64, name: &[u8]) -> Result<u64> {
         match name {
             b"." => return Ok(dir),
@@ -73,7 +74,7 @@ impl FileSystem {
         Ok(self.find_stored(dir, name)?.map(|(value, _)| value.object))
     }
 
-    /// The same with its value, and its name as stored.
+    /// Returns the entry with its value, and its name as stored.
     pub(super) fn find_stored(&self, dir: u64, name: &[u8]) -> Result<Option<(DirEntryValue, Vec<u8>)>> {
         let zap = self.dir_zap(dir)?;
         if name.is_empty() || name.contains(&0) || self.utf8_only && std::str::from_utf8(name).is_err() {
@@ -106,7 +107,8 @@ impl FileSystem {
         for step in zap.cursor(from) {
             let (entry, next_cookie) = step?;
             let value = self.entry_value(dir, &entry.name, &entry.value)?;
-            // Before ZPL version 2 entries had no type. A file that cannot be read is listed all the same.
+            // Before ZPL version 2, entries had no type. A file that cannot be read is still
+            // listed.
             let kind = match kind_of(value.kind) {
                 Some(kind) => kind,
                 None => self.znode(value.object).map_or(FileKind::Regular, |z| z.kind()),
@@ -119,7 +121,8 @@ impl FileSystem {
     }
 }
 
-/// What is said of an entry whose object is not there: the directory is wrong, it is not that nothing has this name.
+/// The error for an entry whose object is missing: the directory is damaged, as opposed to a name
+/// that does not exist.
 pub(super) fn dangling(error: Error, dir: u64, name: &[u8]) -> Error {
     match error {
         Error::NotFound { what, .. } => {

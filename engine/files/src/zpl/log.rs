@@ -1,10 +1,12 @@
-//! What operations tell the intent log. Replay calls the same operations again, see [`replay`](super::replay).
+//! What operations record in the intent log. Replay runs the same operations again, see
+//! [`replay`](super::replay).
 //!
 //! Format: `ondisk::zil`. Facts: module/zfs/zfs_log.c.
 //!
 //! Invariants:
-//!   * nothing is recorded of files that no name leads to any more
-//!   * while the log is replayed, each record that is done again is recorded, once all of it is done: that is how the log learns of it
+//!   * Nothing is recorded for files to which no name leads any more.
+//!   * During replay, each replayed record is recorded once it is completely done. That marks it as
+//!     replayed in the log.
 
 use super::backing::{Encoded, Reach};
 use super::live::Live;
@@ -33,7 +35,7 @@ pub(super) mod mask {
     pub const XVATTR: u64 = 1 << 31;
 }
 
-/// Words of the map of attributes (`XVA_MAPSIZE`); those here are bits of the first.
+/// Words of the attribute map (`XVA_MAPSIZE`). The bits used here are in the first.
 pub(super) const MAP_WORDS: usize = 3;
 /// `XAT0_CREATETIME`.
 pub(super) const MAP_CREATED: u32 = 1;
@@ -105,7 +107,7 @@ fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
     attributes_record(file, bits, attributes)
 }
 
-/// The attributes that `mask` names are what they are in `file` now.
+/// Record of the attributes that `mask` selects, with their current values in `file`.
 fn attributes_record(file: &State, mask: u64, attributes: Option<Attributes>) -> Body<'static> {
     Body::SetAttr {
         object: file.object.id(),
@@ -144,14 +146,15 @@ fn rename_record<'a>(
     (kind, Body::Rename { from_directory: from.0, to_directory: to.0, from: from.1, to: to.1, whiteout })
 }
 
-/// The records of one change that is several: a file and the access lists that it inherits, the file of an extended attribute and
-/// its contents. They are in one block of the log, so that a crash leaves all of them or none.
+/// The records of one compound change, such as a file and the access control lists that it
+/// inherits, or the file of an extended attribute and its contents. They are in one block of the
+/// log, so that after a crash all of them are there or none.
 #[derive(Default)]
 pub(super) struct Group {
     records: Vec<Encoded>,
-    /// Other files see the change: names, and object numbers that come free.
+    /// Other files see the change, because it affects names or frees object numbers.
     is_seen: bool,
-    /// A part of it has no record: commits wait for the txg.
+    /// A part of the change has no record: commits wait for the txg.
     is_unloggable: bool,
 }
 
@@ -160,47 +163,48 @@ impl Group {
         self.records.push((kind, body.encode(kind, tx.txg())));
     }
 
-    /// A file, directory or link was made.
+    /// Records that a file, directory or link was created.
     pub fn create(&mut self, tx: &Tx, made: &State, name: &[u8], target: Option<&[u8]>, slots: u8) {
         let (kind, body) = create_record(made, name, target, slots);
         self.put(tx, kind, &body);
         self.is_seen = true;
     }
 
-    /// The hidden directory of a file, or a file in it, was made.
+    /// Records that the hidden directory of a file, or a file in it, was created.
     pub fn create_hidden(&mut self, tx: &Tx, made: &State, name: &[u8], slots: u8) {
         let (kind, body) = create_record(made, name, None, slots);
         self.put(tx, kind, &body);
     }
 
-    /// A file was removed from a hidden directory. Its number may come to mean another file, whose records must come later.
+    /// Records that a file was removed from a hidden directory. Its object number may be reused for
+    /// another file, whose records must come later.
     pub fn remove_hidden(&mut self, tx: &Tx, directory: u64, name: &[u8]) {
         self.put(tx, RecordType::REMOVE, &Body::Remove { directory, name });
         self.is_seen = true;
     }
 
-    /// Attributes were set: which, `set` says; what they are now, `file`.
+    /// Records a change of attributes: `set` selects them, `file` holds their current values.
     pub fn set_attr(&mut self, tx: &Tx, file: &State, set: &SetAttr) {
         self.put(tx, RecordType::SETATTR, &set_attr_record(file, set));
     }
 
-    /// ZFS's own access list was set, and the mode with it.
+    /// Records that the ZFS ACL was set, and the mode with it.
     pub fn acl(&mut self, tx: &Tx, file: &State, list: &[Ace]) {
         let entries = trivial_acl::pack(list);
         let acl = Acl { count: list.len() as u64, flags: 0, entries: &entries, fuids: Vec::new(), domains: Vec::new() };
         self.put(tx, RecordType::ACL, &Body::Acl { object: file.object.id(), acl });
     }
 
-    /// An attribute among the file's own was set or removed.
+    /// Records that an extended attribute among the file's own attributes was set or removed.
     pub fn set_sa_xattr(&mut self, tx: &Tx, file: &State, name: &[u8], value: Option<&[u8]>) {
-        // The record of an empty value says that the attribute is gone.
+        // A record with an empty value means that the attribute was removed.
         self.is_unloggable |= value.is_some_and(<[u8]>::is_empty);
         let body = Body::SetSaXattr { object: file.object.id(), name, value };
         self.put(tx, RecordType::SETSAXATTR, &body);
     }
 
-    /// The contents of an attribute in the hidden directory are `value` now. Unlike those of a file they are in the record, since
-    /// they are part of the change.
+    /// Records `value` as the contents of an attribute in the hidden directory. Unlike the contents
+    /// of a file they are in the record, because they are part of the change.
     pub fn contents(&mut self, tx: &Tx, attribute: &State, was_empty: bool, value: &[u8]) {
         let object = attribute.object.id();
         if !was_empty {
@@ -212,7 +216,7 @@ impl Group {
         }
     }
 
-    /// A name moved.
+    /// Records a rename.
     pub fn rename(&mut self, tx: &Tx, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, white: Option<&Made>) {
         let (kind, body) = rename_record(from, to, exchange, white);
         self.put(tx, kind, &body);
@@ -221,8 +225,9 @@ impl Group {
 }
 
 impl FileSystem {
-    /// Does `change`, and puts what it records into the intent log as one change of `file`; also when it fails half-way, since
-    /// what was done by then stays done. Not so while the log is replayed: what failed is not replayed.
+    /// Runs `change` and adds its records to the intent log as one change of `file`. This also
+    /// happens if it fails half-way, because the part that was done by then remains. During replay
+    /// nothing is added on failure: a record that failed was not replayed.
     pub(super) fn grouped<R>(
         &self,
         tx: &Tx,
@@ -237,7 +242,7 @@ impl FileSystem {
         result
     }
 
-    /// Puts a change of `file` into the intent log.
+    /// Adds a change of `file` to the intent log.
     pub(super) fn log_group(&self, tx: &Tx, file: &State, group: Group) {
         let node = file.object.id();
         let is_logged = !group.records.is_empty() && (file.has_name() || self.is_replaying());
@@ -263,7 +268,7 @@ impl FileSystem {
         self.live.as_ref().is_some_and(|live: &Live| live.replaying.load(Ordering::Relaxed))
     }
 
-    /// The time of the last change of a file's contents is what it was.
+    /// Records that the modification time of a file's contents is unchanged.
     pub(super) fn log_mtime(&self, tx: &Tx, file: &State) {
         let set = SetAttr { mtime: Some(SetTime::To(file.mtime)), ..SetAttr::default() };
         if file.has_name() {
@@ -296,15 +301,15 @@ impl FileSystem {
         }
     }
 
-    /// A record of clones was done again; what is cloned by a caller is not recorded.
+    /// Records that a clone record was replayed. Clones that a caller requests are not recorded.
     pub(super) fn log_cloned(&self, tx: &Tx, file: &State, offset: u64, (length, block_bytes): (u64, u64)) {
         let object = file.object.id();
         let body = Body::CloneRange { object, offset, length, block_bytes, pointers: Vec::new() };
         self.put_record(tx, object, RecordType::CLONE_RANGE, &body);
     }
 
-    /// A change of contents cleared set-id bits. As in OpenZFS, the record names the mode alone; that of a mode that was set
-    /// names the time of change as well.
+    /// Records that a change of contents cleared set-id bits. As in OpenZFS, the record names only
+    /// the mode; the record of a mode that was set also names the time of change.
     pub(super) fn log_mode(&self, tx: &Tx, file: &State) {
         if file.has_name() || self.is_replaying() {
             let body = attributes_record(file, mask::MODE, None);
@@ -313,7 +318,7 @@ impl FileSystem {
     }
 }
 
-/// The time that is to be set.
+/// The time to be set.
 pub(super) fn time_of(set: SetTime, now: Time) -> Time {
     match set {
         SetTime::Now => now,

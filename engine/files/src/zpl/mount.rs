@@ -1,6 +1,7 @@
 //! A file system over a dataset that the pool's txg engine keeps live.
 //!
-//! Below: [`LiveDataset`] gives transactions, settings, the intent log. Above: whoever mounts.
+//! Below: [`LiveDataset`] provides transactions, settings and the intent log. Above: the code that
+//! mounts the file system.
 
 use super::backing::time_now;
 use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Encoded, Estimate, Reach, Settings, XattrMode};
@@ -21,21 +22,21 @@ use parking_lot::{Mutex, RwLock};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Feature that names of more than 255 bytes need.
+/// Feature that is required for names of more than 255 bytes.
 const LONG_NAME: &str = "org.zfsonlinux:longname";
-/// Names in the master node of the quotas of bytes, then of objects, by user, group and project.
+/// Names in the master node of the byte quotas, then the object quotas, by user, group and project.
 const QUOTAS: [&str; 6] =
     ["userquota@", "groupquota@", "projectquota@", "userobjquota@", "groupobjquota@", "projectobjquota@"];
-/// Prefix of counts of objects.
+/// Prefix of the names of object counts.
 const OBJECTS_PREFIX: &str = "obj-";
-/// What is reported of a log of which records were skipped.
+/// Message about a log with skipped records.
 pub(crate) const KEPT: &str = "records of the intent log could not be replayed: 'weir inspect log' lists them, 'zpool clear' \
      discards the log; until then each fsync waits for a transaction group";
-/// What setting a quota may write. Guessed.
+/// Bytes that setting a quota may write. Guessed.
 const QUOTA_BYTES: u64 = 64 << 10;
 
-/// Makes the contents of new file systems, for `dataset`, which does not know them. Their root directories belong to the user who
-/// runs this program.
+/// Creates the contents of new file systems on behalf of `dataset`, which has no knowledge of them.
+/// Their root directories belong to the user who runs this program.
 pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
 fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> {
@@ -62,7 +63,7 @@ fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<(
     create_contents(objset, tx, &options)
 }
 
-/// User and group of this process; root where the machine does not tell.
+/// User and group of this process; root if the platform does not report them.
 fn creator() -> (u32, u32) {
     std::fs::metadata("/proc/self").map_or((0, 0), |m| (m.uid(), m.gid()))
 }
@@ -79,7 +80,7 @@ fn quota_index(principal: Principal, objects: bool) -> usize {
 
 struct DatasetBacking {
     live: Arc<LiveDataset>,
-    /// The settings that were last asked for, and what they are here.
+    /// The most recently read settings, and their translation for this layer.
     settings: Mutex<(Arc<live::Settings>, Arc<Settings>)>,
     /// Objects of the quotas; 0: none is set.
     quotas: RwLock<[u64; 6]>,
@@ -267,7 +268,8 @@ impl LateChanges for FileSystem {
 }
 
 impl FileSystem {
-    /// Opens the files of a live dataset: frees what was removed while open before, and does again what the intent log holds.
+    /// Opens the files of a live dataset: frees files that were removed while open before, and
+    /// replays the intent log.
     pub fn mount(live: &Arc<LiveDataset>) -> Result<Arc<Self>> {
         let name = live.name();
         let backing = DatasetBacking::new(live.clone())?;
@@ -285,7 +287,7 @@ impl FileSystem {
         if settings.read_only && !live.log().needs_replay() {
             return Ok(this);
         }
-        // Before the log: it may make files under numbers that these still have.
+        // Before the log: replay may create files under numbers that these files still occupy.
         this.replaying(|| this.drain_unlinked())?;
         if live.log().needs_replay() {
             let find = |directory: u64, name: &[u8]| this.find_entry(directory, name).ok().flatten();
@@ -299,7 +301,8 @@ impl FileSystem {
         Ok(this)
     }
 
-    /// Sets how many bytes, or objects, a user, group or project may use (`userquota@1000` and its like); 0: no limit.
+    /// Sets how many bytes, or objects, a user, group or project may use (for example
+    /// `userquota@1000`); 0 means no limit.
     pub fn set_quota(&self, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
         self.named(
             self.operate(QUOTA_BYTES, limit == 0, |tx, live, _| {

@@ -1,4 +1,4 @@
-//! One file: its attributes, its contents, its target if it is a symbolic link.
+//! A single file: its attributes, its contents, and its target if it is a symbolic link.
 
 use crate::vfs::{Attr, FileKind, NodeId, Time};
 use crate::{Error, Result};
@@ -7,10 +7,10 @@ use object::{Attributes, Place};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::{Flags, Fuid, LEGACY_BYTES};
 
-/// Longest target of a symbolic link that is believed: Linux and OpenZFS take 4095 bytes.
+/// Longest target of a symbolic link that is accepted. Linux and OpenZFS accept 4095 bytes.
 const TARGET_BYTES_MAX: u64 = 65536;
 
-/// A file, found and with its type known.
+/// An existing file whose type is known.
 pub(super) struct Znode<'t> {
     attributes: Attributes<'t>,
     mode: u64,
@@ -51,7 +51,7 @@ impl<'t> Znode<'t> {
         let (object, dnode) = (a.object(), a.object().dnode());
         let flags = Flags::from_bits_retain(a.need_u64(Sa::Flags)?);
         let rdev = match self.kind {
-            // Linux keeps its own dev_t, of which the kernel takes 32 bits.
+            // Linux stores its own dev_t, of which the kernel uses 32 bits.
             FileKind::CharDevice | FileKind::BlockDevice => a.get_u64(Sa::Rdev)?.unwrap_or(0) as u32,
             _ => 0,
         };
@@ -69,7 +69,7 @@ impl<'t> Znode<'t> {
             rdev_major: rdev >> 20,
             rdev_minor: rdev & 0xf_ffff,
             size: self.size()?,
-            // As OpenZFS: rounded to sectors, and the dnode's own slots on top.
+            // As in OpenZFS: rounded to sectors, plus the dnode's own slots.
             blocks_512: (dnode.used_bytes.saturating_add(256) >> 9) + u64::from(dnode.slots),
             block_bytes: if dnode.data_block_bytes == 0 { record_bytes } else { dnode.data_block_bytes },
             atime: time(Sa::Atime)?,
@@ -88,7 +88,7 @@ impl<'t> Znode<'t> {
         self.attributes.object().read_bytes(offset, len)
     }
 
-    /// The same, into `out`.
+    /// Does the same, into `out`.
     pub(super) fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let rest = self.size()?.saturating_sub(offset);
         let len = out.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -121,7 +121,7 @@ impl<'t> Znode<'t> {
         if let Some((target, _)) = self.attributes.get(Sa::Symlink)? {
             return Ok(target.to_vec());
         }
-        // Old: behind the znode if it fits there, else in the first block.
+        // An old znode stores it after the znode if it fits there, else in the first block.
         let (size, object) = (self.size()?, self.attributes.object());
         if size > TARGET_BYTES_MAX {
             let what = format!("the link's target has {size} bytes, expected at most {TARGET_BYTES_MAX}");
@@ -135,7 +135,7 @@ impl<'t> Znode<'t> {
     }
 }
 
-/// The kind behind a `DT_` number, which is also the top of a mode.
+/// The file type for a `DT_` number, which is also the top of a mode.
 pub(super) fn kind_of(number: u8) -> Option<FileKind> {
     Some(match number {
         1 => FileKind::Fifo,

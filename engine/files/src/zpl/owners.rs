@@ -1,7 +1,7 @@
-//! Who owns an object, for the accounts of space by user, group and project.
+//! The owners of an object, for space accounting by user, group and project.
 //!
-//! Above: `dataset` asks for every object that a txg changed. Facts: zpl_get_file_info; the offsets are fixed by the format,
-//! whatever the dataset's layouts say (`SA_UID_OFFSET` and its neighbours).
+//! Above: `dataset` queries every object that a txg changed. Facts: zpl_get_file_info. The format
+//! fixes the offsets (`SA_UID_OFFSET` and its neighbours), regardless of the dataset's layouts.
 
 use crate::Result;
 use dataset::live::{Owners, Spill};
@@ -9,7 +9,7 @@ use ondisk::sa::SaHeader;
 use ondisk::znode::Flags;
 use ondisk::{Dnode, Endian, ObjectType};
 
-/// Offsets behind the header of packed attributes.
+/// Offsets after the header of packed attributes.
 const UID: usize = 24;
 const GID: usize = 32;
 const FLAGS: usize = 48;
@@ -22,7 +22,7 @@ fn word(bytes: &[u8], at: usize, endian: Endian) -> u64 {
     bytes.get(at..at + 8).map_or(0, |b| endian.u64(b))
 }
 
-/// Reads the owners of an object off its dnode; `None` for what is no file.
+/// Reads the owners of an object from its dnode; `None` if it is not a file.
 pub fn owners_of(dnode: &Dnode, _spill: Spill<'_>) -> Result<Option<Owners>> {
     let bonus = &dnode.bonus[..];
     match dnode.bonus_type {
@@ -32,7 +32,7 @@ pub fn owners_of(dnode: &Dnode, _spill: Spill<'_>) -> Result<Option<Owners>> {
         }
         ObjectType::SA => {
             let header = if bonus.len() < 8 { None } else { SaHeader::parse(bonus)? };
-            // Made, but without attributes yet.
+            // Created, but without attributes yet.
             let Some(header) = header else { return Ok(Some(Owners { user: 0, group: 0, project: 0 })) };
             let at = |offset| word(bonus, header.size_bytes + offset, header.endian);
             let has_project = Flags::from_bits_retain(at(FLAGS)).contains(Flags::PROJID);

@@ -1,7 +1,9 @@
-//! Files without names: kept while they are open, queued so that a crash does not lose them, and freed.
+//! Files without names: kept while they are open, queued so that a crash does not leak them, and
+//! freed.
 //!
-//! The queue (`DELETE_QUEUE`) is a ZAP of object numbers, in hexadecimal. A hidden directory of extended attributes is queued
-//! when its file is freed, and taken apart in transactions of its own. Facts: zfs_rmnode, zfs_purgedir, zfs_unlinked_drain.
+//! The queue (`DELETE_QUEUE`) is a ZAP of object numbers, in hexadecimal. A hidden directory of
+//! extended attributes is queued when its file is freed, and dismantled in transactions of its own.
+//! Facts: zfs_rmnode, zfs_purgedir, zfs_unlinked_drain.
 
 use super::FileSystem;
 use super::live::Locked;
@@ -17,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 /// Extended attributes freed in one transaction. Guessed.
 const ATTRIBUTES_AT_ONCE: usize = 64;
-/// What freeing may write. Guessed.
+/// Bytes that freeing a file may write. Guessed.
 const FREEING_BYTES: u64 = 64 << 10;
 
 impl FileSystem {
@@ -26,13 +28,13 @@ impl FileSystem {
         self.object(id).and_then(Zap::open)
     }
 
-    /// The last name of a file that is open is gone.
+    /// Queues an open file whose last name was removed.
     pub(super) fn queue_unlinked(&self, tx: &Tx, id: u64) -> Result<()> {
         self.queue()?.insert(tx, format!("{id:x}").as_bytes(), &ZapValue::one(id))
     }
 
-    /// [`Vfs::create_unnamed`](crate::vfs::Vfs::create_unnamed): in the queue of files without names from the start, so that a
-    /// crash does not leave it behind.
+    /// [`Vfs::create_unnamed`](crate::vfs::Vfs::create_unnamed). The file is in the delete queue
+    /// from the start, so that a crash does not leak it.
     pub(super) fn make_unnamed(&self, who: &Caller, dir: u64, mode: u32, umask: u32) -> Result<Attr> {
         self.operate(NAMES_BYTES, false, |tx, live, settings| {
             let node = live.node(dir);
@@ -43,7 +45,7 @@ impl FileSystem {
             })?;
             let id = made.state.object.id();
             made.state.links = 0;
-            // Nothing is recorded of a file without a name.
+            // Nothing is recorded for a file without a name.
             let stored = self
                 .store_lists(tx, settings, &mut made, &mut Group::default())
                 .and_then(|()| made.state.store(self, tx, &[]))
@@ -64,7 +66,8 @@ impl FileSystem {
         }
     }
 
-    /// Frees a file that has no name and is not open. Gives its hidden directory, which is queued now.
+    /// Frees a file that has no name and is not open. Returns its hidden directory, which is now
+    /// queued.
     pub(super) fn free_file(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, is_queued: bool) -> Result<Option<u64>> {
         let file = l.get(id);
         let hidden = file.xattr_dir;
@@ -90,8 +93,8 @@ impl FileSystem {
         Ok((hidden != 0).then_some(hidden))
     }
 
-    /// Takes apart the hidden directory of a file that was freed. What does not succeed stays in the queue until the file
-    /// system is opened again.
+    /// Dismantles the hidden directory of a file that was freed. Whatever fails stays in the queue
+    /// until the file system is opened again.
     pub(super) fn reap_orphan(&self, hidden: Option<u64>) {
         if let Some(hidden) = hidden
             && let Err(error) = self.take_apart(hidden)
@@ -162,7 +165,7 @@ impl FileSystem {
             return Ok(());
         }
         if node.rests() {
-            // Nobody refers to it any more, and it is in no ring.
+            // It has no references any more and is in no ring.
             live.enter(&node);
             return Ok(());
         }
@@ -170,7 +173,8 @@ impl FileSystem {
         if is_nameless { self.reap(id) } else { Ok(()) }
     }
 
-    /// Frees what was removed while open when the file system was last in use. Gives how many files that were.
+    /// Frees files that were removed while open when the file system was last in use. Returns their
+    /// number.
     pub fn drain_unlinked(&self) -> Result<u64> {
         let mut freed = 0;
         for id in self.unlinked()? {

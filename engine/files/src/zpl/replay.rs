@@ -1,11 +1,12 @@
-//! Doing again what the intent log says was done.
+//! Replay of the intent log.
 //!
-//! Below: the operations themselves, told which object numbers, generations and times things had. Above: whoever opens a
-//! dataset whose log is not empty hands over record by record. Facts: module/zfs/zfs_replay.c.
+//! Below: the operations themselves, which take the recorded object numbers, generations and times
+//! as arguments. Above: the code that opens a dataset with a non-empty log passes the records one
+//! by one. Facts: module/zfs/zfs_replay.c.
 //!
 //! Invariants:
-//!   * each record is done in one transaction, which also notes that it was done
-//!   * nobody else uses the file system meanwhile
+//!   * Each record is replayed in one transaction, which also notes that it was replayed.
+//!   * Nothing else uses the file system meanwhile.
 
 use super::FileSystem;
 use super::data::{SIZE_MAX, Times};
@@ -19,7 +20,7 @@ use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
 use ondisk::zil::{Record, RecordType};
 use std::sync::atomic::Ordering;
 
-/// What a record may write beside its data. Guessed.
+/// Bytes that a record may write in addition to its data. Guessed.
 const REPLAY_BYTES: u64 = 256 << 10;
 
 fn time(words: [u64; 2]) -> Time {
@@ -31,7 +32,8 @@ fn owner(uid: u64, gid: u64) -> Caller {
 }
 
 impl FileSystem {
-    /// While `replay` runs, operations are records done again: quotas and read-only do not count.
+    /// Runs `replay`. Until it returns, operations are treated as replayed records: quotas and
+    /// read-only do not apply.
     pub fn replaying<R>(&self, replay: impl FnOnce() -> Result<R>) -> Result<R> {
         let live = self.live()?;
         live.replaying.store(true, Ordering::SeqCst);
@@ -42,8 +44,8 @@ impl FileSystem {
         result
     }
 
-    /// Does a record again, within [`FileSystem::replaying`]. Data of a write that stood in a block of its own comes as the
-    /// whole block.
+    /// Replays a record, within [`FileSystem::replaying`]. If the data of a write was stored in a
+    /// separate block, the whole block is passed.
     pub fn replay_record(&self, record: &Record<'_>, body: &Body<'_>) -> Result<()> {
         self.named(self.replay_inner(record.kind, body))
     }
@@ -136,7 +138,8 @@ impl FileSystem {
             self.change(&[&node], |l| {
                 let file = l.get(id);
                 let size = file.size.max(end);
-                // A whole block holds what later records, which only move the end, count on.
+                // The whole block is written because later records, which only move the end, depend
+                // on its contents.
                 let at = if data.len() as u64 > length { offset - offset % data.len() as u64 } else { offset };
                 self.write_unlogged(tx, settings, file, (true, Times::Move), at, data)?;
                 if file.size != size {
@@ -180,7 +183,8 @@ impl FileSystem {
         self.set_attributes(&privileged, *object, &set, true).map(|_| ())
     }
 
-    /// A change of contents cleared set-id bits: whatever `aclmode` says, the access list stays as it is.
+    /// Replays the clearing of set-id bits by a change of contents: regardless of `aclmode`, the
+    /// ACL is unchanged.
     fn replay_mode(&self, id: u64, mode: u64) -> Result<()> {
         self.operate(REPLAY_BYTES, false, |tx, live, _| {
             let node = live.node(id);

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// Entries of a directory read under its lock at once: few at first, since a server may want no more than fit into 8 KiB, and what it does
-/// not take was read for nothing; each time twice as many, up to the second number.
+/// Directory entries read at once under the directory's lock. Few at first, because a server may
+/// request no more than fit into 8 KiB and entries that it does not take were read for nothing.
+/// Doubles each time, up to the second number.
 const ENTRIES_AT_ONCE: (usize, usize) = (16, 256);
 
 impl FileSystem {
@@ -22,7 +23,7 @@ impl FileSystem {
         self.live.as_ref().map_or(self.options.long_names, |live| live.backing.settings().long_names)
     }
 
-    /// Does `look` while nobody changes the file.
+    /// Runs `look` while no other thread changes the file.
     fn undisturbed<R>(&self, id: u64, look: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(live) = &self.live else { return look() };
         let node = live.node(id);
@@ -34,10 +35,12 @@ impl FileSystem {
         self.options.space.fsid_guid
     }
 
-    /// The attributes of an object that somebody names by number. What is no file, or part of another file, is not found.
+    /// The attributes of an object given by number. An object that is not a file, or is part of
+    /// another file, is not found.
     fn handled(&self, id: u64) -> Result<Attr> {
         let missing = || Error::not_found("", format!("file {id}"));
-        // Also of a live file system: the number may be that of something else by now.
+        // Necessary for a live file system too: the number may have been reused for something else
+        // by now.
         let known = self.live.as_ref().and_then(|live| live.known(id));
         let is_known = known.is_some_and(|n| n.slot.try_read().is_some_and(|s| matches!(*s, Slot::Loaded(_))));
         if !is_known {
@@ -51,7 +54,7 @@ impl FileSystem {
             }
         }
         let attr = self.attr_inner(id)?;
-        // Of what has no name any more, only those who have it open know.
+        // A file without a name is known only to clients that have it open.
         let is_open = || {
             let known = self.live.as_ref().and_then(|live| live.known(id));
             known.is_some_and(|n| n.opens.load(std::sync::atomic::Ordering::SeqCst) > 0)
@@ -70,7 +73,8 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of what `name` leads to, at one point in time: while names move, there is always one or the other.
+    /// The attributes of the target of `name` at a single point in time: while names move, one of
+    /// the two targets is always found.
     fn lookup_live(&self, live: &Live, dir: u64, name: &[u8]) -> Result<Attr> {
         let node = live.node(dir);
         let mut missing = None;
@@ -78,7 +82,7 @@ impl FileSystem {
             let id = {
                 let _names = self.look(&node)?;
                 let id = self.find(dir, name)?;
-                // Not to be waited for while the directory is locked.
+                // Must not wait for it while the directory is locked.
                 if let Some(slot) = live.node(id).slot.try_read()
                     && let Slot::Loaded(file) = &*slot
                 {
@@ -87,7 +91,7 @@ impl FileSystem {
                 id
             };
             match self.attr_inner(id) {
-                // Its number may have been given to another file since.
+                // Its number may have been reused for another file since.
                 Ok(attr) if self.undisturbed(dir, || self.find(dir, name)).is_ok_and(|now| now == id) => {
                     return Ok(attr);
                 }
@@ -117,7 +121,8 @@ impl FileSystem {
         self.read_into_in(&file, offset, out)
     }
 
-    /// Entries behind `cookie`. The directory is not locked while `sink` looks at them, since it may ask for their attributes.
+    /// Lists the entries after `cookie`. The directory is not locked while `sink` runs, because it
+    /// may read their attributes.
     fn list_live(&self, dir: u64, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
         let mut at_once = ENTRIES_AT_ONCE.0;
         loop {
@@ -193,7 +198,7 @@ impl Vfs for FileSystem {
                 let node = live.node(node.0);
                 let file = self.look(&node);
                 match file {
-                    // Asked at each request of those who are not root: most files have none.
+                    // Checked for each request of a user other than root: most files have none.
                     Ok(file) if file.flags.contains(Flags::ACL_TRIVIAL) => Ok(None),
                     Ok(_file) => self.acl_beyond_mode(node.id),
                     Err(e) => Err(e),
@@ -225,7 +230,8 @@ impl Vfs for FileSystem {
     fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
         let space = self.live.as_ref().map_or(self.options.space, |live| live.backing.space());
         let unit = u64::from(self.options.record_bytes.max(512));
-        // Referenced bytes are rounded up, so that no file system has 0 blocks; an object needs at least a dnode's slot.
+        // Referenced bytes are rounded up, so that no file system has 0 blocks. An object requires
+        // at least a dnode's slot.
         let referenced = space.referenced_bytes.div_ceil(unit).saturating_mul(unit);
         let free_files = (space.available_bytes >> 9).min((1 << 48) - space.objects.min(1 << 48));
         Ok(StatFs {

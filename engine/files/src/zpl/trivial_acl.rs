@@ -1,4 +1,5 @@
-//! The NFSv4-style list that says what a mode says, which OpenZFS gives to every file, and the mode that a list says.
+//! The NFSv4-style ACL equivalent to a mode, which OpenZFS gives to every file, and the mode of an
+//! ACL.
 //!
 //! Pure functions. Above: new files and chmod. Facts: module/os/linux/zfs/zfs_acl.c.
 
@@ -21,7 +22,7 @@ const SYNCHRONIZE: u32 = 0x10_0000;
 
 const ALLOW: u16 = 0;
 const DENY: u16 = 1;
-/// Files (1) or directories (2) made in it take the entry.
+/// Files (1) or directories (2) created in the directory inherit the entry.
 const INHERITABLE: u16 = 3;
 const INHERIT_ONLY: u16 = 8;
 const FILE_INHERIT: u16 = 1;
@@ -29,41 +30,43 @@ const DIRECTORY_INHERIT: u16 = 2;
 const NO_PROPAGATE: u16 = 4;
 const INHERITED: u16 = 0x80;
 
-/// What owner, group and others get beyond what the mode says.
+/// Rights of owner, group and others beyond those of the mode.
 const ALWAYS: u32 = READ_ACL | READ_ATTRIBUTES | READ_NAMED | SYNCHRONIZE;
 const OWNER_ALWAYS: u32 = ALWAYS | WRITE_ATTRIBUTES | WRITE_OWNER | WRITE_ACL | WRITE_NAMED;
 
-/// What chmod does with entries that the mode does not tell (`aclmode`).
+/// How chmod treats entries that the mode does not express (`aclmode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AclMode {
-    /// They go.
+    /// They are removed.
     #[default]
     Discard,
-    /// They stay, but grant no more than the group's bits.
+    /// They are kept, but grant no more than the group's bits.
     GroupMask,
-    /// They stay.
+    /// They are kept.
     Passthrough,
-    /// chmod is refused where there are any.
+    /// chmod fails if there are any.
     Restricted,
 }
 
-/// Which entries of a directory new files in it get (`aclinherit`).
+/// Which entries of a directory new files in it inherit (`aclinherit`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AclInherit {
     /// None.
     Discard,
-    /// Those that deny.
+    /// Only deny entries.
     NoAllow,
-    /// All that it passes on, without the rights to set list and owner.
+    /// All inheritable entries, without the rights to set the ACL and the owner.
     #[default]
     Restricted,
-    /// All; what owner, group and everyone get so takes the place of the mode.
+    /// All inheritable entries. What owner, group and everyone get from them replaces the mode.
     Passthrough,
-    /// The same, but nobody may execute what was not made to be executed.
+    /// As `Passthrough`, but execute is granted only if the file was created with execute
+    /// permission.
     PassthroughX,
 }
 
-/// What a new file gets of the list of its directory, and whether the mode that it was asked for still counts.
+/// The entries that a new file inherits from the ACL of its directory, and whether the requested
+/// mode still applies.
 pub(super) fn inherited(
     parent: &[Ace],
     how: AclInherit,
@@ -118,23 +121,24 @@ fn ace(kind: u16, mask: u32, who: Who) -> Ace {
     Ace { kind, flags, mask, who }
 }
 
-/// The list for permission bits `mode`.
+/// The ACL for permission bits `mode`.
 pub(super) fn trivial(mode: u64, is_dir: bool) -> Vec<Ace> {
     with_mode(&[], mode, is_dir, false)
 }
 
-/// The list that `old` becomes under permission bits `mode`. `trim`: entries for others than owner, group and everyone
-/// grant no more than the group has.
+/// The ACL that results from `old` under permission bits `mode`. If `trim`, entries for others than
+/// owner, group and everyone grant no more than the group has.
 pub(super) fn with_mode(old: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec<Ace> {
     around(old, mode, is_dir, trim, true)
 }
 
-/// The list that a new file has which inherited `list` and was asked for with `mode`.
+/// The ACL of a new file that inherited `list` and was created with `mode`.
 pub(super) fn of_new(list: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec<Ace> {
     around(list, mode, is_dir, trim, false)
 }
 
-/// The mode's entries around those of `old`. `replaces`: the mode takes the place of entries for owner, group and everyone.
+/// The mode's entries around those of `old`. If `replaces`, the mode replaces the entries for
+/// owner, group and everyone.
 fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> Vec<Ace> {
     let write = WRITE | APPEND | if is_dir { DELETE_CHILD } else { 0 };
     let bits = [(4, READ), (2, write), (1, EXECUTE)];
@@ -142,8 +146,9 @@ fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> V
         bits.iter().filter(|(bit, _)| mode & (bit << shift) != 0 && only(*bit)).map(|b| b.1).fold(0, |a, b| a | b)
     };
     let any = |_: u64| true;
-    // Where a class has less than one that comes after it, it must be denied first; and where the owner has what the
-    // group is then denied, the owner must be allowed before that.
+    // If a class has fewer rights than one that comes after it, the difference must be denied
+    // first. If the owner has rights that the group is then denied, the owner must be allowed them
+    // before that.
     let denied = |shift: u32, after: u64| -> u32 {
         bits.iter()
             .filter(|(bit, _)| mode & (bit << shift) == 0 && mode & (bit * after) != 0)
@@ -167,7 +172,7 @@ fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> V
     for e in old {
         let mut e = *e;
         if replaces && matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) {
-            // The new mode takes their place; what they pass on stays.
+            // The new mode replaces them; their inheritable part is kept.
             if !is_dir || e.flags & INHERITABLE == 0 {
                 continue;
             }
@@ -184,14 +189,14 @@ fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> V
     list
 }
 
-/// Whether a list says no more than a mode.
+/// Whether an ACL expresses no more than a mode.
 pub(super) fn is_trivial(list: &[Ace]) -> bool {
-    // The five lowest bits of what passes on, and entries for anyone in particular.
+    // The five lowest inheritance bits, and entries for a particular user or group.
     list.iter()
         .all(|e| matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) && e.flags & 0xf == 0 && e.kind <= DENY)
 }
 
-/// Permission bits that a list stands for, and [`Flags::NO_EXECS_DENIED`] when nobody is denied to execute.
+/// The permission bits of an ACL, and [`Flags::NO_EXECS_DENIED`] if it denies execute to no one.
 pub(super) fn mode_of(list: &[Ace], uid: u64, gid: u64) -> (u64, Flags) {
     let (mut mode, mut seen, mut exec_denied) = (0u64, 0u64, false);
     for e in list.iter().filter(|e| e.kind <= DENY && e.flags & INHERIT_ONLY == 0) {
@@ -220,7 +225,7 @@ pub(super) fn mode_of(list: &[Ace], uid: u64, gid: u64) -> (u64, Flags) {
     (mode, if all_may { Flags::NO_EXECS_DENIED } else { Flags::empty() })
 }
 
-/// Entries as the attribute `ZPL_DACL_ACES` has them, little-endian.
+/// Encodes entries as in the attribute `ZPL_DACL_ACES`, little-endian.
 pub(super) fn pack(list: &[Ace]) -> Vec<u8> {
     let mut out = Vec::with_capacity(list.len() * 8);
     for e in list {
@@ -284,7 +289,7 @@ mod tests {
         let (dir, _) = inherited(&parent, AclInherit::NoAllow, true, false, 0o755);
         assert_eq!(dir.len(), 1);
         assert_eq!(inherited(&parent, AclInherit::Discard, true, false, 0o755), (vec![], true));
-        // The mode's own entries stand around what was passed on, and do not replace it.
+        // The mode's own entries surround the inherited ones and do not replace them.
         let list = of_new(&file, 0o640, false, false);
         assert!(list.contains(&file[1]) && !is_trivial(&list));
     }

@@ -1,8 +1,9 @@
 //! Extended attributes, with the names that Linux shows.
 //!
-//! They are kept in a packed list among a file's attributes (`xattr=sa`), as files of a hidden directory (`xattr=dir`), or
-//! some here and some there; the list wins. Names with a Linux namespace are shown as they are. Others come from illumos or
-//! FreeBSD and are shown in `user.`; FreeBSD's system namespace is not shown.
+//! They are stored in a packed list among a file's attributes (`xattr=sa`), as files of a hidden
+//! directory (`xattr=dir`), or in both places; the list takes precedence. Names with a Linux
+//! namespace are shown unchanged. Others come from illumos or FreeBSD and are shown in `user.`;
+//! FreeBSD's system namespace is not shown.
 
 use super::FileSystem;
 use super::backing::XattrMode;
@@ -14,11 +15,11 @@ use object::Place;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::sa::Attr as Sa;
 
-/// Longest value that is read from a hidden directory. Linux itself takes 64 KiB.
+/// Longest value that is read from a hidden directory. Linux itself accepts 64 KiB.
 const VALUE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) const USER: &[u8] = b"user.";
-/// Stored names that begin so are not shown in `user.` on top of it.
+/// Stored names with these prefixes are shown without an additional `user.`.
 pub(super) const NAMESPACES: [&[u8]; 5] = [b"freebsd:", b"security.", b"system.", b"trusted.", USER];
 
 impl FileSystem {
@@ -31,7 +32,7 @@ impl FileSystem {
         self.live.as_ref().map_or(self.options.user_xattr, is_on)
     }
 
-    /// The name under which a stored one is shown.
+    /// The name under which a stored name is shown.
     fn shown(&self, stored: &[u8]) -> Option<Vec<u8>> {
         if stored.starts_with(b"trusted.") || stored.starts_with(b"security.") {
             return Some(stored.to_vec());
@@ -75,7 +76,7 @@ impl FileSystem {
             }
             let value = self.stored_xattr(file, name)?;
             if let Some(value) = &value {
-                // The kernel would answer EIO.
+                // The kernel would return EIO.
                 ondisk::acl::parse_posix(value).at_with(|| file.place())?;
             }
             return Ok(value);

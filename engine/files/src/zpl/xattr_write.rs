@@ -1,6 +1,7 @@
-//! Setting and removing extended attributes, POSIX access lists among them.
+//! Setting and removing extended attributes, including POSIX ACLs.
 //!
-//! The lock of a file covers its hidden directory and what is in it. Facts: zpl_xattr.c, zfs_make_xattrdir.
+//! The lock of a file covers its hidden directory and everything in it. Facts: zpl_xattr.c,
+//! zfs_make_xattrdir.
 
 use super::backing::{Settings, XattrMode};
 use super::data::Times;
@@ -21,12 +22,14 @@ use ondisk::znode::Flags;
 
 /// Longest value that Linux passes.
 const VALUE_BYTES_MAX: usize = 64 << 10;
-/// Longest value that is kept among a file's attributes, and how long their list may be before it takes no more.
+/// Longest value that is stored among a file's attributes, and the length of their list at which it
+/// accepts no more.
 const PACKED_VALUE_BYTES_MAX: usize = 32 << 10;
 const PACKED_BYTES_MAX: usize = 64 << 10;
-/// Longest attribute that the format can tell the length of.
+/// Longest attribute whose length the format can express.
 const ATTRIBUTE_BYTES_MAX: usize = 0xffff;
-/// What a change may write: a value, in the worst case a hidden directory and a file with it.
+/// Bytes that a change may write: a value and, in the worst case, a hidden directory and a file
+/// with it.
 const XATTR_BYTES: u64 = 192 << 10;
 
 impl FileSystem {
@@ -64,7 +67,7 @@ impl FileSystem {
                     _ => {}
                 }
                 self.grouped(tx, file, |file, group| {
-                    // The same attribute as older systems named it.
+                    // The same attribute under the name that older systems use.
                     if let Some(old_name) = old_name.filter(|_| is_there_bare) {
                         self.store_xattr(tx, settings, file, group, (old_name, None))?;
                     }
@@ -147,15 +150,16 @@ impl FileSystem {
         })
     }
 
-    /// A POSIX list of a file that is locked.
+    /// The stored POSIX ACL of a file that is locked.
     pub(super) fn stored_list(&self, file: &State, name: &[u8]) -> Result<Option<PosixAcl>> {
         let value = self.stored_xattr(&Znode::new(file.attributes(self)?)?, name)?;
         value.map(|bytes| PosixAcl::parse(&bytes)).transpose().map(Option::flatten)
     }
 
-    /// Stores an attribute under this very name, or takes it away: among the file's attributes if the dataset wants that and
-    /// it fits, else in the hidden directory; in the other place it is not any more then. What is to be logged goes into `group`:
-    /// all of it, contents too, is one change, which a crash leaves whole or not at all.
+    /// Stores or removes an attribute under exactly this name. It is stored among the file's
+    /// attributes if the dataset requests that and it fits, else in the hidden directory, and is
+    /// removed from the other place. The log records go into `group`: everything, including
+    /// contents, is one change, which is complete or absent after a crash.
     pub(super) fn store_xattr(
         &self,
         tx: &Tx,
@@ -199,7 +203,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// The part of [`FileSystem::store_xattr`] that concerns the file's own attributes; the rest has records of its own.
+    /// Replays the part of [`FileSystem::store_xattr`] that concerns the file's own attributes. The
+    /// rest has its own records.
     pub(super) fn replay_packed_xattr(
         &self,
         tx: &Tx,
@@ -225,7 +230,7 @@ impl FileSystem {
         })
     }
 
-    /// Whether it fitted.
+    /// Stores `list` among the file's attributes. Returns whether it fitted.
     fn store_packed(&self, tx: &Tx, file: &mut State, list: &Nvlist, now: crate::vfs::Time) -> Result<bool> {
         let bytes = list.to_xdr(Endian::Little);
         if bytes.len() > ATTRIBUTE_BYTES_MAX {
@@ -236,7 +241,7 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// The state of a file's hidden directory, made if `make`.
+    /// The state of a file's hidden directory, which is created if it is missing.
     fn hidden_dir(&self, tx: &Tx, settings: &Settings, file: &mut State, group: &mut Group) -> Result<State> {
         if file.xattr_dir != 0 {
             return self.load_state(file.xattr_dir);
@@ -244,7 +249,7 @@ impl FileSystem {
         self.make_hidden_dir(tx, settings, file, group, None)
     }
 
-    /// Makes the hidden directory of a file that has none.
+    /// Creates the hidden directory of a file that has none.
     pub(super) fn make_hidden_dir(
         &self,
         tx: &Tx,

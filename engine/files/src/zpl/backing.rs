@@ -29,12 +29,10 @@ pub enum XattrMode {
 /// When reading updates the access time (`atime`, `relatime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AtimeMode {
-    /// Never.
     Off,
     /// If it is older than the last change, or than a day.
     #[default]
     Relative,
-    /// Always.
     Always,
 }
 
@@ -48,13 +46,10 @@ pub struct Settings {
     pub record_bytes: u32,
     /// `atime` and `relatime`.
     pub atime: AtimeMode,
-    /// `xattr`.
     pub xattr: XattrMode,
     /// `acltype=posix`.
     pub posix_acl: bool,
-    /// `aclmode`.
     pub acl_mode: AclMode,
-    /// `aclinherit`.
     pub acl_inherit: AclInherit,
     /// 512-byte slots of a new dnode (`dnodesize`; `auto` is 2).
     pub dnode_slots: u8,
@@ -149,7 +144,6 @@ pub trait Backing: Send + Sync {
     }
     /// Notes that a file got a name of more than 255 bytes.
     fn uses_long_name(&self) {}
-    /// The current time.
     fn now(&self) -> Time {
         time_now()
     }

@@ -36,9 +36,9 @@ fn grown_block_bytes(block: u64, end: u64, record: u64) -> u64 {
 /// How writing affects the times of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Times {
-    /// The file changes now.
+    /// The file changes now: its times are updated.
     Move,
-    /// The file changed earlier, and a kernel maintains its times.
+    /// The file changed earlier, and a kernel maintains its times: they are left as they are.
     Stay,
 }
 
@@ -53,8 +53,8 @@ impl FileSystem {
         }
         let bytes = grown_block_bytes(block, end.max(file.size), record);
         if bytes > block {
-            // Blocks beyond the end that remain after the size was reduced keep the block size as
-            // it is.
+            // If blocks beyond the end remain after the size was reduced, the block size cannot
+            // change.
             file.object = self.object(file.object.id())?;
             if file.object.max_block_id() == 0 {
                 file.object.set_block_bytes(tx, bytes as u32)?;

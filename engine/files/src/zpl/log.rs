@@ -216,7 +216,6 @@ impl Group {
         }
     }
 
-    /// Records a rename.
     pub fn rename(&mut self, tx: &Tx, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, white: Option<&Made>) {
         let (kind, body) = rename_record(from, to, exchange, white);
         self.put(tx, kind, &body);
@@ -268,7 +267,7 @@ impl FileSystem {
         self.live.as_ref().is_some_and(|live: &Live| live.replaying.load(Ordering::Relaxed))
     }
 
-    /// Records that the modification time of a file's contents is unchanged.
+    /// Records a file's modification time, so that replaying a write leaves it unchanged.
     pub(super) fn log_mtime(&self, tx: &Tx, file: &State) {
         let set = SetAttr { mtime: Some(SetTime::To(file.mtime)), ..SetAttr::default() };
         if file.has_name() {

@@ -32,11 +32,9 @@ const LAYOUTS: u64 = 36;
 /// Fixed properties of a file whose creation is replayed from the intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forced {
-    /// Its object number.
     pub object: u64,
     /// 512-byte slots of its dnode.
     pub slots: u8,
-    /// Its generation.
     pub generation: u64,
     /// Creation time.
     pub time: Time,
@@ -404,7 +402,6 @@ pub struct CreateOptions {
     pub case: CaseSensitivity,
     /// `normalization`: how names are compared, apart from case.
     pub normalization: NormFlags,
-    /// `utf8only`.
     pub utf8_only: bool,
     /// Owner of the root directory.
     pub uid: u32,

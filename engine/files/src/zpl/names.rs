@@ -234,8 +234,8 @@ impl FileSystem {
                 file.parent = dir;
                 file.touch(now);
                 if let Err(error) = file.store(self, tx, &[]) {
-                    // A name that the link count omits would be left dangling when the last counted
-                    // name is removed.
+                    // A name that the link count does not include would be left dangling when the
+                    // last counted name is removed.
                     self.leave(tx, l.get(dir), name, kind, now)?;
                     return Err(error);
                 }

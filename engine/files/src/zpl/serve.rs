@@ -73,8 +73,8 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of the target of `name` at a single point in time: while names move, one of
-    /// the two targets is always found.
+    /// The attributes of the target of `name` at a single point in time: while `name` is being
+    /// replaced, either the old or the new target is found.
     fn lookup_live(&self, live: &Live, dir: u64, name: &[u8]) -> Result<Attr> {
         let node = live.node(dir);
         let mut missing = None;

@@ -191,7 +191,7 @@ fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> V
 
 /// Whether an ACL expresses no more than a mode.
 pub(super) fn is_trivial(list: &[Ace]) -> bool {
-    // The five lowest inheritance bits, and entries for a particular user or group.
+    // No inheritance bits (mask 0xf), and no entries for a particular user or group.
     list.iter()
         .all(|e| matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) && e.flags & 0xf == 0 && e.kind <= DENY)
 }

@@ -1,6 +1,7 @@
-//! Many datasets as one tree: children beneath their parent, and `.zfs` with snapshots and volumes.
+//! Many datasets as one tree: children below their parent, and `.zfs` with snapshots and volumes.
 //!
-//! Below: a [`Provider`] for each dataset, which knows how to open things. Above: servers, which see one [`Vfs`].
+//! Below: a [`Provider`] for each dataset, which opens its parts. Above: servers, which see one
+//! [`Vfs`].
 //!
 //! ```text
 //!   /                    file system 0: the dataset that was asked for
@@ -10,15 +11,18 @@
 //!       └── volume/      one file a volume (and a volume's snapshot, as NAME@SNAPSHOT); Weir's own
 //! ```
 //!
-//! A node number is the number of the file system, times 2^48, plus the object number. File system 0xffff holds what no
-//! dataset has: control directories, and *doors*. A door stands for the root of something that is not open yet; all calls
-//! accept it, and the attributes it is asked for are those of the root behind it, with the root's own number.
+//! A node number is the file system number times 2^48, plus the object number. File system 0xffff
+//! holds nodes that belong to no dataset: control directories and *doors*. A door represents the
+//! root of a file system that is not open yet. Every call accepts a door, and its attributes are
+//! those of the root behind it, including the root's own number.
 //!
 //! Invariants:
-//!   * a file system's number never changes and is never given to another
-//!   * nothing is opened by listing the directory that it is in
-//!   * at most [`SNAPSHOTS_OPEN`] snapshots are open: one that was closed is opened again, by its identity, when it is used
-//!   * snapshots are changed by way of `.zfs/snapshot` where the provider can (`snapshots`); else nothing in `.zfs` can be changed
+//!   * a file system's number never changes and is never reused
+//!   * listing a directory opens none of the file systems in it
+//!   * at most [`SNAPSHOTS_OPEN`] snapshots are open; a closed snapshot is reopened by its identity
+//!     when it is used
+//!   * snapshots can be changed through `.zfs/snapshot` if the provider supports it (`snapshots`);
+//!     everything else in `.zfs` is read-only
 
 use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 use crate::{Error, Refusal, Result};
@@ -27,73 +31,76 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The bits of an object number.
+/// Number of bits in an object number.
 const OBJECT_BITS: u32 = 48;
 const OBJECT_MASK: u64 = (1 << OBJECT_BITS) - 1;
-/// Number of the file system of doors and control directories.
+/// File system number of doors and control directories.
 const NOWHERE: u64 = 0xffff;
-/// Cookies from here on are entries that the dataset's own directory does not have; a directory's own lie far below
-/// (a serialised ZAP cursor has at most 48 + 14 bits, and in practice 32).
+/// Cookies from here on belong to entries that the dataset's own directory does not contain. A
+/// directory's own cookies are far below (a serialised ZAP cursor has at most 48 + 14 bits, and in
+/// practice 32).
 const EXTRA_COOKIE: u64 = 1 << 62;
 /// Name of the control directory.
 const CONTROL: &[u8] = b".zfs";
 
-/// Snapshots of a tree that are open at once. Measured: listing one takes 13 KiB of memory; one whose files are read takes up to
-/// some MiB. Guessed: more than are read at a time, and opening one again reads a few blocks of metadata.
+/// Maximum number of open snapshots per tree. Measured: listing one takes 13 KiB of memory; one
+/// whose files are read takes up to some MiB. Guessed: more than are read at a time, and reopening
+/// one reads only a few blocks of metadata.
 const SNAPSHOTS_OPEN: usize = 64;
 
-/// Whether a dataset shows its `.zfs`, after the property `snapdir`.
+/// Visibility of a dataset's `.zfs`, from the property `snapdir`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// There is none: a snapshot has no snapshots.
+    /// No `.zfs`: a snapshot has no snapshots.
     Absent,
-    /// Found by name, not listed.
+    /// Reachable by name but not listed.
     Hidden,
     /// Listed.
     Visible,
 }
 
-/// A dataset that is to be shown beneath another one.
+/// A dataset to show below another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// Where, relative to the root of the dataset above: `home`, or `a/b`.
+    /// Path relative to the root of the parent dataset: `home`, or `a/b`.
     pub place: Vec<u8>,
-    /// What [`Provider::open_child`] takes.
+    /// The key to pass to [`Provider::open_child`].
     pub key: String,
 }
 
-/// Which way leads from a dataset to a file system.
+/// How a file system is reached from a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// It is the dataset's own.
+    /// The dataset's own file system.
     Here,
-    /// That of one of its snapshots.
+    /// One of its snapshots.
     Snapshot(String),
-    /// That of one of its volumes.
+    /// One of its volumes.
     Volume(String),
-    /// That of one of its children (their key), or of something of theirs.
+    /// One of its children (by key), or a file system below that child.
     Child(String),
 }
 
 /// One dataset, and what can be opened from it.
 pub trait Provider: Send + Sync {
-    /// Full name, for messages and the table of mounts.
+    /// Full name, for messages and the mount table.
     fn name(&self) -> String;
-    /// Its files.
+    /// The dataset's files.
     fn root(&self) -> Result<Arc<dyn Vfs>>;
-    /// Whether and how `.zfs` shows.
+    /// Visibility of `.zfs`.
     fn control(&self) -> Control;
-    /// Datasets to be shown beneath.
+    /// Datasets to show below this one.
     fn children(&self) -> Result<Vec<Child>>;
-    /// Names of its snapshots, behind the `@`.
+    /// Snapshot names, the part after the `@`.
     fn snapshots(&self) -> Result<Vec<String>>;
-    /// Names of the volumes beneath, and of their snapshots as `NAME@SNAPSHOT`.
+    /// Names of the volumes below, and of their snapshots as `NAME@SNAPSHOT`.
     fn volumes(&self) -> Result<Vec<String>>;
     /// Opens one of [`Self::children`].
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>>;
     /// Opens one of [`Self::snapshots`].
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>>;
-    /// The `fs_guid` of the snapshot that has this name now: another one may have had it before.
+    /// The `fs_guid` of the snapshot that currently has this name; the name may have belonged to
+    /// another snapshot before.
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
         let vfs = self.open_snapshot(name)?;
         Ok(vfs.handle(vfs.root())?.fs_guid)
@@ -106,19 +113,19 @@ pub trait Provider: Send + Sync {
     fn take_snapshot(&self, name: &str) -> Result<()> {
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
     }
-    /// Gives a snapshot another name.
+    /// Renames a snapshot.
     fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
         Err(Refusal::ReadOnly.at(format!("{}@{from}", self.name())))
     }
-    /// Destroys a snapshot. [`Refusal::Busy`] while it is held or has clones.
+    /// Destroys a snapshot. Returns [`Refusal::Busy`] if it is held or has clones.
     fn destroy_snapshot(&self, name: &str) -> Result<()> {
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
     }
     /// Opens one of [`Self::volumes`]; its root is a regular file.
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
-    /// The way to the file system whose handles have this `fs_guid`; `None` when there is none. The default opens all that there is
-    /// until it finds it.
+    /// How to reach the file system whose handles have this `fs_guid`, or `None` if there is none.
+    /// The default opens every file system until it finds a match.
     fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {
         let is_it = |vfs: Result<Arc<dyn Vfs>>| {
             vfs.and_then(|vfs| vfs.handle(vfs.root())).is_ok_and(|handle| handle.fs_guid == fs_guid)
@@ -153,19 +160,20 @@ enum Source {
     Volume(String),
 }
 
-/// A file system of the tree, open or not yet.
+/// A file system of the tree, whether open or not.
 struct Layer {
     /// The layer whose provider opens it.
     above: usize,
     source: Source,
-    /// The directory that it is in.
+    /// The directory that contains it.
     parent: NodeId,
     opened: Mutex<Option<Arc<Opened>>>,
-    /// The `fs_guid` of a snapshot, once it was opened: its name may be another one's later.
+    /// The `fs_guid` of a snapshot, set when it is first opened: its name may later belong to
+    /// another snapshot.
     guid: OnceLock<u64>,
-    /// Used since it was opened, or last considered for closing.
+    /// Used since it was opened or last considered for closing.
     used: AtomicBool,
-    /// It was a snapshot that is not there any more.
+    /// A snapshot that no longer exists.
     gone: AtomicBool,
 }
 
@@ -180,13 +188,13 @@ struct Opened {
     index: usize,
     vfs: Arc<dyn Vfs>,
     provider: Option<Arc<dyn Provider>>,
-    /// What covers an entry of a directory, or is put into it, and is a door or a made-up directory.
+    /// Entries that cover or extend a directory's own: doors and synthetic directories.
     covers: HashMap<(NodeId, Vec<u8>), NodeId>,
-    /// Those of them that the directory itself does not have, in order.
+    /// The subset of these that the directory itself does not contain, in order.
     extras: HashMap<NodeId, Vec<(Vec<u8>, NodeId)>>,
 }
 
-/// Directories that no dataset has.
+/// Directories that belong to no dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Made {
     /// `.zfs` of a layer.
@@ -195,7 +203,7 @@ enum Made {
     Snapshots(usize),
     /// `.zfs/volume`.
     Volumes(usize),
-    /// On the way to a child's place where the parent has no such directory.
+    /// An intermediate directory on the path to a child, where the parent has no such directory.
     Path { layer: usize, parent: NodeId },
 }
 
@@ -209,26 +217,26 @@ enum Nowhere {
 /// Several datasets as one [`Vfs`].
 pub struct Namespace {
     layers: RwLock<Vec<Arc<Layer>>>,
-    /// Layer by what it is, so that it keeps its number.
+    /// Layers by identity, so that each keeps its number.
     known: Mutex<HashMap<(usize, Source), NodeId>>,
     nowhere: RwLock<Vec<Nowhere>>,
     made: Mutex<HashMap<Made, NodeId>>,
     root: Arc<Opened>,
-    /// Layers by the identity of their file systems, as far as they were asked for.
+    /// Layers by the identity of their file systems, as far as they have been requested.
     by_guid: Mutex<HashMap<u64, usize>>,
-    /// Layers of snapshots that are open, the next one to be considered for closing first.
+    /// Layers of open snapshots; the next candidate for closing comes first.
     open_snapshots: Mutex<VecDeque<usize>>,
-    /// Which children are shown within.
+    /// Selects the children that are shown.
     within: Box<dyn Fn(&Child) -> bool + Send + Sync>,
 }
 
 impl Namespace {
-    /// The dataset of `provider`, with all children beneath.
+    /// The dataset of `provider`, with all children below it.
     pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
         Self::with_children(provider, |_| true)
     }
 
-    /// The dataset of `provider`, with those children beneath (and all of theirs) that `within` says yes to.
+    /// The dataset of `provider`, with the children (and their descendants) that `within` accepts.
     pub fn with_children(
         provider: Arc<dyn Provider>,
         within: impl Fn(&Child) -> bool + Send + Sync + 'static,
@@ -251,7 +259,7 @@ impl Namespace {
         Ok(this)
     }
 
-    /// Puts the children of an opened dataset in their places.
+    /// Mounts the children of an opened dataset at their paths.
     fn compose(&self, index: usize, vfs: Arc<dyn Vfs>, provider: Option<Arc<dyn Provider>>) -> Result<Opened> {
         let mut opened = Opened { index, vfs, provider, covers: HashMap::new(), extras: HashMap::new() };
         let Some(provider) = opened.provider.clone() else { return Ok(opened) };
@@ -297,7 +305,7 @@ impl Namespace {
         NodeId(NOWHERE << OBJECT_BITS | list.len() as u64)
     }
 
-    /// The number of a made-up directory.
+    /// The number of a synthetic directory.
     fn made(&self, made: Made) -> Result<NodeId> {
         Ok(*self.made.lock().entry(made).or_insert_with(|| self.new_nowhere(Nowhere::Made(made))))
     }
@@ -306,7 +314,7 @@ impl Namespace {
         Ok(self.new_nowhere(Nowhere::Made(Made::Path { layer, parent })))
     }
 
-    /// The door to a file system; the same one each time, unless a snapshot of that name is another one now.
+    /// The door to a file system. It stays the same unless a different snapshot now has that name.
     fn layer(&self, above: usize, source: Source, parent: NodeId) -> Result<NodeId> {
         let key = (above, source.clone());
         let found = self.known.lock().get(&key).copied();
@@ -330,7 +338,7 @@ impl Namespace {
         Ok(door)
     }
 
-    /// Whether the snapshot that was opened behind `door` has gone, and another one has its name.
+    /// Whether the snapshot opened behind `door` is gone and another one has its name.
     fn is_replaced(&self, above: usize, name: &str, door: NodeId) -> Result<bool> {
         let slot = usize::try_from((door.0 & OBJECT_MASK).saturating_sub(1)).unwrap_or(usize::MAX);
         let Some(Nowhere::Door(index)) = self.nowhere.read().get(slot).copied() else { return Ok(false) };
@@ -347,7 +355,7 @@ impl Namespace {
             .ok_or_else(|| Error::invalid("namespace", format!("no file system {index}")))
     }
 
-    /// The file system, opened now if it was not.
+    /// The file system, opened if necessary.
     fn open(&self, index: usize) -> Result<Arc<Opened>> {
         if index == 0 {
             return Ok(self.root.clone());
@@ -442,7 +450,8 @@ impl Namespace {
         })
     }
 
-    /// What is in a made-up directory: name, number, kind. With `only`, of snapshots just the one of that name.
+    /// The entries of a synthetic directory: name, number, kind. With `only`, snapshots are limited
+    /// to the one with that name.
     fn made_entries(&self, node: NodeId, made: Made, only: Option<&[u8]>) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
         let directory = FileKind::Directory;
         let list = |layer: usize, names: Vec<String>, source: fn(String) -> Source, kind| {
@@ -456,7 +465,7 @@ impl Namespace {
             ]),
             Made::Snapshots(layer) => {
                 let mut names = self.open(layer)?.provider.as_ref().map_or(Ok(Vec::new()), |p| p.snapshots())?;
-                // Each that is shown gets a door, and there may be thousands.
+                // Each listed entry gets a door, and there may be thousands.
                 names.retain(|name| only.is_none_or(|only| name.as_bytes() == only));
                 list(layer, names, Source::Snapshot, directory)
             }
@@ -517,14 +526,14 @@ impl Namespace {
     }
 }
 
-/// Where a node is.
+/// Location of a node.
 enum Place {
     In(Arc<Opened>, NodeId),
     Made(NodeId, Made),
 }
 
 impl Opened {
-    /// The number in the whole tree of one of this file system's nodes.
+    /// The tree-wide number of a node of this file system.
     fn global(&self, node: NodeId) -> Result<NodeId> {
         if node.0 & !OBJECT_MASK != 0 {
             return Err(Error::corrupt("namespace", format!("object number is {:#x}, expected 48 bits", node.0)));
@@ -540,7 +549,7 @@ impl Opened {
         (found.kind == FileKind::Directory).then(|| self.global(found.node).ok()).flatten()
     }
 
-    /// Shows `node` in `dir` as `name`, over what may be there.
+    /// Shows `node` in `dir` as `name`, covering any existing entry.
     fn cover(&mut self, dir: NodeId, name: &[u8], node: NodeId) {
         let in_own = dir.0 >> OBJECT_BITS == self.index as u64;
         let there = in_own && self.vfs.lookup(NodeId(dir.0 & OBJECT_MASK), name).is_ok();
@@ -556,8 +565,8 @@ impl Opened {
     }
 }
 
-/// Whether asking for the attributes of `node`, which a listing gave, may open a dataset: a listing of many snapshots
-/// should not.
+/// Whether reading the attributes of `node`, as returned by a listing, may open a dataset: a
+/// listing of many snapshots should not.
 pub fn is_door(node: NodeId) -> bool {
     node.0 >> OBJECT_BITS == NOWHERE
 }

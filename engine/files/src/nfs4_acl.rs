@@ -1,66 +1,68 @@
-//! ZFS's own access lists (NFSv4 style): rights, what a list gives whom, and lists and modes for each other.
+//! ZFS's own ACLs (NFSv4 style): rights, access checks, and conversion between lists and modes.
 //!
-//! Pure. Below: entries as `ondisk::acl` reads them. Above: servers, and the file system that keeps lists. Facts:
-//! module/os/linux/zfs/zfs_acl.c (zfs_zaccess_aces_check, zfs_mode_compute), RFC 8881 6.2.
+//! Pure. Below: entries as `ondisk::acl` reads them. Above: servers, and the file system that
+//! stores lists. Facts: module/os/linux/zfs/zfs_acl.c (zfs_zaccess_aces_check, zfs_mode_compute),
+//! RFC 8881 6.2.
 
 use crate::vfs::Caller;
 pub use ondisk::acl::{Ace, Who};
 
 /// Read contents, or list a directory.
 pub const READ: u32 = 0x1;
-/// Write contents, or make files in a directory.
+/// Write contents, or create files in a directory.
 pub const WRITE: u32 = 0x2;
-/// Write behind the end, or make directories in a directory.
+/// Append data, or create directories in a directory.
 pub const APPEND: u32 = 0x4;
 /// Read named attributes.
 pub const READ_NAMED: u32 = 0x8;
 /// Write named attributes.
 pub const WRITE_NAMED: u32 = 0x10;
-/// Execute, or look names up.
+/// Execute, or look up names.
 pub const EXECUTE: u32 = 0x20;
-/// Remove what is in a directory.
+/// Delete entries of a directory.
 pub const DELETE_CHILD: u32 = 0x40;
 /// Read attributes.
 pub const READ_ATTRIBUTES: u32 = 0x80;
 /// Set times.
 pub const WRITE_ATTRIBUTES: u32 = 0x100;
-/// Remove this.
+/// Delete this file or directory.
 pub const DELETE: u32 = 0x1_0000;
-/// Read the list.
+/// Read the ACL.
 pub const READ_ACL: u32 = 0x2_0000;
-/// Set the list, or the mode.
+/// Set the ACL or the mode.
 pub const WRITE_ACL: u32 = 0x4_0000;
 /// Set owner and group.
 pub const WRITE_OWNER: u32 = 0x8_0000;
-/// Wait for what is written.
+/// Synchronize: wait for writes to complete.
 pub const SYNCHRONIZE: u32 = 0x10_0000;
 
-/// New files take the entry.
+/// New files inherit the entry.
 pub const FILE_INHERIT: u16 = 0x1;
-/// New directories take it.
+/// New directories inherit the entry.
 pub const DIRECTORY_INHERIT: u16 = 0x2;
-/// But do not pass it on.
+/// Inherited by direct children only.
 pub const NO_PROPAGATE: u16 = 0x4;
-/// It is only there to be passed on.
+/// Used for inheritance only.
 pub const INHERIT_ONLY: u16 = 0x8;
-/// It was passed on to here.
+/// The entry was inherited.
 pub const INHERITED: u16 = 0x80;
 
-/// Kind of an entry that gives.
+/// Kind of an entry that allows.
 pub const ALLOW: u16 = 0;
-/// Kind of an entry that refuses.
+/// Kind of an entry that denies.
 pub const DENY: u16 = 1;
 
-/// Most entries of a list (`MAX_ACL_ENTRIES`).
+/// Maximum number of entries in a list (`MAX_ACL_ENTRIES`).
 pub const ENTRIES_MAX: usize = 1024;
 
-/// The list that says what a mode says.
+/// The list equivalent to a mode.
 pub fn of_mode(mode: u32, is_dir: bool) -> Vec<Ace> {
     crate::zpl::trivial_list(mode, is_dir)
 }
 
-/// The rights of `want` that a list gives: for each right the first entry that names it, and the caller, decides. The owner
-/// always reads and writes the list and the attributes' list, as OpenZFS has it.
+/// The rights of `want` that a list grants. For each right, the first entry that names the right
+/// and matches the caller decides. As in OpenZFS, the owner can always read and write the ACL and
+/// the attributes.
 pub fn granted(list: &[Ace], owner: (u32, u32), who: &Caller, want: u32) -> u32 {
     let (uid, gid) = owner;
     let is_member = |id: u32| who.gid == id || who.groups.contains(&id);
@@ -89,7 +91,8 @@ pub fn granted(list: &[Ace], owner: (u32, u32), who: &Caller, want: u32) -> u32 
     given
 }
 
-/// What is wrong with a list, if anything: its length, kinds, flags of inheritance where there is nothing to pass on.
+/// The first defect of a list, if any: its length, its kinds, or inheritance flags on an object
+/// that cannot pass them on.
 pub fn check(list: &[Ace], is_dir: bool) -> std::result::Result<(), &'static str> {
     if list.is_empty() || list.len() > ENTRIES_MAX {
         return Err("a list has 1 to 1024 entries");

@@ -1,26 +1,27 @@
 //! POSIX access control lists, in the form that Linux passes as extended attributes.
 //!
-//! Above: whatever changes files ([`crate::memory`], `zpl`). OpenZFS stores the very same bytes (`acltype=posix`).
+//! Above: all code that changes files ([`crate::memory`], `zpl`). OpenZFS stores the very same
+//! bytes (`acltype=posix`).
 //!
 //! ```text
 //! u32 version = 2, then for each entry: u16 tag, u16 permission bits (rwx), u32 user or group (u32::MAX: none). Little-endian.
 //! ```
 //!
 //! Invariants of a [`PosixAcl`]:
-//!   * exactly one entry each for owner, owning group and others; named entries only together with a mask
+//!   * exactly one entry each for owner, owning group and others; named entries require a mask
 //!   * sorted: owner, named users, owning group, named groups, mask, others
 
 use crate::{Error, Result};
 
-/// Extended attribute that holds the list which access is checked by.
+/// Extended attribute that holds the access ACL.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";
-/// Extended attribute of a directory: the list that new files in it start with.
+/// Extended attribute of a directory that holds the default ACL of new files in it.
 pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 
-/// Whom an entry is about, in the order of the list.
+/// The subject of an entry, in list order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tag {
     Owner = 0x01,
@@ -46,12 +47,12 @@ struct Entry {
     id: u32,
 }
 
-/// A list that is valid.
+/// A valid list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PosixAcl(Vec<Entry>);
 
 impl PosixAcl {
-    /// From an attribute's value; `None` for a list without entries, which stands for "no list".
+    /// Parses an attribute's value; `None` for a list without entries, which means "no list".
     pub fn parse(value: &[u8]) -> Result<Option<Self>> {
         let invalid = |what: &str| Error::invalid("POSIX ACL", what);
         if value.is_empty() {
@@ -91,7 +92,7 @@ impl PosixAcl {
         Ok(Some(Self(entries)))
     }
 
-    /// As an attribute's value.
+    /// Encodes the list as an attribute's value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(4 + self.0.len() * 8);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -103,14 +104,16 @@ impl PosixAcl {
         out
     }
 
-    /// Permission bits (0777) that stand for this list: the mask, where there is one, as the group's.
+    /// Permission bits (0777) equivalent to this list; the mask, if present, supplies the group
+    /// bits.
     pub fn mode(&self) -> u32 {
         let bits = |tag| self.0.iter().find(|e| e.tag == tag).map(|e| e.bits);
         let group = bits(Tag::Mask).or(bits(Tag::OwningGroup)).unwrap_or(0);
         bits(Tag::Owner).unwrap_or(0) << 6 | group << 3 | bits(Tag::Others).unwrap_or(0)
     }
 
-    /// Whether the list gives all of `want` (rwx as 4, 2, 1) to a user who is no superuser, of a file that `owner` and `owning_group` own.
+    /// Whether the list grants all of `want` (rwx as 4, 2, 1) to a user who is not the superuser,
+    /// on a file owned by `owner` and `owning_group`.
     pub fn permits(
         &self,
         owner: u32,
@@ -145,7 +148,7 @@ impl PosixAcl {
         false
     }
 
-    /// The permission bits say all that the list says: it need not be stored.
+    /// Whether the permission bits express the whole list, so that it need not be stored.
     pub fn is_mode_alone(&self) -> bool {
         self.0.len() == 3
     }
@@ -167,8 +170,8 @@ impl PosixAcl {
         Self(self.0.iter().copied().map(change).collect())
     }
 
-    /// What a new file gets from this default list when it is asked for with `mode`: its own list and its permission bits
-    /// (all 07777). The umask has no say.
+    /// What a new file created with `mode` inherits from this default list: its own list and its
+    /// permission bits (all 07777). The umask is ignored.
     #[must_use]
     pub fn inherited(&self, mode: u32) -> (Self, u32) {
         let has_mask = self.0.iter().any(|e| e.tag == Tag::Mask);

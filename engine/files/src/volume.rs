@@ -1,15 +1,16 @@
-//! A volume: one object of bytes, and beside it its size.
+//! A volume: one data object, and its size stored beside it.
 //!
 //! ```text
 //!   NBD, .zfs/volume ─> Volume ─ reading: the object, also what is changed and not on disk yet
 //!                              └ writing (`write`): transaction ─> size held ─> range held ─> object ─> intent log record
 //! ```
-//! Below: `object`, and `dataset::live` for one that is written. ZFS name: zvol. Object 1 holds the data, object 2 is a ZAP
-//! with `size`.
+//! Below: `object`, and `dataset::live` for a writable volume. ZFS name: zvol. Object 1 holds the
+//! data, object 2 is a ZAP with `size`.
 //!
 //! Invariants:
-//!   * one that is open for writing is open once ([`LiveDataset`]), and all who have it see each write when it is answered
-//!   * changes of the same bytes are in the intent log in the order in which they were made
+//!   * a volume is open for writing only once ([`LiveDataset`]); all its users see a write as soon
+//!     as it is acknowledged
+//!   * changes to the same bytes are in the intent log in the order in which they were made
 
 mod range;
 mod write;
@@ -25,19 +26,19 @@ use std::sync::Arc;
 const DATA_OBJECT: u64 = 1;
 const PROPERTIES_OBJECT: u64 = 2;
 
-/// A volume, open for reading, or for writing too.
+/// A volume, open read-only or for writing.
 pub struct Volume {
     name: String,
     data: Object,
-    /// As long as it is only read.
+    /// Used while the volume is open read-only.
     size: u64,
     live: Option<Live>,
 }
 
-/// What a volume has when it can be written.
+/// State of a writable volume.
 struct Live {
     dataset: Arc<LiveDataset>,
-    /// What is being changed.
+    /// Byte ranges that are being changed.
     ranges: Ranges,
 }
 
@@ -53,7 +54,7 @@ impl Volume {
         Ok(Self { name, data, size, live: None })
     }
 
-    /// Opens a live volume for writing, and does again what its intent log holds.
+    /// Opens a live volume for writing and replays its intent log.
     pub fn open_live(dataset: &Arc<LiveDataset>) -> Result<Self> {
         let name = dataset.name();
         check_kind(dataset.objset(), &name)?;
@@ -68,7 +69,7 @@ impl Volume {
         self.live.as_ref().map_or_else(|| self.name.clone(), |live| live.dataset.name())
     }
 
-    /// Size in bytes. That of one that is open for writing may change at any time.
+    /// Size in bytes. The size of a volume that is open for writing may change at any time.
     pub fn size(&self) -> u64 {
         self.live.as_ref().map_or(self.size, |live| *live.dataset.volume_bytes())
     }
@@ -78,7 +79,8 @@ impl Volume {
         self.data.block_bytes()
     }
 
-    /// Nothing that leads to its blocks may be used once it was closed: they may hold something else by then.
+    /// Checks that the volume is still open. After it is closed, its block pointers must not be
+    /// used: the blocks may have been reallocated.
     fn check_open(&self) -> Result<()> {
         match &self.live {
             Some(live) if live.dataset.is_closed() => Err(Refusal::Stale.at(self.name())),
@@ -107,31 +109,31 @@ impl Volume {
         self.data.read_bytes(offset, len).at_with(|| self.name())
     }
 
-    /// Fills `buf` with the bytes from `offset` on, which must not reach beyond the end.
+    /// Fills `buf` with the bytes starting at `offset`; the range must not extend beyond the end.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.check_range(offset, buf.len() as u64)?;
         self.data.read_at(offset, buf).at_with(|| self.name())
     }
 
-    /// The same bytes as the blocks that memory holds, without a copy.
+    /// Returns the same bytes as the blocks held in memory, without a copy.
     pub fn read_parts(&self, offset: u64, len: usize) -> Result<Vec<Part>> {
         self.check_range(offset, len as u64)?;
         self.data.read_parts(offset, len).at_with(|| self.name())
     }
 
-    /// The same, if no device has to be asked; otherwise `None`.
+    /// Like the above, but only if no device read is needed; otherwise `None`.
     pub fn parts_in_memory(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>> {
         self.check_range(offset, len as u64)?;
         self.data.parts_in_memory(offset, len).at_with(|| self.name())
     }
 
-    /// Where data and holes are among `len` bytes from `offset` on: at most `max` runs.
+    /// The data and hole runs in the `len` bytes starting at `offset`: at most `max` runs.
     pub fn extents(&self, offset: u64, len: u64, max: usize) -> Result<Vec<Extent>> {
         self.check_range(offset, len)?;
         self.data.extents(offset, offset + len, max).at_with(|| self.name())
     }
 
-    /// First offset at or behind `offset` that is data; `None` beyond the last.
+    /// First data offset at or after `offset`; `None` after the last.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         self.check_open()?;
         let size = self.size();
@@ -141,7 +143,7 @@ impl Volume {
         Ok(self.data.next_data(offset).at_with(|| self.name())?.filter(|at| *at < size))
     }
 
-    /// First offset at or behind `offset` that is a hole; the size when there is none.
+    /// First hole offset at or after `offset`; the size if there is none.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
         self.check_open()?;
         let size = self.size();
@@ -151,7 +153,7 @@ impl Volume {
         Ok(self.data.next_hole(offset).at_with(|| self.name())?.min(size))
     }
 
-    /// Starts to read a range in the background.
+    /// Prefetches a range in the background.
     pub fn prefetch(&self, offset: u64, len: u64) {
         self.data.prefetch(offset, len.min(self.size().saturating_sub(offset)));
     }

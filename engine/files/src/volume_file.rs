@@ -5,10 +5,10 @@ use crate::{Error, Refusal, Result, Volume};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Number of the only node: that of the object which holds the data.
+/// Number of the only node: the object that holds the data.
 const NODE: NodeId = NodeId(1);
 
-/// A volume, its root a regular file.
+/// A volume whose root is a regular file.
 pub struct VolumeFile {
     volume: Arc<Volume>,
     used_bytes: u64,
@@ -17,7 +17,8 @@ pub struct VolumeFile {
 }
 
 impl VolumeFile {
-    /// `used_bytes` is what the volume takes on disk; its creation stands for all times that a file has.
+    /// `used_bytes` is the space the volume takes on disk; its creation time is used for all file
+    /// times.
     pub fn new(volume: Arc<Volume>, used_bytes: u64, created: Time, fsid: u64) -> Self {
         Self { volume, used_bytes, created, fsid }
     }
@@ -43,7 +44,7 @@ impl Vfs for VolumeFile {
             ino: node.0,
             generation: 0,
             kind: FileKind::Regular,
-            // As a disk: for its owner, and read-only as everything here.
+            // Like a disk device: accessible to its owner, and read-only as everything here.
             mode: 0o600,
             links: 1,
             uid: 0,

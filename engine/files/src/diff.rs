@@ -1,7 +1,8 @@
-//! What changed between two states of a file system, by path: `zfs diff`.
+//! The differences between two states of a file system, by path: `zfs diff`.
 //!
-//! Below: [`dataset::ObjectChange`] says which objects may differ; here they are compared as files, and objects become paths
-//! by climbing from parent to parent. Facts: lib/libzfs/libzfs_diff.c, `zfs_obj_to_path` in module/zfs/zfs_znode.c.
+//! Below: [`dataset::ObjectChange`] reports which objects may differ. This module compares them as
+//! files, and resolves objects to paths by following parents up to the root. Facts:
+//! lib/libzfs/libzfs_diff.c, `zfs_obj_to_path` in module/zfs/zfs_znode.c.
 
 use crate::vfs::{Attr, FileKind, NodeId, Time, Vfs};
 use crate::zpl::FileSystem;
@@ -9,56 +10,57 @@ use crate::{Error, Result};
 use dataset::{Dataset, ObjectChange};
 use std::collections::{HashMap, HashSet};
 
-/// Directories whose names are kept by object: a change usually has its neighbours in the same few.
+/// Number of directories whose names are cached by object: neighbouring changes are usually in the
+/// same few directories.
 const DIRS_KEPT_MAX: usize = 256;
-/// Directories above one another at most; paths on Linux have 4096 bytes.
+/// Maximum directory depth; paths on Linux have 4096 bytes.
 const DEPTH_MAX: usize = 4096;
-/// Path of a file that was removed but was still open.
+/// Path reported for a file that was removed while open.
 const ON_DELETE_QUEUE: &[u8] = b"(on_delete_queue)";
 
 /// What happened to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// It was created.
     Added,
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// Its contents or attributes changed.
     Modified,
-    /// It has more or fewer hard links.
+    /// Its number of hard links changed.
     Links(i64),
-    /// It has another path: this one.
+    /// It was renamed to this path.
     Renamed(Vec<u8>),
 }
 
 /// A change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
     pub kind: ChangeKind,
     /// Path from the file system's root, which is `/`.
     pub path: Vec<u8>,
     /// Kind of file.
     pub file: FileKind,
-    /// When its attributes last changed.
+    /// Time of its last attribute change.
     pub ctime: Time,
 }
 
-/// How to write a change.
+/// Output format of a change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiffFormat {
-    /// `-F`: a letter for the kind of file.
+    /// `-F`: include a letter for the file type.
     pub classify: bool,
-    /// `-H`: tabs between all columns, also in renames.
+    /// `-H`: separate all columns by tabs, also in renames.
     pub scripted: bool,
-    /// `-t`: when it changed.
+    /// `-t`: include the time of the change.
     pub timestamps: bool,
-    /// `-h`: paths as they are, without escapes.
+    /// `-h`: print paths without escapes.
     pub raw_paths: bool,
 }
 
 impl Change {
-    /// The line that `zfs diff` prints, without its end; `mountpoint` is where the file system is mounted.
+    /// The line that `zfs diff` prints, without the newline; `mountpoint` is where the file system
+    /// is mounted.
     pub fn line(&self, mountpoint: &str, format: &DiffFormat) -> Vec<u8> {
         let mut out = Vec::new();
         if format.timestamps {
@@ -107,7 +109,7 @@ fn letter(kind: FileKind) -> u8 {
     }
 }
 
-/// All but visible ASCII as a backslash and four octal digits.
+/// Escapes everything but visible ASCII as a backslash and four octal digits.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for &b in bytes {
         if b > b' ' && b != b'\\' && b < 0x7f {
@@ -118,13 +120,13 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A file as one side of the comparison has it.
+/// A file in one of the two compared states.
 struct Side {
     attr: Attr,
     path: Vec<u8>,
 }
 
-/// Paths of the objects of one state.
+/// Resolves the objects of one state to paths.
 pub struct Paths<'f> {
     files: &'f FileSystem,
     deleted: HashSet<u64>,
@@ -132,13 +134,14 @@ pub struct Paths<'f> {
 }
 
 impl<'f> Paths<'f> {
-    /// Of a file system or snapshot.
+    /// For a file system or snapshot.
     pub fn new(files: &'f FileSystem) -> Result<Self> {
         let deleted = files.unlinked()?.into_iter().collect();
         Ok(Self { files, deleted, names: HashMap::new() })
     }
 
-    /// The file in object `id`; `None` when there is no such object, or it is no file, or no name leads to it.
+    /// The file in object `id`; `None` if there is no such object, it is not a file, or no name
+    /// leads to it.
     fn side(&mut self, id: u64) -> Result<Option<Side>> {
         if !self.files.is_file(id)? {
             return Ok(None);
@@ -150,7 +153,7 @@ impl<'f> Paths<'f> {
         Ok(self.path(id)?.map(|path| Side { attr, path }))
     }
 
-    /// The path of object `id` from the root; `None` when no name leads to it.
+    /// The path of object `id` from the root; `None` if no name leads to it.
     pub fn path(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
         let (mut at, mut components) = (id, Vec::<Vec<u8>>::new());
         for _ in 0..DEPTH_MAX {
@@ -167,7 +170,7 @@ impl<'f> Paths<'f> {
                 return Ok(Some(path));
             }
             let component = if is_xattr_dir { Some(b"<xattrdir>".to_vec()) } else { self.name_in(parent, at)? };
-            // The parent that an object names is that of its last link to be made: it may be gone.
+            // An object records the parent of its most recent link, which may be gone.
             let Some(component) = component else { return Ok(None) };
             components.push(component);
             if !self.files.is_file(parent)? {
@@ -178,7 +181,7 @@ impl<'f> Paths<'f> {
         Err(Error::corrupt(format!("object {id}"), "the chain of parents does not end"))
     }
 
-    /// The first name, in the order of the directory, that leads to `id`.
+    /// The first name, in directory order, that leads to `id`.
     fn name_in(&mut self, dir: u64, id: u64) -> Result<Option<Vec<u8>>> {
         if !self.names.contains_key(&dir) {
             let entries = match self.files.names_by_object(dir) {
@@ -197,7 +200,7 @@ impl<'f> Paths<'f> {
 
 /// Calls `sink` with each change from snapshot `from` to the later state `to`, in the order of `zfs diff`.
 ///
-/// A file that is damaged is reported through `sink` as an error, and the comparison goes on.
+/// A damaged file is reported through `sink` as an error, and the comparison continues.
 pub fn diff(
     (from, from_files): (&Dataset, &FileSystem),
     (to, to_files): (&Dataset, &FileSystem),
@@ -244,7 +247,7 @@ fn compare(before: Option<Side>, after: Option<Side>, sink: &mut dyn FnMut(Chang
     };
     let (old, new) = (&before.attr, &after.attr);
     if old.kind != new.kind || old.generation != new.generation {
-        // The number was used again.
+        // The object number was reused.
         sink(change_of(ChangeKind::Removed, before));
         return sink(change_of(ChangeKind::Added, after));
     }

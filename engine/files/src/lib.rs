@@ -1,6 +1,7 @@
-//! What is in a dataset: directories and files, or a volume.
+//! The contents of a dataset: directories and files, or a volume.
 //!
-//! **Invariant: nothing here knows FUSE, NFS or NBD; [`vfs::Vfs`] is the one interface that servers see.**
+//! **Invariant: this crate knows nothing of FUSE, NFS or NBD; [`vfs::Vfs`] is the only interface
+//! that servers see.**
 
 pub mod diff;
 pub mod memory;

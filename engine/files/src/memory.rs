@@ -1,13 +1,16 @@
-//! A tree in memory: what servers, commands and [`crate::namespace`] are tested with, and how they read to a person who
-//! wonders what a [`Vfs`] has to do. What system calls expect of a change is told here without disks in the way.
+//! A tree in memory. It is used to test servers, commands and [`crate::namespace`], and serves as a
+//! readable reference for what a [`Vfs`] must do: it shows what system calls expect of a change
+//! without any disk code.
 //!
-//! Built first, through `&mut self`, then served; it can be changed by those it is served to only after
-//! [`MemoryVfs::writable`]. Files are records with holes between; a range can be made to fail, as a damaged block does.
+//! The tree is built first, through `&mut self`, then served. Clients can change it only after
+//! [`MemoryVfs::writable`]. Files are records with holes between them; a range can be made to fail,
+//! as a damaged block does.
 //!
 //! Invariants:
-//!   * a directory has as many links as it has subdirectories, and two
-//!   * a node is dropped when it has no name left and nobody has it open
-//!   * a cookie of a directory is never used for another entry: listings go on where they were while names come and go
+//!   * a directory's link count is its number of subdirectories plus two
+//!   * a node is dropped when it has no name left and is not open
+//!   * a directory cookie is never reused for another entry: listings continue where they were
+//!     while names are added and removed
 
 use crate::nfs4_acl::Ace;
 use crate::vfs::{
@@ -25,20 +28,20 @@ mod data;
 #[cfg(test)]
 mod tests;
 
-/// Object number of the root, as ZFS mostly has it.
+/// Object number of the root, the usual one in ZFS.
 const ROOT: u64 = 34;
-/// Unit of data, holes and failures, as a record is in ZFS.
+/// Unit of data, holes and failures, like a record in ZFS.
 const RECORD_BYTES: u64 = 128 << 10;
-/// Cookies of `.` and `..` come before those of entries.
+/// First cookie of a named entry; those of `.` and `..` come before it.
 const FIRST_COOKIE: u64 = 3;
 /// Identity of the file system, unless [`MemoryVfs::identity`] sets another.
 const FS_GUID: u64 = 42;
-/// Space of the file system, unless [`MemoryVfs::limit`] sets another.
+/// Size of the file system, unless [`MemoryVfs::limit`] sets another.
 const SPACE_BYTES: u64 = 512 << 20;
 
 #[derive(Default)]
 struct Data {
-    /// By number; shorter than a record where the rest is zeros.
+    /// Records by number; a record is stored shorter if the rest is zeros.
     records: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -47,7 +50,7 @@ struct Node {
     parent: NodeId,
     target: Vec<u8>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// ZFS's own access list, if it says more than the mode.
+    /// ZFS's own ACL, if it expresses more than the mode.
     aces: Option<Vec<Ace>>,
     /// By cookie.
     entries: BTreeMap<u64, (Vec<u8>, NodeId)>,
@@ -57,7 +60,7 @@ struct Node {
     broken: Vec<(Range<u64>, Error)>,
     opens: u64,
     project_inherit: bool,
-    /// Made without a name, and may get one.
+    /// Created without a name (`O_TMPFILE`) and may be given one.
     unnamed: bool,
 }
 
@@ -140,7 +143,7 @@ impl State {
         node
     }
 
-    /// Adds a name to `dir`; the node's own count of links is the caller's.
+    /// Adds a name to `dir`; the caller updates the node's own link count.
     fn enter(&mut self, dir: NodeId, name: &[u8], node: NodeId) -> Result<()> {
         let is_dir = self.node(node)?.attr.kind == FileKind::Directory;
         let parent = self.node_mut(dir)?;
@@ -162,7 +165,7 @@ impl MemoryVfs {
         Self { state: RwLock::new(state), writable: false, space_bytes: None, fs_guid: FS_GUID }
     }
 
-    /// Lets those to whom it is served change it.
+    /// Lets clients change it.
     #[must_use]
     pub fn writable(mut self) -> Self {
         self.writable = true;
@@ -176,7 +179,7 @@ impl MemoryVfs {
         self
     }
 
-    /// Sets what handles and `statfs` tell of the file system.
+    /// Sets the identity that handles and `statfs` report.
     #[must_use]
     pub fn identity(mut self, fs_guid: u64) -> Self {
         self.fs_guid = fs_guid;
@@ -187,7 +190,7 @@ impl MemoryVfs {
         self.state.get_mut().nodes.get_mut(&node).expect("the builder's caller names a node that it made")
     }
 
-    /// A new node of `kind` in `dir`, with permission bits.
+    /// Creates a node of `kind` in `dir`, with permission bits.
     pub fn add(&mut self, dir: NodeId, name: impl AsRef<[u8]>, kind: FileKind, mode: u32) -> NodeId {
         let state = self.state.get_mut();
         let node = state.insert(dir, kind, mode, built());
@@ -200,7 +203,7 @@ impl MemoryVfs {
         self.add(dir, name, FileKind::Directory, 0o755)
     }
 
-    /// A new file with contents.
+    /// Creates a file with contents.
     pub fn add_file(&mut self, dir: NodeId, name: impl AsRef<[u8]>, contents: impl Into<Bytes>) -> NodeId {
         let contents = contents.into();
         let size = contents.len() as u64;
@@ -210,7 +213,7 @@ impl MemoryVfs {
         node
     }
 
-    /// A new symbolic link.
+    /// Creates a symbolic link.
     pub fn add_symlink(&mut self, dir: NodeId, name: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> NodeId {
         let node = self.add(dir, name, FileKind::Symlink, 0o777);
         let new = self.built_mut(node);
@@ -225,7 +228,7 @@ impl MemoryVfs {
         self.attr_mut(node).links += 1;
     }
 
-    /// Puts data at `offset`; records of 128 KiB that it does not touch are holes.
+    /// Writes data at `offset`; records of 128 KiB that it does not touch remain holes.
     pub fn put(&mut self, node: NodeId, offset: u64, data: impl Into<Bytes>) {
         let data = data.into();
         let node = self.built_mut(node);
@@ -233,7 +236,7 @@ impl MemoryVfs {
         node.data.write(offset, &data);
     }
 
-    /// Reading any of `range` fails with `error`.
+    /// Makes every read of any part of `range` fail with `error`.
     pub fn break_range(&mut self, node: NodeId, range: Range<u64>, error: Error) {
         self.built_mut(node).broken.push((range, error));
     }
@@ -243,12 +246,12 @@ impl MemoryVfs {
         self.built_mut(node).xattrs.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
     }
 
-    /// Attributes, to change them while building.
+    /// Mutable attributes, for use while building the tree.
     pub fn attr_mut(&mut self, node: NodeId) -> &mut Attr {
         &mut self.built_mut(node).attr
     }
 
-    /// Nodes that there are, those without a name included.
+    /// Number of existing nodes, including those without a name.
     pub fn node_count(&self) -> usize {
         self.state.read().nodes.len()
     }
@@ -258,20 +261,20 @@ impl MemoryVfs {
     }
 }
 
-/// Times of what a test has built, so that output is the same each time.
+/// Fixed timestamps for trees built by tests, so that output is the same each time.
 fn built() -> Time {
     Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 }
 }
 
 impl MemoryVfs {
-    /// Up to `most` entries of a directory behind `cookie`.
+    /// Up to `most` entries of a directory after `cookie`.
     fn entries(&self, dir: NodeId, cookie: u64, most: usize) -> Result<Vec<DirEntry>> {
         let state = self.state.read();
         let node = state.node(dir)?;
         let dots = [(1, &b"."[..], dir), (2, &b".."[..], node.parent)].into_iter().filter(|d| d.0 > cookie);
         let entries = node.entries.range(cookie.saturating_add(1)..).map(|(&at, (name, node))| (at, &name[..], *node));
         let entry = |(next_cookie, name, entry): (u64, &[u8], NodeId)| {
-            // A directory that was removed has a parent that may be gone.
+            // The parent of a removed directory may be gone.
             let kind = state.node(entry).map_or(FileKind::Directory, |n| n.attr.kind);
             DirEntry { name: name.to_vec(), node: entry, kind, next_cookie }
         };
@@ -309,7 +312,8 @@ impl Vfs for MemoryVfs {
 
     fn read_dir(&self, dir: NodeId, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
         loop {
-            // Whoever takes entries asks for their attributes: a lock held meanwhile would wait for itself behind one who changes.
+            // The callback asks for the entries' attributes: a lock held meanwhile would deadlock
+            // with a waiting writer.
             for entry in self.entries(dir, cookie, 256)? {
                 cookie = entry.next_cookie;
                 if !sink(entry) {
@@ -373,7 +377,7 @@ impl Vfs for MemoryVfs {
         if handle.object == FileHandle::ROOT {
             return self.attr(self.root());
         }
-        // Nodes without a name are here only while they are open.
+        // Nodes without a name exist only while they are open.
         let attr = self.attr(NodeId(handle.object)).map_err(|_| stale())?;
         if attr.generation == handle.generation { Ok(attr) } else { Err(stale()) }
     }

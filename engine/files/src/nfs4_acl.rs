@@ -62,7 +62,7 @@ pub fn of_mode(mode: u32, is_dir: bool) -> Vec<Ace> {
 
 /// The rights of `want` that a list grants. For each right, the first entry that names the right
 /// and matches the caller decides. As in OpenZFS, the owner can always read and write the ACL and
-/// the attributes.
+/// read the attributes.
 pub fn granted(list: &[Ace], owner: (u32, u32), who: &Caller, want: u32) -> u32 {
     let (uid, gid) = owner;
     let is_member = |id: u32| who.gid == id || who.groups.contains(&id);

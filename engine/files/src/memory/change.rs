@@ -1,4 +1,5 @@
-//! What changes a tree in memory: the rules of POSIX and Linux, checked before anything is changed.
+//! Changes to a tree in memory: the rules of POSIX and Linux, all checked before anything is
+//! changed.
 
 use super::{Node, State, missing, now};
 use crate::nfs4_acl::{self, Ace};
@@ -21,7 +22,7 @@ fn invalid<T>(what: &str) -> Result<T> {
     Err(Error::invalid("memory", what))
 }
 
-/// A name that may be given.
+/// A valid name for a new entry.
 fn check_new_name(name: &[u8]) -> Result<()> {
     match name {
         b"" => Err(missing("a file without a name")),
@@ -37,13 +38,14 @@ impl Node {
         self.attr.kind == FileKind::Directory
     }
 
-    /// Contents changed.
+    /// Records that contents changed.
     fn touch(&mut self) {
         self.attr.mtime = now();
         self.attr.ctime = self.attr.mtime;
     }
 
-    /// A change of contents by somebody else than root takes what setuid and setgid would give to the new contents.
+    /// A change of contents by a user other than root clears setuid and setgid, which would
+    /// otherwise apply to the new contents.
     fn drop_setid(&mut self, who: &Caller) {
         if !who.privileged {
             self.attr.mode &= !SETUID;
@@ -67,7 +69,7 @@ impl State {
         self.nodes.values().map(|n| n.data.used_bytes()).sum()
     }
 
-    /// What `name` in `dir` is.
+    /// The node called `name` in `dir`.
     pub fn find(&self, dir: NodeId, name: &[u8]) -> Result<NodeId> {
         let node = self.node(dir)?;
         if !node.is_dir() {
@@ -86,7 +88,7 @@ impl State {
         }
     }
 
-    /// A directory that can get a new name, which `name` is not yet.
+    /// A directory in which the new name `name` can be created; it must not exist yet.
     fn check_room(&self, dir: NodeId, name: &[u8]) -> Result<()> {
         let parent = self.node(dir)?;
         if !parent.is_dir() {
@@ -99,7 +101,7 @@ impl State {
         if parent.index.contains_key(name) { refuse(Refusal::Exists) } else { Ok(()) }
     }
 
-    /// The other way of [`State::enter`].
+    /// The reverse of [`State::enter`].
     fn leave(&mut self, dir: NodeId, name: &[u8]) -> Result<NodeId> {
         let node = self.find(dir, name)?;
         let is_dir = self.node(node)?.is_dir();
@@ -139,7 +141,7 @@ impl State {
         Ok(made.attr)
     }
 
-    /// A node as if in `dir`, without a name.
+    /// Creates a node without a name, as if in `dir`.
     fn make(&mut self, who: &Caller, dir: NodeId, new: &NewNode, mode: u32, umask: u32) -> Result<NodeId> {
         let parent = self.node(dir)?;
         let (kind, target, rdev) = match new {
@@ -151,7 +153,8 @@ impl State {
             NewNode::CharDevice { major, minor } => (FileKind::CharDevice, Vec::new(), (*major, *minor)),
             NewNode::BlockDevice { major, minor } => (FileKind::BlockDevice, Vec::new(), (*major, *minor)),
         };
-        // Whether a file may keep setgid for a group that its creator is not in, only the server knows.
+        // Only the server knows whether a file may keep setgid for a group that its creator is not
+        // in.
         let (mut mode, gid) = match parent.attr.mode & SETGID {
             0 => (mode, who.gid),
             _ if kind == FileKind::Directory => (mode | SETGID, parent.attr.gid),
@@ -206,7 +209,7 @@ impl State {
         Ok(source.attr)
     }
 
-    /// Files do not move into a directory whose project they would have to take.
+    /// Files cannot be moved into a directory whose project they would have to inherit.
     fn check_project(&self, node: NodeId, dir: NodeId) -> Result<()> {
         let (node, dir) = (self.node(node)?, self.node(dir)?);
         if dir.project_inherit && dir.attr.project != node.attr.project {
@@ -310,7 +313,7 @@ impl State {
                 return refuse(Refusal::NotEmpty);
             }
         }
-        // From here on nothing fails.
+        // Nothing fails from here on.
         self.leave(dir, name)?;
         if let Some(there) = there {
             self.leave(to_dir, to_name)?;
@@ -337,7 +340,7 @@ impl State {
         Ok(())
     }
 
-    /// `dir` does not lie within `node`.
+    /// Checks that `dir` does not lie within `node`.
     fn check_no_loop(&self, node: NodeId, dir: NodeId) -> Result<()> {
         let mut at = dir;
         loop {
@@ -352,7 +355,7 @@ impl State {
         }
     }
 
-    /// A file with contents.
+    /// A regular file.
     pub fn regular(&self, node: NodeId) -> Result<&Node> {
         match self.node(node)? {
             n if n.is_dir() => refuse(Refusal::IsDirectory),
@@ -389,7 +392,8 @@ impl State {
             node.count_blocks();
         }
         if (set.uid.is_some() || set.gid.is_some()) && !node.is_dir() {
-            // Also when root does it: a program must not keep rights that it had as another owner's.
+            // Also when root does it: a program must not keep rights that it had under another
+            // owner.
             node.drop_setid(&Caller::default());
         }
         node.attr.uid = set.uid.unwrap_or(node.attr.uid);
@@ -463,7 +467,7 @@ impl State {
         Ok(())
     }
 
-    /// Sets the list and the mode that goes with it.
+    /// Sets the list and the corresponding mode.
     pub fn set_entries(&mut self, node: NodeId, list: &[Ace]) -> Result<()> {
         let node = self.node_mut(node)?;
         nfs4_acl::check(list, node.is_dir()).map_err(|why| Error::invalid("access list", why))?;

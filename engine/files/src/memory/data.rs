@@ -3,7 +3,7 @@
 use super::{Data, RECORD_BYTES};
 use std::ops::Range;
 
-/// Record `offset` lies in, and where in it.
+/// The record that contains `offset`, and the position within it.
 fn split(offset: u64) -> (u64, usize) {
     (offset / RECORD_BYTES, (offset % RECORD_BYTES) as usize)
 }
@@ -13,7 +13,7 @@ impl Data {
         self.records.len() as u64 * RECORD_BYTES
     }
 
-    /// Records that writing `range` would add.
+    /// Number of records that writing `range` would add.
     pub fn missing_bytes(&self, range: Range<u64>) -> u64 {
         let records = range.start / RECORD_BYTES..range.end.div_ceil(RECORD_BYTES);
         let there = self.records.range(records.clone()).count() as u64;
@@ -47,7 +47,7 @@ impl Data {
         out
     }
 
-    /// Whole records become holes, parts become zeros.
+    /// Turns whole records into holes and zeroes partial ones.
     pub fn punch(&mut self, range: Range<u64>) {
         let numbers: Vec<u64> = self
             .records
@@ -67,7 +67,7 @@ impl Data {
         }
     }
 
-    /// Nothing is left at and behind `size`.
+    /// Removes everything at and after `size`.
     pub fn cut(&mut self, size: u64) {
         let (number, at) = split(size);
         self.records.split_off(&size.div_ceil(RECORD_BYTES));

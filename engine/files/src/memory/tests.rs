@@ -1,4 +1,5 @@
-//! What system calls expect of a tree that changes, each rule on its own. Another `Vfs` can be held against the same sentences.
+//! What system calls expect of a tree that changes, one rule per test. The same rules apply to any
+//! other `Vfs`.
 
 use super::*;
 use crate::vfs::SetTime;

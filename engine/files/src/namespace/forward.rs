@@ -1,7 +1,9 @@
-//! The tree as a [`Vfs`]: each call goes to the file system that the node is in, with its own number of the node.
+//! Implements [`Vfs`] for the tree: each call is forwarded to the node's file system, with that
+//! file system's own node number.
 //!
-//! What no dataset has (`.zfs`, the way to a child) cannot be changed, but for the directory of snapshots. A name that something covers is busy, as a mount
-//! point is; names do not move from one dataset to another.
+//! Nodes that belong to no dataset (`.zfs`, the path to a child) are read-only, except for the
+//! snapshot directory. A covered name is busy, like a mount point; files cannot be renamed from one
+//! dataset to another.
 
 use super::{CONTROL, EXTRA_COOKIE, Made, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
@@ -22,7 +24,7 @@ impl Namespace {
         }
     }
 
-    /// A directory that can be changed, `name` in which is its own.
+    /// A directory that can be changed, in which `name` is its own entry.
     fn find_name(&self, dir: NodeId, name: &[u8], covered: Refusal) -> Result<(Arc<Opened>, NodeId)> {
         let (opened, local) = self.find_own(dir)?;
         if Self::is_root(&opened, local) && name == CONTROL && Self::has_control(&opened) {
@@ -364,7 +366,7 @@ impl Vfs for Namespace {
     }
 
     fn close_node(&self, node: NodeId) {
-        // What is open can be found.
+        // An open file system can be found.
         if let Ok(Place::In(opened, local)) = self.find(node) {
             opened.vfs.close_node(local);
         }
@@ -387,7 +389,7 @@ impl Vfs for Namespace {
         let layers: Vec<_> = self.layers.read().clone();
         let below = layers.iter().filter_map(|layer| layer.opened.lock().clone());
         let all: Vec<_> = below.chain([self.root.clone()]).collect();
-        // All of them, also when one cannot.
+        // Syncs all of them, even if one fails.
         all.iter().map(|opened| opened.vfs.sync_all()).fold(Ok(()), Result::and)
     }
 }

@@ -1,19 +1,21 @@
-//! Handles in a tree of many file systems: the file system is found by its identity, and opened if it must be.
+//! Handles in a tree of many file systems: the file system is found by its identity, and opened if
+//! necessary.
 //!
-//! Directories that no dataset has are named by their dataset and what they are; those on the way to a child by their path.
+//! Synthetic directories, which belong to no dataset, are identified by their dataset and type;
+//! those on the path to a child by their path.
 
 use super::{Made, NOWHERE, Namespace, Nowhere, OBJECT_BITS, OBJECT_MASK, Opened, Place, Source, Way};
 use crate::vfs::{Attr, FileHandle, NodeId};
 use crate::{Error, Refusal, Result};
 use std::sync::Arc;
 
-/// Of the made-up directories, in the bits above an object number.
+/// Types of synthetic directories, in the bits above an object number.
 const KIND_CONTROL: u64 = 1;
 const KIND_SNAPSHOTS: u64 = 2;
 const KIND_VOLUMES: u64 = 3;
 /// The low bits are a hash of the path from the dataset's root.
 const KIND_PATH: u64 = 4;
-/// File systems remembered by identity; beyond this all are looked for anew.
+/// Maximum number of file systems remembered by identity; beyond this, all are looked up again.
 const KNOWN_MAX: usize = 1 << 16;
 
 fn stale(fs_guid: u64) -> Error {
@@ -48,7 +50,7 @@ impl Namespace {
         Ok(FileHandle { fs_guid, object: FileHandle::MADE | kind << OBJECT_BITS | low, generation: 0 })
     }
 
-    /// What tells a directory on the way to a child from others of its dataset.
+    /// Distinguishes a directory on the path to a child from others of its dataset.
     fn path_hash(&self, opened: &Opened, node: NodeId) -> Result<u64> {
         let mut names = Vec::new();
         let mut at = node;
@@ -58,7 +60,7 @@ impl Namespace {
             names.push(name.clone());
             at = parent;
         }
-        // Where in the dataset the way begins counts too.
+        // The starting point of the path within the dataset counts too.
         let start = mix(0xcbf2_9ce4_8422_2325, &(at.0 & OBJECT_MASK).to_be_bytes());
         Ok(names.iter().rev().fold(start, |hash, name| mix(hash, name)) & OBJECT_MASK)
     }
@@ -81,7 +83,7 @@ impl Namespace {
                     let parent = self.made(Made::Volumes(at.index))?;
                     self.layer(at.index, Source::Volume(name), parent)?
                 }
-                // A child that is not shown here has no place.
+                // A child that is not shown here has no location.
                 Way::Child(key) => {
                     let known = self.known.lock().get(&(at.index, Source::Child(key))).copied();
                     known.ok_or_else(|| stale(fs_guid))?
@@ -111,8 +113,8 @@ impl Namespace {
         }
     }
 
-    /// The file system of that identity, opened. A layer that leads to another one by now (a snapshot was destroyed and made
-    /// anew under its name) does not.
+    /// The file system with that identity, opened. A layer that now leads to a different file
+    /// system (a snapshot was destroyed and recreated under the same name) does not match.
     pub(super) fn open_by_guid(&self, fs_guid: u64) -> Result<Arc<Opened>> {
         let opened = self.open(self.layer_of(fs_guid)?)?;
         if Self::guid_of(&opened)? == fs_guid { Ok(opened) } else { Err(stale(fs_guid)) }

@@ -1,11 +1,14 @@
-//! Snapshots by way of their directory: `mkdir` in `.zfs/snapshot` takes one, `mv` renames it, `rmdir` destroys it.
+//! Managing snapshots through their directory: `mkdir` in `.zfs/snapshot` takes one, `mv` renames
+//! it, `rmdir` destroys it.
 //!
-//! As with OpenZFS, where `zfs_admin_snapshot` is on: for root alone, over NFS where it is not squashed. Facts:
-//! module/os/linux/zfs/zfs_ctldir.c.
+//! As in OpenZFS with `zfs_admin_snapshot` on: for root only, and over NFS only where root is not
+//! squashed. Facts: module/os/linux/zfs/zfs_ctldir.c.
 //!
 //! Invariants:
-//!   * a snapshot that is gone is stale for whoever has something of it open; its number is never another's
-//!   * a snapshot that was closed because others are in use is found again by its identity, also under another name
+//!   * a destroyed snapshot is stale for every user with open nodes in it; its number is never
+//!     reused
+//!   * a snapshot that was closed to make room for others is found again by its identity, even
+//!     after a rename
 
 use super::{Layer, Made, Namespace, Opened, Place, Provider, SNAPSHOTS_OPEN, Source, Way};
 use crate::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, Vfs};
@@ -17,7 +20,7 @@ fn place(name: &[u8]) -> String {
     format!(".zfs/snapshot/{}", String::from_utf8_lossy(name))
 }
 
-/// What may be the name of a snapshot; what else it must be, who takes it says.
+/// Basic validation of a snapshot name; the provider that takes the snapshot checks the rest.
 fn short(name: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(name).map_err(|_| Refusal::NameNotUtf8.at(place(name)))?;
     match text {
@@ -103,7 +106,8 @@ impl Namespace {
         self.forget_snapshot(layer, short(name)?, false)
     }
 
-    /// What the name led to is not found by it any more; `gone`: nor is what is open of it there.
+    /// Makes the name no longer lead to its old target. With `gone`, open nodes of that target
+    /// become stale too.
     fn forget_snapshot(&self, layer: usize, name: &str, gone: bool) -> Result<()> {
         let door = self.known.lock().remove(&(layer, Source::Snapshot(name.to_owned())));
         let Some(index) = door.and_then(|door| self.behind(door)) else { return Ok(()) };
@@ -114,7 +118,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Tells a reader of a snapshot that was destroyed meanwhile that it is stale, instead of what he found where its blocks were.
+    /// Reports to a reader of a snapshot that was destroyed in the meantime that it is stale,
+    /// instead of returning the data found where its blocks were.
     pub(super) fn told<T>(&self, opened: &Opened, result: Result<T>) -> Result<T> {
         match result {
             Err(Error::Corrupt { .. } | Error::Io { .. }) if self.is_gone(opened) => Err(stale(opened)),
@@ -122,12 +127,13 @@ impl Namespace {
         }
     }
 
-    /// Snapshot `opened` was just opened: closes snapshots that were not used recently, while too many are open. Calls that use one
-    /// of them complete first, since each holds what it uses.
+    /// Called just after snapshot `opened` was opened: closes snapshots that were not used recently
+    /// while too many are open. Calls that use one of them complete first, since each holds a
+    /// reference to what it uses.
     pub(super) fn close_unused_snapshots(&self, opened: usize) {
         let mut open = self.open_snapshots.lock();
         open.push_back(opened);
-        // Twice around: the first time, those that were used are only marked.
+        // Two passes: the first pass only marks those that were used.
         for _ in 0..2 * open.len() {
             if open.len() <= SNAPSHOTS_OPEN {
                 return;
@@ -153,7 +159,7 @@ impl Namespace {
         }
         let Ok(guid) = Self::guid_of(opened) else { return false };
         let provider = self.open(layer.above).ok().and_then(|above| above.provider.clone());
-        // By its identity: it may have another name by now.
+        // By its identity: it may have been renamed.
         let gone = provider.is_some_and(|provider| provider.way_to(guid).is_ok_and(|way| way.is_none()));
         if gone {
             layer.let_go();
@@ -163,8 +169,8 @@ impl Namespace {
 }
 
 impl Layer {
-    /// Opens the snapshot called `name`, or the one that this layer had open before, whatever its name is now. The caller holds the
-    /// lock of `opened`.
+    /// Opens the snapshot called `name`, or the one that this layer had open before, whatever its
+    /// current name. The caller holds the lock of `opened`.
     pub(super) fn open_snapshot(&self, index: usize, provider: &dyn Provider, name: &str) -> Result<Arc<dyn Vfs>> {
         let guid_of = |vfs: &Arc<dyn Vfs>| vfs.handle(vfs.root()).ok().map(|handle| handle.fs_guid);
         let Some(&guid) = self.guid.get() else {
@@ -189,13 +195,13 @@ impl Layer {
         Err(Refusal::Stale.at(format!("file system {index} of the tree")))
     }
 
-    /// It is not there any more, and is never opened again.
+    /// Marks it as gone; it is never opened again.
     fn let_go(&self) {
         self.gone.store(true, Ordering::Release);
         *self.opened.lock() = None;
     }
 
-    /// Refuses what is not there any more.
+    /// Refuses access to a snapshot that is gone.
     pub(super) fn check(self: &Arc<Self>, index: usize) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
             true => Err(Refusal::Stale.at(format!("file system {index} of the tree"))),

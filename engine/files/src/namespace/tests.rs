@@ -1,4 +1,4 @@
-//! Trees in memory, one beneath another.
+//! Tests of in-memory trees mounted below one another.
 
 use super::*;
 use crate::Refusal;
@@ -14,7 +14,7 @@ struct Dataset {
     snapshots: Vec<&'static str>,
     volumes: Vec<&'static str>,
     opened: AtomicUsize,
-    /// How often snapshots gave their names to others.
+    /// How often snapshot names were reassigned.
     retaken: AtomicUsize,
     locked: bool,
 }
@@ -38,7 +38,7 @@ fn files(name: &str) -> Arc<dyn Vfs> {
     t.add_file(root, "which", name.to_owned());
     t.add_dir(root, "home");
     t.add_dir(root, "last");
-    // Snapshots and volumes are not.
+    // Snapshots and volumes are not listed.
     let t = t.identity(name.bytes().fold(7, |hash: u64, b| hash.wrapping_mul(31) + u64::from(b)));
     Arc::new(if name.contains('@') { t } else { t.writable() })
 }
@@ -287,7 +287,7 @@ fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
     let handles: Vec<_> = paths.iter().map(|p| before.handle(walk(&before, p).expect(p).node).expect(p)).collect();
     let different: std::collections::HashSet<_> = handles.iter().collect();
     assert_eq!(different.len(), paths.len());
-    // Each in a tree of its own, so that nothing is open already.
+    // Each in its own tree, so that nothing is open beforehand.
     for (path, handle) in paths.iter().zip(&handles) {
         let after = Namespace::new(deep()).expect("opens");
         let found = after.by_handle(handle).expect(path);
@@ -336,7 +336,8 @@ fn a_snapshot_that_has_the_name_of_one_that_is_gone_shows_its_own_files() {
     assert_ne!(walk(&ns, ".zfs/snapshot/s1/which").expect("there").node, old);
 }
 
-/// One dataset whose snapshots can be changed, and whose snapshots' files can break.
+/// One dataset whose snapshots can be changed, and the files of whose snapshots can be made to
+/// fail.
 struct Changing {
     snapshots: Mutex<Vec<(String, u64)>>,
     broken: AtomicUsize,
@@ -502,7 +503,7 @@ fn what_is_open_of_a_snapshot_that_was_destroyed_elsewhere_is_stale_instead_of_b
     let ns = Namespace::new(Arc::new(provider)).expect("opens");
     let open = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
     all.broken.store(1, Ordering::Relaxed);
-    // A broken disk is a broken disk, also under another name.
+    // A device error remains a device error, also under another name.
     assert!(matches!(ns.read(open, 0, 9), Err(Error::Corrupt { .. })));
     all.snapshots.lock()[0].0 = "s2".to_owned();
     assert!(matches!(ns.read(open, 0, 9), Err(Error::Corrupt { .. })));
@@ -532,7 +533,8 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
             take(&name, guid);
             assert_eq!(read(look(&name)).expect("there"), format!("tank@{guid}"));
             assert_eq!(read(kept).expect("there"), "tank@100", "one that is used all the time");
-            // Each one that was looked into once stayed open until the tree was closed, also when it was destroyed.
+            // Each snapshot that was looked up once stayed open until the tree was closed, even
+            // after it was destroyed.
             assert!(Arc::strong_count(&all) - rest <= SNAPSHOTS_OPEN);
             all.snapshots.lock().retain(|(n, _)| *n != name);
         }

@@ -1,23 +1,23 @@
-//! Ranges of bytes that are being changed: who comes to one that overlaps waits.
+//! Byte ranges that are being changed: a thread that requests an overlapping range waits.
 
 use parking_lot::{Condvar, Mutex};
 use std::ops::Range;
 
-/// The ranges that are held now.
+/// The ranges currently held.
 #[derive(Default)]
 pub(super) struct Ranges {
     held: Mutex<Vec<Range<u64>>>,
     freed: Condvar,
 }
 
-/// A range that is held until this is dropped.
+/// A range that is held until this guard is dropped.
 pub(super) struct Held<'a> {
     of: &'a Ranges,
     range: Range<u64>,
 }
 
 impl Ranges {
-    /// Holds `len` bytes from `offset` on, as soon as nobody else has any of them.
+    /// Acquires `len` bytes from `offset`, waiting until no other thread holds any of them.
     pub fn hold(&self, offset: u64, len: u64) -> Held<'_> {
         let range = offset..offset.saturating_add(len);
         let mut held = self.held.lock();
@@ -62,7 +62,7 @@ mod tests {
                 });
             }
         });
-        // Neighbours do not wait for each other.
+        // Adjacent ranges do not wait for each other.
         let _first = ranges.hold(0, 8);
         let _second = ranges.hold(8, 8);
     }

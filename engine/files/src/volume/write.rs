@@ -1,12 +1,13 @@
-//! Changing a volume: writes, zeros, what is made safe, and what the intent log does again.
+//! Changing a volume: writes, zeroing, flushes, and intent log replay.
 //!
 //! Facts: zvol_write, zvol_discard, zvol_log_write, zvol_log_truncate and the replay vector in module/zfs/zvol.c.
 //!
 //! Invariants:
-//!   * the transaction comes first, then the size, then the range: nobody begins one while he holds a range
-//!   * each change and its record are in one transaction
-//!   * a piece of [`PIECE_BYTES`] is changed by a power cut as a whole, or in parts of whole sectors as a disk does it: the
-//!     record of more than 128 KiB is several
+//!   * lock order is transaction, then size, then range: no thread begins a transaction while it
+//!     holds a range
+//!   * each change and its log record are in one transaction
+//!   * after a power failure, a piece of [`PIECE_BYTES`] is changed as a whole, or in whole sectors
+//!     as a disk does it: a write of more than 128 KiB has several records
 
 use super::{DATA_OBJECT, Live, Volume};
 use crate::{Error, Refusal, Result};
@@ -16,15 +17,15 @@ use ondisk::BlkPtr;
 use ondisk::zil::record::Body;
 use ondisk::zil::{Record, RecordType};
 
-/// Written in one transaction at most, so that a txg is closed soon.
+/// Maximum written in one transaction, so that a txg can close soon.
 const PIECE_BYTES: u64 = 4 << 20;
-/// What a change of indirect blocks may write on top of data. Guessed.
+/// Space that changing indirect blocks may need on top of the data. Guessed.
 const OVERHEAD_BYTES: u64 = 64 << 10;
-/// Zeros that are written at once.
+/// Maximum number of zeros written at once.
 const ZEROS: &[u8] = &[0; 256 << 10];
 
 impl Volume {
-    /// Whether writing is refused: it is a snapshot, opened only to read, or `readonly` is on.
+    /// Whether the volume is read-only: a snapshot, opened only for reading, or with `readonly` on.
     pub fn is_read_only(&self) -> bool {
         self.live.as_ref().is_none_or(|live| live.dataset.settings().read_only)
     }
@@ -33,8 +34,9 @@ impl Volume {
         self.live.as_ref().ok_or_else(|| Refusal::ReadOnly.at(self.name()))
     }
 
-    /// Writes `data` at `offset`, all of it within the volume. Others see it from now on; a power cut may take it away until
-    /// [`Volume::flush`], unless `sync` is `always`.
+    /// Writes `data` at `offset`; the range must lie within the volume. The write is visible to
+    /// others at once; a power failure may lose it until [`Volume::flush`], unless `sync` is
+    /// `always`.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         let mut at = 0;
         self.changing(offset, data.len() as u64, |live, tx, offset, bytes| {
@@ -46,8 +48,9 @@ impl Volume {
         })
     }
 
-    /// Makes `len` bytes from `offset` on zeros. With `punch`, whole blocks of them become holes and give back their space.
-    /// Without, they are written (and are holes all the same where `compression` is on, which keeps no block of zeros).
+    /// Zeroes `len` bytes from `offset`. With `punch`, whole blocks become holes and their space is
+    /// freed. Without it, zeros are written (which still become holes where `compression` is on,
+    /// since it stores no block of zeros).
     pub fn write_zeros(&self, offset: u64, len: u64, punch: bool) -> Result<()> {
         if punch {
             return self.punch(offset, len);
@@ -64,8 +67,8 @@ impl Volume {
         })
     }
 
-    /// The contents of `len` bytes from `offset` on are of no use any more: whole blocks of them become holes, what is left at
-    /// the edges stays.
+    /// Discards `len` bytes from `offset`: whole blocks become holes, partial blocks at the edges
+    /// keep their contents.
     pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
         let size = self.block_bytes().max(1);
         let end = offset.checked_add(len).ok_or_else(|| Refusal::TooLarge.at(self.name()))?;
@@ -89,7 +92,7 @@ impl Volume {
         self.keep_promise(live)
     }
 
-    /// Bytes of the blocks that are not punched as a whole.
+    /// Bytes of the blocks that are only partly punched.
     fn edges(&self, offset: u64, len: u64) -> u64 {
         let size = self.block_bytes().max(1);
         u64::from(!offset.is_multiple_of(size)) * size + u64::from(!(offset + len).is_multiple_of(size)) * size
@@ -105,7 +108,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Does `change` for `len` bytes from `offset` on in pieces, each in a transaction of its own.
+    /// Applies `change` to `len` bytes from `offset` in pieces, each in its own transaction.
     fn changing(
         &self,
         offset: u64,
@@ -118,7 +121,7 @@ impl Volume {
         let mut done = 0;
         while done < len {
             let at = offset + done;
-            // Pieces end where blocks do, so that none is changed twice.
+            // Pieces end at block boundaries, so that no block is changed twice.
             let piece = (PIECE_BYTES - at % PIECE_BYTES).min(len - done);
             let tx = live.dataset.begin(self.blocks_bytes(at, piece) + OVERHEAD_BYTES)?;
             let size = live.dataset.volume_bytes();
@@ -134,7 +137,7 @@ impl Volume {
     fn check_within(&self, size: u64, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= size => Ok(()),
-            // It became smaller meanwhile.
+            // The volume was shrunk in the meantime.
             _ => Err(Refusal::NoSpace.at(format!("{}: bytes beyond its end", self.name()))),
         }
     }
@@ -152,7 +155,7 @@ impl Volume {
         }
     }
 
-    /// With `sync=always` a change is safe before it is answered.
+    /// With `sync=always`, waits until a change is on stable storage before it is acknowledged.
     fn keep_promise(&self, live: &Live) -> Result<()> {
         match live.dataset.settings().sync {
             SyncMode::Always => self.flush(),
@@ -160,7 +163,8 @@ impl Volume {
         }
     }
 
-    /// Returns when all that was written before is safe from a power cut. Nothing to do for one that is only read.
+    /// Returns when all previous writes are on stable storage. Does nothing for a volume that is
+    /// open read-only.
     pub fn flush(&self) -> Result<()> {
         match &self.live {
             Some(live) => live.dataset.log().commit(Some(DATA_OBJECT)).at_with(|| self.name()),
@@ -168,7 +172,7 @@ impl Volume {
         }
     }
 
-    /// Does again what the intent log holds, and frees it. `readonly` does not count.
+    /// Replays the intent log, and frees it. `readonly` is ignored.
     pub(super) fn replay(&self) -> Result<()> {
         let live = self.live()?;
         let log = live.dataset.log();
@@ -188,12 +192,12 @@ impl Volume {
         match body {
             Body::Commit => Ok(()),
             Body::Write { object: DATA_OBJECT, offset, length, data, .. } if record.kind == RecordType::WRITE => {
-                // A whole block holds what later records count on.
+                // A whole block contains data that later records depend on.
                 let is_block = data.len() as u64 > *length;
                 let at = if is_block { offset - offset % data.len() as u64 } else { *offset };
-                // It was let through before the crash, and must be again.
+                // It was admitted before the crash, and must be admitted again.
                 let tx = live.dataset.begin_freeing(data.len() as u64 + OVERHEAD_BYTES)?;
-                // Beyond the end: written before the volume became smaller.
+                // Beyond the end: written before the volume was shrunk.
                 let len = (*live.dataset.volume_bytes()).saturating_sub(at).min(data.len() as u64);
                 self.data.write_at(&tx, at, &data[..len as usize])?;
                 record_write(live, &tx, at, len);

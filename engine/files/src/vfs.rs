@@ -1,33 +1,35 @@
-//! The one interface that servers see: a tree of nodes, read and changed by node number.
+//! The only interface that servers see: a tree of nodes, read and changed by node number.
 //!
-//! FUSE, NFS and the commands work on `dyn Vfs` and know nothing of datasets or blocks. Everything here is blocking and
-//! thread-safe; node numbers stay valid as long as the `Vfs` lives.
+//! FUSE, NFS and the commands work on `dyn Vfs` and know nothing of datasets or blocks. All methods
+//! are blocking and thread-safe; node numbers stay valid for the lifetime of the `Vfs`.
 
 use crate::nfs4_acl::{self, Ace};
 use crate::{Refusal, Result};
 use bytes::Bytes;
 
-/// A node of a [`Vfs`]: object number in the low 48 bits, number of the file system within the tree above them.
+/// A node of a [`Vfs`]: object number in the low 48 bits, number of the file system within the tree
+/// above them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// What names a node for good: it leads to the same node after a restart, a rename of its dataset, or in another [`Vfs`] that
-/// shows the dataset.
+/// A persistent reference to a node: it leads to the same node after a restart, after a rename of
+/// its dataset, or in another [`Vfs`] that shows the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileHandle {
-    /// The file system: `ds_fsid_guid` of its dataset, snapshot or volume. ([`StatFs::fsid`] is the same.)
+    /// The file system: `ds_fsid_guid` of its dataset, snapshot or volume (the same as
+    /// [`StatFs::fsid`]).
     pub fs_guid: u64,
-    /// The object; [`FileHandle::ROOT`]: the file system's root. From [`FileHandle::MADE`] on: a directory that only a
-    /// namespace has, such as `.zfs`.
+    /// The object number. [`FileHandle::ROOT`] is the file system's root. Numbers from
+    /// [`FileHandle::MADE`] on are directories that exist only in a namespace, such as `.zfs`.
     pub object: u64,
-    /// Generation of the object; of a root that is asked for by [`FileHandle::ROOT`], 0.
+    /// Generation of the object; 0 for a root requested by [`FileHandle::ROOT`].
     pub generation: u64,
 }
 
 impl FileHandle {
-    /// No object has this number: it stands for the root.
+    /// Reserved number that no object has; it represents the root.
     pub const ROOT: u64 = 0;
-    /// Objects below this are those of datasets.
+    /// Numbers below this are objects of datasets.
     pub const MADE: u64 = 1 << 63;
 
     /// The root of a file system.
@@ -36,7 +38,7 @@ impl FileHandle {
     }
 }
 
-/// What kind of file a node is.
+/// File type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // As in stat(2).
 pub enum FileKind {
@@ -49,7 +51,7 @@ pub enum FileKind {
     BlockDevice,
 }
 
-/// A point in time as on disk: may lie before 1970.
+/// A point in time as stored on disk; it may be before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Time {
     /// Seconds since 1970-01-01 00:00 UTC.
@@ -59,34 +61,35 @@ pub struct Time {
 }
 
 impl Time {
-    /// The time of day as Linux gives it to files: that of its last tick. A kernel that writes for us (write-back over FUSE)
-    /// takes the same, and of two changes the later one must not seem the earlier.
+    /// The time of day as Linux assigns it to files: that of the last tick. A kernel that caches
+    /// writes (write-back over FUSE) uses the same clock, and the later of two changes must not
+    /// appear to be the earlier.
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         Self { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
     }
 }
 
-/// What stat(2) and statx(2) tell of a node.
+/// The attributes of a node, as reported by stat(2) and statx(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
     /// The node.
     pub node: NodeId,
-    /// Inode number to show: the object number.
+    /// Inode number to report: the object number.
     pub ino: u64,
-    /// Generation: differs when an object number is used again.
+    /// Generation; it differs when an object number is reused.
     pub generation: u64,
-    /// Kind of file.
+    /// File type.
     pub kind: FileKind,
     /// Permission bits with setuid, setgid and sticky (07777).
     pub mode: u32,
-    /// Hard links.
+    /// Number of hard links.
     pub links: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Project; 0 where the dataset has none.
+    /// Project; 0 if the dataset has no projects.
     pub project: u64,
     /// Device number of a device node (Linux `dev_t` as `major << 20 | minor` split below).
     pub rdev_major: u32,
@@ -98,37 +101,37 @@ pub struct Attr {
     pub blocks_512: u64,
     /// Preferred I/O size.
     pub block_bytes: u32,
-    /// Last access.
+    /// Time of last access.
     pub atime: Time,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub mtime: Time,
-    /// Last change of attributes.
+    /// Time of the last change of attributes.
     pub ctime: Time,
-    /// Birth.
+    /// Creation time.
     pub btime: Time,
 }
 
-/// An entry that [`Vfs::read_dir`] hands out.
+/// An entry that [`Vfs::read_dir`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     /// Name as stored; not always UTF-8.
     pub name: Vec<u8>,
     /// The node it names.
     pub node: NodeId,
-    /// Kind, from the directory itself.
+    /// File type, as recorded in the directory.
     pub kind: FileKind,
-    /// Pass this to [`Vfs::read_dir`] to go on behind this entry.
+    /// Pass this to [`Vfs::read_dir`] to continue after this entry.
     pub next_cookie: u64,
 }
 
-/// What statfs(2) tells.
+/// The result of statfs(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatFs {
-    /// Unit of the next three, in bytes.
+    /// Unit of the next three fields, in bytes.
     pub block_bytes: u64,
     /// Size of the file system.
     pub blocks: u64,
-    /// Free.
+    /// Free space.
     pub blocks_free: u64,
     /// Objects in use and free.
     pub files: u64,
@@ -140,7 +143,7 @@ pub struct StatFs {
     pub fsid: u64,
 }
 
-/// Whose quota.
+/// The subject of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaOf {
     /// A user's.
@@ -149,33 +152,33 @@ pub enum QuotaOf {
     Group,
 }
 
-/// What somebody uses of a file system, and what he may.
+/// Space and objects used by a user or group, and their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota {
     /// Bytes in use, as of the last txg.
     pub bytes: u64,
-    /// The most that he may use.
+    /// Limit in bytes.
     pub bytes_max: Option<u64>,
     /// Objects in use.
     pub objects: u64,
-    /// The most that he may have.
+    /// Limit in objects.
     pub objects_max: Option<u64>,
 }
 
-/// Who asks for a change.
+/// The identity of the client that requests a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
     /// Effective user.
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
-    /// Further groups, where the server knows them.
+    /// Supplementary groups, if the server knows them.
     pub groups: Vec<u32>,
-    /// May do what only root may: keep setuid and setgid bits, use reserved names of attributes.
+    /// Has root's privileges: may keep setuid and setgid bits, and use reserved attribute names.
     pub privileged: bool,
 }
 
-/// What to make in a directory.
+/// What to create in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewNode {
     /// An empty file.
@@ -209,11 +212,11 @@ pub enum NewNode {
 pub enum SetTime {
     /// The time of the change.
     Now,
-    /// This.
+    /// A given time.
     To(Time),
 }
 
-/// Attributes to set; `None` is left alone.
+/// Attributes to set; `None` leaves an attribute unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttr {
     /// Permission bits with setuid, setgid and sticky (07777).
@@ -222,37 +225,37 @@ pub struct SetAttr {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Size: cuts, or grows with a hole.
+    /// Size: truncates, or extends with a hole.
     pub size: Option<u64>,
-    /// Last access.
+    /// Time of last access.
     pub atime: Option<SetTime>,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub mtime: Option<SetTime>,
-    /// Last change of attributes; otherwise the time of the change.
+    /// Time of the last change of attributes; defaults to the time of the change.
     pub ctime: Option<SetTime>,
-    /// Birth.
+    /// Creation time.
     pub btime: Option<Time>,
     /// Project.
     pub project: Option<u64>,
-    /// New files in this directory take its project (`FS_XFLAG_PROJINHERIT`).
+    /// New files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
     pub project_inherit: Option<bool>,
 }
 
-/// How to rename: as renameat2(2).
+/// Rename mode, as in renameat2(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RenameFlags {
-    /// Refuse when the new name is there (`RENAME_NOREPLACE`).
+    /// Fail if the new name exists (`RENAME_NOREPLACE`).
     pub no_replace: bool,
-    /// Both names change places (`RENAME_EXCHANGE`).
+    /// Exchange both names (`RENAME_EXCHANGE`).
     pub exchange: bool,
     /// Leave a whiteout behind (`RENAME_WHITEOUT`).
     pub whiteout: bool,
 }
 
-/// How to set an attribute: as setxattr(2).
+/// How to set an extended attribute, as in setxattr(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetXattr {
-    /// Whether or not it is there.
+    /// Create or replace.
     Either,
     /// It must not be there (`XATTR_CREATE`).
     Create,
@@ -260,19 +263,19 @@ pub enum SetXattr {
     Replace,
 }
 
-/// What fallocate(2) may ask for.
+/// Modes of fallocate(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocate {
-    /// Space for the range; grows the file unless `keep_size`.
+    /// Allocate space for the range; extends the file unless `keep_size`.
     Reserve {
-        /// Size stays.
+        /// Do not change the size.
         keep_size: bool,
     },
-    /// A hole; size stays.
+    /// Punch a hole; the size does not change.
     Punch,
-    /// Zeros; grows the file unless `keep_size`.
+    /// Zero the range; extends the file unless `keep_size`.
     Zero {
-        /// Size stays.
+        /// Do not change the size.
         keep_size: bool,
     },
 }
@@ -286,99 +289,107 @@ pub enum SyncKind {
     All,
 }
 
-/// A tree of files. Methods that change it refuse with [`Refusal::ReadOnly`] unless the tree can be written.
+/// A tree of files. Methods that change it fail with [`Refusal::ReadOnly`] unless the tree is
+/// writable.
 ///
-/// A change is visible to all callers once the method has returned, and survives a crash once [`Vfs::sync_node`] or
-/// [`Vfs::sync_all`] has returned after it. Permission is the server's to check; what belongs to the file system is not: quotas,
-/// setuid bits that a change clears, groups inherited from directories.
+/// A change is visible to all callers once the method has returned, and survives a crash once a
+/// later [`Vfs::sync_node`] or [`Vfs::sync_all`] has returned. The server checks permissions; the
+/// file system enforces what belongs to it: quotas, setuid bits that a change clears, groups
+/// inherited from directories.
 pub trait Vfs: Send + Sync {
     /// The root directory.
     fn root(&self) -> NodeId;
-    /// The node called `name` in `dir`; `.` and `..` are served too.
+    /// The node called `name` in `dir`; `.` and `..` are supported.
     fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr>;
     /// Attributes of a node.
     fn attr(&self, node: NodeId) -> Result<Attr>;
     /// Target of a symbolic link.
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>>;
-    /// Up to `len` bytes from `offset`; shorter only at the end of the file.
+    /// Reads up to `len` bytes from `offset`; returns fewer only at the end of the file.
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes>;
-    /// The same, into `out`: how many bytes it was. For those who have a place for them.
+    /// Like `read`, but into `out`, for callers that have a buffer; returns the number of bytes.
     fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
         let data = self.read(node, offset, out.len())?;
         let room = out.get_mut(..data.len()).ok_or_else(|| crate::Error::invalid("a read", "it gave too much"))?;
         room.copy_from_slice(&data);
         Ok(data.len())
     }
-    /// Calls `sink` with each entry behind `cookie` (0: from the start; `.` and `..` first) until it returns false.
+    /// Calls `sink` with each entry after `cookie` (0: from the start; `.` and `..` first) until it
+    /// returns false.
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()>;
     /// Names of the extended attributes, with their namespace (`user.`, `trusted.`, `security.`, `system.posix_acl_access` …).
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>>;
-    /// Value of one, or `None`.
+    /// Value of an extended attribute, or `None`.
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// First offset at or behind `offset` that is data (`SEEK_DATA`); `None` beyond the last.
+    /// First data offset at or after `offset` (`SEEK_DATA`); `None` after the last.
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>>;
-    /// First offset at or behind `offset` that is a hole (`SEEK_HOLE`); the size when there is none.
+    /// First hole offset at or after `offset` (`SEEK_HOLE`); the size if there is none.
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64>;
     /// Space and objects.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
 
-    /// The directory that a node was last put into, if it says; its name there may be gone.
+    /// The directory in which a node was last given a name, if known; that name may be gone.
     fn parent(&self, node: NodeId) -> Result<Option<NodeId>> {
         let _ = node;
         Ok(None)
     }
 
-    /// What a user or group uses of the node's file system; `None` when no limit is set for him.
+    /// Usage of the node's file system by a user or group; `None` if no limit is set for it.
     fn quota(&self, node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {
         let _ = (node, of, id);
         Ok(None)
     }
 
-    /// What leads to a node for good.
+    /// The persistent handle of a node.
     fn handle(&self, node: NodeId) -> Result<FileHandle> {
         Err(crate::Error::unsupported(format!("node {}", node.0), "file handles"))
     }
-    /// The node of a handle, with its attributes. [`Refusal::Stale`] when it is gone, or its file system is not in this tree.
+    /// The node of a handle, with its attributes. Fails with [`Refusal::Stale`] if it is gone, or
+    /// its file system is not in this tree.
     fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
         let _ = handle;
         Err(crate::Error::unsupported("", "file handles"))
     }
-    /// The file system that `fs_guid` belongs to: itself, or, of a snapshot or a volume, the one whose `.zfs` has it.
+    /// The file system that `fs_guid` belongs to: itself, or, for a snapshot or volume, the file
+    /// system whose `.zfs` contains it.
     fn home_of(&self, fs_guid: u64) -> Result<u64> {
         Ok(fs_guid)
     }
-    /// Whether changes to this node are refused because of the file system that it is in.
+    /// Whether this node is read-only because of the file system it is in.
     fn is_node_read_only(&self, node: NodeId) -> bool {
         let _ = node;
         self.is_read_only()
     }
 
-    /// Whether changes are refused.
+    /// Whether the tree is read-only.
     fn is_read_only(&self) -> bool {
         true
     }
-    /// Whether each name is spelled in one way only. No where case or Unicode forms do not count: who caches names must
-    /// ask again then, since what is done under one spelling shows under all.
+    /// Whether each name has exactly one spelling. False if the file system ignores case or
+    /// normalizes Unicode: clients that cache names must then revalidate them, since a change under
+    /// one spelling affects all spellings.
     fn names_are_exact(&self) -> bool {
         true
     }
-    /// Whether names that differ in case only are the same in the file system of this node.
+    /// Whether the file system of this node treats names that differ only in case as equal.
     fn ignores_case(&self, node: NodeId) -> bool {
         let _ = node;
         false
     }
-    /// Whether new files in this directory take its project (`FS_XFLAG_PROJINHERIT`).
+    /// Whether new files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
         let _ = dir;
         Ok(false)
     }
-    /// Makes a node. `mode`: permission bits with setuid, setgid, sticky, before default ACLs and `umask`.
+    /// Creates a node. `mode`: permission bits with setuid, setgid, sticky, before default ACLs and
+    /// `umask`.
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         let _ = (who, name, new, mode, umask);
         read_only(dir)
     }
-    /// Makes a file with this mode (`umask` beside it), and with these times of access and modification: all of that or nothing, whatever crashes. By the
-    /// times, an exclusive create of NFS that comes again knows its file.
+    /// Creates a file with this mode (subject to `umask`) and these access and modification times,
+    /// atomically even if there is a crash. A retried exclusive create over NFS recognizes its file
+    /// by these times.
     fn create_marked(
         &self,
         who: &Caller,
@@ -391,18 +402,19 @@ pub trait Vfs: Send + Sync {
         let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
         self.set_attr(who, made.node, &SetAttr { atime, mtime, ..SetAttr::default() })
     }
-    /// Makes a file without a name (`O_TMPFILE`), with owner, permissions and project as if made in `dir`. It is gone unless
-    /// [`Vfs::open_node`] or [`Vfs::link`] follow; a crash takes it too.
+    /// Creates a file without a name (`O_TMPFILE`), with owner, permissions and project as if
+    /// created in `dir`. It is removed unless [`Vfs::open_node`] or [`Vfs::link`] follow; a crash
+    /// removes it too.
     fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
         let _ = (who, mode, umask);
         Err(crate::Error::unsupported(format!("node {}", dir.0), "a file without a name"))
     }
-    /// Another name for `node`, which is no directory.
+    /// Creates a hard link to `node`, which must not be a directory.
     fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
         let _ = (who, node, name);
         read_only(dir)
     }
-    /// Removes a name of something that is no directory. The node lives on while it is open.
+    /// Removes a name of anything but a directory. The node continues to exist while it is open.
     fn unlink(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
         let _ = (who, name);
         read_only(dir)
@@ -412,7 +424,7 @@ pub trait Vfs: Send + Sync {
         let _ = (who, name);
         read_only(dir)
     }
-    /// Gives `name` in `dir` the name `to_name` in `to_dir`, in one step that a crash does not divide.
+    /// Renames `name` in `dir` to `to_name` in `to_dir`; atomic even if there is a crash.
     fn rename(
         &self,
         who: &Caller,
@@ -425,7 +437,7 @@ pub trait Vfs: Send + Sync {
         let _ = (who, name, to_dir, to_name, flags);
         read_only(dir)
     }
-    /// Sets attributes, and returns them as they are then.
+    /// Sets attributes, and returns the resulting attributes.
     fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
         let _ = (who, set);
         read_only(node)
@@ -435,12 +447,13 @@ pub trait Vfs: Send + Sync {
         let _ = (who, offset, data);
         read_only(node)
     }
-    /// Writes all of `data` at `offset`, as [`Vfs::write`], from the cache of a kernel that owns the file's times: the time of
-    /// the change was before, the kernel has shown it, and sets it itself. So no time moves here.
+    /// Writes all of `data` at `offset`, like [`Vfs::write`], on behalf of a kernel whose
+    /// write-back cache owns the file's times. The change happened earlier, the kernel has already
+    /// reported its time and sets it itself, so this method changes no times.
     fn write_cached(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
         self.write(who, node, offset, data)
     }
-    /// Writes all of `data` behind the end; returns where that was.
+    /// Appends all of `data` to the file; returns the offset at which it was written.
     fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
         let _ = (who, data);
         read_only(node)
@@ -450,7 +463,8 @@ pub trait Vfs: Send + Sync {
         let _ = (who, what, offset, len);
         read_only(node)
     }
-    /// Copies a range of a file within the tree; returns how much, less only at the end of `from`.
+    /// Copies a range of a file within the tree; returns the number of bytes, fewer than requested
+    /// only at the end of `from`.
     fn copy_range(
         &self,
         who: &Caller,
@@ -463,7 +477,8 @@ pub trait Vfs: Send + Sync {
         let _ = (who, from, from_offset, to_offset, len);
         read_only(to)
     }
-    /// Sets an extended attribute. POSIX ACLs come as `system.posix_acl_access` and `system.posix_acl_default`.
+    /// Sets an extended attribute. POSIX ACLs are passed as `system.posix_acl_access` and
+    /// `system.posix_acl_default`.
     fn set_xattr(&self, who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (who, name, value, how);
         read_only(node)
@@ -473,7 +488,7 @@ pub trait Vfs: Send + Sync {
         let _ = (who, name);
         read_only(node)
     }
-    /// ZFS's own access list (NFSv4 style). Of a node that has none, the one that its mode stands for.
+    /// ZFS's own ACL (NFSv4 style). For a node that has none, the ACL equivalent to its mode.
     fn nfs4_acl(&self, node: NodeId) -> Result<Vec<Ace>> {
         if let Some(list) = self.nfs4_acl_beyond_mode(node)? {
             return Ok(list);
@@ -481,35 +496,38 @@ pub trait Vfs: Send + Sync {
         let attr = self.attr(node)?;
         Ok(nfs4_acl::of_mode(attr.mode, attr.kind == FileKind::Directory))
     }
-    /// The same, but nothing where the mode says all that it says: then nobody has to look at it.
+    /// Like the above, but `None` if the mode expresses the whole list, so that callers can skip
+    /// it.
     fn nfs4_acl_beyond_mode(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
         let _ = node;
         Ok(None)
     }
-    /// Sets it, and the mode that goes with it.
+    /// Sets the ACL and the corresponding mode.
     fn set_nfs4_acl(&self, who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
         let _ = (who, list);
         Err(crate::Error::unsupported(format!("node {}", node.0), "access lists of NFSv4"))
     }
-    /// The node is in use: what was unlinked is kept until as many [`Vfs::close_node`] follow.
+    /// Marks the node as in use: an unlinked node is kept until the same number of
+    /// [`Vfs::close_node`] calls follow.
     fn open_node(&self, node: NodeId) -> Result<()> {
         let _ = node;
         Ok(())
     }
-    /// The node is in use once less.
+    /// Releases one use of the node.
     fn close_node(&self, node: NodeId) {
         let _ = node;
     }
-    /// What was read from `node`, which decides whether its access time moves (`atime`, `relatime`).
+    /// Reports what was read from `node`, which decides whether its access time is updated
+    /// (`atime`, `relatime`).
     fn accessed(&self, node: NodeId) {
         let _ = node;
     }
-    /// Returns once every change to `node` so far is on stable storage.
+    /// Returns once every change made to `node` so far is on stable storage.
     fn sync_node(&self, node: NodeId, kind: SyncKind) -> Result<()> {
         let _ = (node, kind);
         Ok(())
     }
-    /// Returns once every change so far is on stable storage.
+    /// Returns once every change made so far is on stable storage.
     fn sync_all(&self) -> Result<()> {
         Ok(())
     }

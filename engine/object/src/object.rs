@@ -6,8 +6,9 @@
 //! ZFS name: dnode, dbuf.
 //!
 //! Invariants:
-//!   * what lies beyond the last block, or under a hole, reads as zeros
-//!   * a pointer whose level does not fit its place is an error, so that no loop on disk can trap a walk
+//!   * everything beyond the last block, or under a hole, reads as zeros
+//!   * a pointer whose level does not match its position is an error, so that no loop on disk can
+//!     trap a walk
 
 mod parts;
 
@@ -22,7 +23,7 @@ use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A handle on an object; clones share it.
+/// A handle to an object; clones share its state.
 #[derive(Clone)]
 pub struct Object {
     inner: Arc<Inner>,
@@ -35,33 +36,34 @@ struct Inner {
     dnode: Arc<Dnode>,
     keys: Option<Arc<DatasetKeys>>,
     ahead: Arc<Mutex<ReadAhead>>,
-    /// What is changed and not on disk yet; `dnode` is the newest at the time that this view was made.
+    /// Changes that are not on disk yet; `dnode` is the newest at the time this view was created.
     live: Option<Arc<LiveObject>>,
 }
 
-/// Where on disk a block is.
+/// Location of a block.
 enum Elsewhere {
-    /// There.
+    /// On disk, at this pointer.
     At(Box<BlkPtr>),
-    /// In memory, as it is to be on disk.
+    /// In memory, as it will be written to disk.
     Taken(Arc<TakenBlock>),
     /// In the tree of this dnode.
     Under(Arc<Dnode>),
 }
 
-/// Pointers looked at in search of data or a hole: a file of 2 TiB in blocks of 128 KiB has as many. More that are alike
-/// without a change are pointers in a circle.
+/// Maximum number of pointers examined in search of data or a hole: a file of 2 TiB in blocks of
+/// 128 KiB has that many. A longer run of alike pointers means that the pointers form a cycle.
 const SEARCH_STEPS_MAX: u32 = 1 << 24;
-/// Times that one step of such a search is done again because a txg was synced meanwhile. Then its block counts as data, which is
-/// safe: data in a hole would be lost to a sparse copy. Guessed: a step takes microseconds, or some reads of indirect blocks.
+/// Maximum retries of one step of such a search because a txg was synced in the meantime. After
+/// that the block counts as data, which is safe: a sparse copy would lose data reported as a hole.
+/// Guessed: a step takes microseconds, or a few reads of indirect blocks.
 const SEARCH_REPEATS_MAX: u32 = 8;
 
 /// The last indirect block used by a walk over neighbouring blocks.
 struct Indirect {
-    /// The pointer in the dnode that it was found under: the tree may be replaced in the middle of a walk, and this with all that
-    /// changed below it.
+    /// The pointer in the dnode under which it was found: the tree may be replaced in the middle of
+    /// a walk, which invalidates this block and everything that changed below it.
     root: BlkPtr,
-    /// Its number on its level.
+    /// Its block number within its level.
     number: u64,
     block: Block,
 }
@@ -80,7 +82,7 @@ impl Object {
         Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead: Arc::default(), live: None }) }
     }
 
-    /// A view of a live object as it is now; `None` if it is freed.
+    /// A view of the current state of a live object; `None` if it is freed.
     pub(crate) fn of_live(
         store: Arc<Store>,
         objset: u64,
@@ -92,7 +94,8 @@ impl Object {
         Some(Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead, live }) })
     }
 
-    /// The same object with bonus and dnode as they are now; [`Refusal::Stale`](crate::Refusal::Stale) when it was freed.
+    /// The same object with its current bonus and dnode; [`Refusal::Stale`](crate::Refusal::Stale)
+    /// if it was freed.
     pub fn renewed(&self) -> Result<Self> {
         let Some(live) = &self.inner.live else { return Ok(self.clone()) };
         Self::of_live(self.inner.store.clone(), self.inner.objset, live, self.inner.keys.clone())
@@ -106,7 +109,7 @@ impl Object {
     /// Calls `read` with the dnode under which block `blkid` is on disk.
     fn tree(&self) -> Arc<Dnode> {
         match &self.inner.live {
-            // A new object has nothing on disk; its dnode points nowhere.
+            // A new object has nothing on disk; its dnode has no pointers.
             Some(live) => live.state.read().synced.clone().unwrap_or_else(|| self.inner.dnode.clone()),
             None => self.inner.dnode.clone(),
         }
@@ -121,12 +124,12 @@ impl Object {
         self.inner.id
     }
 
-    /// Number of its object set in bookmarks.
+    /// Number of its object set, as used in bookmarks.
     pub fn objset_id(&self) -> u64 {
         self.inner.objset
     }
 
-    /// The pool's blocks.
+    /// The pool's block store.
     pub fn store(&self) -> &Arc<Store> {
         &self.inner.store
     }
@@ -136,23 +139,23 @@ impl Object {
         &self.inner.dnode
     }
 
-    /// The dnode as it is now, also when this view is older.
+    /// The current dnode, even if this view is older.
     pub fn dnode_now(&self) -> Arc<Dnode> {
         let now = self.inner.live.as_ref().and_then(|live| live.state.read().head.clone());
         now.unwrap_or_else(|| self.inner.dnode.clone())
     }
 
-    /// The bonus: small data beside the dnode.
+    /// The bonus: small data stored with the dnode.
     pub fn bonus(&self) -> &[u8] {
         &self.inner.dnode.bonus
     }
 
-    /// Byte order of dnode and bonus.
+    /// Byte order of the dnode and bonus.
     pub fn endian(&self) -> Endian {
         self.inner.dnode.endian
     }
 
-    /// Where it is, for messages.
+    /// Its location, for messages.
     pub fn place(&self) -> String {
         format!("{}: object {}:{}", self.inner.store.name(), self.inner.objset, self.inner.id)
     }
@@ -174,7 +177,7 @@ impl Object {
         }
     }
 
-    /// Block `blkid` as changed and not on disk yet; `Err` says where to look for it on disk.
+    /// Block `blkid` as changed and not on disk yet; `Err` gives the location on disk instead.
     fn changed(&self, blkid: u64) -> std::result::Result<Option<Block>, Elsewhere> {
         let Some(live) = &self.inner.live else { return Err(Elsewhere::Under(self.inner.dnode.clone())) };
         match live.find(blkid) {
@@ -194,7 +197,7 @@ impl Object {
         self.inner.keys.as_deref()
     }
 
-    /// The spill block, where attributes that do not fit the bonus are.
+    /// The spill block, which holds attributes that do not fit in the bonus.
     pub fn spill(&self) -> Result<Option<Block>> {
         if let Some(live) = &self.inner.live {
             let changed = live.state.read().changed_spill();
@@ -211,7 +214,7 @@ impl Object {
         }
     }
 
-    /// The pointer to block `blkid` of `level`; a hole where there is none.
+    /// The pointer to block `blkid` of `level`; a hole if there is none.
     pub fn block_pointer(&self, level: u8, blkid: u64) -> Result<BlkPtr> {
         self.pointer(&self.tree(), level, blkid, &mut None)
     }
@@ -287,7 +290,7 @@ impl Object {
         if blkid > tree.max_block_id { Ok(BlkPtr::HOLE) } else { self.pointer(tree, 0, blkid, recent) }
     }
 
-    /// The pointer of data block `blkid` under a tree on disk.
+    /// The pointer to data block `blkid` under a tree on disk.
     pub(crate) fn pointer_under(&self, tree: &Dnode, blkid: u64) -> Result<BlkPtr> {
         self.pointer_on_disk(tree, blkid, &mut None)
     }
@@ -306,7 +309,7 @@ impl Object {
         Ok(block)
     }
 
-    /// Fills `buf` with the bytes from `offset` on.
+    /// Fills `buf` with the bytes starting at `offset`.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let mut done = 0;
         self.read_pieces(offset, buf.len(), &mut |piece| {
@@ -319,7 +322,8 @@ impl Object {
         })
     }
 
-    /// Calls `sink` with the pieces that make up `len` bytes from `offset` on, in order, and reads ahead.
+    /// Calls `sink` with the pieces that make up `len` bytes from `offset`, in order, and reads
+    /// ahead.
     pub fn read_pieces(&self, offset: u64, len: usize, sink: &mut dyn FnMut(Piece<'_>)) -> Result<()> {
         let size = self.block_bytes();
         let end = offset.checked_add(len as u64).ok_or_else(|| Error::invalid(self.place(), "offset beyond 2^64"))?;
@@ -349,7 +353,7 @@ impl Object {
         Ok(())
     }
 
-    /// `len` bytes from `offset` on; without a copy when they lie in one block.
+    /// Reads `len` bytes from `offset`, without a copy if they lie in one block.
     pub fn read_bytes(&self, offset: u64, len: usize) -> Result<bytes::Bytes> {
         let size = self.block_bytes();
         if size != 0
@@ -375,15 +379,15 @@ impl Object {
         Ok(buf.into())
     }
 
-    /// `len` bytes from `offset` on.
+    /// Reads `len` bytes from `offset`.
     pub fn read_vec(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut buf = vec![0; len];
         self.read_at(offset, &mut buf)?;
         Ok(buf)
     }
 
-    /// The first `count` 64-bit words of an object that is an array of them; zeros beyond its end. Each block has the order of
-    /// its own writer: a pool that moved between hosts has both.
+    /// The first `count` 64-bit words of an object that is an array of them; zeros beyond its end.
+    /// Each block has the byte order of its own writer: a pool that moved between hosts has both.
     pub fn read_words(&self, count: u64) -> Result<Vec<u64>> {
         let size = self.block_bytes();
         let holds = self.max_block_id().saturating_add(1).saturating_mul(size) / 8;
@@ -402,7 +406,7 @@ impl Object {
         Ok(words)
     }
 
-    /// Starts to read the data blocks of a range in the background.
+    /// Prefetches the data blocks of a range in the background.
     pub fn prefetch(&self, offset: u64, len: u64) {
         let size = self.block_bytes();
         if size == 0 || len == 0 {
@@ -412,7 +416,7 @@ impl Object {
         let last = (offset.saturating_add(len - 1) / size).min(tree.max_block_id);
         let mut recent = None;
         for blkid in offset / size..=last {
-            // An error here is met again, and told, by whoever reads the block.
+            // An error here is ignored; reading the block will encounter and report it again.
             let Ok(bp) = self.pointer(&tree, 0, blkid, &mut recent) else { return };
             if !bp.is_hole() {
                 self.inner.store.prefetch(&bp, &self.bookmark(0, blkid), self.inner.keys.as_ref());
@@ -420,13 +424,14 @@ impl Object {
         }
     }
 
-    /// First offset at or behind `offset` that is not in a hole; `None` when only holes follow. A hole that another thread changes all
-    /// the time may count as data.
+    /// First offset at or after `offset` that is not in a hole; `None` if only holes follow. A hole
+    /// that another thread keeps changing may count as data.
     pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         self.next(offset, true)
     }
 
-    /// First offset at or behind `offset` that is in a hole; the end of the last block when none is.
+    /// First offset at or after `offset` that is in a hole; the end of the last block if there is
+    /// none.
     pub fn next_hole(&self, offset: u64) -> Result<u64> {
         let end = self.max_block_id().saturating_add(1).saturating_mul(self.block_bytes());
         Ok(self.next(offset, false)?.unwrap_or_else(|| end.max(offset)))
@@ -449,7 +454,8 @@ impl Object {
             if Arc::ptr_eq(&tree, &now) {
                 repeats = 0;
             } else {
-                // A txg that was synced meanwhile took changes from memory into another tree, where this step did not look.
+                // A txg synced in the meantime moved changes from memory into a different tree,
+                // where this step did not look.
                 tree = now;
                 if repeats < SEARCH_REPEATS_MAX {
                     repeats += 1;
@@ -470,10 +476,10 @@ impl Object {
         Err(Error::corrupt(self.place(), "indirect blocks that lead nowhere, without end"))
     }
 
-    /// Whether block `blkid` is a hole, and the first block behind it that may be something else.
+    /// Whether block `blkid` is a hole, and the first block after it that may differ.
     fn run_at(&self, tree: &Arc<Dnode>, blkid: u64, recent: &mut Recent) -> Result<(bool, u64)> {
         let shift = tree.pointers_per_indirect().ilog2();
-        // What the tree cannot reach is a hole, whatever the dnode says of its last block.
+        // Blocks the tree cannot reach are holes, whatever the dnode records as its last block.
         let reach = (tree.blkptrs.len() as u64)
             .checked_shl(shift * u32::from(tree.levels.saturating_sub(1)))
             .filter(|r| *r > 0)
@@ -488,13 +494,13 @@ impl Object {
             return Ok((false, next));
         }
         let after = if blkid >= reach { u64::MAX } else { self.behind_hole(tree, blkid, shift)? };
-        // What changed meanwhile may lie in the middle of what is a hole on disk.
+        // Blocks changed in memory may lie within an on-disk hole.
         let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(next)).unwrap_or(u64::MAX);
         Ok((true, after.min(changed)))
     }
 
-    /// The first block behind the largest hole on disk around `blkid`: whole indirect blocks that are not there are passed in
-    /// one step.
+    /// The first block after the largest on-disk hole around `blkid`: missing indirect blocks are
+    /// skipped whole in one step.
     fn behind_hole(&self, tree: &Dnode, blkid: u64, shift: u32) -> Result<u64> {
         let mut level = 0u8;
         while level + 1 < tree.levels {
@@ -511,14 +517,14 @@ impl Object {
 
 /// A run of bytes of an object.
 pub enum Piece<'a> {
-    /// Zeros.
+    /// A run of zeros.
     Hole(usize),
     /// Bytes of one block.
     Data(&'a [u8]),
 }
 
 impl Piece<'_> {
-    /// How many bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Hole(n) => *n,
@@ -526,7 +532,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the run is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -6,13 +6,15 @@
 //!   FUSE, NFS ── providers ───────────────────────┘
 //! ```
 //!
-//! What is imported stands in the state folder, for this process and for the next; a [`House`] opens what stands there when it
-//! is asked for it, and keeps it open. `weir serve` has all pools of a state folder, `weir mount` the one that it mounts.
+//! Imported pools are recorded in the state folder, for this process and for the next. A [`House`]
+//! opens a recorded pool on demand and keeps it open. `weir serve` owns all pools of a state
+//! folder, `weir mount` only the pool that it mounts.
 //!
 //! Invariants:
-//!   * a pool is opened once, and opening one waits for no other: what is damaged or away hinders nobody
-//!   * who changes a pool syncs before he says that it is done; nobody but the House closes it
-//!   * a pool that cannot be written is open read-only, and it is known why
+//!   * a pool is opened once, and opening one pool never waits for another: a damaged or missing
+//!     pool does not block the rest
+//!   * a caller that changes a pool syncs before it reports success; only the House closes a pool
+//!   * a pool that cannot be written is open read-only, and the reason is recorded
 
 use crate::kept_keys;
 use crate::latest::{Found, Latest};
@@ -48,7 +50,7 @@ pub fn request(record: &Imported) -> OpenRequest {
     }
 }
 
-/// What the import adds to the pool.
+/// What the import record adds to the pool.
 pub fn facts(record: &Imported) -> ImportFacts {
     ImportFacts {
         name: record.name.clone(),
@@ -60,19 +62,19 @@ pub fn facts(record: &Imported) -> ImportFacts {
     }
 }
 
-/// Which of the state folder's pools are this process's.
+/// Which of the state folder's pools belong to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All: this is the daemon.
+    /// All pools: this process is the daemon.
     All,
     /// The pool with this identity.
     One(u64),
 }
 
-/// How a pool is let go.
+/// How a pool is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// It stays imported: the next process goes on with it.
+    /// It stays imported: the next process continues with it.
     Close,
     /// It is marked as exported.
     Export,
@@ -87,23 +89,24 @@ pub struct House {
     /// Most memory for cached blocks of each pool.
     cache_bytes: Mutex<Option<u64>>,
     slots: Mutex<BTreeMap<u64, Arc<Slot>>>,
-    /// What happens to the pools.
+    /// The event log of the pools.
     zevents: Arc<Queue>,
     greet: OnceLock<Greet>,
 }
 
-/// Sees a pool that this process has open from now on.
+/// A callback for each pool that this process opens.
 type Greet = Box<dyn Fn(&OwnedPool) + Send + Sync>;
 
-/// Why there is nothing to show of a pool.
+/// Why a pool has nothing to show.
 const SILENT: &str = "its devices do not answer";
 
-/// The place of a pool, held while it is opened or closed.
+/// The slot of a pool, locked while the pool is opened or closed.
 #[derive(Default)]
 struct Slot {
     opening: Mutex<()>,
     pool: RwLock<Option<Arc<OwnedPool>>>,
-    /// Opens it for callers that do not wait for devices without end. Holds no pool: one that was exported would stay in memory.
+    /// Opens it for callers that must not wait indefinitely for devices. Holds no reference to a
+    /// pool: an exported pool would otherwise stay in memory.
     attempts: Latest<()>,
 }
 
@@ -121,7 +124,7 @@ enum Access {
     Write(Arc<WritablePool>),
     Read {
         pool: OpenPool,
-        /// Why it is not open for writing, unless it was imported so.
+        /// Why it is not open for writing, unless it was imported read-only.
         why: Option<String>,
     },
 }
@@ -139,17 +142,17 @@ impl House {
         })
     }
 
-    /// What happens to the pools, those that were open before included.
+    /// The events of the pools, including those before this process opened them.
     pub fn zevents(&self) -> &Arc<Queue> {
         &self.zevents
     }
 
-    /// What is imported.
+    /// The imported pools.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Holds at most so much of each pool's blocks from now on.
+    /// Limits the cached blocks of each pool to this size from now on.
     pub fn set_cache_bytes(&self, bytes: u64) {
         *self.cache_bytes.lock() = Some(bytes);
         for owned in self.list() {
@@ -160,14 +163,15 @@ impl House {
         }
     }
 
-    /// Shows `greet` each pool that is opened or taken over from now on, before anybody else has it. Once: the first one stays.
+    /// Calls `greet` for each pool that is opened or taken over from now on, before any other
+    /// caller can get it. Can be set once: later calls have no effect.
     pub fn greet_with(&self, greet: impl Fn(&OwnedPool) + Send + Sync + 'static) {
         let _ = self.greet.set(Box::new(greet));
     }
 
     fn let_in(&self, slot: &Slot, pool: OwnedPool) -> Arc<OwnedPool> {
         pool.reporter().join(&self.zevents);
-        // Whoever has a pool for long scrubs and resilvers it.
+        // A long-running owner of a pool runs scrubs and resilvers.
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_scans()) {
             tracing::warn!(pool = pool.name(), %error, "scrubs and resilvers are not running");
         }
@@ -185,7 +189,7 @@ impl House {
         pool
     }
 
-    /// Whether this process is to have that pool.
+    /// Whether that pool belongs to this process.
     pub fn owns(&self, guid: u64) -> bool {
         match self.scope {
             Scope::All => true,
@@ -197,7 +201,7 @@ impl House {
         self.slots.lock().entry(guid).or_default().clone()
     }
 
-    /// The open pools, by name.
+    /// The open pools, sorted by name.
     pub fn list(&self) -> Vec<Arc<OwnedPool>> {
         let slots: Vec<_> = self.slots.lock().values().cloned().collect();
         let mut pools: Vec<_> = slots.iter().filter_map(|slot| slot.pool.read().clone()).collect();
@@ -211,14 +215,14 @@ impl House {
         slot.pool.read().clone()
     }
 
-    /// The imported pool of that name or number, opened if it is not.
+    /// The imported pool with that name or number, opened if necessary.
     pub fn pool(&self, name: &str) -> Result<Arc<OwnedPool>> {
         let guid = name.parse::<u64>().ok();
         let found = self.state.pools()?.into_iter().find(|p| p.name == name || Some(p.guid) == guid);
         self.import(&found.with_context(|| format!("no such pool '{name}'"))?)
     }
 
-    /// The imported pool `record`, opened if it is not.
+    /// The imported pool `record`, opened if necessary.
     pub fn import(&self, record: &Imported) -> Result<Arc<OwnedPool>> {
         let slot = self.slot(record.guid);
         if let Some(pool) = slot.pool.read().clone() {
@@ -228,14 +232,16 @@ impl House {
         if let Some(pool) = slot.pool.read().clone() {
             return Ok(pool);
         }
-        // It may have been exported or destroyed since the caller looked: opened again, nobody would ever close it.
+        // It may have been exported or destroyed since the caller looked: if it were reopened,
+        // nothing would ever close it.
         if !self.state.pools()?.iter().any(|known| known.guid == record.guid) {
             bail!("no such pool '{}'", record.name);
         }
         Ok(self.let_in(&slot, self.open(record)?))
     }
 
-    /// The same for display: waits no longer than [`crate::latest::PATIENCE`] for devices that do not answer.
+    /// Like `get`, for display: waits at most [`crate::latest::PATIENCE`] for devices that do not
+    /// answer.
     pub fn import_in_time(self: &Arc<Self>, record: &Imported) -> Result<Arc<OwnedPool>> {
         let slot = self.slot(record.guid);
         if let Some(pool) = slot.pool.read().clone() {
@@ -244,15 +250,15 @@ impl House {
         let (this, record) = (self.clone(), record.clone());
         let name = record.name.clone();
         match slot.attempts.get(move || this.import(&record).map(drop))? {
-            // Another caller may have exported it since.
+            // Another caller may have exported it in the meantime.
             Found::Fresh(()) => slot.pool.read().clone().with_context(|| format!("no such pool '{name}'")),
             Found::Old(..) | Found::Nothing => bail!(SILENT),
         }
     }
 
-    /// Takes over a pool that was opened or made just now.
+    /// Takes over a pool that was just opened or created.
     pub fn adopt(&self, record: Imported, pool: WritablePool) -> Arc<OwnedPool> {
-        // Whoever opened it did not know how much this process gives a pool.
+        // The code that opened it does not know this process's cache size per pool.
         if let Some(bytes) = *self.cache_bytes.lock() {
             pool.writer().set_cache_bytes(bytes);
         }
@@ -278,7 +284,8 @@ impl House {
                     kept_keys::restore(&self.state, record, &pool.live.synced()?, &pool.keys);
                     return Ok(OwnedPool::new(record.clone(), Access::Write(Arc::new(pool))));
                 }
-                // Another process may write it: what we would show is not what is there a moment later.
+                // Another process may be writing it: anything shown would be out of date a moment
+                // later.
                 Err(error) if write::is_in_use(&error) => return Err(error),
                 Err(error) => Some(format!("{error:#}")),
             }
@@ -294,10 +301,11 @@ impl House {
         Ok(OwnedPool::new(record.clone(), Access::Read { pool: OpenPool { datasets, keys }, why }))
     }
 
-    /// Lets go of a pool: it is synced first, and closed or marked. It is let go of in any case; the error says what could not
-    /// be told to its devices. A pool that is not open is none of this House's business.
+    /// Closes a pool: it is synced first, then closed or marked. It is closed in any case; an error
+    /// reports what could not be written to its devices. A pool that is not open is ignored.
     ///
-    /// One that is exported or destroyed is not imported any more before anyone else may open it.
+    /// An exported or destroyed pool is removed from the imported pools before another process can
+    /// open it.
     pub fn release(&self, guid: u64, how: Leave) -> Result<()> {
         let Some(slot) = self.slots.lock().get(&guid).cloned() else { return Ok(()) };
         let _opening = slot.opening.lock();
@@ -315,7 +323,7 @@ impl House {
         left
     }
 
-    /// Notes that a pool is imported otherwise than before; it may have got another identity.
+    /// Records that the import settings of a pool changed; it may have a new identity.
     pub fn reimported(&self, guid: u64, record: Imported) {
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.remove(&guid) {
@@ -326,10 +334,10 @@ impl House {
         }
     }
 
-    /// Lets go of all pools, which stay imported; each that made trouble, with its name.
+    /// Closes all pools, which stay imported. Returns the errors, each with the pool's name.
     pub fn close_all(&self) -> Vec<(String, anyhow::Error)> {
         let pools = self.list();
-        // Side by side: one with a slow device keeps no other from its disk.
+        // In parallel: a pool with a slow device does not delay the others.
         std::thread::scope(|scope| {
             let close = |pool: &Arc<OwnedPool>| self.release(pool.guid(), Leave::Close).err().map(|e| (pool.name(), e));
             let threads: Vec<_> = pools.iter().map(|pool| scope.spawn(move || close(pool))).collect();
@@ -350,7 +358,7 @@ impl OwnedPool {
         }
     }
 
-    /// As it is imported.
+    /// Its import record.
     pub fn record(&self) -> Imported {
         self.record.read().clone()
     }
@@ -369,12 +377,13 @@ impl OwnedPool {
         self.record.read().guid
     }
 
-    /// When this process opened it: its figures are those since then.
+    /// When this process opened it: its statistics start at this time.
     pub fn opened(&self) -> Instant {
         self.opened
     }
 
-    /// The pool for display: as the last synced txg left it, as long as its devices answer (`pool::Writer::shown`).
+    /// The pool for display: the last synced txg, as long as its devices answer
+    /// (`pool::Writer::shown`).
     pub fn pool(&self) -> Result<Arc<Pool>> {
         match &self.access {
             Access::Write(pool) => Ok(pool.writer().shown()?),
@@ -382,7 +391,7 @@ impl OwnedPool {
         }
     }
 
-    /// Its blocks: nothing is read for that.
+    /// Its blocks; getting them reads nothing.
     pub fn store(&self) -> &Arc<Store> {
         match &self.access {
             Access::Write(pool) => pool.writer().store(),
@@ -390,8 +399,8 @@ impl OwnedPool {
         }
     }
 
-    /// Its status and properties, in bounded time whatever its devices do: when they do not answer, the last ones that could be read,
-    /// with the devices' states and errors of this moment.
+    /// Its status and properties, in bounded time whatever its devices do. If they do not answer,
+    /// the last values that could be read, with the current states and error counts of the devices.
     pub fn view(self: &Arc<Self>) -> Result<PoolView> {
         let this = self.clone();
         let found = self.views.get(move || this.gather())?;
@@ -414,7 +423,7 @@ impl OwnedPool {
             view::of_imported(&pool, &ImportFacts { suspended: self.suspension(), ..facts(&self.record()) })?;
         view.txg = pool.uberblock().txg.0;
         view.warnings = pool.warnings().iter().map(ToString::to_string).collect();
-        // Devices that are gone must not keep the rest from being shown.
+        // Missing devices must not prevent the rest from being shown.
         let root = self.datasets().and_then(|datasets| {
             let root = datasets.head(datasets.root())?;
             Ok((root.dir().phys().used_bytes, root.available()?))
@@ -444,12 +453,12 @@ impl OwnedPool {
         }
     }
 
-    /// The sorted names of its large directories, for lists in pages.
+    /// The sorted names in its large directories, for paged lists.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The keys that are loaded.
+    /// The loaded keys.
     pub fn keys(&self) -> &Arc<KeyStore> {
         match &self.access {
             Access::Write(pool) => &pool.keys,
@@ -457,7 +466,7 @@ impl OwnedPool {
         }
     }
 
-    /// The pool open for writing, if it is.
+    /// The pool opened for writing, if it is writable.
     pub fn writable(&self) -> Option<&Arc<WritablePool>> {
         match &self.access {
             Access::Write(pool) => Some(pool),
@@ -465,7 +474,7 @@ impl OwnedPool {
         }
     }
 
-    /// Why it cannot be written any more, if its devices made trouble.
+    /// Why it can no longer be written, if its devices failed.
     pub fn suspension(&self) -> Option<pool::status::Suspended> {
         self.writable().and_then(|pool| pool.writer().suspension())
     }
@@ -478,7 +487,8 @@ impl OwnedPool {
         }
     }
 
-    /// A dataset's files and what is beneath it, for servers. Two of one dataset have the same files.
+    /// The files of a dataset and everything below it, for servers. Two trees of the same dataset
+    /// share the same files.
     pub fn provider(&self, dataset: &str) -> Result<Arc<dyn Provider>> {
         let dataset = self.datasets()?.dataset(dataset)?;
         Ok(match &self.access {
@@ -487,8 +497,8 @@ impl OwnedPool {
         })
     }
 
-    /// A number that is another one when trees made of this pool before (`files::namespace`) would show other file systems, or in
-    /// other places, than those made now.
+    /// A number that changes whenever trees created from this pool earlier (`files::namespace`)
+    /// would show other file systems, or show them in other places, than trees created now.
     pub fn tree_stamp(&self) -> Result<u64> {
         let mut hash = DefaultHasher::new();
         for entry in self.datasets()?.list(&[&self.name()], &ListOptions::heads())?.entries {
@@ -504,7 +514,7 @@ impl OwnedPool {
         Ok(hash.finish())
     }
 
-    /// Who tells what happens to it.
+    /// Reports events of this pool.
     pub fn reporter(&self) -> Arc<Reporter> {
         match &self.access {
             Access::Write(pool) => pool.writer().store().reporter().clone(),
@@ -550,7 +560,8 @@ mod tests {
         (Imported { name: name.to_owned(), guid, places: vec![disk], ..Imported::default() }, pool)
     }
 
-    /// A pool made or imported by a command that runs in the daemon had the cache of one that is opened alone, until the next start.
+    /// A pool created or imported by a command in the daemon kept the cache size of a pool opened
+    /// alone, until the next start.
     #[test]
     fn a_pool_that_was_just_made_gets_the_cache_of_the_others() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -561,7 +572,8 @@ mod tests {
         assert!(house.close_all().is_empty());
     }
 
-    /// Whoever had looked it up before opened it again, and its devices stayed locked for a pool that nobody saw.
+    /// A caller that had looked up the pool before reopened it, and its devices stayed locked for a
+    /// pool that no one could see.
     #[test]
     fn a_pool_that_was_exported_is_not_opened_by_who_found_it_before() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -578,7 +590,8 @@ mod tests {
         drop(held);
     }
 
-    /// The attempt kept its last result: a pool that `zpool list` had opened kept its cache and its files after the export.
+    /// The attempt kept its last result: a pool that `zpool list` had opened kept its cache and its
+    /// files after the export.
     #[test]
     fn a_pool_that_was_opened_to_be_shown_leaves_memory_when_it_is_exported() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -609,7 +622,7 @@ mod tests {
         assert!(house.pool("away").is_err());
         assert!(house.pool("nosuch").is_err());
         assert_eq!(house.list().len(), 1);
-        // What is shown of it moves with its tree.
+        // The pool for display is updated when its tree changes.
         let before = first.tree_stamp().expect("told");
         assert_eq!(first.tree_stamp().expect("told"), before);
         let writable = first.writable().expect("open for writing");
@@ -621,7 +634,7 @@ mod tests {
         assert!(Arc::ptr_eq(&files(&first), &files(&second)), "all servers have the same files");
         writable.close_dataset("good/x").expect("closed");
         assert_ne!(first.tree_stamp().expect("told"), after);
-        // Let go of, it is opened anew when somebody asks.
+        // After it is closed, it is reopened on demand.
         house.release(good.guid, Leave::Close).expect("synced");
         assert!(house.opened(good.guid).is_none());
         let again = house.pool("good").expect("opened");

@@ -1,24 +1,26 @@
-//! A value that is gathered from devices, for callers who do not wait for devices without end.
+//! A value that is gathered from devices, for callers that must not wait for devices indefinitely.
 //!
-//! One thread gathers at a time. A caller gets what a gathering found that began after the call; if that takes longer than the
-//! caller's patience, the last value that was found, with its age.
+//! One thread gathers at a time. A caller gets the result of a gathering that began after the call.
+//! If that takes longer than the caller's patience, the caller gets the last value that was found,
+//! with its age.
 //!
 //! Invariants:
-//!   * however many ask, one thread waits for the devices
-//!   * a value found in time is not older than the call
+//!   * however many callers there are, only one thread waits for the devices
+//!   * a value returned in time is not older than the call
 
 use anyhow::Result;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long commands and requests wait for what a pool tells of itself. Guessed: longer than a busy disk takes for the few blocks.
+/// How long commands and requests wait for a pool's status. Guessed: longer than a busy disk takes
+/// for the few blocks.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a thread of its own does.
+/// A job that runs on its own thread.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// See the module.
+/// See the module documentation.
 pub struct Latest<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
@@ -27,21 +29,21 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    /// Gatherings that have begun, and when the one under way did.
+    /// Number of gatherings that have begun, and when the current one began.
     begun: u64,
     since: Option<Instant>,
-    /// What the last one that ended found.
+    /// Result of the last gathering that ended.
     result: Option<(u64, Result<T>)>,
-    /// The last value.
+    /// The last good value.
     last: Option<(Instant, T)>,
 }
 
-/// What a caller gets.
+/// The result for a caller.
 #[derive(Debug, Clone)]
 pub enum Found<T> {
-    /// It is not older than the call.
+    /// The value is not older than the call.
     Fresh(T),
-    /// Devices do not answer: the last value, and how old it is.
+    /// Devices do not answer: the last value and its age.
     Old(T, Duration),
     /// Devices do not answer, and there is no last value.
     Nothing,
@@ -55,8 +57,8 @@ impl<T> Default for Latest<T> {
 }
 
 impl<T: Clone + Send + 'static> Latest<T> {
-    /// Has `gather` run by a thread of its own unless another gathering that begins after this call serves as well, and waits for
-    /// [`PATIENCE`] at most.
+    /// Runs `gather` on its own thread, unless another gathering that begins after this call can be
+    /// used, and waits at most [`PATIENCE`].
     pub fn get(&self, gather: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Found<T>> {
         self.get_within(PATIENCE, gather)
     }
@@ -81,16 +83,18 @@ impl<T: Clone + Send + 'static> Latest<T> {
             if let Some((_, result)) = state.result.as_ref().filter(|(number, _)| *number >= wanted) {
                 return match result {
                     Ok(value) => Ok(Found::Fresh(value.clone())),
-                    // Context stays: whoever prints it shows the whole chain.
+                    // Keep the context: printing the error shows the whole chain.
                     Err(error) => Err(anyhow::anyhow!("{error:#}")),
                 };
             }
-            // One that waits for devices for longer than this is not waited for again.
+            // A gathering that has been waiting for devices longer than this is not waited for
+            // again.
             let is_stuck = state.since.is_some_and(|since| since.elapsed() >= patience);
             if state.since.is_none() && state.begun < wanted {
                 let gather = gather.take().expect("a number is begun once");
                 let (number, shared) = (state.begun + 1, self.0.clone());
-                // The end is made by the thread: one that cannot be started, and drops it here, would wait for the lock held here.
+                // The thread creates the end marker: if the thread cannot be started, the job is
+                // dropped here, and its end marker would deadlock on the lock held here.
                 start(Box::new(move || {
                     let mut ending = Ending { shared, number, result: None };
                     ending.result = Some(gather());
@@ -108,7 +112,7 @@ impl<T: Clone + Send + 'static> Latest<T> {
     }
 }
 
-/// The end of a gathering, also of one that panics.
+/// Marks the end of a gathering, even if it panics.
 struct Ending<T: Clone> {
     shared: Arc<Shared<T>>,
     number: u64,
@@ -161,7 +165,7 @@ mod tests {
         go.send(()).expect("it waits");
         assert!(matches!(first.join().expect("no panic"), Ok(Found::Fresh(0))));
         for thread in later {
-            // What the first one found may have been read before these asked.
+            // The first result may have been read before these calls.
             assert!(matches!(thread.join().expect("no panic"), Ok(Found::Fresh(1..))));
         }
         assert!(runs.load(Ordering::SeqCst) < 20, "those who wait share what is found");
@@ -192,7 +196,7 @@ mod tests {
         assert!(latest.get_within(LONG, || panic!("meant")).is_err());
         assert!(matches!(latest.get_within(LONG, || Ok(3)), Ok(Found::Fresh(3))));
     }
-    /// The job that was dropped took the lock that its caller held, and every later caller waited without end.
+    /// Dropping the job took the lock that its caller held, and every later caller waited forever.
     #[test]
     fn a_thread_that_cannot_be_started_is_an_error_and_the_next_call_tries_again() {
         let latest = Latest::default();

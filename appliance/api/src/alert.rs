@@ -1,4 +1,4 @@
-//! Alerts: thresholds on statistics, and who is told.
+//! Alerts: thresholds on statistics, and who is notified.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Analytics: statistics, what they were, and what is special about some operations.
+//! Analytics: statistics, their history, and what distinguishes a set of operations.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,9 +1,12 @@
 //! `POST /v1/commands`: a command line, run by the process that owns the pool.
 //!
-//! The answer is a stream of [`CommandFrame`]s, one JSON document a line (`application/x-ndjson`), that ends with [`CommandFrame::Exit`]. A
-//! command that asks for something (a passphrase) sends [`CommandFrame::Ask`], and waits until the client posts an [`CommandAnswer`] to
-//! `/v1/commands/input`. One that gives bytes instead of text (`zfs send`) asks for [`Wanted::Output`]: they are at `/v1/commands/output`; one that takes many (`zfs
-//! receive`) for [`Wanted::Input`]: they go to `/v1/commands/bytes`. Closing the connection cancels the command.
+//! The response is a stream of [`CommandFrame`]s, one JSON document per line
+//! (`application/x-ndjson`), that ends with [`CommandFrame::Exit`]. A command that needs input from
+//! the user (a passphrase) sends [`CommandFrame::Ask`], and waits until the client posts a
+//! [`CommandAnswer`] to `/v1/commands/input`. A command that produces bytes instead of text (`zfs
+//! send`) asks for [`Wanted::Output`]; the client reads them from `/v1/commands/output`. A command
+//! that consumes bytes (`zfs receive`) asks for [`Wanted::Input`]; the client sends them to
+//! `/v1/commands/bytes`. Closing the connection cancels the command.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `openapi.json`: schemas from the types, paths from the table of operations.
+//! Generates `openapi.json`: schemas from the types, paths from the table of operations.
 
 use crate::*;
 use serde_json::{Map, Value, json};

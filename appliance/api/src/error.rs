@@ -1,4 +1,4 @@
-//! What is answered when something cannot be done.
+//! Error responses.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

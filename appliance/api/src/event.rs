@@ -1,4 +1,4 @@
-//! What happened, and who asked for it.
+//! Events, and who caused them.
 
 use crate::{Client, Job, Pool};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Work that takes longer than a request.
+//! Jobs: work that takes longer than a request.
 
 use crate::Verification;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,14 @@
-//! The words of `weir serve`'s HTTP+JSON interface: what is asked, what is answered, and by whom it may be asked.
+//! The types of `weir serve`'s HTTP+JSON interface: requests, responses, and the role each request
+//! requires.
 //!
-//! Types only; the daemon turns the engine's into these. `openapi.json` beside this crate is made from them and from the
-//! table of operations ([`operations`]), and a test holds the file against both.
+//! This crate contains types only; the daemon converts the engine's data to them. `openapi.json`
+//! beside this crate is generated from the types and the table of operations ([`operations`]), and
+//! a test checks the file against both.
 //!
 //! Invariants:
-//!   * identities of 64 bits are text, since JavaScript's numbers end at 2^53
+//!   * 64-bit identities are strings, since JavaScript's numbers are exact only up to 2^53
 //!   * sizes are bytes, times are seconds since 1970 (`_ms`: milliseconds)
-//!   * every operation is one row of the table, with the least role that may ask for it
+//!   * every operation is one row of the table, with the lowest role that may call it
 
 mod account;
 mod alert;

@@ -1,4 +1,4 @@
-//! Lists that are given page by page.
+//! Paged lists.
 
 use crate::{
     AuditEntry, Client, Dataset, Event, Hold, ImportablePool, Job, Pool, Property, PropertyDefinition, Setting, Share,

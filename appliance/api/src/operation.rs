@@ -1,10 +1,12 @@
-//! The table of operations: what can be asked, by whom, with what, and what comes back.
+//! The table of operations: path, required role, parameters and response of each.
 //!
-//! The daemon takes its routes' roles from here, `openapi.json` its paths, and the tests both.
+//! The daemon takes the roles of its routes from this table, `openapi.json` its paths; the tests
+//! use both.
 //!
 //! Invariants:
-//!   * what is not in the table is not served
-//!   * what has no role can be asked by anybody who reaches the port: it tells nothing about pools
+//!   * an operation that is not in the table is not served
+//!   * an operation without a role is open to any client that reaches the port: it reveals nothing
+//!     about pools
 
 use crate::Role;
 
@@ -288,7 +290,7 @@ const OPERATIONS: &[Operation] = &[
         "Re-reads the configuration file and the certificate, without disconnecting clients.",
     )
     .json("SettingsChanged"),
-    // Who asks.
+    // Users, sessions and tokens.
     op(Method::Get, "/v1/setup", "getSetup", ANYBODY, "Whether the first administrator has not been created yet.")
         .json("SetupState"),
     op(
@@ -513,7 +515,7 @@ const OPERATIONS: &[Operation] = &[
     op(Method::Post, "/v1/jobs", "startJob", OPERATOR, "Starts a job.").takes("StartJob").created("Job"),
     op(Method::Get, "/v1/jobs/{job}", "getJob", VIEWER, "A job.").json("Job"),
     op(Method::Post, "/v1/jobs/{job}/cancel", "cancelJob", OPERATOR, "Stops a running job.").json("Job"),
-    // What happened.
+    // Events.
     op(
         Method::Get,
         "/v1/events",

@@ -1,4 +1,4 @@
-//! Pools, their devices and what can be done with them.
+//! Pools, their devices, and the operations on them.
 
 use crate::Property;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is shared, and who uses it.
+//! Shares and their clients.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

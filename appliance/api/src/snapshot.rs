@@ -1,4 +1,5 @@
-//! Snapshots: taking them, what keeps them, going back to them, and what would be lost without them.
+//! Snapshots: taking them, holds and clones that keep them, rollback, and what destroying them
+//! would lose.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

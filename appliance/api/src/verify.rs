@@ -1,4 +1,4 @@
-//! What verifying a pool found.
+//! The results of verifying a pool.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

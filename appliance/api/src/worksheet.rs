@@ -1,4 +1,4 @@
-//! Worksheets: statistics that are looked at together.
+//! Worksheets: statistics that are viewed together.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

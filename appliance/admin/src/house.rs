@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   commands ── reading: the newest synced view ──┐
-//!            ── writing: the one WritablePool  ───┼── OwnedPool ── Writer, datasets, keys, files of each dataset (one `Vfs` each)
+//!            ── writing: the one WritablePool  ───┼── OwnedPool ── Writer, datasets, keys, a `Vfs` per dataset
 //!   FUSE, NFS ── providers ───────────────────────┘
 //! ```
 //!
@@ -240,8 +240,8 @@ impl House {
         Ok(self.let_in(&slot, self.open(record)?))
     }
 
-    /// Like `get`, for display: waits at most [`crate::latest::PATIENCE`] for devices that do not
-    /// answer.
+    /// Like [`Self::import`], for display: waits at most [`crate::latest::PATIENCE`] for devices
+    /// that do not answer.
     pub fn import_in_time(self: &Arc<Self>, record: &Imported) -> Result<Arc<OwnedPool>> {
         let slot = self.slot(record.guid);
         if let Some(pool) = slot.pool.read().clone() {

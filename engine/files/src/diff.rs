@@ -198,7 +198,8 @@ impl<'f> Paths<'f> {
     }
 }
 
-/// Calls `sink` with each change from snapshot `from` to the later state `to`, in the order of `zfs diff`.
+/// Calls `sink` with each change from snapshot `from` to the later state `to`, in the order of
+/// `zfs diff`.
 ///
 /// A damaged file is reported through `sink` as an error, and the comparison continues.
 pub fn diff(

@@ -312,7 +312,7 @@ impl Vfs for MemoryVfs {
 
     fn read_dir(&self, dir: NodeId, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
         loop {
-            // The callback asks for the entries' attributes: a lock held meanwhile would deadlock
+            // The callback asks for the entries' attributes: a lock held here would deadlock
             // with a waiting writer.
             for entry in self.entries(dir, cookie, 256)? {
                 cookie = entry.next_cookie;

@@ -4,11 +4,11 @@
 //! [`Vfs`].
 //!
 //! ```text
-//!   /                    file system 0: the dataset that was asked for
-//!   ├── home/            a child dataset, over the empty directory that its parent has there
-//!   └── .zfs/            control directory of each dataset; not listed unless snapdir=visible
-//!       ├── snapshot/    one directory a snapshot, opened when somebody looks in
-//!       └── volume/      one file a volume (and a volume's snapshot, as NAME@SNAPSHOT); Weir's own
+//!   /                    file system 0: the requested dataset
+//!   ├── home/            a child dataset, mounted over its parent's empty directory
+//!   └── .zfs/            control directory of each dataset; listed if snapdir=visible
+//!       ├── snapshot/    one directory per snapshot, opened on first access
+//!       └── volume/      one file per volume (snapshots: NAME@SNAPSHOT); specific to Weir
 //! ```
 //!
 //! A node number is the file system number times 2^48, plus the object number. File system 0xffff
@@ -109,11 +109,9 @@ pub trait Provider: Send + Sync {
     fn changes_snapshots(&self) -> bool {
         false
     }
-    /// Takes a snapshot.
     fn take_snapshot(&self, name: &str) -> Result<()> {
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
     }
-    /// Renames a snapshot.
     fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
         Err(Refusal::ReadOnly.at(format!("{}@{from}", self.name())))

@@ -4,7 +4,8 @@
 //! bytes (`acltype=posix`).
 //!
 //! ```text
-//! u32 version = 2, then for each entry: u16 tag, u16 permission bits (rwx), u32 user or group (u32::MAX: none). Little-endian.
+//! u32 version = 2, then for each entry:
+//!   u16 tag, u16 permission bits (rwx), u32 user or group (u32::MAX: none). Little-endian.
 //! ```
 //!
 //! Invariants of a [`PosixAcl`]:

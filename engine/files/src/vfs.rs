@@ -73,7 +73,6 @@ impl Time {
 /// The attributes of a node, as reported by stat(2) and statx(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// The node.
     pub node: NodeId,
     /// Inode number to report: the object number.
     pub ino: u64,
@@ -192,19 +191,9 @@ pub enum NewNode {
     /// A socket.
     Socket,
     /// A character device.
-    CharDevice {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
+    CharDevice { major: u32, minor: u32 },
     /// A block device.
-    BlockDevice {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
+    BlockDevice { major: u32, minor: u32 },
 }
 
 /// A time to set.
@@ -235,7 +224,6 @@ pub struct SetAttr {
     pub ctime: Option<SetTime>,
     /// Creation time.
     pub btime: Option<Time>,
-    /// Project.
     pub project: Option<u64>,
     /// New files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
     pub project_inherit: Option<bool>,
@@ -317,7 +305,8 @@ pub trait Vfs: Send + Sync {
     /// Calls `sink` with each entry after `cookie` (0: from the start; `.` and `..` first) until it
     /// returns false.
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()>;
-    /// Names of the extended attributes, with their namespace (`user.`, `trusted.`, `security.`, `system.posix_acl_access` …).
+    /// Names of the extended attributes, with their namespace (`user.`, `trusted.`,
+    /// `security.`, `system.posix_acl_access` …).
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>>;
     /// Value of an extended attribute, or `None`.
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>>;
@@ -483,7 +472,6 @@ pub trait Vfs: Send + Sync {
         let _ = (who, name, value, how);
         read_only(node)
     }
-    /// Removes an extended attribute.
     fn remove_xattr(&self, who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
         let _ = (who, name);
         read_only(node)

@@ -1,8 +1,9 @@
 //! A volume: one data object, and its size stored beside it.
 //!
 //! ```text
-//!   NBD, .zfs/volume ─> Volume ─ reading: the object, also what is changed and not on disk yet
-//!                              └ writing (`write`): transaction ─> size held ─> range held ─> object ─> intent log record
+//!   NBD, .zfs/volume ─> Volume ─ reading: the object, including changes not on disk yet
+//!                              └ writing (`write`): transaction ─> size lock ─> range lock ─> object
+//!                                                  ─> intent log record
 //! ```
 //! Below: `object`, and `dataset::live` for a writable volume. ZFS name: zvol. Object 1 holds the
 //! data, object 2 is a ZAP with `size`.

@@ -1,4 +1,5 @@
-//! A volume as a [`Vfs`] that is one regular file: for `.zfs/volume`, and for copying a volume into an image file.
+//! A volume as a [`Vfs`] that is one regular file: for `.zfs/volume`, and for copying a
+//! volume into an image file.
 
 use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, NodeId, StatFs, Time, Vfs};
 use crate::{Error, Refusal, Result, Volume};

@@ -1,21 +1,24 @@
-//! ZPL: the files of a dataset, as the Linux kernel module shows them.
+//! ZPL: the files of a dataset, as the Linux kernel module presents them.
 //!
-//! Below: `object` gives objects, ZAPs and attributes. Above: servers see it as [`Vfs`]; whoever composes datasets, snapshots
-//! and `.zfs` into one tree gives it a number there. ZFS name: zfsvfs, znode.
+//! Below: `object` provides objects, ZAPs and attributes. Above: servers see it as [`Vfs`]; the
+//! code that combines datasets, snapshots and `.zfs` into one tree assigns it a number there. ZFS
+//! name: zfsvfs, znode.
 //!
 //! ```text
-//!   object 1, master node: ROOT, VERSION, SA_ATTRS, DELETE_QUEUE, FUID, casesensitivity, normalization ...
+//!   object 1, master node: ROOT, VERSION, SA_ATTRS, DELETE_QUEUE, FUID, casesensitivity,
+//!                          normalization ...
 //!     ROOT, a directory: ZAP of name -> object and type
 //!       file: attributes in its bonus (or an old znode), contents in its blocks
-//!       extended attributes: a packed list among the attributes, or files in a hidden directory, or both
+//!       extended attributes: a packed list in the attributes, files in a hidden directory, or both
 //! ```
 //! A node's number is its object number.
 //!
 //! Invariants:
-//!   * nothing is shown that the kernel would hide, and nothing hidden that it shows, but for permissions: servers check those
-//!   * sizes from disk bound no allocation by themselves
+//!   * it shows and hides exactly what the kernel does, except for permissions, which servers check
+//!   * no allocation is bounded only by a size read from disk
 //!
-//! Opened over a live dataset it can be written: [`live`] tells how files are locked, [`backing`] what it needs of the dataset.
+//! It is writable when opened over a live dataset: [`live`] documents how files are locked,
+//! [`backing`] what it needs of the dataset.
 
 mod acl;
 mod attrs;
@@ -58,45 +61,45 @@ use std::sync::Arc;
 
 /// Object number of the master node.
 const MASTER_NODE: u64 = 1;
-/// The newest ZPL version that we know: attributes.
+/// The newest supported ZPL version: system attributes.
 const VERSION_MAX: u64 = 5;
-/// Directories kept open. Each holds its first block.
+/// Maximum number of directories kept open. Each holds its first block.
 const DIRS_MAX: usize = 256;
-/// Longest table of identity domains that is read.
+/// Maximum size of an identity domain table that is read.
 const DOMAINS_BYTES_MAX: u64 = 16 << 20;
 
-/// How names with other case compare (`casesensitivity`).
+/// How names that differ only in case compare (`casesensitivity`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaseSensitivity {
     /// They differ.
     Sensitive,
     /// They are equal.
     Insensitive,
-    /// They differ, but for SMB clients.
+    /// They differ, except for SMB clients.
     Mixed,
 }
 
-/// Space of a dataset, as statfs(2) tells it; the dataset's properties give it.
+/// Space of a dataset, as statfs(2) reports it, derived from the dataset's properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that the dataset refers to.
+    /// Bytes that the dataset references.
     pub referenced_bytes: u64,
-    /// Bytes that it could still take.
+    /// Bytes still available to it.
     pub available_bytes: u64,
-    /// Objects in it.
+    /// Number of objects in it.
     pub objects: u64,
     /// Identity of the object set (`ds_fsid_guid`).
     pub fsid_guid: u64,
 }
 
-/// What properties say of how a dataset is shown.
+/// The properties that determine how a dataset is presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// `pool/dataset@snapshot`, for messages.
     pub name: String,
-    /// `acltype=posix`: POSIX ACLs are shown.
+    /// `acltype=posix`: POSIX ACLs are visible.
     pub posix_acl: bool,
-    /// Not `xattr=off`: attributes of the user namespace are shown.
+    /// Not `xattr=off`: attributes of the user namespace are visible.
     pub user_xattr: bool,
     /// `recordsize`: unit of statfs.
     pub record_bytes: u32,
@@ -107,7 +110,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// As a dataset with no property set, except that ACLs are shown.
+    /// The settings of a dataset with no property set, except that ACLs are visible.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -137,12 +140,12 @@ pub struct FileSystem {
     live: Option<Live>,
 }
 
-/// Permission bits that an access list stands for.
+/// Permission bits equivalent to an ACL.
 pub(crate) fn mode_of_list(list: &[ondisk::acl::Ace], uid: u32, gid: u32) -> u32 {
     trivial_acl::mode_of(list, u64::from(uid), u64::from(gid)).0 as u32
 }
 
-/// The access list that says what permission bits say.
+/// The ACL equivalent to permission bits.
 pub(crate) fn trivial_list(mode: u32, is_dir: bool) -> Vec<ondisk::acl::Ace> {
     trivial_acl::trivial(u64::from(mode & 0o777), is_dir)
 }
@@ -154,7 +157,8 @@ impl FileSystem {
         Self::open_inner(objset, options, None).at(&place)
     }
 
-    /// Opens the files of a live object set to be written as well. The intent log should be replayed next.
+    /// Opens the files of a live object set, also for writing. The caller should replay the intent
+    /// log next.
     pub fn open_live(objset: Arc<ObjectSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Arc<Self>> {
         let place = options.name.clone();
         let this = Self::open_inner(objset, options, Some(Live::new(backing))).at(&place)?;
@@ -209,7 +213,7 @@ impl FileSystem {
         &self.objset
     }
 
-    /// What it was opened with.
+    /// The settings it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -219,12 +223,12 @@ impl FileSystem {
         self.version
     }
 
-    /// How names with other case compare.
+    /// How names that differ only in case compare.
     pub fn case_sensitivity(&self) -> CaseSensitivity {
         self.case
     }
 
-    /// How names are made equal.
+    /// How names are normalized.
     pub fn normalization(&self) -> NormFlags {
         self.norm
     }
@@ -239,7 +243,7 @@ impl FileSystem {
         self.shares.map(NodeId)
     }
 
-    /// Objects of files that were removed while open, and wait to be freed.
+    /// Objects of files that were removed while open and are waiting to be freed.
     pub fn unlinked(&self) -> Result<Vec<u64>> {
         let Some(id) = self.delete_queue else { return Ok(Vec::new()) };
         let zap = self.objset.object(id).and_then(Zap::open).at(&self.options.name)?;
@@ -263,7 +267,7 @@ impl FileSystem {
         znode::domains(&packed).at_with(|| object.place()).at(&self.options.name)
     }
 
-    /// Whether object `id` is there and is a file: not part of the file system's own machinery.
+    /// Whether object `id` exists and is a file rather than file system metadata.
     pub(crate) fn is_file(&self, id: u64) -> Result<bool> {
         match self.object(id) {
             Ok(object) => Ok(matches!(object.dnode().bonus_type, ObjectType::SA | ObjectType::ZNODE)),
@@ -272,7 +276,8 @@ impl FileSystem {
         }
     }
 
-    /// The object that file `id` names as its parent, and whether `id` is a directory of extended attributes.
+    /// The object that file `id` records as its parent, and whether `id` is an extended attribute
+    /// directory.
     pub(crate) fn parent_for_path(&self, id: u64) -> Result<(u64, bool)> {
         self.named(self.znode(id).and_then(|file| {
             let flags = znode::Flags::from_bits_retain(file.attributes().need_u64(Sa::Flags)?);
@@ -281,7 +286,8 @@ impl FileSystem {
         }))
     }
 
-    /// Names in directory `id` by the object that they lead to, of several the first.
+    /// Names in directory `id`, by the object they lead to; for several names of one object, the
+    /// first.
     pub(crate) fn names_by_object(&self, id: u64) -> Result<HashMap<u64, Vec<u8>>> {
         let mut names = HashMap::new();
         for step in self.named(self.dir_zap(id))?.cursor(0) {
@@ -309,7 +315,7 @@ impl FileSystem {
         }
     }
 
-    /// Adds the dataset's name to an error's place.
+    /// Adds the dataset's name to an error's location.
     fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|e| e.at(&self.options.name))
     }

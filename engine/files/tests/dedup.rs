@@ -1,4 +1,4 @@
-//! Deduplicated files, judged by `verify` and by OpenZFS's `zdb` where it is installed.
+//! Deduplicated files, checked by `verify` and by OpenZFS's `zdb` if it is installed.
 
 mod rig;
 
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// One of few contents of a record, of which some compress.
+/// One of a few possible record contents, some of them compressible.
 fn contents(kind: u64) -> Vec<u8> {
     (0..RECORD)
         .map(|i| if kind.is_multiple_of(3) && i > 3000 { 7 } else { ((i * (kind + 3)) ^ (i >> 5)) as u8 })
@@ -62,8 +62,9 @@ fn change(random: &mut Random, fs: &FileSystem) {
     }
 }
 
-/// Few contents, written, cut, cloned and removed in any order in datasets that share a table: the pool stays whole after every
-/// round, and when all is gone, so are the tables.
+/// A few distinct contents are written, truncated, cloned and removed in random order in datasets
+/// that share a table. The pool stays consistent after every round, and once all files are gone,
+/// the tables are gone too.
 fn many_uses(features_away: &[&str], kinds: &[(&str, &[(&str, &str)])], seed: u64) {
     let mut rig = Rig::with_features(|name| !features_away.contains(&name));
     let mut random = Random(seed);

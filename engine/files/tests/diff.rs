@@ -1,6 +1,7 @@
-//! `zfs diff` of the image `history` says what the kernel module said.
+//! `zfs diff` of the image `history` prints what the kernel module printed.
 //!
-//! `WEIR_FIXTURES` names the folder of unpacked scenarios; the kernel's answer is committed beside this file.
+//! `WEIR_FIXTURES` names the folder of unpacked scenarios; the kernel's output is committed beside
+//! this file.
 
 use dataset::{Datasets, KeyStore};
 use files::diff::{DiffFormat, diff};
@@ -48,7 +49,7 @@ fn changes_between_two_snapshots_are_those_that_zfs_diff_prints() {
 #[test]
 fn a_clone_is_compared_with_its_origin_and_never_backwards() {
     let Some(datasets) = history() else { return };
-    // The clone was rolled back to its snapshot, which has what was written into it.
+    // The clone was rolled back to its snapshot, which contains what was written into the clone.
     let ours = lines(&datasets, "th/prom@s2", "th/clone").unwrap();
     assert!(ours.iter().any(|l| l == "+\t/th/prom/only-here"), "{ours:?}");
     assert!(ours.iter().any(|l| l == "-\t/th/prom/b128k"), "{ours:?}");

@@ -1,5 +1,5 @@
-//! Whole pools with files in them: read back by our own reader, checked by `verify`, and by OpenZFS's `zdb` where it is
-//! installed.
+//! Whole pools that contain files: read back by our own reader, and checked by `verify` and by
+//! OpenZFS's `zdb` if it is installed.
 
 mod rig;
 
@@ -8,7 +8,7 @@ use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKi
 use files::zpl::FileSystem;
 use rig::{Rig, root, told};
 
-/// Some of everything.
+/// Populates a file system with some of everything.
 fn populate(fs: &FileSystem) {
     populate_in(fs, fs.root());
 }
@@ -83,7 +83,7 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
         let before = told(&*fs);
         rig.live().writer().sync().unwrap();
         assert!(told(&*fs) == before, "{name} after a sync");
-        // Once more, over what is on disk by now.
+        // Again, now over what is already on disk.
         let top = fs.root();
         let many = fs.lookup(top, b"many").unwrap().node;
         for i in (1..1500).step_by(3) {
@@ -233,7 +233,7 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
     make("b").unwrap();
     rig.live().writer().sync().unwrap();
     assert_eq!(make("c").unwrap_err().refusal(), Some(Refusal::QuotaExceeded));
-    // Giving it to somebody else makes room.
+    // Changing the group of a file makes room.
     fs.set_attr(&root(), file, &SetAttr { gid: Some(101), ..SetAttr::default() }).unwrap();
     rig.live().writer().sync().unwrap();
     make("c").unwrap();
@@ -243,7 +243,7 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
 
 #[test]
 fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file() {
-    // As NFSv3 reads: it opens and closes nothing.
+    // Reads like NFSv3, which opens and closes nothing.
     let mut rig = Rig::new();
     let fs = rig.make("tank/a", &[]);
     let (who, top) = (root(), fs.root());
@@ -251,7 +251,8 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
         .map(|i| fs.create(&who, top, format!("f{i}").as_bytes(), &NewNode::Regular, 0o644, 0).unwrap().node)
         .collect();
     rig.live().writer().sync().unwrap();
-    // The clock of files moves in ticks of milliseconds: the access and the creation must not share one.
+    // The file clock advances in ticks of milliseconds: the access and the creation must not share
+    // one.
     let read_later = |node| {
         let before = fs.attr(node).unwrap();
         while fs.attr(node).unwrap().atime <= before.atime.max(before.mtime).max(before.ctime) {
@@ -267,7 +268,7 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
         let found = stored.attr(*node).unwrap();
         assert!(found.atime == *atime && found.atime > found.mtime, "{found:?}, expected {atime:?}");
     }
-    // What was read last is stored when the file system is closed.
+    // The most recent access times are stored when the file system is closed.
     fs.set_attr(&who, files[0], &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
     let atime = read_later(files[0]);
     assert_ne!(atime, read[0]);
@@ -276,7 +277,8 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
     rig.judge();
 }
 
-/// More than one txg takes: those that had no room were lost when the file system was closed, and so were all when nobody else held it.
+/// More access times than fit in one txg. Those that did not fit were lost when the file system was
+/// closed, and all of them were lost if nothing else held it open.
 #[test]
 fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
     const FILES: usize = 10_500;
@@ -288,7 +290,7 @@ fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
         .collect();
     rig.live().writer().sync().unwrap();
     let read_all = || {
-        // The clock of files moves in ticks of milliseconds.
+        // The file clock advances in ticks of milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(20));
         files.iter().for_each(|node| fs.accessed(*node));
         files.iter().map(|node| fs.attr(*node).unwrap().atime).collect::<Vec<_>>()
@@ -297,7 +299,7 @@ fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
         let found = rig.read("tank/a");
         files.iter().map(|node| found.attr(*node).unwrap().atime).collect::<Vec<_>>()
     };
-    // Those that have no room in a txg are in the next one, which nobody has to ask for.
+    // Access times that do not fit in one txg are stored in the next one, which needs no request.
     let first = read_all();
     rig.live().writer().sync().unwrap();
     let txg = rig.live().writer().synced_txg();
@@ -314,7 +316,8 @@ fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
     rig.judge();
 }
 
-/// Its access time was stored at that moment, as any change is: that waited for txgs while the dataset was full, or failed.
+/// The access time was stored on close, like any change, so closing waited for txgs while the
+/// dataset was full, or failed.
 #[test]
 fn closing_a_file_that_was_read_waits_for_nothing_where_the_quota_is_used_up() {
     let mut rig = Rig::new();
@@ -327,7 +330,7 @@ fn closing_a_file_that_was_read_waits_for_nothing_where_the_quota_is_used_up() {
     while fs.write(&who, full, at, &[7; 64 << 10]).is_ok() {
         at += 64 << 10;
     }
-    // Something of the open txg is promised.
+    // Space is reserved in the open txg.
     fs.set_attr(&who, full, &SetAttr { size: Some(at - 1), ..SetAttr::default() }).unwrap();
     let txg = rig.live().writer().synced_txg();
     fs.open_node(read).unwrap();
@@ -358,7 +361,7 @@ fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     fs.write_cached(&who, node, 0, b"written before, and kept").unwrap();
     let after = fs.attr(node).unwrap();
     assert_eq!((after.size, after.mtime, after.ctime), (24, before.mtime, before.ctime));
-    // What replays the log moves no time of change either.
+    // Log replay does not change the modification time either.
     fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
     let cut = rig.cut();
     let fs = cut.mount("tank/a");
@@ -366,7 +369,8 @@ fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     assert_eq!(fs.attr(node).unwrap().mtime, before.mtime);
 }
 
-/// CCM encrypts less than 16 MiB at once: the sync of a record that did not compress failed, and suspended the pool.
+/// CCM encrypts less than 16 MiB at once: syncing an incompressible record failed, and suspended
+/// the pool.
 #[test]
 fn records_of_16_mib_do_not_suspend_a_pool_that_is_encrypted_with_ccm() {
     let mut rig = Rig::new();
@@ -431,7 +435,8 @@ fn a_full_file_system_can_be_emptied() {
     rig.judge();
 }
 
-/// Files whose blocks are cloned, changed, cut and removed in any order: the pool stays whole, and in the end all space is back.
+/// Files whose blocks are cloned, changed, truncated and removed in random order: the pool stays
+/// consistent, and in the end all space is free again.
 #[test]
 fn cloned_blocks_are_counted_until_their_last_use_goes() {
     let mut rig = Rig::new();
@@ -497,7 +502,8 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
         drop(fs);
         let store = std::sync::Arc::downgrade(rig.live().writer().store());
         rig.export();
-        // The tables of clones are read through the store that asks them: they kept all of an exported pool in memory.
+        // Clone tables are read through the store that queries them: they once kept all of an
+        // exported pool in memory.
         assert!(store.upgrade().is_none(), "an exported pool is still in memory");
         rig.judge();
         assert!(told(&*rig.read("tank/clones")) == tale);
@@ -522,7 +528,7 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
     }
     let stats = rig.live().writer().pool().unwrap().stats().unwrap();
     assert_eq!((stats.clone_used_bytes, stats.clone_saved_bytes), (0, 0));
-    // What is left more is history and space maps.
+    // The remaining difference is history and space maps.
     assert!(allocated(&rig) < before + (2 << 20), "{before} then, {} now", allocated(&rig));
     drop(fs);
     rig.export();
@@ -530,7 +536,8 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
     assert_eq!(rig.found().features().count("com.fudosecurity:block_cloning"), Some(0));
 }
 
-/// A log with clones in it, as OpenZFS writes one: each block counts once more from the claim until the log is freed, replayed or not.
+/// A log that contains clones, as OpenZFS writes it: each block has one more reference from the
+/// claim until the log is freed, whether or not it is replayed.
 #[test]
 fn clones_in_a_log_are_claimed_and_replayed() {
     use ondisk::zil::RecordType;
@@ -544,7 +551,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     fs.write(&who, source, 0, &data).unwrap();
     fs.write(&who, source, 20 << 12, &data).unwrap();
     let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
-    // The first commit has the log made, with a txg.
+    // The first commit creates the log, which takes a txg.
     live.log().commit(None).unwrap();
     rig.live().writer().sync().unwrap();
     let target = make(b"target");
@@ -557,7 +564,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     drop(tx);
     live.log().commit(None).unwrap();
 
-    // The source goes as soon as the file system can be used.
+    // The source is removed as soon as the file system is mounted.
     let mut after = rig.cut();
     let again = after.mount("tank/fs");
     let target = again.lookup(again.root(), b"target").unwrap();
@@ -572,7 +579,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     after.export();
     after.judge();
 
-    // Claimed, written on, claimed no second time, and never replayed.
+    // Claimed, written to, not claimed a second time, and never replayed.
     let mut after = rig.cut();
     after.make("tank/other", &[]);
     let stats = after.live().writer().pool().unwrap().stats().unwrap();
@@ -586,7 +593,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     after.judge();
 }
 
-/// `named` users beside owner, group and others may do what `bits` say.
+/// An ACL that grants `bits` to user `named`, beside the owner, group and others.
 fn posix_list(bits: u16, named: u32) -> Vec<u8> {
     let entries =
         [(1u16, 6, u32::MAX), (2, bits, named), (4, 4, u32::MAX), (0x10, bits | 4, u32::MAX), (0x20, 0, u32::MAX)];
@@ -596,8 +603,9 @@ fn posix_list(bits: u16, named: u32) -> Vec<u8> {
     2u32.to_le_bytes().into_iter().chain(bytes).collect()
 }
 
-/// Attributes in the hidden directory were empty after setxattr, fsync and a crash: the log had made their files, and what was
-/// written to them waited for commits of the attribute itself, which no one can ask for.
+/// Attributes in the hidden directory were empty after setxattr, fsync and a crash: the log had
+/// created their files, but the data written to them waited for a commit of the attribute file
+/// itself, which no client can request.
 #[test]
 fn an_fsync_makes_extended_attributes_safe_in_both_forms() {
     let who = root();
@@ -605,7 +613,7 @@ fn an_fsync_makes_extended_attributes_safe_in_both_forms() {
         let rig = Rig::new();
         let fs = rig.make("tank/fs", &[("xattr", form)]);
         let make = |name: &[u8]| fs.create(&who, fs.root(), name, &NewNode::Regular, 0o644, 0).unwrap().node;
-        // The first commit begins the log, with a txg.
+        // The first commit creates the log, which takes a txg.
         let old = make(b"old");
         for (name, size) in [(&b"user.shrinks"[..], 50_000), (b"user.goes", 40_000), (b"user.grows", 10)] {
             fs.set_xattr(&who, old, name, &vec![1; size], SetXattr::Either).unwrap();
@@ -643,8 +651,8 @@ fn an_fsync_makes_extended_attributes_safe_in_both_forms() {
     }
 }
 
-/// A file was found with an access list of 0 bytes, which can neither be read nor replaced, or without the list that it inherits,
-/// so that its group could do what only the list's mask allows.
+/// After a crash a file had an ACL of 0 bytes, which could be neither read nor replaced, or lacked
+/// its inherited ACL, so that its group had rights that only the ACL's mask allows.
 #[test]
 fn an_fsync_of_another_file_leaves_no_half_of_an_access_list() {
     const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -690,7 +698,8 @@ fn an_fsync_of_another_file_leaves_no_half_of_an_access_list() {
     }
 }
 
-/// A file that is given its first name is not in the log, so that a record that took that name away again could not be done.
+/// Giving an unnamed file its first name is not logged, so replay could not apply a later record
+/// that removed that name.
 #[test]
 fn a_name_given_to_a_file_without_one_is_on_disk_before_records_about_it() {
     let who = root();
@@ -711,7 +720,7 @@ fn a_name_given_to_a_file_without_one_is_on_disk_before_records_about_it() {
     assert!(again.lookup(again.root(), b"now").is_err());
 }
 
-/// What is wrong with one record kept all that came after it from being replayed, and the log was gone.
+/// One bad record prevented all later records from being replayed, and the log was lost.
 #[test]
 fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_discarded() {
     use ondisk::zil::RecordType;
@@ -752,12 +761,12 @@ fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_
         }
         assert!(pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap().log().is_kept());
     };
-    // Before it is replayed, it is known that its directory is missing.
+    // The missing directory is reported before the log is replayed.
     let would = listed(&pool);
     assert!(would.len() == 1 && would[0].1.contains("directory 77777 is missing"), "{would:?}");
     let again = pool.mount("tank/fs");
     expected(&pool, &again);
-    // An fsync waits for a txg now, and is worth as much.
+    // An fsync now waits for a txg, which gives the same guarantee.
     let late = again.create(&who, again.root(), b"late", &NewNode::Regular, 0o644, 0).unwrap().node;
     again.sync_node(late, SyncKind::All).unwrap();
     drop(again);
@@ -769,7 +778,7 @@ fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_
     let history = pool.found().history().unwrap();
     assert!(history.iter().any(|e| e.get_str("internal_name") == Some("intent log record skipped")));
 
-    // It stays over exports, whether it is open when it is discarded or not.
+    // The log survives exports, whether or not it is open when it is discarded.
     for is_open in [true, false] {
         let mut pool = pool.cut();
         let again = is_open.then(|| pool.mount("tank/fs"));
@@ -789,14 +798,14 @@ fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_
         drop(again);
         pool.export();
     }
-    // And it may go with its file system.
+    // It can also be destroyed together with its file system.
     pool.open();
     dataset::write::destroy(pool.live(), "tank/fs").unwrap();
     pool.export();
     pool.judge();
 }
 
-/// Each had an event of its own in the history, and a txg or two.
+/// Each record had its own event in the history, and took a txg or two.
 #[test]
 fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_txgs() {
     use ondisk::zil::RecordType;
@@ -810,7 +819,7 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     for group in 0..GROUPS {
         fs.create(&who, fs.root(), &old(group), &NewNode::Regular, 0o644, 0).unwrap();
     }
-    // The first to ask waits for the txg, which has the files and the head of the log.
+    // The first sync waits for the txg that contains the files and the head of the log.
     fs.sync_all().unwrap();
     let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
     for group in 0..GROUPS {
@@ -821,7 +830,7 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
             live.log().record(&tx, 77_778, RecordType::REMOVE, &body);
         }
         drop(tx);
-        // The numbers of those that are skipped are no single range.
+        // The skipped record numbers do not form a single range.
         fs.unlink(&who, fs.root(), &old(group)).unwrap();
     }
     fs.create(&who, fs.root(), b"after", &NewNode::Regular, 0o644, 0).unwrap();
@@ -831,7 +840,7 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     let before = pool.live().writer().synced_txg();
     let again = pool.mount("tank/fs");
     let txgs = pool.live().writer().synced_txg() - before;
-    // The removals take some.
+    // The removals need some txgs.
     assert!(txgs <= 10, "{txgs} txgs");
     assert!(pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap().log().is_kept());
     assert!(again.lookup(again.root(), b"after").is_ok());
@@ -842,7 +851,7 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     let events = history.iter().filter(|e| e.get_str("internal_name") == Some("intent log record skipped")).count();
     assert!(events as u64 <= dataset::intent_log::NAMED_MAX as u64 + txgs, "{events} events, {txgs} txgs");
     assert!(noted(&pool) > 1, "they have no room in one entry");
-    // Each of them is known all the same.
+    // Every skipped record is still known.
     let tree = dataset::Datasets::open(pool.found()).unwrap();
     let mut skipped = 0;
     dataset::intent_log::read(&tree.dataset("tank/fs").unwrap(), None, &mut |e| {
@@ -852,13 +861,14 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     assert_eq!(skipped, RECORDS);
 }
 
-/// Entries of the pool's object directory that say which records were skipped.
+/// Number of entries in the pool's object directory that record which log records were skipped.
 fn noted(rig: &Rig) -> usize {
     let entries = rig.found().directory().entries().unwrap();
     entries.iter().filter(|e| e.name.starts_with(b"weir:")).count()
 }
 
-/// The history, a ring, was all that knew of them: once it had wrapped, the log was freed as if all of it had been replayed.
+/// Skipped records were recorded only in the history, which is a ring: once it had wrapped, the log
+/// was freed as if it had been replayed completely.
 #[test]
 fn a_log_with_skipped_records_is_kept_after_the_history_forgot_them() {
     use ondisk::zil::RecordType;
@@ -875,7 +885,7 @@ fn a_log_with_skipped_records_is_kept_after_the_history_forgot_them() {
     fs.sync_all().unwrap();
 
     let mut pool = rig.cut();
-    // What comes up to the first command is never overwritten.
+    // Everything up to the first command is never overwritten.
     pool.live().writer().task(|sync| sync.history_command("zpool create tank disk")).unwrap();
     drop(pool.mount("tank/fs"));
     let text = "x".repeat(10_000);
@@ -883,7 +893,7 @@ fn a_log_with_skipped_records_is_kept_after_the_history_forgot_them() {
     let found = pool.live().writer().pool().unwrap();
     let history = found.history().unwrap();
     assert!(!history.iter().any(|e| e.get_str("internal_name") == Some("intent log record skipped")));
-    // A part of it is its end.
+    // A partial read returns the end of the history.
     let newest = found.newest_history(40_000).unwrap();
     assert!(newest.len() > 3 && newest.len() < history.len());
     assert_eq!(newest.last(), history.last());
@@ -902,7 +912,8 @@ fn a_log_with_skipped_records_is_kept_after_the_history_forgot_them() {
     assert_eq!(noted(&pool), 0);
 }
 
-/// They went into the history, which is not encrypted, with the names of the files.
+/// Skipped records were written to the history, which is not encrypted, together with the file
+/// names.
 #[test]
 fn skipped_records_of_an_encrypted_dataset_are_reported_without_names() {
     use ondisk::zil::RecordType;
@@ -918,7 +929,7 @@ fn skipped_records_of_an_encrypted_dataset_are_reported_without_names() {
     fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
     fs.sync_all().unwrap();
     let live = rig.live().open("tank/secret", Some(files::zpl::owners_of)).unwrap();
-    // The one fails for a name that is missing, the other for its directory.
+    // One fails because the name is missing, the other because its directory is.
     for directory in [fs.root().0, 77_777] {
         let body = Body::Remove { directory, name: b"confidential" };
         live.log().record(&live.begin(1 << 20).unwrap(), 77_778, RecordType::REMOVE, &body);
@@ -938,7 +949,8 @@ fn skipped_records_of_an_encrypted_dataset_are_reported_without_names() {
     assert!(texts.iter().all(|t| t.contains("TX_REMOVE") && !t.contains("confidential")), "{texts:?}");
 }
 
-/// They were set in a transaction of their own: when that failed, the second attempt found the file, and skipped the record for good.
+/// Attributes were set in a separate transaction: when that failed, the second attempt found the
+/// file, and skipped the record for good.
 #[test]
 fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
     use ondisk::zil::RecordType;
@@ -1002,7 +1014,8 @@ fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
     }
 }
 
-/// A log whose device was gone after the import looked as if it had no records: it was freed at the mount.
+/// A log whose device disappeared after the import seemed to have no records, and was freed at
+/// mount.
 #[test]
 fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discards_it() {
     let who = root();

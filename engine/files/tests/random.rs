@@ -1,7 +1,8 @@
-//! Random changes to a file system and to a plain tree in memory: both must say the same at every step, after syncs, when
-//! opened anew, and when a crash is followed by a replay of the intent log.
+//! Random changes to a file system and to a plain tree in memory: both must match at every step,
+//! after syncs, after reopening, and after a crash followed by a replay of the intent log.
 //!
-//! Knows: what each operation must refuse and what it must lead to is told by `files::memory`, which knows no disk.
+//! The reference is `files::memory`, which involves no disk: it defines what each operation must
+//! refuse and what its result must be.
 
 #[path = "support/mod.rs"]
 #[allow(dead_code)]
@@ -37,7 +38,7 @@ impl Random {
 
     fn name(&mut self) -> Vec<u8> {
         let n = self.below(12);
-        // Some too long for a micro ZAP.
+        // Some are too long for a micro ZAP.
         if self.one_in(8) { format!("{n}-{}", "long".repeat(30)).into_bytes() } else { format!("f{n}").into_bytes() }
     }
 
@@ -62,7 +63,7 @@ impl Random {
     }
 }
 
-/// What is compared of a failure.
+/// The part of a failure that is compared.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
     Refused(Refusal),
@@ -82,7 +83,7 @@ fn failure<T>(result: &Result<T>) -> Option<Failure> {
     })
 }
 
-/// What is compared of a file.
+/// The part of a file that is compared.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     kind: FileKind,
@@ -156,7 +157,7 @@ fn brief(seen: &Seen) -> String {
     )
 }
 
-/// A file known to both.
+/// A file that exists on both sides.
 #[derive(Clone, Copy)]
 struct Pair {
     model: NodeId,
@@ -184,10 +185,10 @@ fn acl(r: &mut Random) -> Vec<u8> {
     out
 }
 
-/// The most blocks that were used more than once.
+/// Runs one seed; returns the largest number of blocks that were referenced more than once.
 fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
     let mut r = Random(seed << 32 | 0x5eed);
-    // Every other run clones blocks, which are small then.
+    // Every other run clones blocks, and uses small records.
     let clones = seed % 2 == 1;
     let record_bytes = if clones { 4096 } else { Settings::default().record_bytes };
     let mut shared = 0;
@@ -205,7 +206,7 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
         let (m, re) = (&model as &dyn Vfs, &*f.fs as &dyn Vfs);
         let name = r.name();
         let what;
-        // Both do `$op`, with the nodes of their own tree.
+        // Runs `$op` on both sides, with the nodes of each tree.
         macro_rules! both {
             (|$vfs:ident, $side:ident| $op:expr) => {{
                 let (a, b) = {
@@ -302,7 +303,8 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
                     mtime: r.one_in(4).then_some(SetTime::To(Time { seconds: -5, nanoseconds: 7 })),
                     ..SetAttr::default()
                 };
-                // Who sets the mode and something that clears bits of it at once would have to say in which order.
+                // Setting the mode together with something that clears mode bits would need a
+                // defined order.
                 let set = if set.mode.is_some() { SetAttr { uid: None, gid: None, size: None, ..set } } else { set };
                 what = format!("set {set:?}");
                 let _ = both!(|vfs, side| vfs.set_attr(&root, side(pair), &set).map(|a| (a.mode, a.size)));
@@ -339,14 +341,14 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
                 }
             }
         }
-        // Numbers of files that are gone may be given to others.
+        // Numbers of files that are gone may be reused.
         known.retain(|p| {
             let there = m.attr(p.model).is_ok();
             assert_eq!(there, re.attr(p.real).is_ok(), "seed {seed} step {step}: {what}");
             there
         });
         if r.one_in(25) {
-            // Attributes stay where they are until they are set again.
+            // Attributes keep their form until they are set again.
             let mut settings = Settings::clone(&f.backing.settings.lock());
             settings.xattr = r.pick(&[XattrMode::Sa, XattrMode::Dir]);
             settings.dnode_slots = r.pick(&[1, 2, 8]);
@@ -374,7 +376,7 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
 
 #[test]
 fn random_changes_lead_where_they_lead_in_a_plain_tree() {
-    // More of them: WEIR_SEEDS=first-last.
+    // To run more seeds: WEIR_SEEDS=first-last.
     let seeds = std::env::var("WEIR_SEEDS").unwrap_or_else(|_| "0-5".to_owned());
     let (first, last) = seeds.split_once('-').expect("first-last");
     let mut most = 0;

@@ -1,7 +1,8 @@
-//! A saved stream shows the files that the pool shows of the same snapshot.
+//! A saved stream shows the same files as the pool does for the same snapshot.
 //!
-//! `WEIR_FIXTURES` names the folder of unpacked scenarios. Each stream is sent into memory and opened there; then both trees are
-//! walked side by side: names, attributes, links, extended attributes and contents.
+//! `WEIR_FIXTURES` names the folder of unpacked scenarios. Each stream is sent into memory and
+//! opened there; then both trees are walked side by side and compared: names, attributes, links,
+//! extended attributes and contents.
 
 use dataset::send::{Base, Options as SendOptions, Outgoing, Package, PackageOptions};
 use dataset::stream::{Writer, browse};
@@ -56,7 +57,7 @@ fn entries(vfs: &dyn Vfs, dir: NodeId) -> Vec<DirEntry> {
     all
 }
 
-/// How many files both have.
+/// Compares both trees and returns the number of files.
 fn same(a: &dyn Vfs, b: &dyn Vfs, at: NodeId, path: &str) -> usize {
     let (left, right) = (entries(a, at), entries(b, at));
     let names = |list: &[DirEntry]| list.iter().map(|e| e.name.clone()).collect::<Vec<_>>();
@@ -65,7 +66,7 @@ fn same(a: &dyn Vfs, b: &dyn Vfs, at: NodeId, path: &str) -> usize {
     for entry in left {
         let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
         let (mine, theirs) = (a.lookup(at, &entry.name).unwrap(), b.lookup(at, &entry.name).unwrap());
-        // Space is what differs: a stream has no copies and no parity.
+        // Space differs: a stream has no copies and no parity.
         assert_eq!(
             (mine.node, mine.kind, mine.mode, mine.links, mine.uid, mine.gid, mine.size, mine.mtime, mine.rdev_minor),
             (
@@ -127,7 +128,7 @@ fn incrementals_go_on_where_the_stream_before_ended() {
         send(&s1, None, LEC),
         send(&s2, Some(&s1), LEC),
         send(&s4, Some(&s2), SendOptions::default()),
-        // A clone has a name of its own.
+        // A clone has its own name.
         send(&fs, Some(&s4), LEC),
     ];
     for (wanted, shows) in
@@ -166,7 +167,7 @@ fn packages_show_each_of_their_snapshots() {
 fn large_blocks_dnodes_names_and_every_compressor_are_read() {
     let Some(datasets) = pool("everything") else { return };
     for name in ["r-1M", "dn16k", "ci", "xdir", "xsa", "c-zstd-3", "c-gzip-9", "c-lzjb", "c-zle", "r-512"] {
-        // Heads are sent as they stand, so there needs to be no snapshot.
+        // Heads can be sent without a snapshot.
         let head = datasets.dataset(&format!("tank/{name}")).unwrap();
         compare(&open(&[send(&head, None, LEC)], None).unwrap(), &head);
     }

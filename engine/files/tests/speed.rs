@@ -1,4 +1,5 @@
-//! How many small operations a second one core does in memory. Prints; judges nothing. Run with `--ignored --nocapture`.
+//! Measures how many small operations per second one core does in memory. It prints the results and
+//! asserts nothing. Run with `--ignored --nocapture`.
 
 #[path = "support/mod.rs"]
 #[allow(dead_code)]

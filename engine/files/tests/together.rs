@@ -1,4 +1,5 @@
-//! Many threads on one file system while txgs are synced: nobody waits forever, and what they leave is consistent.
+//! Many threads on one file system while txgs are synced: no thread waits forever, and the result
+//! is consistent.
 
 #[path = "support/mod.rs"]
 #[allow(dead_code)]
@@ -23,7 +24,7 @@ fn next(state: &mut u64, n: u64) -> u64 {
     (z ^ (z >> 31)) % n
 }
 
-/// Some node, found by walking down from the root along names that may be there.
+/// A random node, found by walking down from the root along names that may exist.
 fn find(vfs: &dyn Vfs, r: &mut u64) -> NodeId {
     let mut at = vfs.root();
     for _ in 0..next(r, 5) {
@@ -43,7 +44,7 @@ fn work(vfs: &dyn Vfs, seed: u64) {
         let (node, other) = (find(vfs, r), find(vfs, r));
         let (name, to) = (format!("n{}", next(r, 6)), format!("n{}", next(r, 6)));
         let (name, to) = (name.as_bytes(), to.as_bytes());
-        // Most of these are refused, for one reason or another: that is no matter here.
+        // Most of these are refused for one reason or another; that does not matter here.
         match next(r, 16) {
             0..=1 => drop(vfs.create(&who, node, name, &NewNode::Directory, 0o755, 0)),
             2..=3 => drop(vfs.create(&who, node, name, &NewNode::Regular, 0o644, 0)),
@@ -78,7 +79,7 @@ fn work(vfs: &dyn Vfs, seed: u64) {
     }
 }
 
-/// Every number that can be counted again is what counting gives.
+/// Checks every stored counter against a recount.
 fn check(vfs: &dyn Vfs) {
     let mut names: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
     let mut todo = vec![(vfs.root(), vfs.root())];

@@ -1,4 +1,5 @@
-//! Volumes that are written: against bytes in memory, and judged by `verify` and, where it is installed, OpenZFS's `zdb`.
+//! Writable volumes: compared with bytes in memory, and checked by `verify` and, if it is
+//! installed, OpenZFS's `zdb`.
 
 mod rig;
 
@@ -23,7 +24,7 @@ fn open(rig: &Rig, name: &str) -> Volume {
     Volume::open_live(&rig.live().open(name, None).unwrap()).unwrap()
 }
 
-/// Exports the pool, and holds it against the judges. It is read as `name` was left.
+/// Exports the pool, checks it, and returns the contents of volume `name`.
 fn export(mut rig: Rig, name: &str) -> Vec<u8> {
     rig.export();
     rig.judge();
@@ -39,7 +40,7 @@ fn all(volume: &Volume) -> Vec<u8> {
     bytes
 }
 
-/// A sequence of numbers that looks random.
+/// A pseudo-random sequence of numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -104,7 +105,7 @@ fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
                 _ => {
                     let parts = join(volume.read_parts(offset, len as usize).unwrap());
                     assert!(parts == model[range.clone()], "seed {seed} step {step}");
-                    // It was read just now.
+                    // It was just read.
                     let again = volume.parts_in_memory(offset, len as usize).unwrap().expect("in memory");
                     assert!(join(again) == model[range], "seed {seed} step {step}");
                 }
@@ -138,7 +139,7 @@ fn what_is_not_in_memory_is_told_and_read() {
     assert_eq!(volume.extents(0, 2 << 20, 1).unwrap().len(), 1);
     assert!(volume.read_parts(SIZE as u64 - 1, 2).is_err() && volume.extents(u64::MAX, 2, 1).is_err());
     rig.live().close_all().unwrap();
-    // Its blocks may be somebody else's from now on.
+    // Its blocks may be reallocated from now on.
     assert!(volume.read(0, 1).is_err() && volume.write_at(0, &[1]).is_err());
 }
 
@@ -159,7 +160,7 @@ fn properties_hold_for_volumes_as_for_file_systems() {
     assert!(volume.write_zeros(0, 512, false).is_err() && volume.write_zeros(0, 512, true).is_err());
     assert!(volume.flush().is_ok());
     set("readonly", "off");
-    // Nothing of what follows goes into the log.
+    // None of the following writes go into the log.
     set("sync", "disabled");
     volume.write_at(0, &[4; 4096]).unwrap();
     volume.flush().unwrap();

@@ -1,4 +1,4 @@
-//! Writing a file system: every operation by itself, by the rules of POSIX and OpenZFS.
+//! Writing a file system: each operation by itself, against the rules of POSIX and OpenZFS.
 
 #[path = "support/mod.rs"]
 #[allow(dead_code)]
@@ -77,7 +77,7 @@ fn a_file_made_without_a_name_gets_one_or_is_gone() {
     assert_eq!(f.fs.unlinked().unwrap(), []);
     let node = f.fs.lookup(top, b"a").unwrap().node;
     assert_eq!(&f.fs.read(node, 0, 99).unwrap()[..], b"kept");
-    // What was unlinked does not come back, though it is open.
+    // An unlinked file stays unlinked, even while it is open.
     f.fs.open_node(node).unwrap();
     f.fs.unlink(&root(), top, b"a").unwrap();
     assert!(matches!(f.fs.link(&root(), node, top, b"b"), Err(Error::NotFound { .. })));
@@ -152,12 +152,12 @@ fn a_file_that_is_open_outlives_its_name_and_is_freed_when_closed() {
     assert_eq!(f.fs.attr(node).unwrap().links, 0);
     assert_eq!(f.fs.unlinked().unwrap(), [node.0]);
     f.sync();
-    // A crash here: whoever opens it next frees it.
+    // After a crash, the next open frees it.
     let after = f.reopened();
     assert_eq!(after.fs.drain_unlinked().unwrap(), 1);
     assert!(after.fs.unlinked().unwrap().is_empty());
     assert!(matches!(after.fs.attr(node), Err(Error::NotFound { .. })));
-    // No crash: closing does.
+    // Without a crash, closing frees it.
     f.fs.close_node(node);
     assert!(f.fs.unlinked().unwrap().is_empty());
     assert!(f.fs.attr(node).is_err());
@@ -212,15 +212,15 @@ fn names_without_case_can_be_respelled() {
     assert_eq!(f.fs.attr(top).unwrap().size, 2);
 }
 
-/// A client takes as many names as fit into its reply and comes back with the last cookie; entries are read under the lock in
-/// batches that grow.
+/// A client takes as many names as fit in its reply and continues with the last cookie; entries are
+/// read under the lock in batches that grow.
 #[test]
 fn a_listing_in_pieces_of_any_length_tells_each_name_once() {
     let f = fixture();
     let top = f.fs.root();
     let all: Vec<Vec<u8>> = (0..600).map(|i| format!("name {i}").into_bytes()).collect();
     for (i, name) in all.iter().enumerate() {
-        // From here on it is no small ZAP any more: it has a name too long for one.
+        // From here on it is not a micro ZAP: this name is too long for one.
         let long = if i == 100 { "x".repeat(60) } else { String::new() };
         let name = [&name[..], long.as_bytes()].concat();
         f.fs.create(&root(), top, &name, &NewNode::Regular, 0o644, 0).unwrap();
@@ -296,12 +296,13 @@ fn times_and_offsets_at_the_ends_of_their_range_are_errors_at_most() {
     let node = file(&f, f.fs.root(), "a");
     let at = |seconds| Some(SetTime::To(Time { seconds, nanoseconds: 0 }));
     for seconds in [i64::MIN, i64::MAX] {
-        // Newer than the last change, so that its age is looked at.
+        // Newer than the last change, so that its age is checked.
         let (atime, mtime) = (at(seconds.saturating_add(1)), at(i64::MIN));
         f.fs.set_attr(&root(), node, &SetAttr { atime, mtime, ctime: mtime, ..SetAttr::default() }).unwrap();
         f.fs.accessed(node);
     }
-    // A block that a record points at is written as a whole, and may begin before the record's offset.
+    // A block that a record points to is written as a whole, and may begin before the record's
+    // offset.
     let pointer = ondisk::BlkPtr::HOLE;
     let packed =
         Body::Write { object: node.0, offset: 0, length: 1, pointer, data: b"x" }.encode(RecordType::WRITE, 10);
@@ -314,7 +315,7 @@ fn times_and_offsets_at_the_ends_of_their_range_are_errors_at_most() {
 
 #[test]
 fn what_used_a_quota_up_is_replayed() {
-    // A txg that was synced during the replay had counted it, so that no mount succeeded any more.
+    // A txg synced during the replay had counted the usage, so that every later mount failed.
     use dataset::Principal;
     for over in [(Principal::User, 1000), (Principal::Group, 100), (Principal::Project, 42)] {
         let f = fixture();
@@ -372,13 +373,14 @@ fn a_handle_leads_to_its_file_after_reopening_and_to_nothing_once_the_file_is_go
     assert_eq!(f.fs.by_handle(&handle).unwrap().node, node);
     assert_eq!(f.fs.by_handle(&FileHandle::root_of(handle.fs_guid)).unwrap().node, f.fs.root());
 
-    // Numbers of what is no file: the master node, what holds the attribute, what never was.
+    // Object numbers that are not files: the master node, the object that holds the attribute,
+    // numbers that were never used.
     for object in (1..20).chain([node.0 + 1, node.0 + 2, 1 << 40]).filter(|&o| o != top.0 && o != node.0) {
         for generation in [0, handle.generation, handle.generation + 1] {
             assert_eq!(why(f.fs.by_handle(&FileHandle { object, generation, ..handle })), Refusal::Stale, "{object}");
         }
     }
-    // While it is open it can be found, without a name too.
+    // While it is open it can be found even without a name.
     f.fs.open_node(node).unwrap();
     f.fs.unlink(&root(), f.fs.root(), b"b").unwrap();
     assert_eq!(f.fs.by_handle(&handle).unwrap().links, 0);
@@ -416,7 +418,7 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
     f.sync();
     let f = f.reopened();
     check(&f);
-    // As many entries as there may be, which takes a block of its own.
+    // The maximum number of entries, which takes its own block.
     let long: Vec<_> = (0..1024).map(|i| ace(nfs4_acl::ALLOW, 0, read, Who::User(1000 + i))).collect();
     f.fs.set_nfs4_acl(&root(), node, &long).unwrap();
     f.sync();
@@ -425,15 +427,15 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
     assert_eq!(f.fs.attr(node).unwrap().mode, 0, "nobody in general may anything");
     assert!(f.fs.set_nfs4_acl(&root(), node, &[]).is_err());
     assert!(f.fs.set_nfs4_acl(&root(), node, &[ace(0, nfs4_acl::FILE_INHERIT, read, Who::Everyone)]).is_err());
-    // chmod throws the list away, as aclmode=discard says.
+    // chmod discards the list, as aclmode=discard requires.
     f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o640), ..SetAttr::default() }).unwrap();
     assert_eq!(f.fs.nfs4_acl_beyond_mode(node).unwrap(), None);
 }
 
 #[test]
 fn set_id_bits_that_a_write_clears_leave_the_access_list_alone_also_after_a_crash() {
-    // With aclmode=restricted replay refused the record, and the log skipped all later writes of the file; with the others it
-    // changed the list.
+    // With aclmode=restricted, replay refused the record, and all later writes to the file in the
+    // log were skipped; with the other modes, replay changed the list.
     let someone = Caller { uid: 1000, gid: 1000, ..Caller::default() };
     for acl_mode in [AclMode::Restricted, AclMode::Discard, AclMode::GroupMask, AclMode::Passthrough] {
         let f = Fixture::new(Settings { acl_mode, ..Settings::default() }, &CreateOptions::default());
@@ -457,7 +459,7 @@ fn set_id_bits_that_a_write_clears_leave_the_access_list_alone_also_after_a_cras
         check(&f);
         check(&f.crashed());
     }
-    // A mode that is set changes the list, also one that only clears set-id bits.
+    // Setting the mode changes the list, even if it only clears set-id bits.
     let f = fixture();
     let node = file(&f, f.fs.root(), "a");
     f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o4000), ..SetAttr::default() }).unwrap();

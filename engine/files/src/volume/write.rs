@@ -1,6 +1,7 @@
 //! Changing a volume: writes, zeroing, flushes, and intent log replay.
 //!
-//! Facts: zvol_write, zvol_discard, zvol_log_write, zvol_log_truncate and the replay vector in module/zfs/zvol.c.
+//! Facts: zvol_write, zvol_discard, zvol_log_write, zvol_log_truncate and the replay
+//! vector in module/zfs/zvol.c.
 //!
 //! Invariants:
 //!   * lock order is transaction, then size, then range: no thread begins a transaction while it

@@ -91,8 +91,8 @@ pub fn granted(list: &[Ace], owner: (u32, u32), who: &Caller, want: u32) -> u32 
     given
 }
 
-/// The first defect of a list, if any: its length, its kinds, or inheritance flags on an object
-/// that cannot pass them on.
+/// The first defect of a list, if any: its length, its kinds, or inheritance flags where nothing
+/// can be inherited.
 pub fn check(list: &[Ace], is_dir: bool) -> std::result::Result<(), &'static str> {
     if list.is_empty() || list.len() > ENTRIES_MAX {
         return Err("a list has 1 to 1024 entries");

@@ -38,7 +38,7 @@ impl Node {
         self.attr.kind == FileKind::Directory
     }
 
-    /// Records that contents changed.
+    /// Updates mtime and ctime after a change of contents.
     fn touch(&mut self) {
         self.attr.mtime = now();
         self.attr.ctime = self.attr.mtime;

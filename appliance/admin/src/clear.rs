@@ -7,8 +7,9 @@ use anyhow::Result;
 /// Clears the errors of the device with this guid, or of all devices, and lets a suspended pool
 /// retry its failed writes. Returns once a txg is on disk. Fails if writes still fail.
 ///
-/// Without a device, the intent logs of which records could not be replayed are discarded, too, and what cannot be read of others:
-/// whoever clears the pool does without what they hold, as OpenZFS has it for logs that cannot be read.
+/// Without a device, it also discards intent logs with records that could not be replayed, and the
+/// unreadable end of other logs. The records in them are lost. OpenZFS treats unreadable logs the
+/// same way.
 pub fn clear(pool: &WritablePool, device: Option<u64>) -> Result<()> {
     pool.writer().clear(device, &states::open)?;
     if device.is_none() {

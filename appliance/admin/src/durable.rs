@@ -28,8 +28,9 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Opens the file of a lock, made if it is missing, for its owner alone: whoever can open it can hold the lock, and keep it from the
-/// owner. An earlier version may have made it for all.
+/// Opens the file of a lock for its owner only; creates it if missing. Any user who can open it can
+/// hold the lock and keep the owner from taking it. An earlier version may have created it for
+/// everyone.
 pub fn lock_file(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(PRIVATE).open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {

@@ -525,7 +525,7 @@ impl Shared {
     fn release(&self) {
         self.store.stop_second();
         self.store.end_writing();
-        // Who still reads something of the pool keeps nobody from opening it.
+        // Threads that still read from the pool keep no other process from opening it.
         self.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
     }
 

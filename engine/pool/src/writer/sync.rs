@@ -64,7 +64,8 @@ pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Resu
     Ok(())
 }
 
-/// However the thread ends, nobody waits for it any longer, and the pool is released if nobody else can.
+/// However the thread ends, no other thread waits for it any longer, and the pool is released if no
+/// other owner can do so.
 struct StopGuard<'a>(&'a Shared);
 
 impl Drop for StopGuard<'_> {

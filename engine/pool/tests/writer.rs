@@ -409,6 +409,22 @@ fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
     check(&devices);
 }
 
+#[test]
+fn a_pool_whose_txg_number_is_damage_is_refused_for_writing_and_still_read() {
+    let tops = vec![leaf("d")];
+    let devices = devices(&tops);
+    let writer = create(tops);
+    writer.export().unwrap();
+    drop(writer);
+    let find = || search_devices(devices.iter().cloned()).pools.remove(0);
+    let pool = pool::Pool::open(&find(), &OpenOptions::default()).unwrap();
+    let damaged = ondisk::uberblock::Uberblock { txg: ondisk::Txg(u64::MAX), ..pool.uberblock().clone() };
+    block::label::write_uberblock(devices[0].as_ref(), 12, &damaged, false).unwrap();
+    assert!(pool::Pool::open(&find(), &OpenOptions::default()).is_ok());
+    let error = Writer::open(&find(), &OpenOptions::default(), &options()).err().expect("refused").to_string();
+    assert!(error.contains(&format!("txg {}", u64::MAX)), "{error}");
+}
+
 /// A device whose reads block while a flag is set, if the thread called `reader` issues them.
 struct Slow {
     device: MemoryDevice,

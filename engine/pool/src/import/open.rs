@@ -161,7 +161,7 @@ fn wound_back(opened: &Opened) -> Result<Uberblock> {
         let what = format!("a checkpoint of txg {}, in txg {}", checkpoint.txg, opened.uberblock.txg);
         return Err(Error::corrupt(name(), what));
     }
-    let txg = ondisk::Txg(opened.uberblock.txg.0 + 1);
+    let txg = ondisk::Txg(opened.uberblock.txg.0.saturating_add(1));
     Ok(Uberblock { txg, timestamp: host::clock::seconds(), checkpoint_txg: checkpoint.txg, ..checkpoint })
 }
 

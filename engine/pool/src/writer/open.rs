@@ -222,6 +222,10 @@ impl Progress {
     }
 }
 
+/// The last txg after which a pool is still written. Many places add to a txg number, and at a
+/// thousand txgs a second a pool needs 290 million years to get here: larger numbers are damage.
+const TXG_MAX: u64 = u64::MAX / 2;
+
 /// Refuses a pool that cannot be written, with an error that names the reason.
 pub(super) fn check(pool: &Pool) -> Result<()> {
     let place = || format!("{}: writing", pool.name());
@@ -245,6 +249,10 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
     }
     if pool.uberblock().endian != Endian::Little {
         return unsupported("pools that a big-endian host wrote".into());
+    }
+    let txg = pool.uberblock().txg.0;
+    if txg > TXG_MAX {
+        return Err(Error::corrupt(place(), format!("the uberblock has txg {txg}, expected at most {TXG_MAX}")));
     }
     Ok(())
 }

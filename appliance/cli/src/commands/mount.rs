@@ -55,7 +55,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (report a full pool at each write, not at close or fsync), uring (use io_uring where Linux supports it: faster, but read the guide to weir mount first), nouring (through /dev/fuse: the default)"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (report a full pool at each write, not at close or fsync), uring (use io_uring where Linux supports it: faster, but read docs/operating/speed.md first), nouring (through /dev/fuse: the default)"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay in the foreground and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))

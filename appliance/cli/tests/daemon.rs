@@ -560,6 +560,62 @@ fn paths_stand_for_the_datasets_whose_mounts_hold_them(rig: &Rig) {
     std::fs::remove_dir_all(rig.path("m/tank/not")).expect("removed");
 }
 
+/// The messages are those of OpenZFS 2.3.2 for the same commands, recorded with its kernel module.
+#[test]
+fn share_and_unshare_complain_like_openzfs() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    rig.good("zpool create -O mountpoint=/nosuch/tank tank DIRd/a");
+    rig.good("zfs create -o sharenfs=on tank/a");
+    rig.good("zfs create -V 8M tank/v");
+    rig.good("zfs snapshot tank@s");
+    let both = "share [-l] <-a [nfs|smb] | filesystem>";
+    let usage = "unshare <-a [nfs|smb] | filesystem|mountpoint>";
+    for (line, first, usage) in [
+        ("unshare", "missing filesystem argument", usage),
+        ("unshare -x tank", "invalid option 'x'", usage),
+        ("unshare -a tank", "share type must be one of: nfs, smb", usage),
+        ("unshare -a nfs smb", "too many arguments", usage),
+        ("unshare nfs tank", "too many arguments", usage),
+        ("share", "missing filesystem argument (specify -a for all)", both),
+        ("share -a tank", "share type must be one of: nfs, smb", both),
+        ("share nfs tank", "too many arguments", both),
+    ] {
+        let (code, out, err) = rig.run(&format!("zfs {line}"));
+        assert_eq!((code, out.as_str()), (2, ""), "{line}");
+        assert!(err.starts_with(&format!("{first}\nusage:\n\t{usage}\n")), "{line}: {err}");
+    }
+    let legacy = "use exports(5) or smb.conf(5) to unshare this filesystem";
+    let place = "use exportfs(8) or smbcontrol(1) to unshare this filesystem";
+    for (line, code, err) in [
+        ("unshare tank", 1, format!("cannot unshare 'tank': legacy share\n{legacy}\n")),
+        ("unshare /nosuch/tank", 1, format!("cannot unshare '/nosuch/tank': legacy share\n{place}\n")),
+        ("unshare tank/v", 1, "cannot open 'tank/v': operation not applicable to datasets of this type\n".into()),
+        ("unshare tank@s", 1, "cannot open 'tank@s': snapshot delimiter '@' is not expected here\n".into()),
+        ("unshare nfs", 1, "cannot open 'nfs': dataset does not exist\n".into()),
+        (
+            "unshare /nosuch",
+            1,
+            "cannot open '/nosuch': No such file or directory\ncannot unshare '/nosuch': not currently mounted\n"
+                .into(),
+        ),
+        ("unshare /proc", 1, "cannot unshare '/proc': not a ZFS filesystem\n".into()),
+        ("share /nosuch/tank", 1, "cannot open '/nosuch/tank': leading slash in name\n".into()),
+        ("share tank/a", 1, "cannot share 'tank/a': filesystem already shared\n".into()),
+        ("unshare tank/a", 0, String::new()),
+        ("unshare tank/a", 1, "cannot unshare 'tank/a': not currently shared\n".into()),
+        ("unshare /nosuch/tank/a/", 1, "cannot unshare '/nosuch/tank/a/': not currently shared\n".into()),
+        ("share -a smb", 0, String::new()),
+        ("unshare tank/a", 1, "cannot unshare 'tank/a': not currently shared\n".into()),
+        ("share -a nfs", 0, String::new()),
+        ("unshare -a smb", 0, String::new()),
+        ("unshare /nosuch/tank/a", 0, String::new()),
+    ] {
+        assert_eq!(rig.run(&format!("zfs {line}")), (code, String::new(), err), "{line}");
+    }
+    assert!(rig.signal("-TERM").success());
+}
+
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)

@@ -10,6 +10,7 @@ use daemon::Owner;
 use dataset::{DatasetKind, View, property};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "al", long: &[] };
@@ -33,6 +34,15 @@ fn protocols(all: bool, operands: &[String]) -> Vec<Protocol> {
 /// `zfs share`.
 pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    if !parsed.has('a') && parsed.operands.is_empty() {
+        return Err(Failure::usage("missing filesystem argument (specify -a for all)"));
+    }
+    if let [name] = parsed.operands.as_slice()
+        && !parsed.has('a')
+        && name.starts_with('/')
+    {
+        return Err(Failure::failed(format!("cannot open '{name}': leading slash in name")));
+    }
     let Some((owner, found, mut code)) = wanted(cx, "share", parsed.has('a'), &parsed.operands)? else { return Ok(0) };
     let protocols = protocols(parsed.has('a'), &parsed.operands);
     for one in found {
@@ -66,12 +76,19 @@ pub fn unshare(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let protocols = protocols(parsed.has('a'), &parsed.operands);
     for one in found {
         let name = one.entry.name().to_owned();
-        let on = protocols.iter().filter(|(property, _)| value(&one, property) != "off");
-        let taken = on.filter(|(_, unshared)| unshared(&owner).lock().insert(name.clone())).count();
-        if taken == 0 && !parsed.has('a') {
-            cx.complain(&format!("cannot unshare '{name}': not currently shared"));
-            code = 1;
+        let on: Vec<&Protocol> = protocols.iter().filter(|(property, _)| value(&one, property) != "off").collect();
+        let removed = on.iter().filter(|(_, unshared)| unshared(&owner).lock().insert(name.clone())).count();
+        if removed > 0 || parsed.has('a') {
+            continue;
         }
+        // OpenZFS names what the user typed, and other tools for a mount point.
+        let typed = parsed.operands.first().unwrap_or(&name);
+        let tools = if typed.starts_with('/') { "exportfs(8) or smbcontrol(1)" } else { "exports(5) or smb.conf(5)" };
+        cx.complain(&match on.is_empty() {
+            true => format!("cannot unshare '{typed}': legacy share\nuse {tools} to unshare this filesystem"),
+            false => format!("cannot unshare '{typed}': not currently shared"),
+        });
+        code = 1;
     }
     Ok(code)
 }
@@ -83,6 +100,7 @@ fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> R
     let names = match (all, operands) {
         (true, []) => Vec::new(),
         (true, [protocol]) if protocol == "nfs" || protocol == "smb" => Vec::new(),
+        (true, [_]) => return Err(Failure::usage("share type must be one of: nfs, smb")),
         (false, [name]) => vec![name.clone()],
         (false, []) => return Err(Failure::usage("missing filesystem argument")),
         _ => return Err(Failure::usage("too many arguments")),
@@ -94,7 +112,10 @@ fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> R
     };
     let (depth, types) = if all { (None, Types::HEADS) } else { (Some(0), Types::HEADS) };
     let mut pools = Pools::new(cx);
-    let place = names.first().filter(|n| n.starts_with('/')).cloned();
+    let place = names.first().filter(|n| n.starts_with('/')).map(|n| match n.trim_end_matches('/') {
+        "" => "/".to_owned(),
+        trimmed => trimmed.to_owned(),
+    });
     let names = if place.is_some() { Vec::new() } else { names };
     let (found, code) = pools.list(cx, &names, Wanted { types, depth })?;
     let is_wanted = |f: &Found| {
@@ -105,12 +126,25 @@ fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> R
     if !all && found.is_empty() && code == 0 {
         let name = &operands[0];
         let why = match place {
-            Some(_) => format!("cannot {verb} '{name}': not a ZFS filesystem"),
+            Some(place) => not_a_mount_point(verb, name, Path::new(&place)),
             None => format!("cannot open '{name}': operation not applicable to datasets of this type"),
         };
         return Err(Failure::failed(why));
     }
     Ok(Some((owner, found, code)))
+}
+
+/// Why a path selects no file system.
+fn not_a_mount_point(verb: &str, name: &str, place: &Path) -> String {
+    match place.canonicalize() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            format!("cannot open '{name}': No such file or directory\ncannot {verb} '{name}': not currently mounted")
+        }
+        Ok(path) if super::mount::holding(&path, &[]).is_some() => {
+            format!("cannot {verb} '{name}': not a mountpoint")
+        }
+        _ => format!("cannot {verb} '{name}': not a ZFS filesystem"),
+    }
 }
 
 fn value(found: &Found, name: &str) -> String {

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     static DROPS: Info = Info { name: "drops", unit: Unit::Number, help: "Drops that fell." };
-    static LEVEL: Info = Info { name: "level", unit: Unit::Bytes, help: "How high it stands." };
+    static LEVEL: Info = Info { name: "level", unit: Unit::Bytes, help: "Current level." };
 
     #[derive(Default)]
     struct Well {

@@ -601,28 +601,30 @@ impl Store {
     }
 }
 
-static HITS: Info = Info { name: "cache_hits", unit: Unit::Number, help: "Blocks wanted that were in memory." };
+static HITS: Info = Info { name: "cache_hits", unit: Unit::Number, help: "Block reads answered from memory." };
 static PREFETCHED: Info = Info {
     name: "cache_prefetched_hits",
     unit: Unit::Number,
-    help: "Of those, blocks that had been read ahead and were wanted for the first time.",
+    help: "Cache hits on blocks that were read ahead, counted at their first use.",
 };
-static MISSES: Info = Info { name: "cache_misses", unit: Unit::Number, help: "Blocks wanted that had to be read." };
+static MISSES: Info =
+    Info { name: "cache_misses", unit: Unit::Number, help: "Block reads that had to go to the devices." };
 static PREFETCHES: Info = Info { name: "cache_prefetches", unit: Unit::Number, help: "Blocks read ahead." };
 static GHOST_HITS: Info = Info {
     name: "cache_ghost_hits",
     unit: Unit::Number,
-    help: "Misses of blocks that were in memory not long before: a larger cache would have had them.",
+    help: "Misses of recently evicted blocks, which a larger cache would still hold.",
 };
-static EVICTIONS: Info = Info { name: "cache_evictions", unit: Unit::Number, help: "Blocks put out for others." };
+static EVICTIONS: Info =
+    Info { name: "cache_evictions", unit: Unit::Number, help: "Blocks evicted to make room for others." };
 static SIZE: Info = Info { name: "cache_size", unit: Unit::Bytes, help: "Bytes of blocks in memory." };
-static CAP: Info = Info { name: "cache_cap", unit: Unit::Bytes, help: "Bytes that the cache may hold." };
+static CAP: Info = Info { name: "cache_cap", unit: Unit::Bytes, help: "Maximum size of the cache." };
 static TARGET: Info = Info {
     name: "cache_recent_target",
     unit: Unit::Bytes,
-    help: "Share of the cache for blocks that were wanted once; it moves with what is asked for.",
+    help: "Target size of the part of the cache for blocks that were used once; it adapts to the workload.",
 };
-static WAITING: Info = Info { name: "waiting", unit: Unit::Bytes, help: "Bytes changed and not yet written." };
+static WAITING: Info = Info { name: "waiting", unit: Unit::Bytes, help: "Changed bytes that are not yet written." };
 
 impl Source for Store {
     fn collect(&self, out: &mut Collector<'_>) {

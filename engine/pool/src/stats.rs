@@ -32,7 +32,7 @@ pub struct PoolStats {
     pub clone_saved_bytes: u64,
     /// (used + saved) / used of cloned blocks, in hundredths: 100 without any.
     pub clone_ratio: u64,
-    /// The last txg that a finished scrub covered.
+    /// Last txg that a completed scrub covered.
     pub last_scrubbed_txg: u64,
 }
 

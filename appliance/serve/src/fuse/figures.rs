@@ -10,12 +10,11 @@ use std::sync::{Arc, OnceLock};
 static TIME: Info = Info {
     name: "fuse_operation_time",
     unit: Unit::Nanoseconds,
-    help: "How long requests of the kernel took to answer; its count is their number.",
+    help: "Duration of requests from the kernel; the count is the number of requests.",
 };
-static READ: Info =
-    Info { name: "fuse_read", unit: Unit::Bytes, help: "Bytes given to the kernel as contents of files." };
+static READ: Info = Info { name: "fuse_read", unit: Unit::Bytes, help: "Bytes of file contents sent to the kernel." };
 static WRITTEN: Info =
-    Info { name: "fuse_written", unit: Unit::Bytes, help: "Bytes taken from the kernel as contents of files." };
+    Info { name: "fuse_written", unit: Unit::Bytes, help: "Bytes of file contents received from the kernel." };
 
 /// Index of the operation in the operations of [`Layer::Fuse`].
 fn kind(op: &Op<'_>) -> usize {

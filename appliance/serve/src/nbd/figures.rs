@@ -12,13 +12,12 @@ use std::sync::{Arc, OnceLock};
 static TIME: Info = Info {
     name: "nbd_request_time",
     unit: Unit::Nanoseconds,
-    help: "How long requests of NBD clients took to answer; its count is their number.",
+    help: "Duration of requests from NBD clients; the count is the number of requests.",
 };
-static READ: Info = Info { name: "nbd_read", unit: Unit::Bytes, help: "Bytes of volumes given to NBD clients." };
+static READ: Info = Info { name: "nbd_read", unit: Unit::Bytes, help: "Bytes of volumes sent to NBD clients." };
 static WRITTEN: Info =
-    Info { name: "nbd_written", unit: Unit::Bytes, help: "Bytes of volumes taken from NBD clients." };
-static MEMORY: Info =
-    Info { name: "nbd_memory", unit: Unit::Bytes, help: "Memory of NBD requests that are under way." };
+    Info { name: "nbd_written", unit: Unit::Bytes, help: "Bytes of volumes received from NBD clients." };
+static MEMORY: Info = Info { name: "nbd_memory", unit: Unit::Bytes, help: "Memory used by NBD requests in progress." };
 static CONNECTIONS: Info = Info { name: "nbd_connections", unit: Unit::Number, help: "Connections of NBD clients." };
 
 /// Statistics of one server.

@@ -14,14 +14,15 @@ use std::sync::{Arc, OnceLock};
 static TIME: Info = Info {
     name: "nfs_call_time",
     unit: Unit::Nanoseconds,
-    help: "How long calls of NFS and its side protocols took to answer; its count is their number.",
+    help: "Duration of calls of NFS and its side protocols; the count is the number of calls.",
 };
-static READ: Info = Info { name: "nfs_read", unit: Unit::Bytes, help: "Bytes of files given to NFS clients." };
-static WRITTEN: Info = Info { name: "nfs_written", unit: Unit::Bytes, help: "Bytes of files taken from NFS clients." };
+static READ: Info = Info { name: "nfs_read", unit: Unit::Bytes, help: "Bytes of files sent to NFS clients." };
+static WRITTEN: Info =
+    Info { name: "nfs_written", unit: Unit::Bytes, help: "Bytes of files received from NFS clients." };
 static MEMORY: Info = Info {
     name: "nfs_memory",
     unit: Unit::Bytes,
-    help: "Memory of calls that are there in part and of answers that clients have not taken yet.",
+    help: "Memory used by partly received calls and by replies that are not yet sent.",
 };
 static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, help: "Connections of NFS clients." };
 

@@ -355,25 +355,25 @@ macro_rules! infos {
 }
 
 infos! {
-    HITS = "l2_hits", Number, "Blocks that were not in memory, and on a cache device.";
-    MISSES = "l2_misses", Number, "Blocks that were neither in memory nor on a cache device.";
+    HITS = "l2_hits", Number, "ARC misses answered from a cache device.";
+    MISSES = "l2_misses", Number, "ARC misses that were not on a cache device either.";
     READ = "l2_read", Bytes, "Bytes read from cache devices for hits.";
-    FEEDS = "l2_feeds", Number, "Times that was looked what to write to cache devices.";
+    FEEDS = "l2_feeds", Number, "Searches for blocks to write to cache devices.";
     WRITES = "l2_writes", Number, "Blocks written to cache devices.";
     WRITTEN = "l2_written", Bytes, "Bytes written to cache devices.";
     WRITE_ERRORS = "l2_write_errors", Number, "Writes to cache devices that failed.";
-    WRONG = "l2_checksum_errors", Number, "Blocks that lay wrong on a cache device, and were read from the pool.";
-    READ_ERRORS = "l2_read_errors", Number, "Reads of cache devices that failed; the pool was read instead.";
-    LOG_BLOCKS = "l2_log_blocks", Number, "Log blocks written, from which the cache is found again.";
-    REBUILDS = "l2_rebuilds", Number, "Cache devices whose contents were found again.";
-    REBUILD_FAILURES = "l2_rebuild_failures", Number, "Cache devices of which only part, or nothing, was found again.";
-    REBUILT = "l2_rebuilt_blocks", Number, "Blocks that were found again on cache devices.";
-    REBUILT_BYTES = "l2_rebuilt", Bytes, "Bytes in memory of those blocks.";
-    REBUILT_LOGS = "l2_rebuilt_log_blocks", Number, "Log blocks read for that.";
-    REFUSED = "l2_refused", Number, "Blocks put out of memory that were not written, since there were too many at once.";
-    SIZE = "l2_size", Bytes, "Bytes of the blocks on cache devices, as they are in memory.";
-    STORED = "l2_stored", Bytes, "The same, as they lie there.";
-    INDEX = "l2_index", Bytes, "Memory for knowing where they are.";
+    WRONG = "l2_checksum_errors", Number, "Blocks with a wrong checksum on a cache device; they were read from the pool instead.";
+    READ_ERRORS = "l2_read_errors", Number, "Failed reads of cache devices; the pool was read instead.";
+    LOG_BLOCKS = "l2_log_blocks", Number, "Log blocks written to cache devices, from which their index is rebuilt.";
+    REBUILDS = "l2_rebuilds", Number, "Cache devices whose index was rebuilt.";
+    REBUILD_FAILURES = "l2_rebuild_failures", Number, "Cache devices whose index was rebuilt only in part or not at all.";
+    REBUILT = "l2_rebuilt_blocks", Number, "Blocks found on cache devices when their index was rebuilt.";
+    REBUILT_BYTES = "l2_rebuilt", Bytes, "Size of the blocks found when the index of cache devices was rebuilt, as they are in memory.";
+    REBUILT_LOGS = "l2_rebuilt_log_blocks", Number, "Log blocks read to rebuild the index of cache devices.";
+    REFUSED = "l2_refused", Number, "Evicted blocks that were not written to a cache device, because there were too many at once.";
+    SIZE = "l2_size", Bytes, "Size of the blocks on cache devices, as they are in memory.";
+    STORED = "l2_stored", Bytes, "Size of the blocks on cache devices, as stored there.";
+    INDEX = "l2_index", Bytes, "Memory used by the index of the cache devices.";
 }
 
 impl Source for L2 {

@@ -11,22 +11,19 @@ static WRITTEN_BYTES: Info = Info { name: "device_written", unit: Unit::Bytes, h
 static READ_TIME: Info = Info {
     name: "device_read_time",
     unit: Unit::Nanoseconds,
-    help: "How long reads of a device took; its count is their number.",
+    help: "Duration of reads from a device; the count is the number of reads.",
 };
 static WRITE_TIME: Info = Info {
     name: "device_write_time",
     unit: Unit::Nanoseconds,
-    help: "How long writes to a device took; its count is their number.",
+    help: "Duration of writes to a device; the count is the number of writes.",
 };
-static FLUSH_TIME: Info = Info {
-    name: "device_flush_time",
-    unit: Unit::Nanoseconds,
-    help: "How long a device took to make what was written safe.",
-};
+static FLUSH_TIME: Info =
+    Info { name: "device_flush_time", unit: Unit::Nanoseconds, help: "Duration of flushes of a device's write cache." };
 static ERRORS: Info = Info {
     name: "device_errors",
     unit: Unit::Number,
-    help: "Reads and writes that failed and reads of wrong bytes, since they were last cleared.",
+    help: "Failed reads and writes, and reads with wrong checksums, since the counters were last cleared.",
 };
 
 /// Statistics of a leaf.

@@ -7,19 +7,19 @@ use std::sync::{Arc, OnceLock};
 static COMMIT_TIME: Info = Info {
     name: "intent_log_commit_time",
     unit: Unit::Nanoseconds,
-    help: "How long it took until what was asked for was safe, as by fsync; its count is the number of such requests.",
+    help: "Duration of commits, such as fsync, until their data is durable; the count is the number of commits.",
 };
 static BATCHES: Info = Info {
     name: "intent_log_batches",
     unit: Unit::Number,
-    help: "Times that a log was written, for all that asked meanwhile.",
+    help: "Batches of commits, each written to an intent log together or waiting for the txg.",
 };
 static WAITS: Info = Info {
     name: "intent_log_waits",
     unit: Unit::Number,
-    help: "Of those, times that waited for the txg instead: a new chain, what has no record, or too much to be written twice.",
+    help: "Batches that waited for the txg to sync: a new log chain, a change without a record, or too much data to write twice.",
 };
-static BLOCKS: Info = Info { name: "intent_log_blocks", unit: Unit::Number, help: "Blocks of intent logs written." };
+static BLOCKS: Info = Info { name: "intent_log_blocks", unit: Unit::Number, help: "Blocks written to intent logs." };
 static BYTES: Info =
     Info { name: "intent_log_written", unit: Unit::Bytes, help: "Bytes of records written to intent logs." };
 

@@ -63,7 +63,7 @@ pub enum RedundantMetadata {
 /// Settings of one dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Block size of new files that are larger than it.
+    /// Maximum block size of new files.
     pub record_bytes: u32,
     /// Checksum of data; resolved, never `on`.
     pub checksum: Checksum,

@@ -20,7 +20,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space of all devices, parity included.",
+        help: "Total space of all devices, including parity.",
         listed: true,
     },
     PropertyDef {
@@ -29,7 +29,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Percent,
         readonly: true,
         values: "<percent>",
-        help: "Part of the space that is allocated.",
+        help: "Percentage of the space that is allocated.",
         listed: true,
     },
     PropertyDef {
@@ -38,7 +38,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Text,
         readonly: false,
         values: "<path>",
-        help: "Put before every mount point while the pool is imported.",
+        help: "Prefix of every mount point while the pool is imported.",
         listed: true,
     },
     PropertyDef {
@@ -56,7 +56,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Id,
         readonly: true,
         values: "<guid>",
-        help: "Identity of the pool.",
+        help: "Unique identifier of the pool.",
         listed: true,
     },
     PropertyDef {
@@ -65,7 +65,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Number,
         readonly: false,
         values: "<version>",
-        help: "On-disk version of pools before feature flags.",
+        help: "On-disk version of a pool without feature flags.",
         listed: true,
     },
     PropertyDef {
@@ -74,7 +74,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Text,
         readonly: false,
         values: "<filesystem>",
-        help: "The dataset that boot loaders boot.",
+        help: "Dataset that boot loaders boot.",
         listed: true,
     },
     PropertyDef {
@@ -83,7 +83,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether rights given with `zfs allow` count.",
+        help: "Whether permissions granted with `zfs allow` are honored.",
         listed: true,
     },
     PropertyDef {
@@ -92,7 +92,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether a new disk in the place of a broken one is taken over.",
+        help: "Whether a new disk in the slot of a failed one replaces it automatically.",
         listed: true,
     },
     PropertyDef {
@@ -101,7 +101,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Text,
         readonly: false,
         values: "<file> | none",
-        help: "Where the configuration is kept for the next boot.",
+        help: "File that caches the pool's configuration for the next boot.",
         listed: true,
     },
     PropertyDef {
@@ -110,7 +110,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["wait", "continue", "panic"]),
         readonly: false,
         values: "wait | continue | panic",
-        help: "What happens when the pool cannot be written.",
+        help: "What happens when the pool can no longer be written: wait, continue or panic.",
         listed: true,
     },
     PropertyDef {
@@ -119,7 +119,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether `zfs list` shows snapshots without being asked.",
+        help: "Whether `zfs list` shows snapshots by default.",
         listed: true,
     },
     PropertyDef {
@@ -128,7 +128,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether the pool grows when its devices do.",
+        help: "Whether the pool grows automatically when its devices grow.",
         listed: true,
     },
     PropertyDef {
@@ -146,7 +146,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Ratio,
         readonly: true,
         values: "<1.00x or higher if deduped>",
-        help: "What deduplication saves.",
+        help: "Ratio of the space saved by deduplication.",
         listed: true,
     },
     PropertyDef {
@@ -164,7 +164,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space that is allocated, parity included.",
+        help: "Space that is allocated, including parity.",
         listed: true,
     },
     PropertyDef {
@@ -173,7 +173,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether the pool is imported for reading only.",
+        help: "Whether the pool is imported read-only.",
         listed: true,
     },
     PropertyDef {
@@ -182,7 +182,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Number,
         readonly: false,
         values: "<ashift, 9-16, or 0=default>",
-        help: "Sector size of devices to be added, as a power of two.",
+        help: "Sector size of devices that are added, as an exponent of two.",
         listed: true,
     },
     PropertyDef {
@@ -191,7 +191,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Text,
         readonly: false,
         values: "<comment-string>",
-        help: "Text that can be read before the pool is imported.",
+        help: "Text that can be read even before the pool is imported.",
         listed: true,
     },
     PropertyDef {
@@ -200,7 +200,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space that devices have grown by and the pool does not use yet.",
+        help: "Space by which devices have grown and which the pool does not use yet.",
         listed: true,
     },
     PropertyDef {
@@ -218,7 +218,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Percent,
         readonly: true,
         values: "<percent>",
-        help: "How torn the free space is.",
+        help: "Fragmentation of the free space.",
         listed: true,
     },
     PropertyDef {
@@ -227,7 +227,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space that freeing could not find.",
+        help: "Space that could not be freed because of damage, and is lost.",
         listed: true,
     },
     PropertyDef {
@@ -236,7 +236,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Number,
         readonly: true,
         values: "<size>",
-        help: "Largest block that the pool may hold.",
+        help: "Maximum size of a block in the pool.",
         listed: false,
     },
     PropertyDef {
@@ -245,7 +245,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Text,
         readonly: false,
         values: "<name>",
-        help: "Name for this import only.",
+        help: "Temporary name for this import only.",
         listed: false,
     },
     PropertyDef {
@@ -254,7 +254,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Number,
         readonly: true,
         values: "<size>",
-        help: "Largest dnode that the pool may hold.",
+        help: "Maximum size of a dnode in the pool.",
         listed: false,
     },
     PropertyDef {
@@ -263,7 +263,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether imports look out for other hosts that have the pool.",
+        help: "Whether imports check that no other host uses the pool.",
         listed: true,
     },
     PropertyDef {
@@ -272,7 +272,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space that only the checkpoint holds.",
+        help: "Space that only the checkpoint references.",
         listed: true,
     },
     PropertyDef {
@@ -281,7 +281,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Id,
         readonly: true,
         values: "<load_guid>",
-        help: "Identity of this import.",
+        help: "Unique identifier of this import.",
         listed: true,
     },
     PropertyDef {
@@ -290,7 +290,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Word(&["off", "on"]),
         readonly: false,
         values: "on | off",
-        help: "Whether devices are told of freed space.",
+        help: "Whether freed space is trimmed automatically.",
         listed: true,
     },
     PropertyDef {
@@ -308,7 +308,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space of blocks that were cloned.",
+        help: "Space of cloned blocks.",
         listed: true,
     },
     PropertyDef {
@@ -317,7 +317,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space that cloning saved.",
+        help: "Space saved by block cloning.",
         listed: true,
     },
     PropertyDef {
@@ -326,7 +326,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Ratio,
         readonly: true,
         values: "<1.00x or higher if cloned>",
-        help: "What cloning saves.",
+        help: "Ratio of the space saved by block cloning.",
         listed: true,
     },
     PropertyDef {
@@ -335,7 +335,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Space of the dedup tables.",
+        help: "Size of the dedup tables on disk.",
         listed: true,
     },
     PropertyDef {
@@ -344,7 +344,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: false,
         values: "<size>",
-        help: "Most space that the dedup tables may take.",
+        help: "Maximum size of the dedup tables on disk.",
         listed: true,
     },
     PropertyDef {
@@ -353,7 +353,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Bytes,
         readonly: true,
         values: "<size>",
-        help: "Bytes of the dedup tables in memory.",
+        help: "Size of the dedup tables in memory.",
         listed: false,
     },
     PropertyDef {
@@ -362,7 +362,7 @@ pub static CATALOGUE: &[PropertyDef] = &[
         kind: Number,
         readonly: true,
         values: "<txg>",
-        help: "The last txg that a finished scrub covered.",
+        help: "Last txg that a completed scrub covered.",
         listed: true,
     },
 ];

@@ -270,7 +270,7 @@ impl Writer {
         self.shared.gate.open()
     }
 
-    /// Number of the last txg on disk.
+    /// Number of the last synced txg.
     pub fn synced_txg(&self) -> u64 {
         self.shared.progress.lock().synced
     }
@@ -493,14 +493,14 @@ const DESTROYED: u64 = 2;
 static SUSPENDED: Info = Info {
     name: "pool_suspended",
     unit: Unit::Number,
-    help: "1 while the pool cannot write; what it has not written waits in memory.",
+    help: "1 while the pool is suspended because it cannot write; unwritten data waits in memory.",
 };
-static SYNCED: Info = Info { name: "txg_synced", unit: Unit::Number, help: "Number of the last txg on disk." };
+static SYNCED: Info = Info { name: "txg_synced", unit: Unit::Number, help: "Number of the last synced txg." };
 
 static DIRTY_CAP: Info = Info {
     name: "txg_dirty_cap",
     unit: Unit::Bytes,
-    help: "Most bytes of changed contents that may wait in memory before writers wait.",
+    help: "Limit of dirty data in memory; writers wait while it is reached.",
 };
 
 /// Statistics of the pool: its txgs, cache and devices.

@@ -61,23 +61,21 @@ impl Phase {
 static TXG_TIME: Info = Info {
     name: "txg_time",
     unit: Unit::Nanoseconds,
-    help: "How long syncing a txg took; its count is the number of txgs.",
+    help: "Duration of syncing a txg; the count is the number of txgs.",
 };
 static PHASE_TIME: Info =
-    Info { name: "txg_phase_time", unit: Unit::Nanoseconds, help: "How long each phase of syncing a txg took." };
-static DIRTY: Info =
-    Info { name: "txg_dirty", unit: Unit::Bytes, help: "Bytes of contents that were dirty when a txg was closed." };
+    Info { name: "txg_phase_time", unit: Unit::Nanoseconds, help: "Duration of each phase of syncing a txg." };
+static DIRTY: Info = Info { name: "txg_dirty", unit: Unit::Bytes, help: "Dirty data when a txg was closed." };
 static PASSES: Info = Info {
     name: "txg_passes",
     unit: Unit::Number,
-    help: "Passes over the pool's own objects until they did not change any more.",
+    help: "Passes over the pool's own objects until they no longer changed.",
 };
-static WRITES: Info =
-    Info { name: "txg_writes", unit: Unit::Number, help: "Writes to devices while txgs were synced." };
+static WRITES: Info = Info { name: "txg_writes", unit: Unit::Number, help: "Writes to devices while syncing txgs." };
 static WRITTEN: Info = Info {
     name: "txg_written",
     unit: Unit::Bytes,
-    help: "Bytes written to devices while txgs were synced, copies and parity included.",
+    help: "Bytes written to devices while syncing txgs, including copies and parity.",
 };
 
 /// The last txgs one by one, and the totals of all.

@@ -26,7 +26,7 @@ pub const KEYLOCATION: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::HEAD,
     values: "prompt | <file URI> | <https URL> | <http URL>",
-    help: "Where the key comes from: asked for, a file or a web address.",
+    help: "Where the key comes from: a prompt, a file or a URL.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -52,7 +52,7 @@ pub const PBKDF2SALT: PropertyDef = PropertyDef {
     attr: Attr::OneTimeDefault,
     kinds: Kinds::HEAD,
     values: "",
-    help: "Salt of these rounds.",
+    help: "Salt for deriving the key from a passphrase.",
     visibility: Visibility::Hidden,
     right_align: true,
 };
@@ -65,7 +65,7 @@ pub const PBKDF2ITERS: PropertyDef = PropertyDef {
     attr: Attr::OneTimeDefault,
     kinds: Kinds::HEAD,
     values: "<iters>",
-    help: "Rounds that turn a passphrase into a key.",
+    help: "Iterations (PBKDF2) for deriving the key from a passphrase.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -91,7 +91,7 @@ pub const KEYGUID: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "",
-    help: "Identity of the dataset's master key.",
+    help: "Unique identifier of the dataset's master key.",
     visibility: Visibility::Hidden,
     right_align: true,
 };
@@ -117,7 +117,7 @@ pub const IVSETGUID: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "",
-    help: "Identity of the set of initialisation vectors, so that raw streams match.",
+    help: "Unique identifier of the set of initialization vectors, by which raw streams are matched.",
     visibility: Visibility::Hidden,
     right_align: true,
 };

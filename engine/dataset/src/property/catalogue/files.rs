@@ -13,7 +13,7 @@ pub const ACLMODE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "discard | groupmask | passthrough | restricted",
-    help: "What happens to an NFSv4 ACL on chmod.",
+    help: "What chmod does to an NFSv4 ACL.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -39,7 +39,7 @@ pub const XATTR: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FS_SNAP,
     values: "on | off | dir | sa",
-    help: "How extended attributes are stored: in the file's own attributes or as hidden directories.",
+    help: "How extended attributes are stored: in the file's system attributes or in a hidden directory.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -91,7 +91,7 @@ pub const CASESENSITIVITY: PropertyDef = PropertyDef {
     attr: Attr::OneTime,
     kinds: Kinds::FS_SNAP,
     values: "sensitive | insensitive | mixed",
-    help: "Whether file names that differ in case only are different.",
+    help: "Whether file names that differ only in case are different.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -104,7 +104,7 @@ pub const ACLTYPE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FS_SNAP,
     values: "off | nfsv4 | posix",
-    help: "Kind of ACL: none, POSIX or NFSv4.",
+    help: "Type of ACLs: none, POSIX or NFSv4.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -117,7 +117,7 @@ pub const LONGNAME: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "on | off",
-    help: "Whether file names may have up to 1023 bytes.",
+    help: "Whether file names may be up to 1023 bytes long.",
     visibility: Visibility::Listed,
     right_align: false,
 };

@@ -13,7 +13,7 @@ pub const TYPE: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "filesystem | volume | snapshot | bookmark",
-    help: "Kind of dataset: filesystem, volume, snapshot or bookmark.",
+    help: "Type of dataset: filesystem, volume, snapshot or bookmark.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -78,7 +78,7 @@ pub const NUMCLONES: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::SNAPSHOT,
     values: "",
-    help: "How many datasets were cloned from this snapshot.",
+    help: "Number of clones of this snapshot.",
     visibility: Visibility::Hidden,
     right_align: true,
 };
@@ -91,7 +91,7 @@ pub const GUID: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "<uint64>",
-    help: "Number that stays with the dataset for ever, also when it is sent elsewhere.",
+    help: "Unique identifier that never changes; a received snapshot has that of the snapshot that was sent.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -104,7 +104,7 @@ pub const USERACCOUNTING: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "",
-    help: "Whether the dataset counts space by user and group.",
+    help: "Whether the dataset accounts for space by user and group.",
     visibility: Visibility::Hidden,
     right_align: true,
 };
@@ -117,7 +117,7 @@ pub const DEFER_DESTROY: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::SNAPSHOT,
     values: "yes | no",
-    help: "Whether the snapshot goes as soon as its last hold or clone does.",
+    help: "Whether the snapshot is destroyed as soon as its last hold or clone is gone.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -130,7 +130,7 @@ pub const USERREFS: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::SNAPSHOT,
     values: "<count>",
-    help: "How many holds keep the snapshot from being destroyed.",
+    help: "Number of holds on the snapshot.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -143,7 +143,7 @@ pub const OBJSETID: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "<uint64>",
-    help: "Number of the dataset within its pool; may be used again after the dataset is destroyed.",
+    help: "Number of the dataset within its pool; may be reused after the dataset is destroyed.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -156,7 +156,7 @@ pub const CLONES: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::SNAPSHOT,
     values: "<dataset>[,...]",
-    help: "Datasets that were cloned from this snapshot.",
+    help: "Clones of this snapshot.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -169,7 +169,7 @@ pub const INCONSISTENT: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "",
-    help: "Whether a receive into the dataset is under way or broke off.",
+    help: "Whether a receive into the dataset is in progress or was interrupted.",
     visibility: Visibility::Hidden,
     right_align: true,
 };
@@ -195,7 +195,7 @@ pub const RECEIVE_RESUME_TOKEN: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<string token>",
-    help: "What to give to `zfs send -t` to go on with a receive that broke off.",
+    help: "Token for `zfs send -t`, to resume an interrupted receive.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -247,7 +247,7 @@ pub const SNAPSHOTS_CHANGED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<date>",
-    help: "When a snapshot of the dataset was last made, renamed or destroyed.",
+    help: "When a snapshot of the dataset was last created, renamed or destroyed.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -260,7 +260,7 @@ pub const SNAPSHOTS_CHANGED_NSECS: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<nsec>",
-    help: "The same in nanoseconds since 1970.",
+    help: "When a snapshot of the dataset last changed, in nanoseconds since 1970.",
     visibility: Visibility::Newer,
     right_align: false,
 };

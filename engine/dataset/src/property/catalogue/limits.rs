@@ -12,7 +12,7 @@ pub const QUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FILESYSTEM,
     values: "<size> | none",
-    help: "Most space that the dataset and everything below it may use.",
+    help: "Maximum space for the dataset and its descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -25,7 +25,7 @@ pub const RESERVATION: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::HEAD,
     values: "<size> | none",
-    help: "Space that is guaranteed to the dataset and everything below it.",
+    help: "Space guaranteed to the dataset and its descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -38,7 +38,7 @@ pub const REFQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FILESYSTEM,
     values: "<size> | none",
-    help: "Most space that the dataset itself may reference, snapshots and children not counted.",
+    help: "Maximum space that the dataset itself may reference, without snapshots and descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -51,7 +51,7 @@ pub const REFRESERVATION: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::HEAD,
     values: "<size> | none",
-    help: "Space that is guaranteed to the dataset itself, snapshots and children not counted.",
+    help: "Space guaranteed to the dataset itself, without snapshots and descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -64,7 +64,7 @@ pub const FILESYSTEM_LIMIT: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FILESYSTEM,
     values: "<count> | none",
-    help: "How many file systems and volumes there may be below.",
+    help: "Maximum number of file systems and volumes below the dataset.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -77,7 +77,7 @@ pub const SNAPSHOT_LIMIT: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::HEAD,
     values: "<count> | none",
-    help: "How many snapshots there may be of this dataset and those below.",
+    help: "Maximum number of snapshots of the dataset and its descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -90,7 +90,7 @@ pub const FILESYSTEM_COUNT: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::FILESYSTEM,
     values: "<count>",
-    help: "How many file systems and volumes there are below, once a limit is set somewhere.",
+    help: "Number of file systems and volumes below the dataset, counted once a limit is set.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -103,7 +103,7 @@ pub const SNAPSHOT_COUNT: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<count>",
-    help: "How many snapshots there are of this dataset and those below, once a limit is set somewhere.",
+    help: "Number of snapshots of the dataset and its descendants, counted once a limit is set.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -116,7 +116,7 @@ pub const DEFAULTUSERQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Space quota of users who have none of their own.",
+    help: "Default space quota for users.",
     visibility: Visibility::Newer,
     right_align: true,
 };
@@ -129,7 +129,7 @@ pub const DEFAULTGROUPQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Space quota of groups that have none of their own.",
+    help: "Default space quota for groups.",
     visibility: Visibility::Newer,
     right_align: true,
 };
@@ -142,7 +142,7 @@ pub const DEFAULTPROJECTQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Space quota of projects that have none of their own.",
+    help: "Default space quota for projects.",
     visibility: Visibility::Newer,
     right_align: true,
 };
@@ -155,7 +155,7 @@ pub const DEFAULTUSEROBJQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Quota of objects for users who have none of their own.",
+    help: "Default quota of objects for users.",
     visibility: Visibility::Newer,
     right_align: true,
 };
@@ -168,7 +168,7 @@ pub const DEFAULTGROUPOBJQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Quota of objects for groups that have none of their own.",
+    help: "Default quota of objects for groups.",
     visibility: Visibility::Newer,
     right_align: true,
 };
@@ -181,7 +181,7 @@ pub const DEFAULTPROJECTOBJQUOTA: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FS_SNAP,
     values: "<size> | none",
-    help: "Quota of objects for projects that have none of their own.",
+    help: "Default quota of objects for projects.",
     visibility: Visibility::Newer,
     right_align: true,
 };

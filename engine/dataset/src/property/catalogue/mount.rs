@@ -13,7 +13,7 @@ pub const MOUNTED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::FILESYSTEM,
     values: "yes | no",
-    help: "Whether the file system is mounted now.",
+    help: "Whether the file system is currently mounted.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -39,7 +39,7 @@ pub const SHARENFS: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "on | off | NFS share options",
-    help: "Whether and how it is shared over NFS.",
+    help: "Whether the file system is shared over NFS, and with which options.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -65,7 +65,7 @@ pub const DEVICES: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FS_SNAP,
     values: "on | off",
-    help: "Whether device nodes work.",
+    help: "Whether device nodes can be opened.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -91,7 +91,7 @@ pub const SETUID: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FS_SNAP,
     values: "on | off",
-    help: "Whether set-user-ID bits are obeyed.",
+    help: "Whether set-user-ID bits take effect.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -104,7 +104,7 @@ pub const READONLY: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "on | off",
-    help: "Whether changes are refused.",
+    help: "Whether the dataset is read-only.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -130,7 +130,7 @@ pub const SNAPDIR: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "disabled | hidden | visible",
-    help: "Whether `.zfs` shows in the root directory, is there but hidden, or is not there.",
+    help: "Whether the `.zfs` directory is visible in the root directory, hidden, or disabled.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -143,7 +143,7 @@ pub const CANMOUNT: PropertyDef = PropertyDef {
     attr: Attr::Default,
     kinds: Kinds::FILESYSTEM,
     values: "on | off | noauto",
-    help: "Whether the file system is mounted on its own (on), only when asked (noauto) or never (off).",
+    help: "Whether the file system is mounted automatically (on), only explicitly (noauto) or never (off).",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -195,7 +195,7 @@ pub const SHARESMB: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "on | off | SMB share options",
-    help: "Whether and how it is shared over SMB.",
+    help: "Whether the file system is shared over SMB, and with which options.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -208,7 +208,7 @@ pub const STMF_SBD_LU: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::VOLUME,
     values: "",
-    help: "What illumos stores of a volume shared as a logical unit.",
+    help: "Data that illumos stores for a volume shared as a logical unit.",
     visibility: Visibility::Hidden,
     right_align: false,
 };
@@ -299,7 +299,7 @@ pub const RELATIME: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "on | off",
-    help: "Whether the access time is updated only when older than a day or than the last change.",
+    help: "Whether the access time is updated only if it is older than a day or than the last change.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -312,7 +312,7 @@ pub const OVERLAY: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "on | off",
-    help: "Whether it may be mounted over a directory that is not empty.",
+    help: "Whether the file system may be mounted over a directory that is not empty.",
     visibility: Visibility::Listed,
     right_align: false,
 };

@@ -12,7 +12,7 @@ pub const USED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "<size>",
-    help: "Space used by the dataset and everything below it, with its reservations.",
+    help: "Space used by the dataset and its descendants, including reservations.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -25,7 +25,7 @@ pub const AVAILABLE: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Space that the dataset and everything below it may still use.",
+    help: "Space available to the dataset and its descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -38,7 +38,7 @@ pub const REFERENCED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "<size>",
-    help: "Space of the data that the dataset reaches, whether shared with others or not.",
+    help: "Space of the data that the dataset references, whether shared with other datasets or not.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -51,7 +51,7 @@ pub const COMPRESSRATIO: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "<1.00x or higher if compressed>",
-    help: "How far compression has shrunk the used space of this dataset and those below; of a snapshot, of what it references.",
+    help: "Compression ratio of the used space of the dataset and its descendants; for a snapshot, of the referenced space.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -64,7 +64,7 @@ pub const USEDBYSNAPSHOTS: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Space that destroying all snapshots of the dataset would free.",
+    help: "Space that would be freed if all snapshots of the dataset were destroyed.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -77,7 +77,7 @@ pub const USEDBYDATASET: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Space that the dataset itself uses, without snapshots, children and reservations.",
+    help: "Space used by the dataset itself, without snapshots, descendants and reservations.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -90,7 +90,7 @@ pub const USEDBYCHILDREN: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Space that the datasets below use.",
+    help: "Space used by the descendants.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -103,7 +103,7 @@ pub const USEDBYREFRESERVATION: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Space that is held back only because of refreservation.",
+    help: "Space that would be freed if refreservation were removed.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -129,7 +129,7 @@ pub const REFCOMPRESSRATIO: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "<1.00x or higher if compressed>",
-    help: "How far compression has shrunk the referenced space.",
+    help: "Compression ratio of the referenced space.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -142,7 +142,7 @@ pub const WRITTEN: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::DATASET,
     values: "<size>",
-    help: "Referenced space that was written since the previous snapshot.",
+    help: "Referenced space written since the previous snapshot.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -155,7 +155,7 @@ pub const LOGICALUSED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::HEAD,
     values: "<size>",
-    help: "Used space as it was before compression, without copies and parity.",
+    help: "Used space before compression, without copies and parity.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -168,7 +168,7 @@ pub const LOGICALREFERENCED: PropertyDef = PropertyDef {
     attr: Attr::ReadOnly,
     kinds: Kinds::ANY,
     values: "<size>",
-    help: "Referenced space as it was before compression, without copies and parity.",
+    help: "Referenced space before compression, without copies and parity.",
     visibility: Visibility::Listed,
     right_align: true,
 };

@@ -39,7 +39,7 @@ pub const RECORDSIZE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "512 to 16M, power of 2",
-    help: "Block size of new files that are larger than it.",
+    help: "Maximum block size of new files.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -78,7 +78,7 @@ pub const COPIES: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "1 | 2 | 3",
-    help: "How often each new block is stored, beside the pool's own redundancy.",
+    help: "Number of copies of each new block, in addition to the pool's redundancy.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -91,7 +91,7 @@ pub const PRIMARYCACHE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::DATASET,
     values: "all | none | metadata",
-    help: "What is kept in the cache in memory.",
+    help: "What is cached in memory.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -104,7 +104,7 @@ pub const SECONDARYCACHE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::DATASET,
     values: "all | none | metadata",
-    help: "What is kept on cache devices.",
+    help: "What is cached on cache devices.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -117,7 +117,7 @@ pub const LOGBIAS: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "latency | throughput",
-    help: "Whether synchronous writes favour short waits or throughput.",
+    help: "Whether synchronous writes are optimized for latency or throughput.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -130,7 +130,7 @@ pub const DEDUP: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "on | off | verify | sha256[,verify] | sha512[,verify] | skein[,verify] | edonr,verify | blake3[,verify]",
-    help: "Whether equal new blocks are stored once.",
+    help: "Whether identical new blocks are stored only once.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -143,7 +143,7 @@ pub const SYNC: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "standard | always | disabled",
-    help: "Whether synchronous writes wait for stable storage: as asked, always or never.",
+    help: "Whether synchronous writes wait for stable storage: as requested, always or never.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -156,7 +156,7 @@ pub const DNODESIZE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "legacy | auto | 1k | 2k | 4k | 8k | 16k",
-    help: "Size of the dnode of new files: larger ones hold more attributes.",
+    help: "Size of the dnodes of new files; larger ones hold more attributes.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -169,7 +169,7 @@ pub const VOLMODE: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "default | full | geom | dev | none",
-    help: "How the volume shows: with partitions, as a bare device, or not.",
+    help: "How the volume appears: with partitions, as a bare device, or not at all.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -182,7 +182,7 @@ pub const REDUNDANT_METADATA: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::HEAD,
     values: "all | most | some | none",
-    help: "How much of the metadata is stored once more.",
+    help: "How much of the metadata is stored in an additional copy.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -196,7 +196,7 @@ pub const SPECIAL_SMALL_BLOCKS: PropertyDef = PropertyDef {
     // OpenZFS 2.4 lists it for volumes too; 2.3, whose lists are the model, does not.
     kinds: Kinds::FILESYSTEM,
     values: "0 to 16M",
-    help: "Blocks up to this size go to the special devices.",
+    help: "Blocks up to this size are stored on the special devices.",
     visibility: Visibility::Listed,
     right_align: true,
 };
@@ -209,7 +209,7 @@ pub const PREFETCH: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::DATASET,
     values: "none | metadata | all",
-    help: "What is read ahead.",
+    help: "Which blocks are read ahead.",
     visibility: Visibility::Listed,
     right_align: false,
 };
@@ -235,7 +235,7 @@ pub const DIRECT: PropertyDef = PropertyDef {
     attr: Attr::Inherit,
     kinds: Kinds::FILESYSTEM,
     values: "disabled | standard | always",
-    help: "Whether O_DIRECT bypasses the cache: never, when asked, or always.",
+    help: "Whether I/O bypasses the cache: never, when O_DIRECT requests it, or always.",
     visibility: Visibility::Listed,
     right_align: false,
 };

@@ -14,17 +14,17 @@ const fields = (names: string): Schemas["StatisticField"][] => names.split(" ").
 const NFS = "op client user share file hit/miss result latency size offset logwait txgwait diskwait";
 
 export const catalogue: Schemas["Statistic"][] = ([
-  ["cpu.utilization", "CPU", "CPU: percent utilization", "percent", true, "mode cpu", "How busy the processors of this machine are."],
-  ["arc.accesses", "Cache", "ARC accesses", "accesses", false, "hit/miss client user share file op", "Questions to the cache in memory: for contents and metadata, found or not, found because they were read ahead."],
+  ["cpu.utilization", "CPU", "CPU: percent utilization", "percent", true, "mode cpu", "Utilization of this machine's processors."],
+  ["arc.accesses", "Cache", "ARC accesses", "accesses", false, "hit/miss client user share file op", "Lookups of data and metadata in the cache in memory: hits, misses, and hits on blocks that were read ahead."],
   ["arc.size", "Cache", "ARC size", "bytes", true, "pool", "Memory that the cache takes."],
-  ["io.disks", "Disk", "Disks", "disks", true, "utilization disk", "Devices by how much of the time they were at work."],
+  ["io.disks", "Disk", "Disks", "disks", true, "utilization disk", "Devices, by the share of time during which they were busy."],
   ["io.ops", "Disk", "Disk: I/O operations", "ops", false, "op pool disk result latency size offset", "Reads and writes of devices."],
   ["io.bytes", "Disk", "Disk: I/O bytes", "bytes", false, "op pool disk result latency size offset", "Bytes read from and written to devices."],
-  ["nic.kilobytes", "Network", "Network: device bytes", "bytes", false, "device direction", "Bytes that passed over network devices."],
-  ["nfs3.ops", "Protocol", "NFSv3 operations", "ops", false, NFS, "Operations answered, measured from the arrival of the request to the answer."],
+  ["nic.kilobytes", "Network", "Network: device bytes", "bytes", false, "device direction", "Bytes sent and received by network devices."],
+  ["nfs3.ops", "Protocol", "NFSv3 operations", "ops", false, NFS, "Completed operations, timed from the arrival of the request's last byte to the reply."],
   ["nfs3.bytes", "Protocol", "NFSv3 bytes", "bytes", false, "op client user share file latency size offset", "Bytes of files read and written."],
-  ["nfs4-1.ops", "Protocol", "NFSv4.1 operations", "ops", false, NFS, "Operations answered, measured from the arrival of the request to the answer."],
-  ["cap.percentused", "Capacity", "Capacity: percent used", "percent", true, "pool", "Share of the pool's space that is taken."],
+  ["nfs4-1.ops", "Protocol", "NFSv4.1 operations", "ops", false, NFS, "Completed operations, timed from the arrival of the request's last byte to the reply."],
+  ["cap.percentused", "Capacity", "Capacity: percent used", "percent", true, "pool", "Percentage of the pool's space that is allocated."],
 ] as const).map(([name, category, title, unit, level, names, help]) => ({ name, category, title, unit, level, help, fields: fields(names) }));
 
 /** Names as clients may choose them: what is in them is nobody's but theirs. */

@@ -105,7 +105,7 @@ const fn ops(name: &'static str, category: &'static str, title: &'static str, la
         category,
         title,
         unit: "ops",
-        help: "Operations answered, measured from the arrival of the request's last byte to the answer.",
+        help: "Completed operations, timed from the arrival of the request's last byte to the reply.",
         origin: Origin::Events(layers, Weight::Operations),
         shown: Shown::Rate,
         fields: NFS,
@@ -144,12 +144,12 @@ pub static CATALOGUE: &[Statistic] = &[
         "percent",
         Shown::Level,
         &[Field::Mode, Field::Cpu],
-        "How busy the processors of this machine are.",
+        "Utilization of this machine's processors.",
     ),
     Statistic {
         fields: CACHE,
         unit: "accesses",
-        help: "Questions to the cache in memory: for contents and metadata, found or not, found because they were read ahead.",
+        help: "Lookups of data and metadata in the cache in memory: hits, misses, and hits on blocks that were read ahead.",
         origin: Origin::Events(&[Layer::Nfs3, Layer::Nfs4, Layer::Nfs41, Layer::Fuse, Layer::Nbd], Weight::Lookups),
         ..ops("arc.accesses", "Cache", "ARC accesses", &[])
     },
@@ -169,7 +169,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Level,
         &[Field::Pool],
-        "Memory that contents and metadata may take in the cache.",
+        "Memory that the cache may use for data and metadata.",
     ),
     sampled(
         "arc.evicted",
@@ -178,7 +178,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Rate,
         &[Field::Component, Field::Pool],
-        "Bytes of blocks that were put out of the cache for others.",
+        "Bytes of blocks evicted from the cache to make room for others.",
     ),
     sampled(
         "arc.l2_accesses",
@@ -205,7 +205,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Level,
         &[Field::Pool],
-        "Bytes of blocks on cache devices, as they lie there.",
+        "Size of the blocks on cache devices, as stored there.",
     ),
     sampled(
         "arc.l2_errors",
@@ -214,7 +214,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "errors",
         Shown::Rate,
         &[Field::Pool],
-        "Blocks that lay wrong on a cache device, and reads of it that failed: the pool was read instead.",
+        "Blocks with a wrong checksum on a cache device, and failed reads of it; the pool was read instead.",
     ),
     sampled(
         "io.disks",
@@ -223,11 +223,11 @@ pub static CATALOGUE: &[Statistic] = &[
         "disks",
         Shown::Level,
         &[Field::Utilization, Field::Disk],
-        "Devices by how much of the time they were at work.",
+        "Devices, by the share of time during which they were busy.",
     ),
     Statistic {
         fields: DISK,
-        help: "Reads, writes and flushes of devices. The result of a read of bytes that are wrong, and were healed if others were right, is `checksum`.",
+        help: "Reads, writes and flushes of devices. A read of wrong bytes has the result `checksum`, even if they were repaired from another copy or parity.",
         ..ops("io.ops", "Disk", "Disk: I/O operations", &[Layer::Disk])
     },
     Statistic {
@@ -242,7 +242,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Rate,
         &[Field::Device, Field::Direction],
-        "Bytes that passed over network devices.",
+        "Bytes sent and received by network devices.",
     ),
     network::BYTES,
     ops("nfs3.ops", "Protocol", "NFSv3 operations", &[Layer::Nfs3]),
@@ -255,7 +255,7 @@ pub static CATALOGUE: &[Statistic] = &[
     bytes("fuse.bytes", "Protocol", "Mount bytes", &[Layer::Fuse]),
     Statistic {
         fields: NBD,
-        help: "Requests of clients of volumes, measured from the arrival of the request's last byte to the answer.",
+        help: "Requests of NBD clients, timed from the arrival of the request's last byte to the reply.",
         ..ops("nbd.ops", "Protocol", "NBD operations", &[Layer::Nbd])
     },
     Statistic {
@@ -272,7 +272,15 @@ pub static CATALOGUE: &[Statistic] = &[
     streams::SEND_BYTES,
     streams::RECEIVE_OPS,
     streams::RECEIVE_BYTES,
-    sampled("cap.bytesused", "Capacity", "Capacity: bytes used", "bytes", Shown::Level, &[Field::Pool], "Space taken."),
+    sampled(
+        "cap.bytesused",
+        "Capacity",
+        "Capacity: bytes used",
+        "bytes",
+        Shown::Level,
+        &[Field::Pool],
+        "Allocated space.",
+    ),
     sampled(
         "cap.percentused",
         "Capacity",
@@ -280,7 +288,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "percent",
         Shown::Level,
         &[Field::Pool],
-        "Share of the pool's space that is taken.",
+        "Percentage of the pool's space that is allocated.",
     ),
 ];
 

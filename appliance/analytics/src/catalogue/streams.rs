@@ -23,7 +23,7 @@ pub const SEND_OPS: Statistic = records(
     "send.ops",
     "Send: records",
     SEND,
-    "Records of streams that are sent. The latency of one is how long the stream took from the record before it: for reading, and until the other end took it.",
+    "Records of sent streams. The latency of a record is the time since the previous one: to read its data, and until the receiver accepted it.",
 );
 
 /// Bytes of streams being sent.
@@ -31,7 +31,7 @@ pub const SEND_BYTES: Statistic = bytes(
     "send.bytes",
     "Send: bytes",
     SEND,
-    "Bytes of streams that are sent, as they go out: compressed or encrypted where the stream is.",
+    "Bytes of sent streams, as transferred: compressed or encrypted if the stream is.",
 );
 
 /// Records of streams being received.
@@ -39,7 +39,7 @@ pub const RECEIVE_OPS: Statistic = records(
     "receive.ops",
     "Receive: records",
     RECEIVE,
-    "Records of streams that are received. The latency of a record is the time since the previous one: until it arrived and the previous one was processed.",
+    "Records of received streams. The latency of a record is the time since the previous one: until it arrived and the previous one was processed.",
 );
 
 /// Bytes of streams being received.
@@ -47,5 +47,5 @@ pub const RECEIVE_BYTES: Statistic = bytes(
     "receive.bytes",
     "Receive: bytes",
     RECEIVE,
-    "Bytes of streams that are received, as they come in: compressed or encrypted where the stream is.",
+    "Bytes of received streams, as transferred: compressed or encrypted if the stream is.",
 );

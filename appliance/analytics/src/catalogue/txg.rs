@@ -23,7 +23,7 @@ pub const BYTES: Statistic = sampled(
     "bytes",
     Shown::Rate,
     &[Field::Pool],
-    "Bytes written to devices to sync transaction groups, copies and parity included, counted when their group is on disk.",
+    "Bytes written to devices to sync transaction groups, including copies and parity, counted when their group is on disk.",
 );
 
 /// Data waiting to be synced.
@@ -34,5 +34,5 @@ pub const DIRTY: Statistic = sampled(
     "bytes",
     Shown::Level,
     &[Field::Pool],
-    "Bytes that were changed and are not on disk yet, intent logs aside.",
+    "Changed bytes that are not yet on disk, except in intent logs.",
 );

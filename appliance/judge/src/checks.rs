@@ -185,32 +185,32 @@ fn limits(f: &Facts) -> Found {
     if f.load.op_bytes > 0 {
         let (product, bytes) = (f.ops() * f.load.op_bytes as f64, f.bytes());
         lines.push(format!(
-            "{:.0} operations of {} bytes are {:.0} bytes, {bytes:.0} were moved",
+            "{:.0} operations of {} bytes are {:.0} bytes; {bytes:.0} bytes were transferred",
             f.ops(),
             f.load.op_bytes,
             product
         ));
         if bytes > product * (1.0 + SAME) {
-            return refuse("more bytes were moved than operations can have").all(lines);
+            return refuse("more bytes were transferred than the operations account for").all(lines);
         }
     }
     match over {
-        Some(line) => refuse(format!("faster than what carries it: {line}")).all(lines),
-        None if lines.is_empty() => warn("no limit is known: neither links nor disks say how fast they are"),
-        None => pass("nothing was faster than it can be").all(lines),
+        Some(line) => refuse(format!("faster than the hardware allows: {line}")).all(lines),
+        None if lines.is_empty() => warn("no limit is known: neither links nor disks report their speed"),
+        None => pass("nothing exceeded its limit").all(lines),
     }
 }
 
 fn counts(f: &Facts) -> Found {
     let Some(server) = &f.server else {
-        return pass("there is no server: the machine's own disks or files were loaded");
+        return pass("there is no server: the load used local disks or files");
     };
     let mut lines = Vec::new();
-    let Some(ops) = server.ops else { return warn("the server's own counts are not known: nothing was checked twice") };
+    let Some(ops) = server.ops else { return warn("the server's counts are unknown: nothing was cross-checked") };
     let ours = f.ops();
     lines.push(format!("clients counted {ours:.0} operations, the server {ops:.0}: {}", percent(ops / ours.max(1.0))));
     if ops > ours * (1.0 + SAME) {
-        return refuse("the server did more than these clients asked for: somebody else loads it, too").all(lines);
+        return refuse("the server did more than these clients requested: others use it, too").all(lines);
     }
     for link in f.clients.iter().filter_map(|c| c.link.as_ref()).chain(&server.links) {
         if let Some(carried) = link.carried_bytes {
@@ -225,22 +225,26 @@ fn counts(f: &Facts) -> Found {
         // Reads and writes travel in opposite directions; the busier direction carries at least
         // half.
         if carried < payload * 0.5 * (1.0 - SAME) {
-            return refuse("less went over the wire than was moved").all(lines);
+            return refuse("less crossed the network than was transferred").all(lines);
         }
     }
-    pass("clients and server counted the same").all(lines)
+    pass("the counts of clients and server agree").all(lines)
 }
 
 fn client_cache(f: &Facts) -> Found {
     let memory: Option<f64> = f.clients.iter().map(|c| c.memory_bytes).sum();
     let mut lines = Vec::new();
     if let (Some(set), Some(memory)) = (f.load.working_set_bytes, memory) {
-        lines.push(format!("{:.0} MB are touched, the clients have {:.0} MB of memory", set / 1e6, memory / 1e6));
+        lines.push(format!(
+            "the working set has {:.0} MB, the clients have {:.0} MB of memory",
+            set / 1e6,
+            memory / 1e6
+        ));
     }
-    lines.push(format!("past the client's memory: {}", if f.load.direct { "yes" } else { "no" }));
+    lines.push(format!("bypasses the client's cache: {}", if f.load.direct { "yes" } else { "no" }));
     if let Some(ops) = f.server.as_ref().and_then(|s| s.ops) {
         let share = ops / f.ops().max(1.0);
-        lines.push(format!("of the clients' operations {} reached the server", percent(share)));
+        lines.push(format!("{} of the clients' operations reached the server", percent(share)));
         if share < 1.0 - SAME {
             return refuse("the client's cache was measured: not all operations reached the server")
                 .all(lines)
@@ -249,26 +253,26 @@ fn client_cache(f: &Facts) -> Found {
         return pass("all operations reached the server").all(lines);
     }
     if f.load.direct {
-        return pass("files were read and written past the client's memory").all(lines);
+        return pass("files were read and written without the client's cache").all(lines);
     }
     let read: f64 = f.clients.iter().map(|c| c.read_bytes).sum();
     let disks: Option<f64> = f.server.as_ref().and_then(|s| s.disks.iter().map(|d| d.bytes).sum());
     if let Some(disks) = disks.filter(|_| read > 0.0) {
-        lines.push(format!("{:.0} MB were read, disks moved {:.0} MB", read / 1e6, disks / 1e6));
+        lines.push(format!("{:.0} MB were read, disks transferred {:.0} MB", read / 1e6, disks / 1e6));
         if disks < read * (1.0 - SAME) {
-            return refuse("this machine's memory was measured: less was read from disks than by the load")
+            return refuse("this machine's memory was measured: the load read more than the disks did")
                 .all(lines)
                 .called("client cache");
         }
-        return pass("what was read came from disks").all(lines);
+        return pass("the data came from disks").all(lines);
     }
     match (f.load.working_set_bytes, memory) {
         (Some(set), Some(memory)) if set < memory => {
-            refuse("all that is touched fits the client's memory, and nobody knows what reached the server")
+            refuse("the working set fits the client's memory, and it is unknown what reached the server")
                 .all(lines)
                 .called("client cache")
         }
-        _ => warn("whether operations reached the server is not known").all(lines),
+        _ => warn("it is unknown whether operations reached the server").all(lines),
     }
 }
 
@@ -287,9 +291,9 @@ fn client_bound(f: &Facts) -> Found {
             known = true;
             lines.push(format!("{}: {what} {} busy", client.name, percent(busy)));
             if busy >= BUSY && server.is_none_or(|s| s < IDLE) && f.server.is_some() {
-                let of_server = server.map_or("not known".to_owned(), percent);
+                let of_server = server.map_or("unknown".to_owned(), |busy| percent(busy) + " busy");
                 let reason = format!(
-                    "bound by the client {}: its {what} are {} busy, the server's {of_server}",
+                    "client {} was the bottleneck: {what} {} busy, processors of the server {of_server}",
                     client.name,
                     percent(busy)
                 );
@@ -305,7 +309,7 @@ fn client_bound(f: &Facts) -> Found {
             if part < UNFAIR {
                 let rate = mb(slowest.bytes / f.seconds.max(1e-9));
                 let reason = format!(
-                    "the client {} did {} of the median one ({rate}): it, or its link, was measured, too",
+                    "client {} reached {rate}, {} of the median rate: it or its link was measured, too",
                     slowest.name,
                     percent(part)
                 );
@@ -314,9 +318,9 @@ fn client_bound(f: &Facts) -> Found {
         }
     }
     if known {
-        pass("the clients had room").all(lines)
+        pass("the clients were not the bottleneck").all(lines)
     } else {
-        warn("how busy the clients were is not known").all(lines)
+        warn("the clients' utilization is unknown").all(lines)
     }
 }
 
@@ -324,7 +328,7 @@ fn limiter(f: &Facts) -> Found {
     let mut all: Vec<(String, f64)> = Vec::new();
     let seconds = f.seconds.max(1e-9);
     for client in &f.clients {
-        all.extend(client.cpu_busy.map(|b| (format!("processors of the client {}", client.name), b)));
+        all.extend(client.cpu_busy.map(|b| (format!("processors of client {}", client.name), b)));
         let link = client.link.as_ref();
         all.extend(
             link.and_then(|l| Some((format!("link {}", l.name), client.bytes / seconds / l.limit_bytes_per_second?))),
@@ -341,41 +345,49 @@ fn limiter(f: &Facts) -> Found {
     }
     let lines = all.iter().map(|(name, busy)| format!("{name}: {} busy", percent(*busy))).collect();
     if let Some(rate) = f.load.requested_rate {
-        return pass(format!("the rate that was asked for, {rate} a second, is what it is")).all(lines);
+        return pass(format!("limited by the requested rate, {rate} a second")).all(lines);
     }
     match all.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((name, busy)) if *busy >= BUSY => pass(format!("limited by {name}, {} busy", percent(*busy))).all(lines),
         Some((name, busy)) => {
             let reason = format!(
-                "nothing was at its limit ({name} is nearest, {} busy): this may not be called a maximum",
+                "nothing was at its limit ({name} is closest, {} busy): the result may not be called a maximum",
                 percent(*busy)
             );
             warn(reason).all(lines).called("not a maximum")
         }
-        None => warn("what limits it is not known: this may not be called a maximum").called("not a maximum"),
+        None => warn("the limiting factor is unknown: the result may not be called a maximum").called("not a maximum"),
     }
 }
 
 fn cache_or_disk(f: &Facts) -> Found {
-    let Some(server) = &f.server else { return pass("the machine's own disks or files were loaded").called("disk") };
+    let Some(server) = &f.server else { return pass("the load used local disks or files").called("disk") };
     let mut lines = Vec::new();
     let read: f64 = f.clients.iter().map(|c| c.read_bytes).sum();
     let written = f.bytes() - read;
     if written > read {
         let Some(most) = server.dirty_max_bytes else {
-            return warn("how much may wait to be written is not known").all(lines);
+            return warn("the limit of unwritten data in memory is unknown").all(lines);
         };
-        lines.push(format!("{:.0} MB were written, {:.0} MB may wait in memory", written / 1e6, most / 1e6));
+        lines.push(format!(
+            "{:.0} MB were written, memory may hold {:.0} MB of unwritten data",
+            written / 1e6,
+            most / 1e6
+        ));
         if written < 3.0 * most && f.load.requested_rate.is_none() {
-            return refuse("so little was written that memory could take most of it").all(lines).called("cache");
+            return refuse("too little was written: memory could hold most of it").all(lines).called("cache");
         }
     }
     if read == 0.0 {
-        return pass(if written > 0.0 { "writes, more than memory can hold" } else { "no data was read or written" })
-            .all(lines);
+        return pass(if written > 0.0 {
+            "more was written than memory can hold"
+        } else {
+            "no data was read or written"
+        })
+        .all(lines);
     }
     let (Some(hits), Some(misses)) = (server.cache_hits, server.cache_misses) else {
-        return warn("whether memory or disks answered is not known").all(lines);
+        return warn("it is unknown whether memory or disks answered").all(lines);
     };
     let share = hits / (hits + misses).max(1.0);
     lines.push(format!("{hits:.0} blocks were in memory, {misses:.0} were not: {} hits", percent(share)));
@@ -384,43 +396,42 @@ fn cache_or_disk(f: &Facts) -> Found {
         let grown = after - before;
         // A small cache fills with few misses relative to the traffic.
         if share > 0.01 && grown > 0.05 * after.max(1.0) {
-            let reason =
-                "a cold server: its cache filled while it was measured; run once without counting until it is full";
+            let reason = "a cold server: its cache filled during the measurement; fill it first, with --warm";
             return refuse(reason).all(lines).called("cold");
         }
     }
     let label = if share > 0.01 { "cache" } else { "disk" };
     match f.load.claim {
         Some(Claim::Disk) if share > 0.01 => {
-            refuse(format!("{} of the blocks came from memory: this is no result of disks", percent(share)))
+            refuse(format!("{} of the blocks came from memory: this does not measure disks", percent(share)))
                 .all(lines)
                 .called(label)
         }
         Some(Claim::Cache) if share < 0.99 => {
-            refuse(format!("{} of the blocks came from disks: this is no result of memory", percent(1.0 - share)))
+            refuse(format!("{} of the blocks came from disks: this does not measure memory", percent(1.0 - share)))
                 .all(lines)
                 .called(label)
         }
         _ if share > 0.01 && share < 0.99 => {
             pass(format!("memory answered {}, disks the rest", percent(share))).all(lines).called("cache and disk")
         }
-        _ => pass(format!("{label} answered")).all(lines).called(label),
+        _ => pass(format!("answered by {label}")).all(lines).called(label),
     }
 }
 
 fn profile(f: &Facts) -> Found {
     let Some(server) = &f.server else { return pass("there is no pool") };
     match &server.layout {
-        None => warn("how the pool is made is not known"),
+        None => warn("the pool's layout is unknown"),
         Some(layout) if layout.contains("raid") => {
-            pass(format!("{layout}; mirrors of the same disks are what to compare it with at random operations"))
+            pass(format!("{layout}; for random operations, compare it with mirrors of the same disks"))
         }
         Some(layout) => pass(layout.clone()),
     }
 }
 
 fn warm_up(f: &Facts) -> Found {
-    let Some(server) = &f.server else { return pass("there is no cache of a server") };
+    let Some(server) = &f.server else { return pass("there is no server") };
     let mut lines = Vec::new();
     if let Some((before, after)) = server.l2_bytes {
         let rate = (after - before) / f.seconds.max(1e-9);
@@ -431,7 +442,7 @@ fn warm_up(f: &Facts) -> Found {
             mb(rate)
         ));
         if after > before * 1.01 + 1e6 {
-            return refuse("cache devices were still warming").all(lines).called("warming");
+            return refuse("cache devices were still filling").all(lines).called("warming");
         }
     }
     match server.record_bytes {
@@ -439,45 +450,45 @@ fn warm_up(f: &Facts) -> Found {
             let factor = record as f64 / f.load.op_bytes as f64;
             lines.push(format!("records of {record} bytes, operations of {}: {factor:.2}", f.load.op_bytes));
             if factor > 1.0 {
-                warn(format!("each random operation touches a record {factor:.0} times as large")).all(lines)
+                warn(format!("each random operation accesses a record {factor:.0} times as large")).all(lines)
             } else {
-                pass("an operation has several records").all(lines)
+                pass("each operation covers several records").all(lines)
             }
         }
-        None if f.load.random => warn("the record size is not known").all(lines),
-        _ => pass("warm, and records fit the operations").all(lines),
+        None if f.load.random => warn("the record size is unknown").all(lines),
+        _ => pass("caches were warm, and records are no larger than the operations").all(lines),
     }
 }
 
 fn sync_writes(f: &Facts) -> Found {
     if !f.load.sync {
-        return pass("nothing was asked to be stable at once");
+        return pass("no stable writes were requested");
     }
     let Some(server) = &f.server else {
-        return warn("whether the machine's own disks keep what they confirm is not known");
+        return warn("it is unknown whether the local disks keep what they acknowledge");
     };
     let mut lines = Vec::new();
     if let Some(property) = &server.sync_property {
         lines.push(format!("sync={property}"));
         if property == "disabled" {
-            return refuse("sync=disabled: stable writes were confirmed without being so").all(lines);
+            return refuse("sync=disabled: writes were acknowledged as stable before they were").all(lines);
         }
     }
     if let (Some(syncs), Some(flushes)) = (server.sync_ops, server.device_flushes) {
-        lines.push(format!("{syncs:.0} operations had to be stable, devices flushed {flushes:.0} times"));
+        lines.push(format!("{syncs:.0} operations required stable storage, devices were flushed {flushes:.0} times"));
         if syncs > 0.0 && flushes < 1.0 {
             return refuse(
-                "what had to be stable was confirmed, and no device was flushed: something below ignores it",
+                "stable writes were acknowledged, but no device was flushed: something below ignores flushes",
             )
             .all(lines);
         }
     } else {
-        return warn("how often devices were flushed is not known").all(lines);
+        return warn("the number of device flushes is unknown").all(lines);
     }
     match server.has_log_device {
-        Some(true) => pass("stable, on a log device").all(lines),
-        Some(false) => pass("stable, without a log device").all(lines),
-        None => warn("whether there is a log device is not known").all(lines),
+        Some(true) => pass("stable writes, on a log device").all(lines),
+        Some(false) => pass("stable writes, without a log device").all(lines),
+        None => warn("it is unknown whether there is a log device").all(lines),
     }
 }
 
@@ -489,10 +500,10 @@ const OF_A_POOL: [&str; 4] = ["pool", "properties", "capacity_percent", "fragmen
 fn documented(f: &Facts) -> Found {
     let server = f.server.as_ref();
     if let Some(jobs) = server.map(|s| &s.jobs).filter(|j| !j.is_empty()) {
-        return refuse(format!("something else was at work: {}", jobs.join(", "))).called("disturbed");
+        return refuse(format!("something else was running: {}", jobs.join(", "))).called("disturbed");
     }
     if f.configuration.is_empty() {
-        return refuse("nothing is known of the systems: there is no result without them");
+        return refuse("the systems are not described: there is no result without a description");
     }
     let pool: &[&str] = if server.is_some_and(|s| s.layout.is_some()) { &OF_A_POOL } else { &[] };
     let missing: Vec<&str> =
@@ -505,26 +516,26 @@ fn documented(f: &Facts) -> Found {
     mtu.sort_unstable();
     mtu.dedup();
     if mtu.len() > 1 && !f.load.is_local {
-        return warn(format!("the links have packets of different sizes: {mtu:?}"));
+        return warn(format!("the links have different MTUs: {mtu:?}"));
     }
     if server.and_then(|s| s.atime) == Some(true) {
-        return warn("atime=on: reading writes, too");
+        return warn("atime=on: reads cause writes");
     }
-    pass("the systems are described, and nothing else was at work")
+    pass("the systems are described, and nothing else was running")
 }
 
 fn compressible(f: &Facts) -> Found {
     let ratio = |s: &Server| s.compress_ratio;
     match f.server.as_ref().and_then(ratio) {
-        _ if f.load.compressible => pass("data that compresses was asked for").called("compressible"),
-        None if f.bytes() == 0.0 => pass("no data was moved"),
-        None => warn("how much the data compresses is not known"),
+        _ if f.load.compressible => pass("compressible data was requested").called("compressible"),
+        None if f.bytes() == 0.0 => pass("no data was transferred"),
+        None => warn("the compression ratio of the data is unknown"),
         Some(ratio) => {
-            let line = format!("a byte on disk holds {ratio:.2} bytes of files; at most {SHRINKS}");
+            let line = format!("compression ratio {ratio:.2}, at most {SHRINKS}");
             if ratio > SHRINKS {
-                refuse("the data compresses, or is zeros, and nobody asked for that").with(line).called("compressible")
+                refuse("the data is compressible, or zeros, which was not requested").with(line).called("compressible")
             } else {
-                pass("the data does not flatter").with(line)
+                pass("the data does not compress").with(line)
             }
         }
     }
@@ -533,7 +544,7 @@ fn compressible(f: &Facts) -> Found {
 fn steady(f: &Facts) -> Found {
     let mut lines = Vec::new();
     if f.ops() == 0.0 {
-        return refuse("nothing was done");
+        return refuse("no operation was completed");
     }
     if f.failed > 0.0 {
         lines.push(format!("{:.0} failed, {:.0} succeeded", f.failed, f.ops()));
@@ -543,9 +554,9 @@ fn steady(f: &Facts) -> Found {
     }
     if let Some(due) = f.due {
         let kept = f.ops() / due.max(1.0);
-        lines.push(format!("{due:.0} operations were due, {:.0} were done: {}", f.ops(), percent(kept)));
+        lines.push(format!("{due:.0} operations were due, {:.0} were completed: {}", f.ops(), percent(kept)));
         if kept < KEPT {
-            return refuse("the rate that was asked for was not kept").all(lines).called("rate not kept");
+            return refuse("the requested rate was not reached").all(lines).called("rate not kept");
         }
     }
     lines.push(format!("{:.1} s, at least {SHORT_SECONDS}", f.seconds));
@@ -554,16 +565,16 @@ fn steady(f: &Facts) -> Found {
     }
     let rates: Vec<f64> = f.series.iter().filter(|s| s.seconds > 0.5).map(|s| s.ops / s.seconds).collect();
     match drift(&rates) {
-        None => return warn("there are too few seconds to see a trend").all(lines),
+        None => return warn("too few seconds to detect a trend").all(lines),
         Some((rise, is_sure)) => {
             lines.push(format!(
-                "from the first to the last second {:+.1} % of the mean{}",
+                "trend from the first to the last second: {:+.1} % of the mean{}",
                 rise * 100.0,
                 if is_sure { "" } else { " (may be chance)" }
             ));
             if is_sure && rise.abs() > DRIFT {
                 let reason = format!(
-                    "not steady: it {} by {} while it was measured",
+                    "not steady: the rate {} by {} during the measurement",
                     if rise > 0.0 { "rose" } else { "fell" },
                     percent(rise.abs())
                 );
@@ -573,7 +584,7 @@ fn steady(f: &Facts) -> Found {
     }
     if let Some((low, high)) = humps(&f.latency) {
         lines.push(format!(
-            "latencies have two humps, at {:.3} and {:.3} ms; half within {:.3}, 99 % {:.3}, all {:.3} ms",
+            "latencies have two peaks, at {:.3} and {:.3} ms; 50 % within {:.3}, 99 % {:.3}, all {:.3} ms",
             low as f64 / 1e6,
             high as f64 / 1e6,
             f.percentile(50.0) as f64 / 1e6,
@@ -581,13 +592,14 @@ fn steady(f: &Facts) -> Found {
             f.percentile(100.0) as f64 / 1e6
         ));
         return warn(
-            "an average latency would hide that there are two kinds of operations: tell both humps, or the heat map",
+            "an average latency would hide that there are two kinds of operations: report both peaks, or the heat map",
         )
         .all(lines)
         .called("bimodal");
     }
     if f.repeats.len() < 3 {
-        return warn(format!("run {} times: chance is only known from 3 on", f.repeats.len().max(1))).all(lines);
+        return warn(format!("run {} times: at least 3 are needed to estimate the interval", f.repeats.len().max(1)))
+            .all(lines);
     }
     if let Some((mean, half)) = interval(&f.repeats) {
         lines.push(format!(
@@ -596,7 +608,8 @@ fn steady(f: &Facts) -> Found {
             percent(half / mean.max(1e-9))
         ));
         if half > 0.1 * mean {
-            return warn("repetitions differ so much that the interval is wider than a tenth").all(lines);
+            return warn("the repetitions differ so much that the interval is wider than a tenth of the mean")
+                .all(lines);
         }
     }
     pass("long enough, steady, and repeated").all(lines)

@@ -64,12 +64,14 @@ pub fn undeclared(a: &Facts, b: &Facts, factors: &[String]) -> Vec<String> {
 pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
     let mut refused: Vec<String> = undeclared(a, b, factors)
         .into_iter()
-        .map(|what| format!("they differ in more than was declared: {what}"))
+        .map(|what| format!("the runs differ in more than the declared factors: {what}"))
         .collect();
-    for (name, facts) in [("the first", a), ("the second", b)] {
+    for (name, facts) in [("the first run", a), ("the second run", b)] {
         if facts.repeats.len() < 3 {
-            refused
-                .push(format!("{name} was repeated {} times, and chance is only known from 3 on", facts.repeats.len()));
+            refused.push(format!(
+                "{name} was repeated {} times: at least 3 are needed to estimate the interval",
+                facts.repeats.len()
+            ));
         }
     }
     let rates = (crate::statistics::mean(&a.repeats), crate::statistics::mean(&b.repeats));
@@ -78,7 +80,7 @@ pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
         interval(&f.repeats).map_or_else(String::new, |(m, h)| format!("{m:.0} ({:.0} to {:.0})", m - h, m + h))
     };
     let text = match gain {
-        None => "nothing can be said of the difference".to_owned(),
+        None => "the difference cannot be estimated".to_owned(),
         Some((gain, half)) => {
             let told = format!(
                 "{} against {} operations a second: {:+.1} %, 95 % interval {:+.1} % to {:+.1} %",
@@ -88,7 +90,7 @@ pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
                 (gain - half) * 100.0,
                 (gain + half) * 100.0
             );
-            if gain.abs() > half { told } else { told + ": no difference that is more than chance" }
+            if gain.abs() > half { told } else { told + ": no significant difference" }
         }
     };
     Comparison { refused, text, rates, gain }

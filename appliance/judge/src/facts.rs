@@ -213,7 +213,7 @@ impl Facts {
         }
         let ms = |p: f64| self.percentile(p) as f64 / 1e6;
         text += &format!(
-            "  half within {:.3} ms, 99 % {:.3} ms, 99.9 % {:.3} ms, all {:.3} ms\n",
+            "  50 % within {:.3} ms, 99 % {:.3} ms, 99.9 % {:.3} ms, all {:.3} ms\n",
             ms(50.0),
             ms(99.0),
             ms(99.9),

@@ -120,7 +120,7 @@ pub fn command() -> Command {
         .long_about(
             "A run keeps all that it saw in one directory and is judged by twelve checks: limits of links and disks, counts of clients and \
              server, caches, what was the limit, warm-up, stable writes, the system's description, data that flatters, steady state. \
-             Each is PASS, WARN or REFUSE, with its arithmetic; a refused result is not told. See docs/operating/bench.md.",
+             Each is PASS, WARN or REFUSE, with its arithmetic; a refused result is not printed. See docs/operating/bench.md.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -5,10 +5,10 @@
 //! otherwise in `$XDG_RUNTIME_DIR/weir` or `/run/weir`. A restart clears those, as it clears a
 //! kernel's memory. Unloading a key removes it.
 
-use crate::durable;
 use crate::state::{Imported, State};
 use anyhow::{Context as _, Result};
 use dataset::{Datasets, KeyStore};
+use host::durable;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;

@@ -10,7 +10,6 @@ pub mod autoreplace;
 pub mod clear;
 pub mod compatibility;
 pub mod create;
-pub mod durable;
 pub mod environments;
 pub mod health;
 pub mod house;

@@ -9,8 +9,8 @@
 //!   * `pools.json` is replaced atomically, under a lock: readers see the old list or the new one
 //!   * a folder that does not exist means that nothing is imported; the first import creates it
 
-use crate::durable;
 use anyhow::{Context as _, Result};
+use host::durable;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;

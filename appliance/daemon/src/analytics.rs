@@ -10,9 +10,9 @@ pub mod worksheets;
 
 use crate::config::AnalyticsConfig;
 use crate::owner::Owner;
-use admin::durable;
 use analytics::engine::{Config, Engine, Retention};
 use anyhow::{Context as _, Result};
+use host::durable;
 pub use live::{Columns, Second};
 use observe::Events;
 use parking_lot::Mutex;

@@ -11,9 +11,9 @@
 
 use crate::access::now;
 use crate::events::{Events, Happening};
-use admin::durable;
 use anyhow::{Context as _, Result};
 use api::{EventKind, Job, JobKind, JobProgress, JobState, LiveMessage, Verification};
+use host::durable;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;

@@ -5,8 +5,8 @@
 //!   * a socket belongs to the process that holds the lock beside it (`weir.lock` for `weir.sock`):
 //!     a stale socket is removed only by a process that holds that lock
 
-use admin::durable;
 use anyhow::{Context as _, Result, bail};
+use host::durable;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;

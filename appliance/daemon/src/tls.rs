@@ -5,8 +5,8 @@
 
 use crate::access::secret;
 use crate::config::ApiConfig;
-use admin::durable;
 use anyhow::{Context as _, Result, bail};
+use host::durable;
 use parking_lot::RwLock;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use sha2::{Digest, Sha256};

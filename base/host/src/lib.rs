@@ -1,5 +1,5 @@
 //! Everything that Weir requests from the machine: devices, the clock, randomness, the number of
-//! processors.
+//! processors, durable replacement of files.
 //!
 //! **Invariant: no crate above `host` opens a file that holds pool data, reads a clock or requests
 //! randomness by itself**, so that a simulation can substitute its own. A device opened for reading
@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod device;
+pub mod durable;
 pub mod memory;
 pub mod names;
 pub mod random;

@@ -241,13 +241,13 @@ pub fn tell_parent(place: &Path) -> Result<()> {
 
 fn open_log(place: &Path) -> Result<File> {
     let dir = crate::state::folder()?.join("log");
-    admin::durable::make_private(&dir).with_context(|| dir.display().to_string())?;
+    host::durable::make_private(&dir).with_context(|| dir.display().to_string())?;
     let name: String = place.to_string_lossy().chars().map(|c| if c == '/' { '-' } else { c }).collect();
     let path = dir.join(format!("mount{name}.log"));
     File::options()
         .create(true)
         .append(true)
-        .mode(admin::durable::PRIVATE)
+        .mode(host::durable::PRIVATE)
         .open(&path)
         .with_context(|| path.display().to_string())
 }

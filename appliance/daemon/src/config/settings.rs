@@ -10,8 +10,8 @@
 //!     listed with it
 
 use super::{Config, Wrong, keys, unknown};
-use admin::durable;
 use api::SettingSource;
+use host::durable;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -16,9 +16,10 @@ pub use options::{SmbOptions, share_name};
 
 use crate::config::SmbConfig;
 use crate::owner::Owner;
-use admin::{OwnedPool, durable};
+use admin::OwnedPool;
 use anyhow::{Context as _, Result, bail};
 use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
+use host::durable;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;

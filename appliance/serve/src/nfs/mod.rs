@@ -22,7 +22,6 @@ pub mod portmap;
 pub mod rpc;
 pub mod rquota;
 mod server;
-mod stable;
 pub mod status;
 pub mod v3;
 pub mod v4;

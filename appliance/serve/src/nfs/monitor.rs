@@ -10,8 +10,8 @@
 use super::grace::Grace;
 use super::portmap;
 use super::rpc::{Call, Fault, Program, Transport};
-use super::stable;
 use super::xdr::{Reader, Writer};
+use host::durable;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::io;
@@ -62,7 +62,7 @@ impl Notes {
         for (name, address) in names.now.iter().chain(before) {
             text.push_str(&format!("{address} {name}\n"));
         }
-        stable::replace(file, text.as_bytes())
+        durable::replace(file, text.as_bytes(), durable::PRIVATE)
     }
 
     /// Drops clients that have not reclaimed their locks by now.

@@ -2,9 +2,10 @@
 //! storage (RFC 8881 section 8.4.2.1).
 //!
 //! A name is recorded before the client learns that it holds state, so a crash never loses one.
+//! Names show who uses the server, so only the owner can read them.
 //! Each name has a file, whose name is a hash of the client's name.
 
-use crate::nfs::stable;
+use host::durable;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ const RECORDS_MAX: usize = 4096;
 impl FolderRecords {
     /// Uses this directory, which is created if necessary.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        stable::make_folder(folder)?;
+        durable::make_private(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -53,7 +54,7 @@ impl FolderRecords {
     }
 
     fn store(&self, name: &[u8]) -> io::Result<()> {
-        stable::replace(&self.path(name), name)
+        durable::replace(&self.path(name), name, durable::PRIVATE)
     }
 
     fn names(&self) -> io::Result<Vec<Vec<u8>>> {

@@ -1,4 +1,4 @@
-//! Atomic replacement of files in the state folder.
+//! Atomic replacement of the files that the state folder holds, and folders closed to other users.
 //!
 //! Invariants:
 //!   * a reader finds either the old contents or the new ones
@@ -91,11 +91,17 @@ mod tests {
         let path = folder.path().join("deep/er/file.json");
         replace(&path, b"one", PRIVATE).expect("written");
         assert_eq!(mode(&path), 0o600);
-        // Left behind by a killed process.
-        fs::write(beside(&path), "half").expect("written");
-        replace(&path, b"two", PUBLIC).expect("written");
-        assert_eq!((fs::read(&path).expect("read"), mode(&path) & 0o400), (b"two".to_vec(), 0o400));
-        assert!(!beside(&path).exists());
+        // Left behind by a killed process, and readable by everyone.
+        for wanted in [PRIVATE, PUBLIC] {
+            fs::write(beside(&path), "half").expect("written");
+            fs::set_permissions(beside(&path), fs::Permissions::from_mode(0o644)).expect("set");
+            replace(&path, b"two", wanted).expect("written");
+            assert_eq!(fs::read(&path).expect("read"), b"two");
+            // The umask can only remove bits.
+            assert_eq!(mode(&path) & !wanted, 0);
+            assert_eq!(mode(&path) & 0o600, 0o600);
+        }
+        assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("read").count(), 1);
     }
 
     #[test]

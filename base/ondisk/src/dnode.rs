@@ -46,6 +46,8 @@ use crate::types::ObjectType;
 pub const SLOT_BYTES: usize = 512;
 /// Size of a dnode block in bytes.
 pub const BLOCK_BYTES: usize = 16384;
+/// Number of slots in a dnode block.
+pub const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Size in bytes of the fields before the first pointer.
 pub const CORE_BYTES: usize = 64;
 

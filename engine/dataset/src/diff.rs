@@ -10,12 +10,9 @@ use crate::dir::open_zap;
 use crate::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::Dnode;
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::pool_dir::directory;
 use std::sync::Arc;
-
-/// Slots per block of dnodes.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 
 /// A possible change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,14 +9,12 @@ use crate::live::state::LiveObject;
 use crate::{Bookmark, Error, Object, Place, Result};
 use block::Store;
 use block::crypt::DatasetKeys;
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of dnode slots in a block of dnodes.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Object numbers are below this (`DN_MAX_OBJECT` in dnode.h).
 const NUMBERS_MAX: u64 = 1 << 48;
 /// Objects kept open. Each costs about 1 KiB.

@@ -25,7 +25,7 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use object::{NewObject, Object, ObjectSet, TakenBlock, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, Txg};
 use std::sync::Arc;
@@ -33,8 +33,6 @@ use transform::compress::{Algorithm, decompress};
 
 /// Largest object number of the format (`DN_MAX_OBJECT`).
 pub(super) const OBJECT_MAX: u64 = 1 << 48;
-/// Dnodes per block of the dnode object.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Largest block in a stream without large blocks, and the largest spill block.
 const OLD_MAX_BLOCK_BYTES: u64 = 128 << 10;
 /// OBJECT: the object has a spill block. SPILL: the block did not change.

@@ -10,15 +10,13 @@ use crate::stream::Writer;
 use crate::{Error, Result};
 use bytes::Bytes;
 use ondisk::ddt::Key;
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::SLOTS_PER_BLOCK;
 use ondisk::send_record::{Body, Crypt, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
 use ondisk::{BlkPtr, Checksum, Endian};
 use std::io::Write;
 
 /// A length that reaches to the end, wherever that is (`DMU_OBJECT_END`).
 const TO_THE_END: u64 = u64::MAX;
-/// Dnodes per block of the dnode object.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// The block's checksum is strong enough for deduplication (`DRR_CHECKSUM_DEDUP`).
 const CHECKSUM_DEDUP: u8 = 1;
 /// The payload of a raw record is in the other byte order (`DRR_RAW_BYTESWAP`).

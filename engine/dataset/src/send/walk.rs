@@ -9,13 +9,11 @@
 use super::Resume;
 use crate::{Error, Place, Result};
 use object::{Block, Bookmark, DatasetKeys, ObjectSet};
-use ondisk::dnode::{BLOCK_BYTES, CORE_BYTES, SLOT_BYTES};
+use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 
 /// Block number that stands for the spill block (`DMU_SPILL_BLKID`).
 pub(super) const SPILL: u64 = u64::MAX - 1;
-/// Dnodes per block of the dnode object.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Indirect blocks and blocks of dnodes to prefetch. OpenZFS: 32.
 const METADATA_AHEAD: u64 = 32;
 

@@ -18,7 +18,7 @@ use super::{Packet, Reader};
 use crate::{Error, Place, Result};
 use object::{Device, ObjectSet, Store};
 use ondisk::blkptr::{self, MAX_BLOCK_BYTES};
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::objset::ZilHeader;
 use ondisk::send_record::{Begin, Body, Features, ObjectRecord, RECORD_BYTES};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, Dva, Endian, NewBlock, ObjectType, Objset, ObjsetKind, Txg};
@@ -32,8 +32,6 @@ const LABELS_BYTES: u64 = ondisk::label::START_BYTES;
 const FILES_AT: u64 = 1 << 40;
 /// Largest object number of the format (`DN_MAX_OBJECT`).
 const OBJECT_MAX: u64 = 1 << 48;
-/// Dnodes per block of the dnode object.
-const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Bytes of the root block (`OBJSET_PHYS_SIZE_V2`).
 const ROOT_BYTES: usize = 2048;
 /// Cache size for data that was read.

@@ -10,12 +10,10 @@
 
 use crate::{Error, Place, Result};
 use object::{Block, Bookmark, Store};
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
 use std::sync::Arc;
 
-/// Number of objects in a block of dnodes.
-const OBJECTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Block number that means a spill block.
 const SPILL: u64 = u64::MAX;
 
@@ -30,7 +28,7 @@ pub(crate) struct At {
 impl At {
     /// Sort key in walk order: objects by number, a block of dnodes at its first object.
     fn order(self) -> (u64, u64) {
-        if self.object == 0 { (self.blkid.saturating_mul(OBJECTS_PER_BLOCK), 0) } else { (self.object, self.blkid) }
+        if self.object == 0 { (self.blkid.saturating_mul(SLOTS_PER_BLOCK), 0) } else { (self.object, self.blkid) }
     }
 }
 
@@ -203,7 +201,7 @@ impl Walk<'_> {
         let mut slot = 0;
         while let Some(bytes) = block.data.get(slot * SLOT_BYTES..).filter(|b| b.len() >= SLOT_BYTES) {
             if bytes[0] != 0 {
-                let id = blkid * OBJECTS_PER_BLOCK + slot as u64;
+                let id = blkid * SLOTS_PER_BLOCK + slot as u64;
                 let dnode = Dnode::parse(bytes, block.endian).at("dnode");
                 if let Some(dnode) = self.or_give_up(dnode, At { object: id, blkid: 0 })? {
                     self.dnode(id, &dnode, sink)?;

@@ -8,7 +8,7 @@
 //!   * a number is not allocated again before it was freed
 //!   * the slots of one dnode are in one block of dnodes
 
-use super::set::SLOTS_PER_BLOCK;
+use ondisk::dnode::SLOTS_PER_BLOCK;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Slots of one block of dnodes: a set bit is a slot in use.

@@ -6,7 +6,7 @@ use super::state::{Buffer, Content, Dirty, LiveObject, WRITTEN};
 use super::{SyncContext, Tx};
 use crate::objset::USER_USED;
 use crate::{Error, Object, ObjectSet, Refusal, Result};
-use ondisk::dnode::{BLOCK_BYTES, CORE_BYTES, SLOT_BYTES};
+use ondisk::dnode::{BLOCK_BYTES, CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::objset::ZilHeader;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind, blkptr};
 use parking_lot::Mutex;
@@ -14,8 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Number of dnode slots in a block of dnodes.
-pub(crate) const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// log2 of the size of an indirect block, in bytes, as in OpenZFS.
 pub const INDIRECT_SHIFT: u8 = 17;
 /// Levels of a new object set's meta dnode: enough for 2^48 objects, so that it never has to grow

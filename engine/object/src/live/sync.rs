@@ -7,13 +7,13 @@
 
 use super::Tx;
 use super::ranges::Ranges;
-use super::set::{LiveSet, SLOTS_PER_BLOCK};
+use super::set::LiveSet;
 use super::state::{Content, Delta, LiveObject};
 use super::tree::{Change, Tree, dnodes_in};
 use crate::{Bookmark, Error, ObjectSet, Result};
 use block::{Store, WritePolicy};
 use bytes::Bytes;
-use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Txg};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -4,7 +4,8 @@ use transform::compress::{self, Algorithm, zstd::Level};
 
 /// The first 3 bytes choose the block's size, the rest is the stream.
 ///
-/// No panic, and after an error nothing but zeros; what did decompress comes back after it was compressed by us.
+/// Must not panic, and must leave only zeros after an error. Decompressed data must survive a round
+/// trip through our compressor.
 pub fn decompress(algorithm: Algorithm, data: &[u8]) {
     let Some((&[b0, b1, b2], stream)) = data.split_first_chunk() else { return };
     let length = u32::from_le_bytes([b0, b1, b2, 0]) as usize % (256 << 10);

@@ -21,7 +21,8 @@ pub fn clear(pool: &WritablePool, device: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Does without what cannot be read of intent logs, as `zpool import -m` does for those on log devices that are missing.
+/// Discards the parts of intent logs that cannot be read, as `zpool import -m` does for logs on
+/// missing log devices.
 pub fn discard_unread_logs(pool: &WritablePool) -> Result<()> {
     for dataset in pool.live.discard_unread_logs()? {
         tracing::warn!(dataset, "the records of the intent log that cannot be read are discarded");

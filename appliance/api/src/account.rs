@@ -74,7 +74,8 @@ pub struct Session {
     pub role: Role,
     /// Authentication.
     pub by: Authentication,
-    /// To be sent as `X-CSRF-Token` with every request that changes something and carries the cookie.
+    /// Value for the header `X-CSRF-Token`, required in every request that changes something and
+    /// carries the cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csrf_token: Option<String>,
     /// When the session ends, if it is not used before.
@@ -158,7 +159,8 @@ pub struct CreateToken {
     /// Days until it ends; without: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
-    /// A token that shows these statistics, such as those of a worksheet (1 to 32), and opens nothing else. Its role is `viewer`.
+    /// Statistics (1 to 32), such as those of a worksheet, to which the token is restricted. Its
+    /// role is `viewer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<Vec<String>>,
 }

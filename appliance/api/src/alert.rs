@@ -58,7 +58,8 @@ pub struct AlertRule {
     pub percentile: Option<f64>,
     /// On which side of the limit it fires.
     pub side: AlertSide,
-    /// The limit, in the statistic's unit; of `average` and `percentile` in that of the breakdown (nanoseconds, bytes).
+    /// The limit, in the unit of the statistic; for `average` and `percentile`, in the unit of the
+    /// breakdown (nanoseconds, bytes).
     pub limit: f64,
     /// It fires after so many seconds in a row, 1 to 86,400.
     #[serde(default = "minute")]

@@ -114,12 +114,15 @@ pub struct StatisticData {
     pub level: bool,
     /// Seconds of a column.
     pub step: u64,
-    /// Seconds before this one are over: what has no column before it was not recorded, what comes after it is not yet.
+    /// Seconds before this one are complete. A time before it without a column was not recorded; a
+    /// later one is not recorded yet.
     #[serde(default)]
     pub closed: u64,
-    /// Columns that were recorded, ascending; a time without one was not recorded, which is not zero.
+    /// Recorded columns in ascending order. A time without a column was not recorded, which is not
+    /// the same as zero.
     pub columns: Vec<StatisticColumn>,
-    /// Meaning of the keys of cells: names, or for a heat map the first number and the one after the last.
+    /// Meaning of the cells' keys: names, or for a heat map the first number and the one after the
+    /// last.
     pub keys: BTreeMap<String, CellKey>,
 }
 
@@ -187,7 +190,8 @@ pub struct ExportedValue {
     pub time: String,
     /// How many of the column's seconds were recorded.
     pub seconds: u32,
-    /// Value of the breakdown, such as a client or a file; missing for a heat map or without a breakdown.
+    /// Value of the breakdown, such as a client or a file; missing for a heat map or without a
+    /// breakdown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Of a heat map: the first number of the row.
@@ -263,7 +267,7 @@ pub struct OperationTimes {
 /// One operation, of the last minutes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordedOperation {
-    /// When it ended: nanoseconds since 1970 (JavaScript rounds them to a quarter of a microsecond).
+    /// End, in nanoseconds since 1970 (JavaScript rounds them to a quarter of a microsecond).
     pub ended_ns: u64,
     /// `nfs3`, `nfs4`, `nfs4-1`, `fuse`, `disk` or `nbd`.
     pub layer: String,
@@ -297,7 +301,8 @@ pub struct RecordedOperation {
     pub cache: String,
     /// `ok`, or the error.
     pub result: String,
-    /// Of a stream: operations before this one that are not in it, because they came faster than they were read.
+    /// In a stream: number of operations missing before this one, because the client read more
+    /// slowly than they occurred.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
 }

@@ -87,9 +87,11 @@ pub enum Wanted {
     Line,
     /// So many bytes of standard input, or fewer if it ends before.
     Bytes(u32),
-    /// All of standard input, as the body of a request to `/v1/commands/bytes?id=` with the number of this question. No answer is posted.
+    /// All of standard input, as the body of a request to `/v1/commands/bytes?id=` with the number
+    /// of this question. No answer is posted.
     Input,
-    /// That bytes are taken to standard output: those of `/v1/commands/output?id=` with the number of this question. No answer is posted.
+    /// To copy the bytes of `/v1/commands/output?id=`, with the number of this question, to
+    /// standard output. No answer is posted.
     Output,
 }
 

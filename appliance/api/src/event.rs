@@ -63,8 +63,8 @@ pub struct Event {
     pub by: Option<String>,
 }
 
-/// One message of the live stream: `data:` of a server-sent event. Its `event:` is the `type`; its `id:` that of the last
-/// event, so that a client that comes back gets those that it missed.
+/// One message of the live stream: `data:` of a server-sent event. `event:` is the `type`; `id:` is
+/// that of the last event, so that a client that reconnects gets the events that it missed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LiveMessage {
@@ -80,7 +80,8 @@ pub enum LiveMessage {
         /// They.
         pools: Vec<Pool>,
     },
-    /// A job as it is now. Sent for each at the beginning and, at most once a second, when it has changed.
+    /// The current state of a job. Sent for each job at the beginning and, at most once a second,
+    /// when it has changed.
     Job {
         /// It.
         job: Job,

@@ -10,9 +10,11 @@ use utoipa::ToSchema;
 pub enum JobKind {
     /// Reads everything in a pool and compares it with its checksums; changes nothing.
     Verify,
-    /// Frees the space of destroyed datasets. Starts automatically, cannot be stopped, and continues after a restart.
+    /// Frees the space of destroyed datasets. Starts automatically, cannot be stopped, and
+    /// continues after a restart.
     Destroy,
-    /// Reads every copy of everything and all parity, and repairs what is wrong. Also one that was begun by a command, or went on after a restart.
+    /// Reads all copies and all parity, and repairs damage. Includes scrubs that a command started
+    /// or that resumed after a restart.
     Scrub,
     /// Resilvers devices. Starts automatically and cannot be stopped.
     Resilver,

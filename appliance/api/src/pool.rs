@@ -118,7 +118,8 @@ pub struct PoolDetail {
 pub struct Device {
     /// As `zpool status` names it.
     pub name: String,
-    /// `root`, `mirror`, `raidz`, `draid`, `file`, `disk`, `replacing`, `spare`, `indirect`, `hole`, `missing` …
+    /// `root`, `mirror`, `raidz`, `draid`, `file`, `disk`, `replacing`, `spare`, `indirect`,
+    /// `hole`, `missing` …
     pub kind: String,
     /// Class: `normal`, `log`, `special`, `dedup`, `l2cache`, `spare`.
     pub class: String,

@@ -33,7 +33,8 @@ pub struct Share {
     /// Why not, if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Clients with access, in the order in which hosts are compared; over SMB, users with passwords.
+    /// Clients with access, in the order in which hosts are compared; over SMB, users with
+    /// passwords.
     pub hosts: Vec<ShareHost>,
 }
 
@@ -44,7 +45,7 @@ pub struct ShareHost {
     pub hosts: String,
     /// Whether they may write.
     pub writable: bool,
-    /// Users that are mapped to nobody: `none`, `root` or `all`.
+    /// Users that are mapped to `nobody`: `none`, `root` or `all`.
     pub squash: String,
 }
 

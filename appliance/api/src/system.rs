@@ -106,8 +106,8 @@ pub enum SettingChanges {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSettings {
-    /// Keys with values as the configuration file would say them (quotes may be left out); `null`: what the file says. They stay after a
-    /// restart.
+    /// Keys with values as in the configuration file (quotes may be omitted); `null` restores the
+    /// value of the file. The values survive a restart.
     pub set: BTreeMap<String, Option<String>>,
 }
 

@@ -6,7 +6,7 @@ fn text() -> String {
     serde_json::to_string_pretty(&api::document()).expect("it is JSON") + "\n"
 }
 
-/// To write it anew: `WEIR_BLESS=1 cargo test -p weir-api`.
+/// To update it: `WEIR_BLESS=1 cargo test -p weir-api`.
 #[test]
 fn the_document_that_is_checked_in_is_the_one_that_the_code_makes() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");

@@ -136,8 +136,8 @@ impl Hold {
     }
 }
 
-/// The imported pools that arguments name, by themselves, by a dataset or, of zfs, by a path in the mount of one: paths of zpool are
-/// devices.
+/// The imported pools that arguments refer to: by their own names, by a dataset or, for `zfs`, by a
+/// path inside the mount of a dataset. Paths in arguments of `zpool` are devices.
 fn named<'a>(pools: &'a [Imported], program: &str, args: &'a [String]) -> impl Iterator<Item = &'a Imported> {
     let held = |path: &String| crate::zfs::mount::holding(&Path::new(path).canonicalize().ok()?, &[]);
     let paths = args.iter().filter(|arg| program == "zfs" && is_path(arg));

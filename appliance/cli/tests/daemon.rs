@@ -367,7 +367,8 @@ fn one_damaged_pool_hinders_no_other() {
     assert!(rig.signal("-TERM").success());
 }
 
-/// They were forgotten first, and a pool that is not imported cannot be opened: destroy failed, and export left the labels active.
+/// Before, the record of the import was removed first, and a pool without one cannot be opened:
+/// destroy failed, and export left the labels active.
 #[test]
 fn pools_whose_devices_appear_after_the_start_are_exported_and_destroyed() {
     let mut rig = Rig::new(&["a", "b"]);
@@ -389,8 +390,8 @@ fn pools_whose_devices_appear_after_the_start_are_exported_and_destroyed() {
     rig.good("zpool import -d DIRd one");
 }
 
-/// The inner pool's disk is a file in a file system of the outer pool, whose quota makes the inner one's writes fail. Skipped
-/// where FUSE cannot be used.
+/// The inner pool's disk is a file in a file system of the outer pool, whose quota makes the inner
+/// pool's writes fail. Skipped if FUSE cannot be used.
 #[test]
 fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
     let outer = Rig::new(&["a"]);
@@ -621,7 +622,8 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Files below a folder that others than their owner may read, list, enter or write, and that no folder above closes to them.
+/// Files below a folder that other users than the owner may read, list, enter or write, and that no
+/// folder above closes to them.
 fn open_to_others(folder: &Path, below: &str, found: &mut Vec<String>) {
     use std::os::unix::fs::PermissionsExt;
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -638,7 +640,8 @@ fn open_to_others(folder: &Path, below: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Before, the names of NFS clients were open to everyone; so were the locks, with which any user could keep the daemon from starting.
+/// Before, every user could read the names of NFS clients and open the lock files, and so could
+/// keep the daemon from starting.
 #[test]
 fn the_state_folder_shows_others_which_pools_are_imported_and_no_more() {
     let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

@@ -64,8 +64,9 @@ pub fn property(pool: &OwnedPool, dataset: &Dataset, name: &str) -> Option<Strin
     property::get(&Entry::Dataset(dataset.clone()), name, &view).ok().flatten().map(|p| p.value.raw)
 }
 
-/// Whether the mount point of `name` is not set on it, but is the default or inherited: `zfs destroy` removes such a directory
-/// with its file system. Facts: `remove_mountpoint` in lib/libzfs/libzfs_mount.c.
+/// Whether the mount point of `name` is the default or inherited, not set on the dataset itself:
+/// `zfs destroy` removes such a directory with its file system. Facts: `remove_mountpoint` in
+/// lib/libzfs/libzfs_mount.c.
 pub fn is_placed_by_others(pool: &OwnedPool, name: &str) -> bool {
     let source = |dataset| Some(property::get(&Entry::Dataset(dataset), "mountpoint", &View::default()).ok()??.source);
     let dataset = pool.datasets().and_then(|all| Ok(all.dataset(name)?));

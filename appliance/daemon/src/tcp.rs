@@ -2,14 +2,17 @@
 //! others.
 //!
 //! Invariants:
-//!   * [`CONNECTIONS`] are open at once, [`OF_AN_ADDRESS`] of one network; a further one takes the place of the connection that has
-//!     waited the longest for its client, so that slow clients keep no place from others
-//!   * a connection keeps its place for [`GRACE`] at least while it waits for its client, so that a burst of connections closes none
-//!     whose client has just connected or received an answer; a further one waits in the lobby for that long
-//!   * the lobby is bounded too: a newcomer closes the connection that has been in it the longest, so that the client that connects
-//!     after a burst is served
-//!   * a handshake, and the head of each request, have [`PATIENCE`]; so has a body (`web::reply`)
-//!   * a client that takes nothing of its answer for [`STALLED`] is disconnected
+//!   * at most [`CONNECTIONS`] are open at once, and [`OF_AN_ADDRESS`] from one network; a new one
+//!     takes the place of the connection that has waited longest for its client, so that slow
+//!     clients do not block others
+//!   * a connection that waits for its client keeps its place for at least [`GRACE`], so that a
+//!     burst of connections closes none whose client has just connected or received a reply; a new
+//!     connection waits in the lobby for that long
+//!   * the lobby is bounded too: a new connection closes the one that has been in it longest, so
+//!     that a client that connects after a burst is served
+//!   * a handshake, the head of each request and a body (`web::reply`) must each arrive within
+//!     [`PATIENCE`]
+//!   * a client that reads nothing of its reply for [`STALLED`] is disconnected
 
 use crate::places::network;
 use crate::tls::Current;
@@ -41,12 +44,15 @@ use tokio_rustls::TlsAcceptor;
 const CONNECTIONS: usize = 1024;
 /// Limit for connections of one network: an IPv4 address, or the /64 of an IPv6 address.
 const OF_AN_ADDRESS: usize = 128;
-/// How long a connection may wait for its client before a further one can take its place. Guessed: time for the first request of
-/// a client on another continent, and short enough that a client in the lobby does not notice.
+/// How long a connection may wait for its client before a new one can take its place. Guessed: long
+/// enough for the first request of a client on another continent, and short enough that a client in
+/// the lobby does not notice.
 const GRACE: Duration = Duration::from_millis(250);
-/// How long a connection stays in the lobby at most: by then each one that keeps a place by [`GRACE`] has used it up.
+/// Maximum time of a connection in the lobby: by then, no connection can still be within its
+/// [`GRACE`].
 const IN_LOBBY: Duration = Duration::from_millis(500);
-/// How often a connection in the lobby looks for a place. Guessed: not noticed, and little work for a full lobby.
+/// Interval at which a connection in the lobby looks for a place. Guessed: too short to be noticed,
+/// and little work for a full lobby.
 const LOBBY_TURN: Duration = Duration::from_millis(50);
 /// Connections in the lobby at once. Guessed: a descriptor and a small task each.
 const LOBBY: usize = 256;
@@ -134,8 +140,8 @@ impl Room {
         Self::new(LOBBY, LOBBY_OF_AN_ADDRESS, Duration::ZERO)
     }
 
-    /// A place for a connection from there. When all are taken, it is that of the connection that has waited the longest for its
-    /// client; `None`: none of them has waited for longer than the grace.
+    /// A place for a connection from this address. If all are taken, takes that of the connection
+    /// that has waited longest for its client; `None`: none has waited longer than [`GRACE`].
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         self.take_at(Instant::now(), address)
     }
@@ -160,7 +166,8 @@ impl Room {
         Some(Place { room: self.clone(), network, visitor })
     }
 
-    /// A place as soon as there is one; `None`: there was none for [`IN_LOBBY`], or a newcomer took the place in the lobby.
+    /// Waits for a place; `None`: there was none for [`IN_LOBBY`], or a new connection took the
+    /// place in the lobby.
     async fn take_from(self: &Arc<Self>, lobby: Place, address: IpAddr) -> Option<Place> {
         let looking = async {
             loop {
@@ -437,7 +444,8 @@ mod tests {
         let further = served.take_at(later, a).expect("a place");
         places[1].visitor.end.notified().await;
         assert_eq!(served.visitors.lock()[&a].len(), OF_AN_ADDRESS);
-        // One that was answered waits for its client's next request, and has waited for less than the others.
+        // A connection that was just answered waits for its client's next request, and has waited
+        // less than the others.
         places[0].visitor.waits();
         let another = served.take_at(later, a).expect("a place");
         places[2].visitor.end.notified().await;
@@ -445,8 +453,8 @@ mod tests {
         assert!(served.visitors.lock().is_empty());
     }
 
-    /// Before, the first request of a client was lost when as many connections as there are places came between it and the
-    /// connection that it was sent on.
+    /// Before, the first request of a client was lost if as many connections as there are places
+    /// arrived between the client's connection and its request.
     #[test]
     fn a_burst_of_connections_closes_none_that_has_just_been_opened_or_answered() {
         let served = Room::served();
@@ -509,7 +517,8 @@ mod tests {
             let before = open();
             let burst: Vec<_> = (0..OF_AN_ADDRESS + 2 * LOBBY_OF_AN_ADDRESS).map(|_| open()).collect();
             let answered = ask(before);
-            // On a machine that is too busy for the burst to be one, its place may have been taken by then.
+            // If the machine is so busy that the burst takes longer, the place may have been taken
+            // legitimately.
             assert!(answered.is_ok_and(|right| right) || began.elapsed() >= GRACE, "before");
             assert!(ask(open()).expect("an answer"), "after");
             drop(burst);

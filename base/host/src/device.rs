@@ -523,7 +523,8 @@ mod tests {
             Ok(output) if output.status.success() => PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
             _ => return println!("skipped: no loop devices, or not root"),
         };
-        // udev looks at a block device that has just come or was just closed, and locks it meanwhile.
+        // udev probes a block device that has just appeared or was just closed, and locks it
+        // meanwhile.
         let opened = || {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
             loop {

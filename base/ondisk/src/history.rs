@@ -181,7 +181,8 @@ impl Header {
         [0..self.create_end, first, second].into_iter().filter(|r| !r.is_empty()).collect()
     }
 
-    /// Where the object has the `length` bytes of the ring from logical offset `from` on. The second piece may be empty.
+    /// Byte ranges in the object of `length` bytes of the ring, starting at logical offset `from`.
+    /// The second range may be empty.
     pub fn pieces(&self, from: u64, length: u64) -> [Range<u64>; 2] {
         let ring = self.physical_end - self.create_end;
         let start = (from - self.create_end) % ring + self.create_end;

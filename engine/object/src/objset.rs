@@ -43,7 +43,8 @@ pub struct ObjectSet {
     live: Option<LiveSet>,
 }
 
-/// Refuses a set whose dnodes end beyond the largest object number: new numbers are taken from its last block on.
+/// Refuses a set whose dnodes end beyond the largest object number, because new numbers are
+/// allocated from its last block on.
 fn check_numbers(phys: &Objset, id: u64) -> Result<()> {
     match phys.meta_dnode.max_block_id {
         blocks if blocks < NUMBERS_MAX / SLOTS_PER_BLOCK => Ok(()),

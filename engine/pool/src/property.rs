@@ -78,7 +78,8 @@ pub fn find(name: &str) -> Option<&'static PropertyDef> {
     CATALOGUE.iter().find(|d| d.name == name || d.column.to_ascii_lowercase() == name)
 }
 
-/// The name in full of a property that may be given by its short name. Other names (features, those of users) stay as they are.
+/// The full name of a property that may be given by its short name. Returns other names (features,
+/// user properties) unchanged.
 pub fn full_name(name: &str) -> &str {
     find(name).map_or(name, |def| def.name)
 }

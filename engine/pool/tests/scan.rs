@@ -336,7 +336,8 @@ impl Participant for LastHolder {
     }
     fn quiesce(&self, _: u64) {}
     fn sync(&self, cx: &SyncTx<'_>) -> pool::Result<()> {
-        // Once the scrub has begun, a txg is synced because its thread changes something, and waits for it.
+        // Once the scrub has begun, its thread changes something and waits for the txg, so a txg is
+        // synced.
         if self.writer.upgrade().is_some_and(|writer| writer.scan_activity().scrubbing) {
             let writer = self.last.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(Arc::strong_count(&writer), 1);
@@ -347,7 +348,8 @@ impl Participant for LastHolder {
     }
 }
 
-/// It waited for the thread that scrubs, which waited for the txg, and released the devices in the middle of it.
+/// Before, the syncing thread waited for the thread that scrubs, which waited for the txg, and the
+/// devices were released in the middle of it.
 #[test]
 fn a_pool_that_the_syncing_thread_drops_last_is_released_when_its_txg_is_on_disk() {
     let disks = disks(2);

@@ -8,7 +8,7 @@
 //!   "size_bytes": 734003200,
 //!   "unreadable_bytes": 131072,
 //!   "unreadable": [
-//!     { "offset": 1048576, "bytes": 131072, "error": "tank/fs: object 12 record 8: checksum is …, expected …" }
+//!     { "offset": 1048576, "bytes": 131072, "error": "tank/fs: object 12 record 8: checksum …" }
 //!   ]
 //! }
 //! ```

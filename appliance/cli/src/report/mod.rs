@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   time  read_KiB/s  ops/s  client          a heading for each column, again on each screen
-//!   boot        41.3    120  10.0.0.7        since the start: never mixed with intervals, and left out with -y
+//!   boot        41.3    120  10.0.0.7        since the start: separate from intervals; not with -y
 //!   1795…        0.0      0  10.0.0.7        an interval
 //! ```
 //!

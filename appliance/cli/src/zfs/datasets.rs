@@ -139,8 +139,9 @@ impl Pools {
         self.mounted.iter().any(|(dataset, _)| dataset == name)
     }
 
-    /// The datasets that arguments stand for, which may be paths; the second part is 1 when one of them stands for none. It fails if
-    /// there are arguments and none stands for a dataset: no names would mean all.
+    /// The datasets that arguments, which may be paths, refer to; the second part is 1 if an
+    /// argument refers to none. An error if there are arguments and all of them refer to none,
+    /// because an empty list of names means all datasets.
     pub fn names(&self, cx: &mut Context<'_>, arguments: &[String]) -> Result<(Vec<String>, u8), Failure> {
         let names: Vec<String> = arguments.iter().filter_map(|argument| self.name(cx, argument)).collect();
         match names.len() < arguments.len() {
@@ -149,8 +150,9 @@ impl Pools {
         }
     }
 
-    /// The dataset that an argument stands for: a name, or, if it begins with `/` or `./`, a path in its mount. Reports why it stands
-    /// for none. Facts: zfs_path_to_zhandle in lib/libzfs/libzfs_util.c.
+    /// The dataset that an argument refers to: a name or, if it begins with `/` or `./`, a path
+    /// inside its mount. Reports why the argument refers to none. Facts: zfs_path_to_zhandle in
+    /// lib/libzfs/libzfs_util.c.
     pub fn name(&self, cx: &mut Context<'_>, argument: &str) -> Option<String> {
         if !is_path(argument) {
             return Some(argument.to_owned());

@@ -42,8 +42,9 @@ pub fn mounted() -> Vec<(String, String)> {
     table().into_iter().filter(|m| m.kind == KIND).map(|m| (m.source, m.place)).collect()
 }
 
-/// The dataset whose mount holds a path, which has no symbolic links in it; `None`: that is no mount of Weir. `ours` are the datasets
-/// that this process shows, some of them through the mount of another one.
+/// The dataset whose mount contains a path, which must be free of symbolic links; `None`: the path
+/// is in no mount of Weir. `ours` are the datasets that this process serves, some of them through
+/// the mount of another dataset.
 pub fn holding(path: &Path, ours: &[(String, String)]) -> Option<String> {
     let depth = |place: &str| path.starts_with(place).then(|| Path::new(place).components().count());
     let kernel = table();

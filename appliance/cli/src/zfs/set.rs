@@ -238,8 +238,8 @@ fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
     })
 }
 
-/// Whether there is anything that a property could be removed from: most snapshots have no place for properties, and each change
-/// takes a txg.
+/// Whether the dataset has an object with properties. Most snapshots have none, and removing a
+/// property from them would only cost a txg.
 fn has_place(entry: &Entry) -> bool {
     entry.dataset().is_some_and(|d| !d.is_snapshot() || d.phys().props_zap != 0)
 }

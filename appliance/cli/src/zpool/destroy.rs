@@ -1,4 +1,5 @@
-//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a device, and little else.
+//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a
+//! device, and few options.
 
 use super::writing::{self, change, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
@@ -51,7 +52,8 @@ fn destroyed(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool
     destroyed.map_err(|e| format!("{cannot}: {}", reason(&e)))
 }
 
-/// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing its files.
+/// `zpool sync`. The changes of other commands are on disk when these end; a mounted pool is synced
+/// by syncing its files.
 pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SYNC.parse(args).map_err(Failure::usage)?;
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;

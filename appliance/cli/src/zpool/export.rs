@@ -1,7 +1,8 @@
 //! `zpool export`: unmounts a pool, marks it as exported, and forgets it.
 //!
 //! Invariants:
-//!   * a pool can always be exported, also one that cannot be written any more: its devices then say what they said
+//!   * a pool can always be exported, even if it can no longer be written: its labels then stay as
+//!     they were
 
 use super::writing::{command_line, is_in_use, reason};
 use crate::context::{Context, Failure, Outcome};
@@ -38,13 +39,15 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// A pool that this process is to have open, or why it cannot be opened; `None`: it belongs to no process.
+/// A pool that this process should own, or the error from opening it; `None`: no process owns the
+/// pool.
 pub type Opened = anyhow::Result<Option<Arc<OwnedPool>>>;
 
-/// Forgets that a pool is imported, calls `leave` to close it, and forgets its keys. In this order: when the state folder cannot be
-/// written, nothing has changed yet. If `leave` fails, the pool is imported as before.
+/// Removes the record that a pool is imported, calls `leave` to close the pool, and forgets its
+/// keys. In this order, nothing has changed yet if the state folder cannot be written. If `leave`
+/// fails, the pool is imported as before.
 ///
-/// The pool is opened first, since one that is not imported cannot be opened.
+/// The pool is opened first, because a pool without that record cannot be opened.
 pub fn forgetting(
     cx: &mut Context<'_>,
     record: &Imported,
@@ -97,7 +100,8 @@ fn export(cx: &mut Context<'_>, record: &Imported, open: Opened, command: &str, 
     }
 }
 
-/// Exports a pool of this process. One that cannot write any more is let go as well: the error says why.
+/// Exports a pool of this process. A pool that can no longer write is closed too; the error reports
+/// why it was not exported cleanly.
 fn leave(cx: &Context<'_>, pool: &OwnedPool, command: &str) -> anyhow::Result<()> {
     let logged = pool.writable().map_or(Ok(()), |pool| pool.log_command(command));
     let left = cx.owner.as_ref().map_or(Ok(()), |owner| owner.house.release(pool.guid(), Leave::Export));

@@ -254,8 +254,8 @@ fn import_one(
     Ok(code)
 }
 
-/// Makes the pool this host's. Where it cannot be written, it is imported read-only, and the reason is told.
-/// `lacks_log`: what is on log devices that are missing is discarded (`-m`).
+/// Claims the pool for this host. If the pool cannot be written, imports it read-only and reports
+/// the reason. `lacks_log`: discards the logs on missing log devices (`-m`).
 fn take_over(
     cx: &mut Context<'_>,
     found: &FoundPool,

@@ -1,7 +1,7 @@
 //! The current settings, and how they change while the daemon runs.
 //!
 //! ```text
-//!   defaults < configuration file < STATE/settings.toml (set through the interface) < command line options
+//!   defaults < configuration file < STATE/settings.toml (set over the API) < command line options
 //! ```
 //!
 //! Invariants:

@@ -51,7 +51,7 @@ impl Tree for Local {
                 Ok(0) => break,
                 Ok(got) => read += got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // With direct I/O, reading on from an unaligned offset fails: this is the end of file.
+                // With direct I/O, a read from an unaligned offset fails: here is the end of file.
                 Err(_) if read > 0 && self.settings.direct => break,
                 Err(error) => return Err(error),
             }

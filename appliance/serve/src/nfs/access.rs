@@ -1,9 +1,9 @@
 //! Permission checks that NFS servers must do themselves and the kernel does for FUSE.
 //!
 //! A file's mode decides, or its ACL if that says more than the mode: a ZFS (NFSv4) ACL or a POSIX
-//! ACL. Root may do everything except execute a file that nobody may execute. The `Vfs` handles
-//! what belongs to the file system: quotas, set-id bits that a change clears, and group inheritance
-//! of directories.
+//! ACL. Root may do everything except execute a file without any execute permission. The `Vfs`
+//! handles what belongs to the file system: quotas, set-id bits that a change clears, and group
+//! inheritance of directories.
 
 use super::status::{Result, Status};
 use files::nfs4_acl;

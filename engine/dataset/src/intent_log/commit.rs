@@ -2,18 +2,18 @@
 //! of log blocks.
 //!
 //! ```text
-//!   record ─► pending ──commit: the leader takes all requested records──► records ─► blocks ─► flush
-//!                                                                                       │
+//!   record ─► pending ──commit: the leader takes all requested ones──► records ─► blocks ─► flush
+//!                                                                                    │
 //!   sync of txg T: frees the blocks whose records are all of T or older, and advances the head
 //!                  to the first block with a newer record
 //! ```
-//! The pointer to a block is in the block before it, so the next block is always reserved before the
-//! current one is written. The last block is reserved and not written: that is where the chain ends
-//! when it is read back.
+//! The pointer to a block is in the block before it, so the next block is always reserved before
+//! the current one is written. The last block is reserved and not written: that is where the chain
+//! ends when it is read back.
 //!
 //! Changes that cannot be logged, fail to be logged, or are so large that writing them twice is
-//! wasteful wait for their txg instead. So does the first commit of a new chain, because the head of
-//! a new chain reaches the disk only with its txg.
+//! wasteful wait for their txg instead. So does the first commit of a new chain, because the head
+//! of a new chain reaches the disk only with its txg.
 //!
 //! Invariants:
 //!   * `commit` returns `Ok` only when everything requested is in flushed log blocks, or its txg is
@@ -22,7 +22,8 @@
 //!     without them; a change that was not recorded at all, because `sync` was `disabled`, waits in
 //!     the same way
 //!   * no thread waits for a txg while holding one, or while holding a lock that `sync` takes
-//!   * a block is freed in the sync of a txg not older than any record in it and younger than itself
+//!   * a block is freed in the sync of a txg not older than any record in it and younger than
+//!     itself
 //!
 //! ZFS names: zil_commit, zil_sync, lwb.
 

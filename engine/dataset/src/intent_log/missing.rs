@@ -11,7 +11,7 @@
 //!   rename "a" to "b"       remove "a" (a newer one)     remove the file that should be "b"
 //!   write to object 9       rename object 9 over "b"     replace a whole file by an incomplete one
 //!   write to object 9       write to object 9            leave a state the file never had
-//!   link "a" as "b"         remove "a"                   remove the last name, and with it the file
+//!   link "a" as "b"         remove "a"                   remove the last name, and thus the file
 //! ```
 //! So an object that lacks a change keeps its state from before that change; so do directory
 //! entries.

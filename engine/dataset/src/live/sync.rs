@@ -3,9 +3,9 @@
 //! ```text
 //!   born    -> referenced, unique, directory: head               (and up the tree)
 //!   killed, born after the last snapshot  -> freed; counted out the same way
-//!   killed, older                         -> deadlist; moves from head to snapshots in the directory;
-//!                                            unique of the last snapshot grows if only it has
-//!                                            the block now
+//!   killed, older                         -> deadlist; in the directory, moves from head to
+//!                                            snapshots; unique of the last snapshot grows if
+//!                                            only it has the block now
 //! ```
 //! Facts: `dsl_dataset_block_born`, `dsl_dataset_block_kill`, `dsl_dataset_sync_done` in
 //! module/zfs/dsl_dataset.c, `dsl_bookmark_block_killed` in dsl_bookmark.c.

@@ -165,8 +165,9 @@ impl Bits {
             Symbol::Literal(byte) => return self.code(u32::from(byte)),
             Symbol::Match { length, distance } => (length as u32 - MATCH_MIN as u32, distance as u32 - 1),
         };
-        // Both use groups of codes, each with twice the range of the previous one: 4 groups per power
-        // of two for lengths, 2 for distances. 258, the maximum length, has a code of its own.
+        // Both use groups of codes, each with twice the range of the previous one: 4 groups per
+        // power of two for lengths, 2 for distances. 258, the maximum length, has a code of its
+        // own.
         let (base, extra) = match length {
             255 => (28, 0),
             0..8 => (length, 0),

@@ -3,12 +3,13 @@
 //! ```text
 //!   operations (this file, create, destroy, rename, keys) -- one task each, in syncing context
 //!     cx        directories and datasets read from the MOS and written back
-//!     space     space accounting, up to the root              deadlist   blocks that snapshots still hold
-//!     props     properties with their effects                 values     user input, checked
-//!     limits    counts of datasets                            feature    features that datasets use
-//!     contents  object sets of new datasets                   free       blocks of destroyed ones
-//!     snapshot, unsnap  snapshots taken and destroyed         bookmark, holds  bookmarks, and holds on snapshots
-//!     received  properties received with streams              raw_keys  wrapped keys of raw streams
+//!     space     space accounting, up to the root      deadlist  blocks that snapshots still hold
+//!     props     properties with their effects         values    user input, checked
+//!     limits    counts of datasets                    feature   features that datasets use
+//!     contents  object sets of new datasets           free      blocks of destroyed ones
+//!     snapshot  snapshots taken                       unsnap    snapshots destroyed
+//!     bookmark  bookmarks                             holds     holds on snapshots
+//!     received  properties received with streams      raw_keys  wrapped keys of raw streams
 //!     pending   destroyed data that is not freed yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.

@@ -129,7 +129,7 @@ impl Rig {
         self.live = None;
     }
 
-    /// The pool as somebody else finds it now.
+    /// The pool as another process would find it on the disks now.
     pub fn found(&self) -> Arc<Pool> {
         Pool::open(&search_devices(self.devices.iter().cloned()).pools.remove(0), &OpenOptions::default()).unwrap()
     }

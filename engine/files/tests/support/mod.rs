@@ -1,4 +1,5 @@
-//! A file system in memory: one disk, an allocator that never runs out, txgs that are synced when the test says so.
+//! A file system in memory: one disk, an allocator that never runs out, txgs that sync when the
+//! test requests it.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, References, Store, Want, WritePolicy};
@@ -129,7 +130,8 @@ impl SyncContext for Context {
     }
 }
 
-/// The open txg, how many transactions hold it, and whether it is being closed: then nobody begins another.
+/// The open txg, the number of transactions that hold it, and whether it is being closed: then no
+/// transaction can begin.
 struct Gate {
     state: Mutex<(u64, u64, bool)>,
     left: Condvar,
@@ -283,7 +285,7 @@ impl Fixture {
         self.objset.sync(&Context { txg, store: self.backing.store.clone() }).unwrap();
     }
 
-    /// The same file system as the last sync left it, opened anew. It must not be synced.
+    /// The file system as the last sync left it, opened a second time. It must not be synced.
     pub fn reopened(&self) -> Self {
         let root = self.objset.root();
         let store = self.backing.store.clone();
@@ -317,7 +319,7 @@ impl Fixture {
                 for packed in &records {
                     let record = Record::parse(packed, ondisk::Endian::Little)?;
                     let body = record.parse_body()?;
-                    // As the log does: what was written to a file that is gone by now is not written again.
+                    // Like the log: writes to a file that no longer exists are not replayed.
                     let object = match &body {
                         Body::Write { object, .. } => Some(*object),
                         _ => None,

@@ -190,7 +190,8 @@ impl LiveSet {
             };
             let loaded = LiveObject::new(id, Some(Arc::new(load()?)), self.dirty.clone());
             let mut shard = self.shard(id).lock();
-            // What was loaded may be old if the object was changed or freed meanwhile, and then dropped.
+            // The loaded state may be outdated if the object was changed or freed meanwhile, and
+            // then dropped.
             if shard.drops == drops || shard.objects.contains_key(&id) {
                 return Ok(shard.get_or_insert(id, || loaded));
             }
@@ -208,8 +209,9 @@ impl LiveSet {
         }
         let mut shard = self.shard(object.id).lock();
         let is_it = shard.objects.get(&object.id).is_some_and(|known| Arc::ptr_eq(known, &object));
-        // Only the map and this function hold it. A thread that changed it since it was looked at would have put it on the list
-        // of dirty objects, which holds it too; and no thread can get it while the shard is locked.
+        // Only the map and this function hold it. A thread that has changed it since the check
+        // above would have put it on the list of dirty objects, which holds it too; and no thread
+        // can get it while the shard is locked.
         if is_it && Arc::strong_count(&object) == 2 {
             shard.objects.remove(&object.id);
             shard.drops += 1;

@@ -186,8 +186,8 @@ pub(crate) struct LiveObject {
 
 /// Objects with changes, by txg.
 ///
-/// The default lists none: it is for objects that each sync looks at anyway. Nothing takes them out of a list, so each txg
-/// would add to it, and the object would keep itself alive.
+/// The default lists none: it is for objects that each sync checks anyway. Nothing removes such
+/// objects from a list, so each txg would add to it, and the object would keep itself alive.
 #[derive(Default)]
 pub(crate) struct Dirty {
     /// Counts the bytes of dirty blocks.

@@ -19,8 +19,8 @@ pub enum Cloneable {
     NotOnDisk,
 }
 
-/// Refuses blocks of `block_bytes` that `keys` cannot encrypt: 16 MiB with CCM, unless they are compressed, which only the
-/// sync knows. An error there suspends the pool.
+/// Refuses blocks of `block_bytes` that `keys` cannot encrypt: 16 MiB with CCM, unless they are
+/// compressed, which is known only during the sync, where an error suspends the pool.
 pub(super) fn check_can_be_sealed(keys: Option<&DatasetKeys>, block_bytes: u64) -> Result<()> {
     match keys.map(DatasetKeys::suite) {
         Some(suite) if block_bytes > suite.message_bytes_max() => {

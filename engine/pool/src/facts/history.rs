@@ -9,11 +9,13 @@ use ondisk::history::{Header, records};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::directory;
 
-/// Bytes of history read at most: OpenZFS makes the ring at most 1 GiB; older records are left out beyond this.
+/// Maximum number of bytes of history that are read; older records are left out. OpenZFS's rings
+/// have up to 1 GiB.
 const READ_MAX: u64 = 64 << 20;
 
 impl Pool {
-    /// The records, oldest first: those of the pool's creation, and of the others the newest [`READ_MAX`] bytes.
+    /// The records, oldest first: those of the pool's creation, and the newest [`READ_MAX`] bytes
+    /// of the others.
     pub fn history(&self) -> Result<Vec<Nvlist>> {
         self.newest_history(READ_MAX)
     }
@@ -57,7 +59,8 @@ impl Pool {
     }
 }
 
-/// Logical offset of the first record of the ring of which no more than `max` bytes follow. Only the lengths of older ones are read.
+/// Logical offset of the oldest record in the ring from which at most `max` bytes remain. Only the
+/// lengths of older records are read.
 fn newest(object: &Object, header: &Header, max: u64) -> Result<u64> {
     let mut begin = header.begin;
     while header.end - begin > max {

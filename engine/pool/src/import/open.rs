@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   labels -> best uberblock -> devices from the labels -> MOS -> configuration in the MOS
-//!          -> devices from the configuration -> MOS again -> removed devices -> features, salt, DTLs
+//!          -> devices from the configuration -> MOS again -> removed devices
+//!          -> features, salt, DTLs
 //! ```
 //! Nothing is replayed and nothing is written: the intent logs keep their contents.
 //!

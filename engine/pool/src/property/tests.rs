@@ -77,7 +77,8 @@ fn what_is_set_is_local() {
     assert!(context.get("nosuch").is_none());
 }
 
-/// The names that OpenZFS's own commands take (module/zcommon/zpool_prop.c); those that only differ in capitals are left out.
+/// The short names that OpenZFS's commands accept (module/zcommon/zpool_prop.c), without those that
+/// differ only in case.
 #[test]
 fn short_names_are_those_of_openzfs() {
     let short = CATALOGUE.iter().map(|d| (d.column.to_ascii_lowercase(), d.name)).filter(|(short, name)| short != name);

@@ -1,7 +1,7 @@
 //! The walk: from a root to every block below it, on several threads.
 //!
 //! ```text
-//!   root block -> dnodes (metadnode, accounting) -> indirect blocks -> blocks of dnodes -> each object's blocks
+//!   root block -> metadnode, accounting -> indirect blocks -> blocks of dnodes -> objects' blocks
 //!              -> intent log
 //! ```
 //! The work is a stack of block pointers. The deepest one is taken first, so that the size of the

@@ -1,7 +1,8 @@
 //! Space maps: which parts of a device are allocated.
 //!
 //! ```text
-//!   device -> array of metaslabs -> a space map each + entries of the log space maps that are not flushed into it yet
+//!   device -> array of metaslabs -> a space map each
+//!                                   + entries of log space maps that are not yet flushed into it
 //! ```
 //! Below: `object`. ZFS name: metaslab, space_map, spa_log_spacemap.
 

@@ -2,11 +2,14 @@
 //! --rewind-to-checkpoint`.
 //!
 //! ```text
-//!   created:    the uberblock of the last synced txg is stored in the object directory, before this txg frees anything
-//!   exists:     blocks that it leads to stay allocated when they are freed: `space::alloc::checkpoint`
-//!   discarded:  the uberblock is removed from the directory, then its space is freed, a part in each txg; then the feature
-//!               is no longer active
-//!   rewound:    that uberblock, with the number of the next txg, is written to the labels, and the pool is opened from it
+//!   created:    the uberblock of the last synced txg is stored in the object directory, before
+//!               this txg frees anything
+//!   exists:     blocks that it leads to stay allocated when they are freed:
+//!               `space::alloc::checkpoint`
+//!   discarded:  the uberblock is removed from the directory, then its space is freed, a part in
+//!               each txg; then the feature is no longer active
+//!   rewound:    that uberblock, with the number of the next txg, is written to the labels, and the
+//!               pool is opened from it
 //! ```
 //! The next importer of the pool continues to discard, OpenZFS too. Facts:
 //! module/zfs/spa_checkpoint.c, spa_ld_checkpoint_rewind (spa.c).

@@ -478,7 +478,7 @@ impl Writer {
         self.shared.wake.notify_all();
         self.shared.done.notify_all();
         if let Some(thread) = thread {
-            // It panicked: whoever waited was told.
+            // An error means that it panicked; threads that waited for it know that already.
             let _ = thread.join();
         }
         self.shared.release();

@@ -2,8 +2,10 @@
 //! errors.
 //!
 //! ```text
-//!   txg n:        configuration without the device ─> its objects freed ─> labels of the others, uberblock
-//!   after it:     the device's own labels say that it belongs to no pool, or that it is a spare again
+//!   txg n:        configuration without the device ─> its objects freed
+//!                 ─> labels of the others, uberblock
+//!   after it:     the device's own labels record that it belongs to no pool, or that it is a spare
+//!                 again
 //! ```
 //! OpenZFS writes the labels of the detached device before the txg; a power failure then leaves a
 //! pool with a device without labels.

@@ -29,7 +29,7 @@ pub struct ShareOptions {
     /// Clients must use ports below 1024 (`secure`), or need not (`insecure`); `None`: the server's
     /// default.
     pub secure: Option<bool>,
-    /// AUTH_NONE is accepted too, as nobody, unless `sec=` requires authentication.
+    /// AUTH_NONE is accepted too, as `nobody`, unless `sec=` requires authentication.
     pub takes_nobody: bool,
     /// Writes that the client wants on stable storage may be deferred (`async`). Only on explicit
     /// request, since it is dangerous.
@@ -98,7 +98,7 @@ impl ShareOptions {
                 ("anonuid", Some(id)) => this.anon_uid = number(option, id)?,
                 ("anongid", Some(id)) => this.anon_gid = number(option, id)?,
                 // Solaris: sets only the user. -1 denies access to users that would be squashed;
-                // here they become nobody, because NFS cannot tell them apart.
+                // here they become `nobody`, because NFS cannot tell them apart.
                 ("anon", Some(id)) => this.anon_uid = number(option, id)?,
                 ("secure", None) => this.secure = Some(true),
                 ("insecure", None) => this.secure = Some(false),
@@ -213,7 +213,7 @@ fn hosts(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn number(option: &str, text: &str) -> Result<u32, String> {
-    // -1 and -2 mean nobody.
+    // -1 and -2 mean `nobody`.
     let signed = text.parse::<i64>().map_err(|_| format!("'{option}': expected a number"))?;
     match signed {
         -2..0 => Ok(NOBODY),

@@ -52,11 +52,11 @@ pub enum Credential<'a> {
     Sys(SysCredential<'a>),
 }
 
-/// uid of "nobody".
+/// The uid of `nobody`.
 const NOBODY: u32 = 65_534;
 
 impl Credential<'_> {
-    /// The uid in the credential; "nobody" for AUTH_NONE.
+    /// The uid in the credential; that of `nobody` for AUTH_NONE.
     pub fn user(&self) -> u32 {
         match self {
             Self::None => NOBODY,

@@ -2,7 +2,7 @@
 //! metaslab's own map is updated later, for many txgs at once.
 //!
 //! ```text
-//!   txg 7 8 9 10 11      each log contains device and range of all that its txg allocated and freed
+//!   txg 7 8 9 10 11      a log contains device and range of all that its txg allocated and freed
 //!    A  . f . .  .       A was flushed in txg 8: entries of the logs 8, 9, 10 and 11 apply
 //!    B  . . . f  .       B in txg 10: logs 10 and 11
 //!    C  f . . .  .       C in txg 7: until C is flushed again, no log can be destroyed; it is next

@@ -2,11 +2,11 @@
 //! synced yet.
 //!
 //! ```text
-//!            allocate                        sync                synced
-//!   free ───────────────> allocating[txg] ─────────> (space map) ──────>
-//!                                                                             synced of the txg after next
-//!   freeing[txg] ───────> (space map) + freed ─────────> deferred[txg % 2] ──────────────────────────────> free
-//!      ^ free
+//!         allocate                   sync               synced
+//!   free ─────────> allocating[txg] ─────> (space map) ───────>
+//!
+//!    free                sync                       synced                    synced of txg + 2
+//!   ─────> freeing[txg] ─────> (space map) + freed ───────> deferred[txg % 2] ─────────────> free
 //! ```
 //! On a pool with log space maps, `sync` adds both to the txg's log and to `unflushed`, and a flush
 //! writes `unflushed` to the metaslab's own map.

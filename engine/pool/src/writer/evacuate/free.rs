@@ -1,8 +1,9 @@
 //! Frees on a device that is being or was removed.
 //!
 //! ```text
-//!   being removed:   the device's own space map records the free; below the end of the mapping, the copy is freed too, and
-//!                    that part of the mapping is obsolete; behind it there is less to copy
+//!   being removed:   the device's own space map records the free. Below the end of the mapping,
+//!                    the copy is freed too, and that part of the mapping is obsolete; beyond it,
+//!                    there is less to copy
 //!   removed:         the copy is freed, and that part of the mapping is obsolete
 //! ```
 //! Facts: free_from_removing_vdev (module/zfs/vdev_removal.c), metaslab_free_impl (metaslab.c).

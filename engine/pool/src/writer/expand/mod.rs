@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   attach:  one more child in the configuration, marked as expanding
-//!   then, at the end of each txg, between its data and its uberblock:  no thread reads or writes the device
-//!            ─> sectors are moved from their places in the old width to those in the new one ─> flush
-//!            ─> the uberblock records the progress ─> other threads continue, with the new places
-//!   first:   via the scratch area, the boot area of each child: otherwise a row would overwrite itself
-//!   end:     the new width applies from some txg on; older blocks keep the width for which they were written
+//!   then, at the end of each txg, between its data and its uberblock:
+//!            no thread reads or writes the device
+//!            ─> sectors are moved from their places in the old width to those in the new one
+//!            ─> flush ─> the uberblock records the progress
+//!            ─> other threads continue, with the new places
+//!   first:   via the scratch area, the boot area of each child: otherwise a row would overwrite
+//!            itself
+//!   end:     the new width applies from some txg on; older blocks keep the width with which they
+//!            were written
 //! ```
 //! OpenZFS moves sectors beside other work, and writes to both places where writes meet the move.
 //! Here the end of a txg moves them, in pieces short enough not to be noticed: all data is either

@@ -106,7 +106,7 @@ fn client_of(name: &str, report: &Report, threads: usize, link: Option<Link>, me
 /// The load generators: this machine, or several clients.
 fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
     let told = setup.link_bytes.map(|limit| Link {
-        name: "the link that was told of".to_owned(),
+        name: "the declared link".to_owned(),
         limit_bytes_per_second: Some(limit),
         ..Link::default()
     });

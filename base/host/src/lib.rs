@@ -11,6 +11,7 @@ pub mod durable;
 pub mod memory;
 pub mod names;
 pub mod random;
+pub mod work;
 
 /// Number of processors that this process may use. Determined by the first call and cached, because
 /// querying Linux takes a dozen system calls.

@@ -12,9 +12,11 @@
 //!     are refused
 
 use super::figures::{Figures, Telling};
+use super::queue::{CLASSES, Class, Depth, Queue};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use host::clock::Stopwatch;
 use host::device::Device;
+use host::device::latency::Latency;
 use host::device::faults::{Faults, Faulty};
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
@@ -126,6 +128,9 @@ struct State {
     /// Injected faults of the device.
     faults: OnceLock<Arc<Faults>>,
     figures: Figures,
+    queue: Queue,
+    /// Duration of reads, and of writes.
+    latency: (Latency, Latency),
     /// First and last txg written since the last flush; `u64::MAX` and 0 if none.
     unflushed: (AtomicU64, AtomicU64),
     /// Held during a flush.
@@ -189,6 +194,8 @@ impl Leaf {
             reporter: OnceLock::new(),
             faults: OnceLock::new(),
             figures: Figures::default(),
+            queue: Queue::default(),
+            latency: Default::default(),
             unflushed: (AtomicU64::new(u64::MAX), zero()),
             flushing: Mutex::new(()),
             flush_failed: AtomicBool::new(false),
@@ -284,25 +291,63 @@ impl Leaf {
 
     /// As [`Leaf::read`], for a caller that will verify the bytes.
     pub fn read_to_judge(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<Answer<'_>>> {
+        let (result, ns) = self.read_timed(offset, buf)?;
+        Some(self.account_read(offset, buf.len(), ns, result))
+    }
+
+    /// Reads when the queue has room. Returns the duration in nanoseconds too. Nothing is counted:
+    /// see [`Leaf::account_read`].
+    pub(super) fn read_timed(&self, offset: u64, buf: &mut [u8]) -> Option<(io::Result<()>, u64)> {
         let device = self.open_device()?;
+        let _slot = self.state.queue.enter(Class::of(false));
         let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
         let ns = clock.ns();
-        let telling = self.state.figures.read(offset, buf.len(), ns, &result);
-        let report = Report { operation: Operation::Read, errno: 0, offset, size: buf.len() as u64, delay_ns: ns };
+        self.state.latency.0.note(ns);
+        Some((result, ns))
+    }
+
+    /// Counts and logs a read.
+    pub(super) fn account_read(
+        &self,
+        offset: u64,
+        len: usize,
+        ns: u64,
+        result: io::Result<()>,
+    ) -> io::Result<Answer<'_>> {
+        let telling = self.state.figures.read(offset, len, ns, &result);
+        let report = Report { operation: Operation::Read, errno: 0, offset, size: len as u64, delay_ns: ns };
         self.note_slow(report);
         if let Err(error) = &result {
             self.count(&self.state.read_errors, "reading", error, report);
         }
-        Some(result.map(|()| Answer { leaf: self, telling, report }))
+        result.map(|()| Answer { leaf: self, telling, report })
+    }
+
+    /// Whether reads wait for the device, so that several should run at once.
+    pub(super) fn has_slow_reads(&self) -> bool {
+        self.state.latency.0.is_slow()
+    }
+
+    /// As [`Leaf::has_slow_reads`], for writes.
+    pub(super) fn has_slow_writes(&self) -> bool {
+        self.state.latency.1.is_slow()
+    }
+
+    /// Number of operations on the device.
+    pub(super) fn active(&self) -> u32 {
+        self.state.queue.active()
+    }
+
+    /// Operations that wait and that are on the device, by the number of their [`Class`].
+    pub fn depths(&self) -> [Depth; CLASSES] {
+        self.state.queue.depths()
     }
 
     /// Reads without counting a failure as an error: the caller's closer look will count it.
     pub(super) fn read_without_counting(&self, offset: u64, buf: &mut [u8]) -> bool {
-        let Some(device) = self.open_device() else { return false };
-        let clock = Stopwatch::start();
-        let result = device.read_at(offset, buf);
-        drop(self.state.figures.read(offset, buf.len(), clock.ns(), &result));
+        let Some((result, ns)) = self.read_timed(offset, buf) else { return false };
+        drop(self.state.figures.read(offset, buf.len(), ns, &result));
         result.is_ok()
     }
 
@@ -387,9 +432,11 @@ impl Leaf {
         } else if !within {
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the device is smaller than the pool believes"))
         } else {
+            let _slot = self.state.queue.enter(Class::of(true));
             let clock = Stopwatch::start();
             let result = device.write_at(offset, data);
             ns = clock.ns();
+            self.state.latency.1.note(ns);
             self.state.figures.wrote(offset, data.len(), ns, &result);
             result
         };

@@ -14,6 +14,7 @@
 //!   * a write succeeds if the block can be read back, whatever device failed; failed devices get a
 //!     dtl entry
 
+mod batch;
 mod capacity;
 pub mod columns;
 mod copy;
@@ -24,6 +25,7 @@ pub mod indirect;
 mod leaf;
 mod parity_read;
 mod places;
+mod queue;
 pub mod raidz;
 mod raidz_expanded;
 mod rebuild;
@@ -37,6 +39,7 @@ mod verify;
 mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
+pub use queue::{CLASSES, Class, Depth, Doing, Task, doing};
 pub use rebuild::is_rebuilt;
 pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;

@@ -8,7 +8,8 @@
 //!   * a rebuilt block has passed the check
 //!   * a child with several devices below (replacing, spare) is tried with each of them
 
-use super::columns::Map;
+use super::batch;
+use super::columns::{Map, Parts};
 use super::raidz::Still;
 use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
@@ -94,6 +95,11 @@ impl Tree {
 
     /// Reads the data columns into place. Returns false if one is unavailable.
     fn read_data(&self, top: &Vdev, map: &Map, birth: u64, block: &mut [u8]) -> bool {
+        if top.leaves().iter().any(|leaf| leaf.has_slow_reads())
+            && let Some(parts) = map.split(block)
+        {
+            return self.read_parts(top, map, birth, parts);
+        }
         map.columns.iter().filter(|c| c.is_data() && c.size_bytes > 0).all(|c| {
             let sources = self.sources(&top.children[c.child], c.offset_bytes, birth);
             let part = map.part_mut(block, c);
@@ -101,6 +107,24 @@ impl Tree {
                 !leaf.is_stale(birth) && matches!(leaf.read(c.device_offset_bytes(), part), Some(Ok(())))
             })
         })
+    }
+
+    /// Reads columns into `parts` (index into the map's columns, bytes), all at the same time.
+    /// Returns false if one is unavailable.
+    fn read_parts(&self, top: &Vdev, map: &Map, birth: u64, parts: Parts<'_>) -> bool {
+        let mut reads = Vec::with_capacity(parts.len());
+        for (place, buf) in parts {
+            let column = &map.columns[place];
+            let sources = self.sources(&top.children[column.child], column.offset_bytes, birth);
+            match sources.first().filter(|source| source.is_open() && !source.is_stale(birth)) {
+                Some(source) => {
+                    reads.push(batch::Read { leaf: source.leaf(), offset: column.device_offset_bytes(), buf });
+                }
+                None => return false,
+            }
+        }
+        let results = batch::read(&mut reads, true);
+        results.len() == reads.len() && results.iter().all(|result| matches!(result, Some(Ok(_))))
     }
 
     /// Reads all columns, each from the device of its child that `choice` selects.
@@ -118,13 +142,25 @@ impl Tree {
             answers: Vec::new(),
             failure: Failure::default(),
         };
-        for read in map.reads(|_| true) {
+        let stretches = map.reads(|_| true);
+        let mut wanted = Vec::with_capacity(stretches.len());
+        for read in &stretches {
             let sources = self.sources(&top.children[read.child], read.offset_bytes, birth);
             let Some(source) = sources.get(choice[read.child] % sources.len().max(1)) else { continue };
             read.columns.iter().for_each(|place| found.sources[*place] = Some(source.clone()));
-            let leaf = source.leaf();
-            let mut buf = vec![0; read.size_bytes];
-            match leaf.read_to_judge(map.columns[read.columns[0]].device_offset_bytes(), &mut buf) {
+            wanted.push((read, source.leaf(), vec![0; read.size_bytes]));
+        }
+        let mut reads: Vec<_> = wanted
+            .iter_mut()
+            .map(|(read, leaf, buf)| batch::Read {
+                leaf: *leaf,
+                offset: map.columns[read.columns[0]].device_offset_bytes(),
+                buf: buf.as_mut_slice(),
+            })
+            .collect();
+        let results = batch::read(&mut reads, false);
+        for ((read, leaf, buf), result) in wanted.iter().zip(results) {
+            match result {
                 None => found.failure.missing.push(leaf.path.clone()),
                 Some(Err(e)) => found.failure.io.push((leaf.path.clone(), Arc::new(e))),
                 Some(Ok(answer)) => {
@@ -298,19 +334,22 @@ impl Tree {
         }
         SCRATCH.with_borrow_mut(|(block, parity)| {
             block.resize(map.size_bytes, 0);
-            if !self.read_data(top, map, birth, block) || !check(&block[..size as usize]) {
-                return false;
-            }
             let total: usize = map.columns.iter().filter(|c| !c.is_data()).map(|c| c.size_bytes).sum();
             parity.resize(total, 0);
-            let mut rest = parity.as_mut_slice();
-            for c in map.columns.iter().filter(|c| !c.is_data()) {
-                let (part, after) = rest.split_at_mut(c.size_bytes);
-                rest = after;
-                let leaf = top.children[c.child].leaf().expect("looked at above");
-                if leaf.is_stale(birth) || !matches!(leaf.read(c.device_offset_bytes(), part), Some(Ok(()))) {
-                    return false;
-                }
+            let slow = top.leaves().iter().any(|leaf| leaf.has_slow_reads());
+            let at_once = slow && map.split(block).is_some();
+            let read = if at_once {
+                let mut parts = map.split(block).unwrap_or_default();
+                parts.extend(parity_parts(map, parity));
+                self.read_parts(top, map, birth, parts)
+            } else {
+                self.read_data(top, map, birth, block)
+            };
+            if !read || !check(&block[..size as usize]) {
+                return false;
+            }
+            if !at_once && !self.read_parts(top, map, birth, parity_parts(map, parity)) {
+                return false;
             }
             let mut rest = parity.as_slice();
             let stored: Vec<Option<&[u8]>> = map
@@ -332,6 +371,18 @@ impl Tree {
             right
         })
     }
+}
+
+/// Splits a buffer into the parity columns of a block.
+fn parity_parts<'a>(map: &Map, parity: &'a mut [u8]) -> Parts<'a> {
+    let mut rest = parity;
+    let mut parts = Parts::new();
+    for (place, column) in map.columns.iter().enumerate().filter(|(_, c)| !c.is_data() && c.size_bytes > 0) {
+        let (part, after) = rest.split_at_mut(column.size_bytes);
+        rest = after;
+        parts.push((place, part));
+    }
+    parts
 }
 
 thread_local! {

@@ -8,6 +8,7 @@
 //!   * nothing is counted as an error here; the closer look counts
 //!   * a block reported as right was read completely from every device that should have it
 
+use super::batch;
 use super::parity_read::StillMap;
 use super::{DATA_START_BYTES, Kind, Leaf, Source, Tree};
 
@@ -94,14 +95,9 @@ impl Tree {
         pieces.retain(|piece| right[piece.block]);
         pieces.sort_unstable_by_key(|piece| (piece.leaf.guid, piece.offset));
         let reads = joined(&pieces);
-        let buffers: Vec<Option<Vec<u8>>> = reads
-            .iter()
-            .map(|read| {
-                let mut buf = vec![0; (read.end - read.start) as usize];
-                *read_bytes += buf.len() as u64;
-                read.leaf.read_without_counting(read.start, &mut buf).then_some(buf)
-            })
-            .collect();
+        let ranges = || reads.iter().map(|read| (read.leaf, read.start, (read.end - read.start) as usize));
+        *read_bytes += ranges().map(|(.., len)| len as u64).sum::<u64>();
+        let buffers = batch::read_without_counting(ranges());
         // By block: its pieces, in the order of its columns.
         let mut parts: Vec<Vec<(usize, &[u8])>> = vec![Vec::new(); blocks.len()];
         for (read, buf) in reads.iter().zip(&buffers) {

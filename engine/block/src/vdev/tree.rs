@@ -180,7 +180,9 @@ impl Tree {
             // which helps read-ahead.
             let len = found.len();
             found.rotate_left((offset >> 20) as usize % len);
-            found.sort_by_key(|source| (!source.is_open(), source.is_stale(birth)));
+            // A side that is busy with slow operations comes after one that has fewer of them.
+            let busy = |source: &Source<'_>| if source.has_slow_reads() { source.active() } else { 0 };
+            found.sort_by_cached_key(|source| (!source.is_open(), source.is_stale(birth), busy(source)));
         }
         found
     }

@@ -8,6 +8,7 @@
 //!   * success means that the block can be read, once a flush has succeeded too
 //!   * whole sectors are written: the end of a block that is not a multiple is padded with zeros
 
+use super::batch;
 use super::columns::Map;
 use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
 use smallvec::SmallVec;
@@ -82,10 +83,13 @@ impl Tree {
             return Err(Failure::other(format!("offset {offset:#x} on {}", top.name)));
         };
         let data = whole_sectors(data, 1 << top.ashift);
+        let sources = self.collect(top, offset);
+        let writes: SmallVec<[_; 4]> =
+            sources.iter().map(|source| batch::Write { leaf: source.leaf(), offset: at, bytes: &data }).collect();
         let mut attempt = Attempt::default();
         let mut good = 0;
-        for leaf in self.collect(top, offset) {
-            good += usize::from(attempt.write(leaf.leaf(), txg, at, &data));
+        for (write, result) in writes.iter().zip(batch::write(&writes, txg)) {
+            good += usize::from(attempt.note(write.leaf, result));
         }
         attempt.conclude(good > 0, txg)
     }
@@ -117,32 +121,44 @@ impl Tree {
                 part
             })
             .collect();
-        let mut attempt = Attempt::default();
-        let mut failed_children: SmallVec<[usize; 4]> = SmallVec::new();
-        let mut put = |child: usize, offset: u64, bytes: &[u8]| {
-            let mut good = false;
-            for leaf in self.collect(&top.children[child], offset) {
-                good |= attempt.write(leaf.leaf(), txg, offset.wrapping_add(DATA_START_BYTES), bytes);
-            }
-            if !good && !failed_children.contains(&child) {
-                failed_children.push(child);
-            }
-        };
+        // What goes to each child, and where.
+        let mut puts: SmallVec<[(usize, u64, Cow<'_, [u8]>); 16]> = SmallVec::new();
         for stretch in map.reads(|_| true) {
-            match stretch.columns.as_slice() {
-                [one] => put(stretch.child, stretch.offset_bytes, parts[*one]),
-                several => {
-                    let bytes: Vec<u8> = several.iter().flat_map(|place| parts[*place]).copied().collect();
-                    put(stretch.child, stretch.offset_bytes, &bytes);
-                }
-            }
+            let bytes = match stretch.columns.as_slice() {
+                [one] => Cow::Borrowed(parts[*one]),
+                several => Cow::Owned(several.iter().flat_map(|place| parts[*place]).copied().collect()),
+            };
+            puts.push((stretch.child, stretch.offset_bytes, bytes));
         }
         for column in map.columns.iter().filter(|c| c.padding_bytes > 0) {
             let at = column.offset_bytes.wrapping_add(column.size_bytes as u64);
-            put(column.child, at, &vec![0; column.padding_bytes]);
+            puts.push((column.child, at, Cow::Owned(vec![0; column.padding_bytes])));
         }
         for (place, child, at) in &map.also {
-            put(*child, *at, parts[*place]);
+            puts.push((*child, *at, Cow::Borrowed(parts[*place])));
+        }
+        let mut writes: SmallVec<[_; 16]> = SmallVec::new();
+        // By index in `puts`: the last of its writes.
+        let mut ends: SmallVec<[usize; 16]> = SmallVec::new();
+        for (child, at, bytes) in &puts {
+            for source in self.collect(&top.children[*child], *at) {
+                writes.push(batch::Write { leaf: source.leaf(), offset: at.wrapping_add(DATA_START_BYTES), bytes });
+            }
+            ends.push(writes.len());
+        }
+        let mut results = batch::write(&writes, txg).into_iter();
+        let mut attempt = Attempt::default();
+        let mut failed_children: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut start = 0;
+        for ((child, ..), end) in puts.iter().zip(ends) {
+            let mut good = false;
+            for (write, result) in writes[start..end].iter().zip(&mut results) {
+                good |= attempt.note(write.leaf, result);
+            }
+            start = end;
+            if !good && !failed_children.contains(child) {
+                failed_children.push(*child);
+            }
         }
         let readable = failed_children.len() <= map.parity;
         attempt.conclude(readable, txg)
@@ -237,8 +253,9 @@ struct Attempt<'t> {
 }
 
 impl<'t> Attempt<'t> {
-    fn write(&mut self, leaf: &'t Leaf, txg: u64, at: u64, data: &[u8]) -> bool {
-        match leaf.write(txg, at, data) {
+    /// Records the result of a write. Returns whether the leaf has the bytes.
+    fn note(&mut self, leaf: &'t Leaf, result: Option<std::io::Result<()>>) -> bool {
+        match result {
             Some(Ok(())) => return true,
             None => self.failure.missing.push(leaf.path.clone()),
             Some(Err(e)) => self.failure.io.push((leaf.path.clone(), Arc::new(e))),

@@ -1,0 +1,98 @@
+//! Several device operations of one block at the same time.
+//!
+//! Where devices answer at once (memory, the page cache), the calling thread does one after the
+//! other, into the caller's buffers. Where it would wait, each operation gets a thread and a buffer
+//! of its own.
+
+use super::leaf::{Answer, Leaf};
+use super::queue::{Task, doing};
+use std::io;
+
+/// A read of a leaf.
+pub(super) struct Read<'t, 'b> {
+    pub leaf: &'t Leaf,
+    /// Offset on the device, labels included.
+    pub offset: u64,
+    pub buf: &'b mut [u8],
+}
+
+/// Performs all reads. Returns what [`Leaf::read_to_judge`] would for each, in order. Where reads
+/// are quick, stops after the first that fails if `stop_early`: then fewer results are returned.
+pub(super) fn read<'t>(reads: &mut [Read<'t, '_>], stop_early: bool) -> Vec<Option<io::Result<Answer<'t>>>> {
+    if reads.len() < 2 || !reads.iter().any(|read| read.leaf.has_slow_reads()) {
+        let mut results = Vec::with_capacity(reads.len());
+        for read in reads {
+            let result = read.leaf.read_to_judge(read.offset, read.buf);
+            let failed = !matches!(result, Some(Ok(_)));
+            results.push(result);
+            if failed && stop_early {
+                break;
+            }
+        }
+        return results;
+    }
+    let task = Task::current();
+    let jobs = reads.iter().map(|read| {
+        let (leaf, offset, len) = (read.leaf.clone(), read.offset, read.buf.len());
+        move || {
+            let _doing = doing(task);
+            let mut buf = vec![0; len];
+            let result = leaf.read_timed(offset, &mut buf);
+            (buf, result)
+        }
+    });
+    let done = host::work::all(jobs.collect());
+    let results = reads.iter_mut().zip(done).map(|(read, (buf, result))| {
+        let (result, ns) = result?;
+        read.buf.copy_from_slice(&buf);
+        Some(read.leaf.account_read(read.offset, buf.len(), ns, result))
+    });
+    results.collect()
+}
+
+/// Reads ranges (leaf, offset on the device, bytes) as [`Leaf::read_without_counting`] does. `None`
+/// for each that fails.
+pub(super) fn read_without_counting<'t>(
+    ranges: impl Iterator<Item = (&'t Leaf, u64, usize)> + Clone,
+) -> Vec<Option<Vec<u8>>> {
+    let read = |leaf: &Leaf, offset, len| {
+        let mut buf = vec![0; len];
+        leaf.read_without_counting(offset, &mut buf).then_some(buf)
+    };
+    if !ranges.clone().any(|(leaf, ..)| leaf.has_slow_reads()) {
+        return ranges.map(|(leaf, offset, len)| read(leaf, offset, len)).collect();
+    }
+    let task = Task::current();
+    let jobs = ranges.map(|(leaf, offset, len)| {
+        let leaf = leaf.clone();
+        move || {
+            let _doing = doing(task);
+            read(&leaf, offset, len)
+        }
+    });
+    host::work::all(jobs.collect())
+}
+
+/// A write to a leaf.
+pub(super) struct Write<'t, 'b> {
+    pub leaf: &'t Leaf,
+    /// Offset on the device, labels included.
+    pub offset: u64,
+    pub bytes: &'b [u8],
+}
+
+/// Performs all writes, as part of `txg`. Returns what [`Leaf::write`] returned for each, in order.
+pub(super) fn write(writes: &[Write<'_, '_>], txg: u64) -> Vec<Option<io::Result<()>>> {
+    if writes.len() < 2 || !writes.iter().any(|write| write.leaf.has_slow_writes()) {
+        return writes.iter().map(|write| write.leaf.write(txg, write.offset, write.bytes)).collect();
+    }
+    let task = Task::current();
+    let jobs = writes.iter().map(|write| {
+        let (leaf, offset, bytes) = (write.leaf.clone(), write.offset, write.bytes.to_vec());
+        move || {
+            let _doing = doing(task);
+            leaf.write(txg, offset, &bytes)
+        }
+    });
+    host::work::all(jobs.collect())
+}

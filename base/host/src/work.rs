@@ -96,6 +96,16 @@ impl Workers {
     }
 }
 
+/// Starts `job` on a thread that has nothing else to do. Returns false, and drops it, if there can
+/// be no further thread.
+pub fn start(job: impl FnOnce() + Send + 'static) -> bool {
+    let job = move || {
+        // The panic was reported when it happened; the thread continues.
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    };
+    WORKERS.start(Box::new(job)).is_ok()
+}
+
 /// Results of jobs, and how many are still missing.
 struct Results<T> {
     done: Mutex<(Vec<Option<std::thread::Result<T>>>, usize)>,

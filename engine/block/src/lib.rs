@@ -29,6 +29,7 @@ pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
 pub use store::{OnWriteFailure, Store, Watch};
+pub use vdev::{Task, doing};
 pub use zio::{Sealed, TakenBlock, compress, decompress, gang_members};
 
 pub use host::clock::{Stopwatch, nanoseconds};

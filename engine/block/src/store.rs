@@ -60,6 +60,10 @@ pub trait Watch: Send + Sync {
 /// Decides whether to retry a failed write.
 pub type OnWriteFailure = dyn Fn(&Error) -> bool + Send + Sync;
 
+/// Blocks that are on their way to slow devices at once; bounds the memory for their compressed
+/// forms. With 128 KiB blocks and devices that take 5 ms, 32 give 800 MB/s.
+const WRITERS_MAX: usize = 32;
+
 /// Limit of the list of unreadable blocks, in entries.
 const DATA_ERRORS_MAX: usize = 100_000;
 
@@ -83,7 +87,7 @@ impl Store {
             tree: RwLock::new(Arc::new(tree)),
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
-            prefetcher: zio::Prefetcher::new(host::processors().clamp(2, 8)),
+            prefetcher: zio::Prefetcher::default(),
             data_errors: RwLock::default(),
             watch: RwLock::default(),
             demand: AtomicU64::new(0),
@@ -112,6 +116,15 @@ impl Store {
     /// dirty data adds to it and subtracts from it.
     pub fn waiting_bytes(&self) -> &Arc<std::sync::atomic::AtomicU64> {
         &self.waiting
+    }
+
+    /// Number of threads that should write `count` blocks: as many as there are processors, or
+    /// [`WRITERS_MAX`] where writes wait for devices.
+    pub fn writers(&self, count: usize) -> usize {
+        match self.tree().has_slow_writes() {
+            true => count.min(WRITERS_MAX),
+            false => host::processors().min(count.div_ceil(4)),
+        }
     }
 
     /// The current vdev tree.
@@ -245,7 +258,8 @@ impl Store {
             return;
         }
         let (store, bp, at, keys) = (self.clone(), *bp, *at, keys.cloned());
-        self.prefetcher.offer(Box::new(move || {
+        let is_slow = self.tree().has_slow_reads();
+        self.prefetcher.offer(is_slow, Box::new(move || {
             // A thread that needs the block hits the error again and returns it.
             let _ = store.get(&bp, &at, keys.as_deref(), Want::Prefetch);
         }));

@@ -423,32 +423,61 @@ impl Leaf {
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
-        let end_bytes = end_bytes(device.as_ref());
-        let within =
-            offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
-        let mut ns = 0;
-        let result = if self.has_failed() {
-            Err(io::Error::other("an earlier flush failed"))
-        } else if !within {
-            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the device is smaller than the pool believes"))
-        } else {
-            let _slot = self.state.queue.enter(Class::of(true));
-            let clock = Stopwatch::start();
-            let result = device.write_at(offset, data);
-            ns = clock.ns();
-            self.state.latency.1.note(ns);
-            self.state.figures.wrote(offset, data.len(), ns, &result);
-            result
-        };
+        Some(match self.check_write(device.as_ref(), offset, data.len()) {
+            Ok(()) => self.write_counted(device.as_ref(), offset, data),
+            Err(error) => Err(self.note_write_error(offset, data.len(), error)),
+        }
+        .inspect(|()| self.note_unflushed(txg)))
+    }
+
+    /// As [`Leaf::write`]. Asynchronous writes may be joined with others that wait for the device.
+    pub(super) fn write_joined(&self, txg: u64, offset: u64, data: Vec<u8>) -> Option<io::Result<()>> {
+        if Class::of(true) != Class::AsyncWrite {
+            return self.write(txg, offset, &data);
+        }
+        let access = self.state.access.read();
+        let device = access.device.as_ref()?;
+        if let Err(error) = self.check_write(device.as_ref(), offset, data.len()) {
+            return Some(Err(self.note_write_error(offset, data.len(), error)));
+        }
+        let write = |offset: u64, data: &[u8]| self.write_counted(device.as_ref(), offset, data);
+        // Recorded after the write, so that a concurrent flush cannot clear the record without
+        // flushing the bytes.
+        Some(self.state.queue.join(offset, data, &write).inspect(|()| self.note_unflushed(txg)))
+    }
+
+    fn check_write(&self, device: &Faulty, offset: u64, len: usize) -> io::Result<()> {
+        let end_bytes = end_bytes(device);
+        let within = offset >= label::BOOT_OFFSET && offset.checked_add(len as u64).is_some_and(|e| e <= end_bytes);
+        if self.has_failed() {
+            return Err(io::Error::other("an earlier flush failed"));
+        }
+        if !within {
+            let what = "the device is smaller than the pool believes";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+        }
+        Ok(())
+    }
+
+    fn write_counted(&self, device: &Faulty, offset: u64, data: &[u8]) -> io::Result<()> {
+        let _slot = self.state.queue.enter(Class::of(true));
+        let clock = Stopwatch::start();
+        let result = device.write_at(offset, data);
+        let ns = clock.ns();
+        self.state.latency.1.note(ns);
+        self.state.figures.wrote(offset, data.len(), ns, &result);
         let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
         self.note_slow(report);
-        match &result {
-            // Recorded after the write, so that a concurrent flush cannot clear the record without
-            // flushing the bytes.
-            Ok(()) => self.note_unflushed(txg),
-            Err(error) => self.count(&self.state.write_errors, "writing", error, report),
+        if let Err(error) = &result {
+            self.count(&self.state.write_errors, "writing", error, report);
         }
-        Some(result)
+        result
+    }
+
+    fn note_write_error(&self, offset: u64, len: usize, error: io::Error) -> io::Error {
+        let report = Report { operation: Operation::Write, errno: 0, offset, size: len as u64, delay_ns: 0 };
+        self.count(&self.state.write_errors, "writing", &error, report);
+        error
     }
 
     /// Whether [`Leaf::discard`] has an effect on the device.

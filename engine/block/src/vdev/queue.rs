@@ -9,6 +9,15 @@
 //! Facts: `zfs_vdev_*_min_active`, `zfs_vdev_*_max_active`, `zfs_vdev_nia_credit`,
 //! `zfs_vdev_nia_delay` (zfs(4)).
 //!
+//! Asynchronous writes that wait are joined with their neighbours on the device, as far as there
+//! are any:
+//!
+//! ```text
+//!   write of a column ── Queue::join ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
+//! ```
+//! The thread whose turn it is writes for all threads of the run. So few large writes are on the
+//! device even if it takes them one at a time, like a disk or a file.
+//!
 //! Invariants:
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while requests that
@@ -16,6 +25,9 @@
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a thread works on. Determines the class of its device operations.
@@ -122,6 +134,14 @@ impl Class {
     }
 }
 
+/// Longest run of writes that are joined, in bytes: as OpenZFS (`zfs_vdev_aggregation_limit`).
+const RUN_BYTES_MAX: usize = 1 << 20;
+/// Asynchronous writes on the device, above the minimum, for each so many that wait: the rest waits
+/// for neighbours. Guessed.
+const PENDING_FOR_ONE: usize = 16;
+/// Maximum of asynchronous writes on the device (`zfs_vdev_async_write_max_active`).
+const JOINED_MAX: u32 = 10;
+
 /// Number of operations of a class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
@@ -176,9 +196,50 @@ impl State {
     }
 }
 
+/// Result of a write that another thread may perform.
+type Outcome = Arc<Mutex<Option<io::Result<()>>>>;
+
+/// Asynchronous writes that wait.
+#[derive(Default)]
+struct Pending {
+    /// By offset on the device.
+    writes: BTreeMap<u64, (Vec<u8>, Outcome)>,
+    /// End of the last run: the next one begins behind it, if there is one.
+    last: u64,
+    active: u32,
+}
+
+impl Pending {
+    fn may_start(&self) -> bool {
+        let more = u32::try_from(self.writes.len() / PENDING_FOR_ONE).unwrap_or(u32::MAX);
+        self.active < LIMITS[Class::AsyncWrite as usize].0.saturating_add(more).min(JOINED_MAX)
+    }
+
+    /// Takes the next run of neighbours.
+    fn take_run(&mut self) -> Vec<(u64, Vec<u8>, Outcome)> {
+        let behind = self.writes.range(self.last..).next().or_else(|| self.writes.iter().next());
+        let Some(mut at) = behind.map(|(offset, _)| *offset) else { return Vec::new() };
+        let mut run: Vec<(u64, Vec<u8>, Outcome)> = Vec::new();
+        let mut bytes = 0;
+        while let Some((data, _)) = self.writes.get(&at)
+            && (run.is_empty() || bytes + data.len() <= RUN_BYTES_MAX)
+        {
+            let (data, outcome) = self.writes.remove(&at).expect("looked at just now");
+            bytes += data.len();
+            run.push((at, data, outcome));
+            at = at.saturating_add(run.last().map_or(0, |(_, data, _)| data.len() as u64));
+        }
+        self.last = at;
+        run
+    }
+}
+
 /// The operations of a leaf.
 #[derive(Default)]
 pub(super) struct Queue {
+    pending: Mutex<Pending>,
+    /// A write has ended, or a run has started.
+    turn: Condvar,
     state: Mutex<State>,
     /// One for each class.
     room: [Condvar; CLASSES],
@@ -206,6 +267,36 @@ impl Queue {
         Slot { queue: self, class }
     }
 
+    /// Performs an asynchronous write with `write`, joined with neighbours that wait too. `write` may
+    /// be called for other threads' writes, and another thread may perform this one.
+    pub fn join(&self, offset: u64, data: Vec<u8>, write: &dyn Fn(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let own = Outcome::default();
+        let mut pending = self.pending.lock();
+        if pending.writes.contains_key(&offset) {
+            // Two writes to one place have no order, and callers avoid them.
+            drop(pending);
+            return write(offset, &data);
+        }
+        pending.writes.insert(offset, (data, own.clone()));
+        loop {
+            if let Some(result) = own.lock().take() {
+                return result;
+            }
+            let run = if pending.may_start() { pending.take_run() } else { Vec::new() };
+            if run.is_empty() {
+                self.turn.wait(&mut pending);
+                continue;
+            }
+            pending.active += 1;
+            drop(pending);
+            self.turn.notify_all();
+            write_run(run, write);
+            pending = self.pending.lock();
+            pending.active -= 1;
+            self.turn.notify_all();
+        }
+    }
+
     /// Number of operations on the device.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
@@ -214,6 +305,21 @@ impl Queue {
     /// Depth of each class, by its number.
     pub fn depths(&self) -> [Depth; CLASSES] {
         self.state.lock().depths
+    }
+}
+
+/// Writes a run of neighbours at once. If that fails, one by one, so that each has its own result.
+fn write_run(run: Vec<(u64, Vec<u8>, Outcome)>, write: &dyn Fn(u64, &[u8]) -> io::Result<()>) {
+    if let [(offset, ..), _, ..] = run.as_slice() {
+        let joined: Vec<u8> = run.iter().flat_map(|(_, data, _)| data).copied().collect();
+        if write(*offset, &joined).is_ok() {
+            run.iter().for_each(|(.., outcome)| *outcome.lock() = Some(Ok(())));
+            return;
+        }
+    }
+    for (offset, data, outcome) in run {
+        let result = write(offset, &data);
+        *outcome.lock() = Some(result);
     }
 }
 
@@ -291,6 +397,37 @@ mod tests {
             state.end(Class::Scrub);
         });
         assert_eq!(most(&mut state), 3, "later");
+    }
+
+    #[test]
+    fn neighbours_are_written_at_once_and_each_write_has_its_own_result() {
+        let queue = Queue::default();
+        let device = Mutex::new((vec![0u8; 64 << 10], 0));
+        let bad = 40 << 10;
+        let write = |offset: u64, data: &[u8]| {
+            std::thread::sleep(Duration::from_millis(5));
+            let mut device = device.lock();
+            device.1 += 1;
+            let range = offset as usize..offset as usize + data.len();
+            if range.contains(&bad) {
+                return Err(io::Error::other("bad"));
+            }
+            device.0[range].copy_from_slice(data);
+            Ok(())
+        };
+        let failed: Vec<u64> = std::thread::scope(|scope| {
+            let start = |n: u64| {
+                let (queue, write) = (&queue, &write);
+                scope.spawn(move || queue.join(n << 10, vec![n as u8 + 1; 1 << 10], write).is_err().then_some(n))
+            };
+            let running: Vec<_> = (0..64).map(start).collect();
+            running.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(failed, [40]);
+        let device = device.into_inner();
+        assert!((0..64).filter(|n| *n != 40).all(|n| device.0[n << 10..][..1 << 10] == [n as u8 + 1; 1 << 10]));
+        assert!(device.1 < 64, "{} writes", device.1);
+        assert!(queue.pending.lock().writes.is_empty());
     }
 
     #[test]

@@ -135,6 +135,16 @@ impl Tree {
         self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
+    /// Whether reads of some top-level vdev wait for devices.
+    pub fn has_slow_reads(&self) -> bool {
+        self.tops.iter().any(|top| top.leaves().iter().any(|leaf| leaf.has_slow_reads()))
+    }
+
+    /// As [`Tree::has_slow_reads`], for writes.
+    pub fn has_slow_writes(&self) -> bool {
+        self.tops.iter().any(|top| top.leaves().iter().any(|leaf| leaf.has_slow_writes()))
+    }
+
     /// All owners of a dtl below top-level vdevs, in order: leaves, and distributed spares in use.
     pub fn logs(&self) -> Vec<&Leaf> {
         self.tops.iter().flat_map(|top| top.logs()).collect()

@@ -1,57 +1,77 @@
-//! Prefetch threads.
+//! Reads ahead of need, on threads of its own.
+//!
+//! ```text
+//!   offer ──> queue (bounded) ──> thread: reads the block into the cache
+//! ```
+//! With devices that answer at once, a thread for each processor is enough: the work is
+//! decompression. With devices that take their time, the number of threads is the number of blocks
+//! on their way.
 
-use crossbeam_channel::{Sender, bounded};
+use crate::vdev::{Task, doing};
 use parking_lot::Mutex;
-use std::thread::JoinHandle;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Maximum of queued jobs. Beyond that, prefetches are dropped, because demand reads already keep
 /// the devices busy. Guessed.
 const QUEUE_MAX: usize = 256;
+/// Blocks that are read ahead from slow devices at once: with 128 KiB, the longest distance that
+/// one reader is kept ahead (8 MiB).
+const SLOW_THREADS_MAX: usize = 64;
 
-struct Running {
-    jobs: Sender<Job>,
-    _threads: Vec<JoinHandle<()>>,
-}
+/// Threads that start with the first job and end with the last, and a bounded queue.
+#[derive(Default)]
+pub struct Prefetcher(Arc<Mutex<State>>);
 
-/// A few threads with a bounded queue, started by the first job.
-pub struct Prefetcher {
-    threads_max: usize,
-    running: Mutex<Option<Running>>,
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
 }
 
 impl Prefetcher {
-    /// A pool of at most `threads_max` threads.
-    pub fn new(threads_max: usize) -> Self {
-        Self { threads_max, running: Mutex::new(None) }
-    }
-
-    /// Queues `job`, or drops it if the queue is full.
-    pub fn offer(&self, job: Job) {
-        let mut running = self.running.lock();
-        let running = running.get_or_insert_with(|| {
-            let (sender, receiver) = bounded::<Job>(QUEUE_MAX);
-            let threads: Vec<_> = (0..self.threads_max)
-                .filter_map(|_| {
-                    let receiver = receiver.clone();
-                    let run = move || receiver.iter().for_each(|job| job());
-                    std::thread::Builder::new().name("prefetch".into()).spawn(run).ok()
-                })
-                .collect();
-            Running { jobs: sender, _threads: threads }
-        });
-        // Full queue: see QUEUE_MAX. Disconnected: no thread could be started, so demand reads do
-        // the work.
-        let _ = running.jobs.try_send(job);
+    /// Queues `job`, or drops it if the queue is full. `is_slow`: its read will wait for devices.
+    pub fn offer(&self, is_slow: bool, job: Job) {
+        let threads_max = if is_slow { SLOW_THREADS_MAX } else { host::processors().clamp(2, 8) };
+        let mut state = self.0.lock();
+        if state.jobs.len() >= QUEUE_MAX {
+            return;
+        }
+        state.jobs.push_back(job);
+        if state.threads >= threads_max {
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let shared = self.0.clone();
+        if !host::work::start(move || run(&shared)) {
+            let mut state = self.0.lock();
+            state.threads -= 1;
+            // Demand reads do the work.
+            let left = if state.threads == 0 { std::mem::take(&mut state.jobs) } else { VecDeque::new() };
+            drop(state);
+            // Outside of the lock: a job may hold the last reference to the store.
+            drop(left);
+        }
     }
 }
 
-impl Drop for Prefetcher {
-    fn drop(&mut self) {
-        // The last job may hold the last reference to the store that owns this. Then this runs on a
-        // prefetch thread, which must not join itself. The threads end by themselves once the
-        // sender is gone.
-        drop(self.running.lock().take());
+/// Runs jobs until there are none.
+fn run(shared: &Mutex<State>) {
+    let _doing = doing(Task::Background);
+    loop {
+        let job = {
+            let mut state = shared.lock();
+            match state.jobs.pop_front() {
+                Some(job) => job,
+                None => {
+                    state.threads -= 1;
+                    return;
+                }
+            }
+        };
+        job();
     }
 }

@@ -170,7 +170,7 @@ impl ObjectSet {
         let trees: Vec<Mutex<Option<Tree<'_>>>> = going.iter().map(|g| Mutex::new(self.tree(cx, g))).collect();
         // Trees whose contents are all dropped are freed first: later, their pointers could not be
         // distinguished from new ones.
-        parallel(going.len(), |i| {
+        parallel(cx.store(), going.len(), |i| {
             let g = &going[i];
             if let (true, Some(old)) = (g.delta.wiped, &g.old) {
                 let mut tree = self.bare_tree(cx, g.live.id, Dnode::clone(old));
@@ -179,7 +179,7 @@ impl ObjectSet {
             Ok(())
         })?;
         let pointers: Vec<Mutex<BlkPtr>> = jobs.iter().map(|_| Mutex::new(BlkPtr::HOLE)).collect();
-        parallel(jobs.len(), |i| {
+        parallel(cx.store(), jobs.len(), |i| {
             let job = &jobs[i];
             let (old, policy, id) = {
                 let tree = trees[job.object].lock();
@@ -221,7 +221,7 @@ impl ObjectSet {
         for i in 0..going.len() {
             first[i + 1] += first[i];
         }
-        parallel(going.len(), |i| {
+        parallel(cx.store(), going.len(), |i| {
             let mut slot = trees[i].lock();
             let Some(tree) = slot.as_mut() else { return Ok(()) };
             let delta = &going[i].delta;
@@ -455,15 +455,17 @@ fn changes(blocks: Vec<(u64, BlkPtr)>, holes: &Ranges) -> Vec<Change> {
     changes
 }
 
-/// Calls `work` with 0 to `count - 1`, on several cores if there is enough of it. Stops at the
-/// first error.
-fn parallel(count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    let threads = block::processors().min(count.div_ceil(4));
+/// Calls `work` with 0 to `count - 1`, each of which may write a block; on several threads if there
+/// is enough of it, or if they wait for devices. Stops at the first error.
+fn parallel(store: &Store, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let threads = store.writers(count);
     if threads <= 1 {
         return (0..count).try_for_each(work);
     }
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let task = block::Task::current();
     let run = || {
+        let _doing = block::doing(task);
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= count {

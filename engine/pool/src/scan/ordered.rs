@@ -84,7 +84,12 @@ impl Readers {
     /// Starts `count` threads.
     pub fn new(count: usize) -> Self {
         let (jobs, receiver) = unbounded::<Job>();
-        let run = |receiver: Receiver<Job>| move || receiver.iter().for_each(|job| job());
+        let run = |receiver: Receiver<Job>| {
+            move || {
+                let _doing = block::doing(block::Task::Scrub);
+                receiver.iter().for_each(|job| job());
+            }
+        };
         let thread = || std::thread::Builder::new().name("scan-read".into()).spawn(run(receiver.clone())).ok();
         let threads: Vec<_> = (0..count.max(1)).filter_map(|_| thread()).collect();
         let jobs = (!threads.is_empty()).then_some(jobs);

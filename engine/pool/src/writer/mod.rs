@@ -199,7 +199,10 @@ impl Writer {
         shared.tell_states();
         let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
             let shared = shared.clone();
-            move || sync::run(&shared)
+            move || {
+                let _doing = block::doing(block::Task::Background);
+                sync::run(&shared);
+            }
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.identity.lock().guid;

@@ -104,7 +104,10 @@ impl<'v> Mover<'v> {
                 .map(|(leaf, child)| {
                     scope.spawn({
                         let work = &work;
-                        move || work(child, leaf)
+                        move || {
+                            let _doing = block::doing(block::Task::Removal);
+                            work(child, leaf)
+                        }
                     })
                 })
                 .collect();

@@ -63,7 +63,10 @@ impl Healer {
         queue.waiting.push_back((*bp, *at));
         if !queue.is_running {
             let healer = self.clone();
-            let thread = std::thread::Builder::new().name("heal".into()).spawn(move || healer.run());
+            let thread = std::thread::Builder::new().name("heal".into()).spawn(move || {
+                let _doing = block::doing(block::Task::Scrub);
+                healer.run();
+            });
             queue.is_running = thread.is_ok();
             // A previous thread has ended.
             queue.thread = thread.ok();

@@ -114,6 +114,7 @@ pub(super) fn issue(shared: &Shared, kept: &Kept, function: ScanFunction, found:
 
 impl Issue<'_> {
     fn work(&self) {
+        let _doing = block::doing(block::Task::Scrub);
         let mut load = self.shared.store.demand();
         loop {
             if self.gave_up.load(Ordering::Relaxed) {

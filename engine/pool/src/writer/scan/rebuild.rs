@@ -364,7 +364,10 @@ impl<'a> Copying<'a> {
     fn run(self) -> Done {
         std::thread::scope(|scope| {
             for _ in 0..IN_FLIGHT.min(self.plan.ranges.len()) {
-                scope.spawn(|| self.work());
+                scope.spawn(|| {
+                    let _doing = block::doing(block::Task::Rebuild);
+                    self.work();
+                });
             }
         });
         let undone = self.undone.load(Ordering::Relaxed).min(self.next.load(Ordering::Relaxed));

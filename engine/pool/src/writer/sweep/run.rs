@@ -186,6 +186,7 @@ fn last_offset(shared: &Shared, work: Work, guid: u64) -> u64 {
 fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &Held) -> u64 {
     let txg = shared.gate.open();
     let one = |w: &Worker<'_>| -> u64 {
+        let _doing = block::doing(block::Task::Initialize);
         let (leaf, mut bytes) = (w.leaf, 0);
         for (at, len) in top.places(w.child, held.offset_bytes, held.size_bytes) {
             let (from, to) = ((DATA_START_BYTES + at).max(w.since), DATA_START_BYTES + at + len);

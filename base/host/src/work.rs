@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Maximum number of threads of the process that wait for devices.
@@ -150,6 +151,38 @@ where
     all.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
 }
 
+/// Maximum of threads that [`each`] starts.
+const EACH_MAX: usize = 64;
+
+/// Calls `work` with 0 to `count - 1`, at the same time as far as there are threads, at most
+/// [`EACH_MAX`]. Returns the results in order. For rare work, such as labels: unlike [`all`], it may
+/// borrow, and starts threads every time. A panic of `work` is one of the caller.
+pub fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    if count < 2 {
+        return (0..count).map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<T>>> = Mutex::new((0..count).map(|_| None).collect());
+    let run = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let result = work(number);
+            results.lock()[number] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..count.min(EACH_MAX) {
+            // If no thread can start, the others do its share.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
+        }
+        run();
+    });
+    results.into_inner().into_iter().map(|result| result.expect("each number was taken, and no thread panicked")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +206,13 @@ mod tests {
         let inner = |n: usize| move || all((0..30).map(|m| move || n * m).collect::<Vec<_>>()).into_iter().sum::<usize>();
         let sums = all((0..200).map(inner).collect());
         assert_eq!(sums, (0..200).map(|n| n * 29 * 30 / 2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_borrows_and_keeps_the_order() {
+        let words = ["a", "b", "c"];
+        assert_eq!(each(200, |n| words[n % 3].repeat(n))[199], "b".repeat(199));
+        assert!(each(0, |_| 1).is_empty());
     }
 
     #[test]

@@ -13,7 +13,9 @@ mod write;
 pub use write::{Which, initialize, sync_configs, sync_uberblock, wipe, write_config, write_uberblock};
 
 use crate::zio::check::embedded_trailer;
+use host::clock::Stopwatch;
 use host::device::Device;
+use host::device::latency::Latency;
 use ondisk::label::{self, CONFIG_BYTES, CONFIG_OFFSET, LABELS, RING_BYTES, RING_OFFSET};
 use ondisk::nvlist::Nvlist;
 use ondisk::uberblock::Uberblock;
@@ -61,17 +63,38 @@ impl Labels {
 /// `all` is set, so that a search through many foreign disks stays fast.
 pub fn read(device: &dyn Device, all: bool) -> Labels {
     let mut found = Labels { labels: Vec::new(), uberblocks: Vec::new() };
-    for index in 0..LABELS {
-        let Some(offset) = label::label_offset(device.size_bytes(), index) else { continue };
-        found.labels.push(FoundLabel { index, offset, config: read_config(device, offset) });
-    }
+    let places: Vec<(usize, u64)> =
+        (0..LABELS).filter_map(|index| Some((index, label::label_offset(device.size_bytes(), index)?))).collect();
+    found.labels = on_all(places.len(), |number| {
+        let (index, offset) = places[number];
+        FoundLabel { index, offset, config: read_config(device, offset) }
+    });
     let ashift = found.configs().find_map(|c| c.get_nvlist("vdev_tree")?.get_u64("ashift"));
     if all || found.configs().next().is_some() {
-        for l in &found.labels {
-            read_ring(device, l.index, l.offset, ashift, &mut found.uberblocks);
-        }
+        let rings = on_all(found.labels.len(), |number| {
+            let mut uberblocks = Vec::new();
+            read_ring(device, found.labels[number].index, found.labels[number].offset, ashift, &mut uberblocks);
+            uberblocks
+        });
+        found.uberblocks = rings.into_iter().flatten().collect();
     }
     found
+}
+
+/// Calls `work` for the first of `count` labels of a device, and then for the others; at the same
+/// time if the first one had to wait for the device.
+fn on_all<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let (latency, clock) = (Latency::default(), Stopwatch::start());
+    let mut results = vec![work(0)];
+    latency.note(clock.ns());
+    match latency.is_slow() {
+        true => results.extend(host::work::each(count - 1, |number| work(number + 1))),
+        false => results.extend((1..count).map(work)),
+    }
+    results
 }
 
 fn read_config(device: &dyn Device, label_offset: u64) -> Result<Nvlist, String> {

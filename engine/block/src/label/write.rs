@@ -59,7 +59,7 @@ pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::R
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     part.resize(CONFIG_BYTES, 0);
-    each(device, which, |offset| put_sealed(device, offset + CONFIG_OFFSET, &mut part))
+    each(device, which, |offset| put_sealed(device, offset + CONFIG_OFFSET, &mut part.clone()))
 }
 
 /// Writes an uberblock into its slot of all four rings; `ashift` determines the size of the slots.
@@ -69,7 +69,7 @@ pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, m
     let at = label::slot_offset(ashift, label::slot_of_txg(ashift, uberblock.txg.0, multihost));
     let mut slot = uberblock.to_bytes().to_vec();
     slot.resize(1 << label::slot_shift(ashift), 0);
-    each(device, Which::All, |offset| put_sealed(device, offset + at, &mut slot))
+    each(device, Which::All, |offset| put_sealed(device, offset + at, &mut slot.clone()))
 }
 
 /// Initializes the labels of a device that joins a pool: the configuration, an empty uberblock ring
@@ -77,13 +77,14 @@ pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, m
 /// are kept. Fails if any write, the read-back or the flush fails.
 pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
     let size = device.size_bytes();
-    for index in 0..LABELS {
+    let cleared = super::on_all(LABELS, |index| {
         let offset = label::label_offset(size, index).ok_or_else(too_small)?;
         // The ring is cleared first: an old uberblock next to a new configuration would pass for
         // the pool's.
         device.write_at(offset + RING_OFFSET, &vec![0; RING_BYTES as usize])?;
-        put_sealed(device, offset + BOOTENV_OFFSET, &mut vec![0; BOOTENV_BYTES])?;
-    }
+        put_sealed(device, offset + BOOTENV_OFFSET, &mut vec![0; BOOTENV_BYTES])
+    });
+    cleared.into_iter().collect::<io::Result<()>>()?;
     write_config(device, Which::All, config)?;
     for found in super::read(device, false).labels {
         if let Err(what) = found.config {
@@ -213,11 +214,15 @@ fn writable(leaf: &Leaf) -> io::Result<Arc<dyn Device>> {
 }
 
 /// Writes to each selected label. Succeeds if at least one write does.
-fn each(device: &dyn Device, which: Which, mut write: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
+fn each(device: &dyn Device, which: Which, write: impl Fn(u64) -> io::Result<()> + Sync) -> io::Result<()> {
     let mut good = false;
     let mut error = None;
-    for index in (0..LABELS).filter(|index| which.includes(*index)) {
-        match label::label_offset(device.size_bytes(), index).ok_or_else(too_small).and_then(&mut write) {
+    let labels: Vec<usize> = (0..LABELS).filter(|index| which.includes(*index)).collect();
+    let results = super::on_all(labels.len(), |number| {
+        label::label_offset(device.size_bytes(), labels[number]).ok_or_else(too_small).and_then(&write)
+    });
+    for result in results {
+        match result {
             Ok(()) => good = true,
             Err(e) => error = Some(e),
         }

@@ -115,6 +115,7 @@ pub fn search(places: &[PathBuf]) -> Search {
     let mut pools: BTreeMap<u64, Vec<FoundDevice>> = BTreeMap::new();
     let mut auxiliary = Vec::new();
     let mut seen = std::collections::HashSet::new();
+    let mut wanted = Vec::new();
     for place in places {
         let paths = match devices_in(place) {
             Ok(paths) => paths,
@@ -128,7 +129,21 @@ pub fn search(places: &[PathBuf]) -> Search {
             if !seen.insert(real) {
                 continue;
             }
-            look_at(&path, &mut pools, &mut auxiliary, &mut found, path == *place);
+            wanted.push((path == *place, path));
+        }
+    }
+    let devices = host::work::each(wanted.len(), |number| look_at(&wanted[number].1));
+    for ((named, path), result) in wanted.into_iter().zip(devices) {
+        match result {
+            Ok(devices) => {
+                for (device, labels) in devices {
+                    classify(device, labels, &mut pools, &mut auxiliary, &mut found);
+                }
+            }
+            // A directory contains many files that cannot be opened; only an explicitly named path
+            // is reported.
+            Err(e) if named => found.skipped.push(Skipped { path, why: e.to_string() }),
+            Err(_) => {}
         }
     }
     found.pools =
@@ -140,35 +155,23 @@ pub fn search(places: &[PathBuf]) -> Search {
 pub fn search_devices(devices: impl IntoIterator<Item = Arc<dyn Device>>) -> Search {
     let mut found = Search::default();
     let (mut pools, mut auxiliary) = (BTreeMap::new(), Vec::new());
-    for device in devices {
-        classify(device, &mut pools, &mut auxiliary, &mut found);
+    let devices: Vec<Arc<dyn Device>> = devices.into_iter().collect();
+    let labels = host::work::each(devices.len(), |number| label::read(devices[number].as_ref(), false));
+    for (device, labels) in devices.into_iter().zip(labels) {
+        classify(device, labels, &mut pools, &mut auxiliary, &mut found);
     }
     found.pools =
         pools.into_iter().map(|(guid, devices)| FoundPool { guid, devices, auxiliary: auxiliary.clone() }).collect();
     found
 }
 
-fn look_at(
-    path: &Path,
-    pools: &mut BTreeMap<u64, Vec<FoundDevice>>,
-    auxiliary: &mut Vec<FoundDevice>,
-    found: &mut Search,
-    named: bool,
-) {
-    let devices = match open_with_partitions(path) {
-        Ok(devices) => devices,
-        Err(e) => {
-            // A directory contains many files that cannot be opened; only an explicitly named path
-            // is reported.
-            if named {
-                found.skipped.push(Skipped { path: path.to_owned(), why: e.to_string() });
-            }
-            return;
-        }
+/// Opens a device and its partitions, and reads their labels.
+fn look_at(path: &Path) -> std::io::Result<Vec<(Arc<dyn Device>, Labels)>> {
+    let with_labels = |device: Arc<dyn Device>| {
+        let labels = label::read(device.as_ref(), false);
+        (device, labels)
     };
-    for device in devices {
-        classify(device, pools, auxiliary, found);
-    }
+    Ok(open_with_partitions(path)?.into_iter().map(with_labels).collect())
 }
 
 /// The newest configuration in the labels of a device. A label of txg 0 names the pool that the
@@ -185,11 +188,11 @@ pub(crate) fn newest(labels: &Labels) -> Option<Nvlist> {
 /// Adds a device to the list where its labels say that it belongs.
 fn classify(
     device: Arc<dyn Device>,
+    labels: Labels,
     pools: &mut BTreeMap<u64, Vec<FoundDevice>>,
     auxiliary: &mut Vec<FoundDevice>,
     found: &mut Search,
 ) {
-    let labels = label::read(device.as_ref(), false);
     let Some(newest) = newest(&labels) else {
         let bad: Vec<String> = labels
             .labels

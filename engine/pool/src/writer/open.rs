@@ -260,7 +260,8 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
 /// The same pool with its devices opened for writing, and locked. Labels are re-read under the
 /// lock.
 fn for_writing(found: &FoundPool) -> Result<FoundPool> {
-    let devices = found.devices.iter().map(reopen).collect::<Result<Vec<_>>>()?;
+    let devices = host::work::each(found.devices.len(), |number| reopen(&found.devices[number]));
+    let devices = devices.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(FoundPool { guid: found.guid, devices, auxiliary: found.auxiliary.clone() })
 }
 

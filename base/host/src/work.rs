@@ -37,10 +37,8 @@ struct State {
     threads: usize,
 }
 
-static WORKERS: Workers = Workers {
-    state: Mutex::new(State { jobs: VecDeque::new(), idle: 0, threads: 0 }),
-    wake: Condvar::new(),
-};
+static WORKERS: Workers =
+    Workers { state: Mutex::new(State { jobs: VecDeque::new(), idle: 0, threads: 0 }), wake: Condvar::new() };
 
 impl Workers {
     /// Starts `job` on another thread. Returns it if there can be no further thread.
@@ -180,7 +178,11 @@ pub fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         }
         run();
     });
-    results.into_inner().into_iter().map(|result| result.expect("each number was taken, and no thread panicked")).collect()
+    results
+        .into_inner()
+        .into_iter()
+        .map(|result| result.expect("each number was taken, and no thread panicked"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn jobs_may_start_jobs_beyond_the_number_of_threads() {
-        let inner = |n: usize| move || all((0..30).map(|m| move || n * m).collect::<Vec<_>>()).into_iter().sum::<usize>();
+        let inner =
+            |n: usize| move || all((0..30).map(|m| move || n * m).collect::<Vec<_>>()).into_iter().sum::<usize>();
         let sums = all((0..200).map(inner).collect());
         assert_eq!(sums, (0..200).map(|n| n * 29 * 30 / 2).collect::<Vec<_>>());
     }

@@ -259,10 +259,13 @@ impl Store {
         }
         let (store, bp, at, keys) = (self.clone(), *bp, *at, keys.cloned());
         let is_slow = self.tree().has_slow_reads();
-        self.prefetcher.offer(is_slow, Box::new(move || {
-            // A thread that needs the block hits the error again and returns it.
-            let _ = store.get(&bp, &at, keys.as_deref(), Want::Prefetch);
-        }));
+        self.prefetcher.offer(
+            is_slow,
+            Box::new(move || {
+                // A thread that needs the block hits the error again and returns it.
+                let _ = store.get(&bp, &at, keys.as_deref(), Want::Prefetch);
+            }),
+        );
     }
 
     fn get(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>, want: Want) -> Result<Block> {

@@ -70,6 +70,7 @@ mod settle;
 mod slot;
 mod slow;
 mod sys;
+mod threads;
 mod tree;
 mod wire;
 

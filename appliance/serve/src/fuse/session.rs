@@ -10,7 +10,7 @@
 use super::reply::Reply;
 use super::ring::Rings;
 use super::wire::{self, Header, MAJOR, MINOR, Op};
-use super::{attr::put, sys};
+use super::{attr::put, threads};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -132,23 +132,16 @@ impl Session {
         &self.device
     }
 
-    /// Answers requests on `threads` threads until the file system is unmounted.
+    /// Answers requests until the file system is unmounted, on `threads` threads, and on more while
+    /// all of them wait for devices.
     pub fn serve(self, server: &Arc<impl Answer>, threads: usize) -> io::Result<()> {
         let extended = self.agreed & can::SETXATTR_EXT != 0;
-        let (mut running, threads) = match self.rings {
-            // Forgets and interrupts still come through the device.
-            Some(rings) => (rings.serve(&self.device, server, extended)?, 1),
-            None => (Vec::new(), threads),
-        };
-        for number in 0..threads {
-            // A user who mounts with fusermount3 may not be allowed to open the device. Then all
-            // threads share one connection.
-            let own = (number > 0).then(|| sys::clone_device(&self.device).ok()).flatten();
-            let device = own.map_or_else(|| self.device.clone(), Arc::new);
-            let server = server.clone();
-            let serve = move || serve_one(&device, &*server, extended);
-            running.push(std::thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(serve)?);
-        }
+        let Some(rings) = self.rings else { return threads::serve(&self.device, server, extended, threads) };
+        let mut running = rings.serve(&self.device, server, extended)?;
+        // Forgets and interrupts still come through the device.
+        let (device, server) = (self.device.clone(), server.clone());
+        let serve = move || serve_until(&device, &*server, extended, |_| true);
+        running.push(std::thread::Builder::new().name("weir-fuse-0".to_owned()).spawn(serve)?);
         let panicked = || Err(io::Error::other("a serving thread panicked"));
         running.into_iter().map(|t| t.join().unwrap_or_else(|_| panicked())).fold(Ok(()), Result::and)
     }
@@ -175,9 +168,19 @@ fn rings(wanted: u64, flags: u64, threads_per_core: usize) -> Option<Rings> {
     }
 }
 
-fn serve_one(device: &Arc<File>, server: &impl Answer, extended: bool) -> io::Result<()> {
+/// Answers requests until the file system is unmounted, or `turn` returns false. `turn` is called
+/// with true when a request has arrived, and with false when it was answered or handed on.
+pub(super) fn serve_until(
+    device: &Arc<File>,
+    server: &impl Answer,
+    extended: bool,
+    turn: impl Fn(bool) -> bool,
+) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Got::Request(bytes) = receive(device, &mut buffer)? {
+        if !turn(true) {
+            return Ok(());
+        }
         let request = buffer.get(..bytes).unwrap_or_default();
         match wire::parse(request, extended) {
             Some((header, Op::Destroy)) => {
@@ -190,6 +193,9 @@ fn serve_one(device: &Arc<File>, server: &impl Answer, extended: bool) -> io::Re
                 Some(unique) => Reply::new(device.clone(), u64::from_ne_bytes(unique)).error(Errno::NOSYS),
                 None => return Err(io::Error::other("a request shorter than its header")),
             },
+        }
+        if !turn(false) {
+            return Ok(());
         }
     }
     Ok(())

@@ -16,8 +16,8 @@ use super::queue::{CLASSES, Class, Depth, Queue};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use host::clock::Stopwatch;
 use host::device::Device;
-use host::device::latency::Latency;
 use host::device::faults::{Faults, Faulty};
+use host::device::latency::Latency;
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
 use std::io;
@@ -423,11 +423,13 @@ impl Leaf {
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
-        Some(match self.check_write(device.as_ref(), offset, data.len()) {
-            Ok(()) => self.write_counted(device.as_ref(), offset, data),
-            Err(error) => Err(self.note_write_error(offset, data.len(), error)),
-        }
-        .inspect(|()| self.note_unflushed(txg)))
+        Some(
+            match self.check_write(device.as_ref(), offset, data.len()) {
+                Ok(()) => self.write_counted(device.as_ref(), offset, data),
+                Err(error) => Err(self.note_write_error(offset, data.len(), error)),
+            }
+            .inspect(|()| self.note_unflushed(txg)),
+        )
     }
 
     /// As [`Leaf::write`]. Asynchronous writes may be joined with others that wait for the device.

@@ -197,7 +197,8 @@ pub(super) fn build_with(
 
 /// Writes the first labels of the leaves of `tops`.
 pub(super) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig], devices: &ByGuid) -> Result<()> {
-    let leaves: Vec<_> = tops.iter().flat_map(|top| top.leaves().into_iter().map(move |leaf| (top, leaf.guid))).collect();
+    let leaves: Vec<_> =
+        tops.iter().flat_map(|top| top.leaves().into_iter().map(move |leaf| (top, leaf.guid))).collect();
     let results = host::work::each(leaves.len(), |number| {
         let (top, guid) = leaves[number];
         initialize_leaf(identity, root_guid, top, guid, devices)

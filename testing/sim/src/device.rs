@@ -53,6 +53,8 @@ struct State {
     cuts: Vec<Cut>,
     seed: u64,
     chance: Chance,
+    /// Duration of every read, write and flush of every device.
+    latency: Duration,
 }
 
 /// The machine whose power fails.
@@ -82,6 +84,7 @@ impl Machine {
             cuts: Vec::new(),
             seed,
             chance: Chance::of_case(seed, u64::MAX),
+            latency: Duration::ZERO,
         };
         Arc::new(Self { state: Mutex::new(state), size_bytes })
     }
@@ -114,6 +117,12 @@ impl Machine {
     /// The result of a cut at this moment.
     pub fn cut_now(&self) -> Cut {
         self.state.lock().cut()
+    }
+
+    /// Gives all devices a latency. With more than 0.1 ms the engine has many operations in flight at
+    /// once, on threads, so that their order is no longer determined by the seed.
+    pub fn set_latency(&self, latency: Duration) {
+        self.state.lock().latency = latency;
     }
 
     /// Sets the faults of device `index` from now on.
@@ -158,7 +167,10 @@ impl Machine {
 
     fn delay(&self, index: usize) {
         // Not under the lock, so that a slow device does not slow down the others.
-        let delay = self.state.lock().disks[index].faults.delay;
+        let delay = {
+            let state = self.state.lock();
+            state.disks[index].faults.delay.max(state.latency)
+        };
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }

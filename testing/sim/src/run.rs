@@ -149,9 +149,15 @@ struct Worked {
     model: Model,
 }
 
+/// Latency of the devices in some runs: so much that many operations are in flight at once.
+const LATENCY: Duration = Duration::from_micros(300);
+
 fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     let count = setting.shape.layout.devices() + usize::from(setting.joins.is_some() || setting.changes);
     let machine = Machine::new(plan.seed, count, DISK_BYTES);
+    if Chance::of_case(plan.seed, u64::MAX - 1).once_in(3) {
+        machine.set_latency(LATENCY);
+    }
     let rig = Rig::create(&machine, &setting.shape, &setting.properties).context("making the pool")?;
     let who = Caller { privileged: true, ..Caller::default() };
     let root = rig.files.root();

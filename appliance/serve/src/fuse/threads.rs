@@ -1,8 +1,8 @@
 //! The threads that serve a mount: a few, and more while all of them wait for devices.
 //!
 //! ```text
-//!   thread ── receive (idle) ── answer (busy) ──┐      monitor: all busy, and none has ended its request for
-//!     ^─────────────────────────────────────────┘      a while? then as many threads again, up to a limit
+//!   thread ── receive (idle) ── answer (busy) ──┐      monitor: all busy, with fewer answers in a while than
+//!     ^─────────────────────────────────────────┘      threads? then as many again, up to a limit
 //! ```
 //! Additional threads end once the permanent ones suffice.
 
@@ -14,12 +14,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum of threads of a mount. Guessed: as many requests wait for devices at once.
 const THREADS_MAX: usize = 256;
-/// Without an answer for this long, more threads are started. Longer than what is answered from
-/// memory, shorter than a disk takes.
+/// If all threads are busy and answer fewer requests in this time than there are threads, there are
+/// more of them. Longer than what is answered from memory takes, shorter than a disk.
 const STUCK: Duration = Duration::from_millis(1);
 
 struct Threads<A> {
@@ -126,13 +126,15 @@ impl<A: Answer> Threads<A> {
                 continue;
             }
             let before = self.answered.load(Ordering::Relaxed);
-            self.all_busy.wait_for(&mut state, STUCK);
-            let is_stuck = self.idle.load(Ordering::SeqCst) == 0 && self.answered.load(Ordering::Relaxed) == before;
-            if state.0 || !is_stuck {
+            let until = Instant::now() + STUCK;
+            while !state.0 && !self.all_busy.wait_until(&mut state, until).timed_out() {}
+            let count = self.count.load(Ordering::SeqCst);
+            let answered = self.answered.load(Ordering::Relaxed) - before;
+            let are_stuck = self.idle.load(Ordering::SeqCst) == 0 && answered < count as u64;
+            if state.0 || !are_stuck {
                 continue;
             }
             state.1.retain(|thread| !thread.is_finished());
-            let count = self.count.load(Ordering::SeqCst);
             for _ in 0..count.min(THREADS_MAX.saturating_sub(count)) {
                 match self.start(number, true) {
                     Ok(thread) => state.1.push(thread),

@@ -119,8 +119,8 @@ impl Machine {
         self.state.lock().cut()
     }
 
-    /// Gives all devices a latency. With more than 0.1 ms the engine has many operations in flight at
-    /// once, on threads, so that their order is no longer determined by the seed.
+    /// Gives all devices a latency. With more than 0.1 ms the engine has many operations in flight
+    /// at once, on threads, so that their order is no longer determined by the seed.
     pub fn set_latency(&self, latency: Duration) {
         self.state.lock().latency = latency;
     }

@@ -63,6 +63,7 @@ mod mount;
 mod names;
 mod ops;
 mod reply;
+mod requests;
 mod ring;
 mod server;
 mod session;

@@ -24,7 +24,7 @@
 #![allow(unsafe_code)]
 
 use super::reply::Reply;
-use super::session::Answer;
+use super::requests::Answer;
 use super::slot::{Mailbox, Slot};
 use super::wire::{self, Op};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};

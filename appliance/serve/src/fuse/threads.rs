@@ -6,7 +6,7 @@
 //! ```
 //! Additional threads end once the permanent ones suffice.
 
-use super::session::{Answer, serve_until};
+use super::requests::{Answer, serve_until};
 use super::sys;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
@@ -82,8 +82,8 @@ fn join(thread: JoinHandle<io::Result<()>>) -> io::Result<()> {
 
 impl<A: Answer> Threads<A> {
     fn start(self: &Arc<Self>, number: usize, is_additional: bool) -> io::Result<JoinHandle<io::Result<()>>> {
-        // A user who mounts with fusermount3 may not be allowed to open the device. Then all threads
-        // share one connection.
+        // A user who mounts with fusermount3 may not be allowed to open the device. Then all
+        // threads share one connection.
         let own = (number > 0).then(|| sys::clone_device(&self.device).ok()).flatten();
         let device = own.map_or_else(|| self.device.clone(), Arc::new);
         let threads = self.clone();

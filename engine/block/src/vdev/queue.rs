@@ -3,8 +3,8 @@
 //! ```text
 //!   operation ── class ──> Queue::enter (waits while the class has its maximum) ──> device ──> Slot dropped
 //! ```
-//! The class follows from the operation and from the [`Task`] of the thread: a request that
-//! somebody waits for, the sync of a txg, read-ahead, a scrub. ZFS name: vdev_queue.
+//! The class follows from the operation and from the [`Task`] of the thread: a client's
+//! request, the sync of a txg, read-ahead, a scrub. ZFS name: vdev_queue.
 //!
 //! Facts: `zfs_vdev_*_min_active`, `zfs_vdev_*_max_active`, `zfs_vdev_nia_credit`,
 //! `zfs_vdev_nia_delay` (zfs(4)).
@@ -20,8 +20,8 @@
 //!
 //! Invariants:
 //!   * a class never has more operations on the device than its maximum
-//!   * scrub, removal, initialize and rebuild fall back to their minimum while requests that
-//!     somebody waits for are on the device, and for some operations after that
+//!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
+//!     requests or a txg are on the device, and for some operations after that
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What a thread works on. Determines the class of its device operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Task {
-    /// A request that somebody waits for.
+    /// The request of a client, which waits for it.
     #[default]
     Request,
     /// The sync of a txg, or read-ahead.
@@ -95,7 +95,7 @@ pub const CLASSES: usize = 9;
 /// deep queues would idle. `zpool iostat -q` shows what is used.
 const LIMITS: [(u32, u32); CLASSES] = [(10, 32), (10, 32), (1, 16), (2, 16), (1, 3), (1, 2), (1, 1), (1, 2), (1, 3)];
 
-/// Operations of classes nobody waits for that run at once while somebody does wait for others.
+/// Operations of non-interactive classes that may start between two interactive ones.
 const CREDIT: u32 = 5;
 /// Number of their operations after which they have their maximum again.
 const DELAY: u32 = 5;
@@ -128,7 +128,7 @@ impl Class {
         }
     }
 
-    /// Whether somebody waits for it, or a txg does.
+    /// Whether a client or a txg waits for it.
     fn is_interactive(self) -> bool {
         !matches!(self, Self::Scrub | Self::Removal | Self::Initialize | Self::Rebuild)
     }
@@ -156,8 +156,8 @@ struct State {
     depths: [Depth; CLASSES],
     /// Interactive operations on the device.
     interactive: u32,
-    /// Number of operations that classes nobody waits for may have, while somebody does; otherwise
-    /// how many they have completed since.
+    /// While interactive operations are on the device: how many others may start. Otherwise: how
+    /// many others have ended since.
     credit: u32,
 }
 
@@ -267,8 +267,8 @@ impl Queue {
         Slot { queue: self, class }
     }
 
-    /// Performs an asynchronous write with `write`, joined with neighbours that wait too. `write` may
-    /// be called for other threads' writes, and another thread may perform this one.
+    /// Performs an asynchronous write with `write`, joined with neighbours that wait too. `write`
+    /// may be called for other threads' writes, and another thread may perform this one.
     pub fn join(&self, offset: u64, data: Vec<u8>, write: &dyn Fn(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
         let own = Outcome::default();
         let mut pending = self.pending.lock();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_has_its_minimum_while_somebody_waits_for_a_read() {
+    fn a_scrub_has_its_minimum_beside_a_read() {
         let mut state = State::default();
         (0..DELAY).for_each(|_| {
             state.start(Class::Scrub);

@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
-use ondisk::{BlkPtr, Endian};
+use ondisk::{BlkPtr, Dva, Endian};
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Store {
     reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
+    /// Writes of the txg that is being synced.
+    flight: Arc<zio::Flight>,
     /// Blocks that no copy could provide, for `zpool status`.
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
     allocator: RwLock<Option<Arc<dyn Allocate>>>,
@@ -88,6 +90,7 @@ impl Store {
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::default(),
+            flight: Arc::default(),
             data_errors: RwLock::default(),
             watch: RwLock::default(),
             demand: AtomicU64::new(0),
@@ -593,7 +596,34 @@ impl Store {
     /// Returns when everything written before is on stable storage of enough devices. After an
     /// error it never succeeds again for those devices, since it is not known what they lost.
     pub fn flush(&self) -> Result<()> {
+        self.end_writes()?;
         self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
+    }
+
+    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated as long
+    /// as the callback for them wants that.
+    fn end_writes(&self) -> Result<()> {
+        for failed in self.flight.wait() {
+            let mut failure = failed.failure;
+            loop {
+                let error = failure.into_write_error(self.name.clone());
+                let asked = self.on_write_failure.read().clone();
+                let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
+                if !is_device || !asked.is_some_and(|ask| ask(&error)) {
+                    return Err(error);
+                }
+                let Dva { vdev, offset_bytes, .. } = failed.dva;
+                match self.tree().write(vdev, offset_bytes, &failed.stored, failed.txg) {
+                    Ok(()) => break,
+                    Err(again) => failure = again,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flight(&self) -> &Arc<zio::Flight> {
+        &self.flight
     }
 
     /// As [`Store::flush`], for the top-level vdevs that hold these blocks.

@@ -22,6 +22,7 @@ pub mod draid;
 mod draid_seeds;
 mod figures;
 pub mod indirect;
+mod later;
 mod leaf;
 mod parity_read;
 mod places;

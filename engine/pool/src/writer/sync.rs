@@ -54,6 +54,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
 
 /// Syncs the first txg of a pool that is being created; `make` creates its objects.
 pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
+    let _doing = block::doing(block::Task::Background);
     let txg = shared.gate.close(|txg| txg);
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);

@@ -231,6 +231,22 @@ impl DatasetProvider {
         name.strip_prefix(self.dataset.name()).map_or(name, |rest| rest.trim_start_matches('/'))
     }
 
+    /// The volume, or the snapshot of one, that `.zfs/volume` shows by this name.
+    fn volume_called(&self, name: &str) -> Result<Dataset> {
+        let missing = || Error::not_found(self.dataset.name(), format!("volume '{name}'"));
+        let (volume, snapshot) = name.split_once('@').map_or((name, None), |(v, s)| (v, Some(s)));
+        let mut found = Vec::new();
+        self.beneath(self.dataset.dir(), &mut found)?;
+        let is_it = |d: &Dataset| self.relative(d.name()).replace('/', SLASH) == volume;
+        let volume = found.into_iter().find(|(d, kind)| *kind == DatasetKind::Volume && is_it(d));
+        let (volume, _) = volume.ok_or_else(missing)?;
+        match snapshot {
+            Some(snapshot) if is_hidden(snapshot) => Err(missing()),
+            Some(snapshot) => volume.snapshot(snapshot),
+            None => self.dataset.tree().dataset(volume.name()),
+        }
+    }
+
     fn place(&self, child: &Dataset) -> Vec<u8> {
         let ours = text(&self.dataset, "mountpoint").filter(|m| m.starts_with('/'));
         let theirs = text(child, "mountpoint").filter(|m| m.starts_with('/'));
@@ -399,7 +415,15 @@ impl Provider for DatasetProvider {
     }
 
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
-        Ok(self.now().snapshot(name)?.phys().fsid_guid)
+        let now = self.now();
+        if is_hidden(name) {
+            return Err(Error::not_found(now.name(), format!("snapshot '{name}'")));
+        }
+        Ok(now.snapshot(name)?.phys().fsid_guid)
+    }
+
+    fn volume_guid(&self, name: &str) -> Result<u64> {
+        Ok(self.fresh().volume_called(name)?.phys().fsid_guid)
     }
 
     fn changes_snapshots(&self) -> bool {
@@ -427,18 +451,7 @@ impl Provider for DatasetProvider {
     }
 
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
-        let this = self.fresh();
-        let tree = this.dataset.tree();
-        let (volume, snapshot) = name.split_once('@').map_or((name, None), |(v, s)| (v, Some(s)));
-        let mut found = Vec::new();
-        this.beneath(this.dataset.dir(), &mut found)?;
-        let is_it = |d: &Dataset| this.relative(d.name()).replace('/', SLASH) == volume;
-        let volume = found.into_iter().find(|(d, kind)| *kind == DatasetKind::Volume && is_it(d));
-        let (volume, _) = volume.ok_or_else(|| Error::not_found(this.dataset.name(), format!("volume '{name}'")))?;
-        let volume = match snapshot {
-            Some(snapshot) => volume.snapshot(snapshot)?,
-            None => tree.dataset(volume.name())?,
-        };
+        let volume = self.fresh().volume_called(name)?;
         match &self.live {
             // The volume may have dirty data, so what is on disk is not enough.
             Some(live) if !volume.is_snapshot() => {

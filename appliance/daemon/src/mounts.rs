@@ -10,7 +10,8 @@
 
 use crate::rules::{NotMounted, Plan, plan};
 use admin::OwnedPool;
-use files::namespace::{Namespace, Provider};
+use files::namespace::{Namespace, Provider, file_system_of};
+use files::vfs::NodeId;
 use parking_lot::{Condvar, Mutex};
 use serve::fuse::{MountOptions, TreeUnmounter, Unmounter, mount, mount_tree, unmount_dead};
 use std::io::{self, ErrorKind};
@@ -289,8 +290,8 @@ impl Mounts {
     fn is_root_of_own(&self, around: &Mounted, plan: &Plan) -> bool {
         use std::os::unix::fs::MetadataExt;
         // All file systems in one mount have the same device number; inode numbers contain the file
-        // system above bit 48.
-        let number = |path: &Path| std::fs::metadata(path).map(|m| m.ino() >> 48).ok();
+        // system.
+        let number = |path: &Path| std::fs::metadata(path).map(|m| file_system_of(NodeId(m.ino()))).ok();
         number(&plan.place) != number(&around.place)
     }
 

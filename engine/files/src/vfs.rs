@@ -7,8 +7,8 @@ use crate::nfs4_acl::{self, Ace};
 use crate::{Refusal, Result};
 use bytes::Bytes;
 
-/// A node of a [`Vfs`]: object number in the low 48 bits, number of the file system within the tree
-/// above them.
+/// A node of a [`Vfs`]. In a single file system it is the object number; [`crate::namespace`] adds
+/// the number of the file system within the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 

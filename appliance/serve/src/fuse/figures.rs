@@ -1,6 +1,7 @@
 //! Counts the kernel's requests and measures how long the answers took.
 
 use super::wire::Op;
+use files::namespace::{file_system_of, object_of};
 use files::vfs::{NodeId, Vfs};
 use host::clock::Stopwatch;
 use observe::event::note;
@@ -67,12 +68,8 @@ struct Told {
     events: Arc<Events>,
     client: u32,
     place: u32,
-    root: u64,
+    root: NodeId,
 }
-
-/// The low bits of a node number that hold the object number. The bits above identify the file
-/// system within the mount.
-const OBJECT_BITS: u32 = 48;
 
 impl Default for Figures {
     fn default() -> Self {
@@ -89,7 +86,7 @@ impl Figures {
             events: events.clone(),
             client: events.clients.number(place),
             place: events.places.number(dataset),
-            root: vfs.root().0,
+            root: vfs.root(),
         });
     }
 
@@ -119,7 +116,7 @@ pub(super) struct Counted {
     figures: Arc<Figures>,
     kind: usize,
     clock: Stopwatch,
-    node: u64,
+    node: NodeId,
     user: u32,
     span: (u64, usize),
 }
@@ -134,7 +131,7 @@ impl Counted {
             Op::Write { offset, data, .. } => (*offset, data.len()),
             _ => (0, 0),
         };
-        Self { figures: figures.clone(), kind: kind(op), clock: Stopwatch::start(), node: node.0, user, span }
+        Self { figures: figures.clone(), kind: kind(op), clock: Stopwatch::start(), node, user, span }
     }
 }
 
@@ -144,8 +141,8 @@ impl Drop for Counted {
         self.figures.times[self.kind].record(spent);
         let Some(Told { events, client, place, root }) = self.figures.events() else { return };
         // The names of other file systems shown by this mount are not known here.
-        if self.node >> OBJECT_BITS == root >> OBJECT_BITS {
-            note::file(*place, self.node & ((1 << OBJECT_BITS) - 1));
+        if file_system_of(self.node) == file_system_of(*root) {
+            note::file(*place, object_of(self.node));
         }
         note::span(self.span.0, self.span.1);
         let op = u8::try_from(self.kind).unwrap_or(u8::MAX);

@@ -5,6 +5,7 @@
 //! are kept in a table of fixed size, where a newer name replaces the older one in its slot. A node
 //! whose name was replaced is shown by its object number.
 
+use files::namespace::object_of;
 use files::vfs::{NodeId, Vfs};
 use parking_lot::Mutex;
 
@@ -68,7 +69,7 @@ impl Names {
                     at = parent;
                 }
                 None => {
-                    components.push(format!("object {}", at.0 & 0xffff_ffff_ffff));
+                    components.push(format!("object {}", object_of(at)));
                     components.reverse();
                     return components.join("/");
                 }

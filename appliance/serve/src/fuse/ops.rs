@@ -13,7 +13,7 @@ use super::settle::Settle;
 use super::slow::Slow;
 use super::wire::Header;
 use files::Error;
-use files::namespace::is_door;
+use files::namespace::{file_system_of, is_synthetic};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -102,7 +102,7 @@ impl Ops {
 
     /// How long the kernel may cache that `name` in `dir` is `node`, or that it does not exist.
     pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
-        if !self.exact || !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
+        if !self.exact || !self.read_only && (is_synthetic(dir) || node.is_some_and(is_synthetic)) {
             // A destroyed snapshot must disappear immediately.
             NOT_AT_ALL
         } else if self.shared {
@@ -113,12 +113,22 @@ impl Ops {
     }
 
     pub fn attr_ttl(&self, node: NodeId) -> Duration {
-        if self.shared || !self.read_only && is_door(node) { SHORTLY } else { FOREVER }
+        if self.shared || !self.read_only && is_synthetic(node) { SHORTLY } else { FOREVER }
+    }
+
+    /// Whether references of the kernel to the node are counted. A file of a read-only tree
+    /// exists without them, but the number of its file system may depend on them.
+    pub fn is_held(&self, node: NodeId) -> bool {
+        match file_system_of(node) {
+            None => false,
+            Some(0) => !self.read_only && node != self.vfs.root(),
+            Some(_) => true,
+        }
     }
 
     /// Takes a reference for the kernel, which holds the node until it forgets it.
     pub fn hold(&self, node: NodeId) -> Result<(), Errno> {
-        if self.read_only || node == self.vfs.root() || is_door(node) {
+        if !self.is_held(node) {
             return Ok(());
         }
         self.held.hold(node).map_err(|e| self.failed(node, &e))

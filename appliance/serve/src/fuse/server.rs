@@ -1,9 +1,9 @@
 //! Answers the kernel's requests: maps node numbers to nodes and chooses the form of each answer.
 //! [`super::ops`] implements the operations.
 //!
-//! A read-only tree needs no state, so the kernel is asked not to send OPEN and RELEASE. A writable
-//! tree receives both, so that it knows which files are in use and which are being written (see
-//! [`super::held`]).
+//! A read-only tree needs no state for open files, so the kernel is asked not to send OPEN and
+//! RELEASE. A writable tree receives both, so that it knows which files are in use and which are
+//! being written (see [`super::held`]).
 
 use super::attr::device_number_parts;
 use super::figures::Counted;
@@ -14,7 +14,7 @@ use super::requests::Answer;
 use super::session::can;
 use super::wire::{Header, Op, SetAttrIn, forgets};
 use files::Error;
-use files::namespace::is_door;
+use files::namespace::is_synthetic;
 use files::vfs::{Allocate, Caller, DirEntry, NewNode, NodeId, SetAttr, SetTime};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -291,7 +291,7 @@ impl Server {
     }
 
     fn forget(&self, node: NodeId, times: u64) {
-        if !self.0.read_only {
+        if self.0.is_held(node) {
             self.0.held.forget(node, times);
         }
     }
@@ -440,7 +440,7 @@ impl Server {
         // For an entry in `.zfs/snapshot`, fetching attributes would open a snapshot, of which
         // there may be thousands. And a name exists even if its object cannot be read or was
         // removed meanwhile; a process that looks it up gets the error.
-        if entry.name == b"." || entry.name == b".." || is_door(entry.node) {
+        if entry.name == b"." || entry.name == b".." || is_synthetic(entry.node) {
             return entries.add_plus(None, entry, ino);
         }
         let Ok(attr) = self.0.vfs.attr(entry.node) else { return entries.add_plus(None, entry, ino) };

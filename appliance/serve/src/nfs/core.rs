@@ -15,12 +15,9 @@ use super::handle::{HANDLE_BYTES, HandleKey, WireHandle};
 use super::locks::LockTable;
 use super::rpc::{Call, Credential};
 use super::status::{Result, Status};
-use files::namespace::is_door;
+use files::namespace::{file_system_of, object_of};
 use files::vfs::{Attr, Caller, FileHandle, NodeId, Vfs};
 use std::sync::Arc;
-
-/// The low bits of a node number that hold the object number.
-const OBJECT_BITS: u32 = 48;
 
 /// State of a server that all programs share.
 pub struct Core {
@@ -125,10 +122,10 @@ impl Core {
 
 /// The handle of a node that was reached from `at`.
 pub fn file_of(at: &At, attr: &Attr) -> Result<FileHandle> {
-    let is_same = attr.node.0 >> OBJECT_BITS == at.attr.node.0 >> OBJECT_BITS && !is_door(attr.node);
-    if is_same && at.file.object < FileHandle::MADE {
+    let system = file_system_of(attr.node);
+    if system.is_some() && system == file_system_of(at.attr.node) {
         // Saves reading the attributes again.
-        let object = attr.node.0 & ((1 << OBJECT_BITS) - 1);
+        let object = object_of(attr.node);
         return Ok(FileHandle { fs_guid: at.file.fs_guid, object, generation: attr.generation });
     }
     Ok(at.vfs().handle(attr.node)?)

@@ -5,7 +5,9 @@
 //! snapshot directory. A covered name is busy, like a mount point; files cannot be renamed from one
 //! dataset to another.
 
-use super::{CONTROL, EXTRA_COOKIE, Made, Namespace, Opened, Place};
+use super::made::Made;
+use super::number::{self, Number};
+use super::{CONTROL, EXTRA_COOKIE, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
@@ -38,7 +40,7 @@ impl Namespace {
 }
 
 fn same(a: &Opened, b: &Opened) -> Result<()> {
-    if a.index == b.index { Ok(()) } else { Err(Refusal::CrossDevice.at("namespace")) }
+    if a.number == b.number { Ok(()) } else { Err(Refusal::CrossDevice.at("namespace")) }
 }
 
 impl Vfs for Namespace {
@@ -53,11 +55,11 @@ impl Vfs for Namespace {
         };
         if Self::is_root(&opened, local) {
             if name == b".." {
-                return self.attr(self.parent_of(opened.index)?);
+                return self.attr(self.parent_of(opened.number)?);
             }
             if name == CONTROL && Self::has_control(&opened) {
-                let made = Made::Control(opened.index);
-                return self.made_attr(self.made(made)?, made);
+                let made = Made::Control(opened.number);
+                return self.made_attr(self.made(made), made);
             }
         }
         if !opened.covers.is_empty()
@@ -109,7 +111,7 @@ impl Vfs for Namespace {
             let mut trouble = None;
             let listed = opened.vfs.read_dir(local, cookie, &mut |mut entry| {
                 let node = if is_root && entry.name == b".." {
-                    self.parent_of(opened.index)
+                    self.parent_of(opened.number)
                 } else {
                     opened.global(entry.node)
                 };
@@ -358,17 +360,36 @@ impl Vfs for Namespace {
         opened.vfs.remove_xattr(who, local, name)
     }
 
+    /// Also keeps the number of the node's file system.
     fn open_node(&self, node: NodeId) -> Result<()> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.open_node(local),
-            Place::Made(..) => Ok(()),
+        match number::split(node) {
+            Number::In { system: 0, object } => self.root.vfs.open_node(NodeId(object)),
+            Number::In { system, object } => {
+                let layer = self.refer(system)?;
+                let result = self.open_layer(&layer).and_then(|opened| opened.vfs.open_node(NodeId(object)));
+                if result.is_err() {
+                    self.release(&layer);
+                }
+                result
+            }
+            Number::Nowhere => Ok(()),
         }
     }
 
     fn close_node(&self, node: NodeId) {
-        // An open file system can be found.
-        if let Ok(Place::In(opened, local)) = self.find(node) {
-            opened.vfs.close_node(local);
+        match number::split(node) {
+            Number::In { system: 0, object } => self.root.vfs.close_node(NodeId(object)),
+            // Unless it is gone. A snapshot that was closed meanwhile is not opened for this: what
+            // is read-only does not count its open nodes.
+            Number::In { system, object } => {
+                let Ok(layer) = self.layer_at(system) else { return };
+                let opened = layer.opened.lock().clone();
+                if let Some(opened) = opened {
+                    opened.vfs.close_node(NodeId(object));
+                }
+                self.release(&layer);
+            }
+            Number::Nowhere => {}
         }
     }
 
@@ -386,9 +407,8 @@ impl Vfs for Namespace {
     }
 
     fn sync_all(&self) -> Result<()> {
-        let layers: Vec<_> = self.layers.read().clone();
-        let below = layers.iter().filter_map(|layer| layer.opened.lock().clone());
-        let all: Vec<_> = below.chain([self.root.clone()]).collect();
+        let mut all = self.all_opened();
+        all.push(self.root.clone());
         // Syncs all of them, even if one fails.
         all.iter().map(|opened| opened.vfs.sync_all()).fold(Ok(()), Result::and)
     }

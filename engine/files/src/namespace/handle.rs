@@ -4,7 +4,10 @@
 //! Synthetic directories, which belong to no dataset, are identified by their dataset and type;
 //! those on the path to a child by their path.
 
-use super::{Made, NOWHERE, Namespace, Nowhere, OBJECT_BITS, OBJECT_MASK, Opened, Place, Source, Way};
+use super::layers::Source;
+use super::made::Made;
+use super::number::{self, OBJECT_BITS, OBJECT_MASK};
+use super::{Namespace, Opened, Place, Way};
 use crate::vfs::{Attr, FileHandle, NodeId};
 use crate::{Error, Refusal, Result};
 use std::sync::Arc;
@@ -15,8 +18,6 @@ const KIND_SNAPSHOTS: u64 = 2;
 const KIND_VOLUMES: u64 = 3;
 /// The low bits are a hash of the path from the dataset's root.
 const KIND_PATH: u64 = 4;
-/// Maximum number of file systems remembered by identity; beyond this, all are looked up again.
-const KNOWN_MAX: usize = 1 << 16;
 
 fn stale(fs_guid: u64) -> Error {
     Refusal::Stale.at(format!("file system {fs_guid:#x}"))
@@ -61,63 +62,51 @@ impl Namespace {
             at = parent;
         }
         // The starting point of the path within the dataset counts too.
-        let start = mix(0xcbf2_9ce4_8422_2325, &(at.0 & OBJECT_MASK).to_be_bytes());
+        let start = mix(0xcbf2_9ce4_8422_2325, &number::object_of(at).to_be_bytes());
         Ok(names.iter().rev().fold(start, |hash, name| mix(hash, name)) & OBJECT_MASK)
     }
 
-    /// The number of the layer that has a file system.
-    fn layer_of(&self, fs_guid: u64) -> Result<usize> {
-        if let Some(&index) = self.by_guid.lock().get(&fs_guid) {
-            return Ok(index);
+    /// The file system with that identity, opened. A name that now leads to a different one (a
+    /// snapshot was destroyed and taken again) does not match.
+    fn open_by_guid(&self, fs_guid: u64) -> Result<Arc<Opened>> {
+        if let Some(number) = self.number_of(fs_guid) {
+            match self.open(number) {
+                // Closed and dropped meanwhile, unless it is gone.
+                Err(Error::Refused { why: Refusal::Stale, .. }) => {}
+                Err(error) => return Err(error),
+                Ok(opened) if Self::guid_of(&opened)? == fs_guid => return Ok(opened),
+                Ok(_) => return Err(stale(fs_guid)),
+            }
         }
+        let opened = self.search(fs_guid)?;
+        if Self::guid_of(&opened)? != fs_guid {
+            return Err(stale(fs_guid));
+        }
+        self.record_guid(fs_guid, opened.number);
+        Ok(opened)
+    }
+
+    /// Finds a file system by asking the providers on the way to it.
+    fn search(&self, fs_guid: u64) -> Result<Arc<Opened>> {
         let mut at = self.root.clone();
-        let index = loop {
-            let provider = at.provider.clone().ok_or_else(|| stale(fs_guid))?;
-            let door = match provider.way_to(fs_guid)?.ok_or_else(|| stale(fs_guid))? {
-                Way::Here => break at.index,
-                Way::Snapshot(name) => {
-                    let parent = self.made(Made::Snapshots(at.index))?;
-                    self.layer(at.index, Source::Snapshot(name), parent)?
-                }
-                Way::Volume(name) => {
-                    let parent = self.made(Made::Volumes(at.index))?;
-                    self.layer(at.index, Source::Volume(name), parent)?
-                }
+        loop {
+            let provider = at.provider.as_ref().ok_or_else(|| stale(fs_guid))?;
+            let (source, parent) = match provider.way_to(fs_guid)?.ok_or_else(|| stale(fs_guid))? {
+                Way::Here => return Ok(at),
+                Way::Snapshot(name) => (Source::Snapshot(name.into()), self.made(Made::Snapshots(at.number))),
+                Way::Volume(name) => (Source::Volume(name.into()), self.made(Made::Volumes(at.number))),
                 // A child that is not shown here has no location.
                 Way::Child(key) => {
-                    let known = self.known.lock().get(&(at.index, Source::Child(key))).copied();
-                    known.ok_or_else(|| stale(fs_guid))?
+                    let parent = *at.children.get(&*key).ok_or_else(|| stale(fs_guid))?;
+                    (Source::Child(key.into()), parent)
                 }
             };
-            let index = self.behind(door).ok_or_else(|| stale(fs_guid))?;
-            let opened = self.open(index)?;
+            let opened = self.open_source(at.number, &source, parent)?;
             if opened.provider.is_none() {
-                break index;
+                return Ok(opened);
             }
             at = opened;
-        };
-        let mut known = self.by_guid.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
         }
-        known.insert(fs_guid, index);
-        Ok(index)
-    }
-
-    /// The layer behind a door.
-    pub(super) fn behind(&self, door: NodeId) -> Option<usize> {
-        let slot = usize::try_from((door.0 & OBJECT_MASK).checked_sub(1)?).ok()?;
-        match self.nowhere.read().get(slot) {
-            Some(Nowhere::Door(index)) if door.0 >> OBJECT_BITS == NOWHERE => Some(*index),
-            _ => None,
-        }
-    }
-
-    /// The file system with that identity, opened. A layer that now leads to a different file
-    /// system (a snapshot was destroyed and recreated under the same name) does not match.
-    pub(super) fn open_by_guid(&self, fs_guid: u64) -> Result<Arc<Opened>> {
-        let opened = self.open(self.layer_of(fs_guid)?)?;
-        if Self::guid_of(&opened)? == fs_guid { Ok(opened) } else { Err(stale(fs_guid)) }
     }
 
     pub(super) fn attr_by_handle(&self, handle: &FileHandle) -> Result<Attr> {
@@ -130,9 +119,9 @@ impl Namespace {
         let (kind, low) = ((handle.object - FileHandle::MADE) >> OBJECT_BITS, handle.object & OBJECT_MASK);
         let node = match kind {
             KIND_CONTROL..=KIND_VOLUMES if !Self::has_control(&opened) => return Err(missing()),
-            KIND_CONTROL => self.made(Made::Control(opened.index))?,
-            KIND_SNAPSHOTS => self.made(Made::Snapshots(opened.index))?,
-            KIND_VOLUMES => self.made(Made::Volumes(opened.index))?,
+            KIND_CONTROL => self.made(Made::Control(opened.number)),
+            KIND_SNAPSHOTS => self.made(Made::Snapshots(opened.number)),
+            KIND_VOLUMES => self.made(Made::Volumes(opened.number)),
             KIND_PATH => {
                 let is_way = |node: NodeId| matches!(self.find(node), Ok(Place::Made(_, Made::Path { .. })));
                 let mut ways = opened.covers.values().copied().filter(|&node| is_way(node));
@@ -145,10 +134,10 @@ impl Namespace {
     }
 
     pub(super) fn home(&self, fs_guid: u64) -> Result<u64> {
-        let layer = self.layer_at(self.layer_of(fs_guid)?)?;
-        match layer.source {
-            Source::Root | Source::Child(_) => Ok(fs_guid),
-            Source::Snapshot(_) | Source::Volume(_) => Self::guid_of(&*self.open(layer.above)?),
+        let opened = self.open_by_guid(fs_guid)?;
+        if opened.provider.is_some() {
+            return Ok(fs_guid);
         }
+        Self::guid_of(&*self.open(self.layer_at(opened.number)?.above)?)
     }
 }

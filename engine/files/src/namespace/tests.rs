@@ -1,9 +1,12 @@
 //! Tests of in-memory trees mounted below one another.
 
+mod life;
+
+use super::layers::OPEN_MAX;
+use super::number::OBJECT_BITS;
 use super::*;
-use crate::Refusal;
 use crate::memory::MemoryVfs;
-use crate::vfs::{FileHandle, StatFs};
+use crate::vfs::{DirEntry, FileHandle, StatFs};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -117,6 +120,9 @@ impl Vfs for Volume {
     }
     fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
         Err(Error::invalid("volume", "not a file system"))
+    }
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        Ok(FileHandle { fs_guid: 1000 + self.0.len() as u64, object: node.0, generation: 0 })
     }
 }
 
@@ -528,18 +534,18 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
     let [kept, renamed, retaken, gone] = ["kept", "renamed", "retaken", "gone"].map(look);
     let handle = ns.handle(renamed).expect("told");
     for round in 0..3 {
-        for n in 0..2 * SNAPSHOTS_OPEN {
+        for n in 0..2 * OPEN_MAX {
             let (name, guid) = (format!("s{round}-{n}"), 1000 * (round + 1) + n as u64);
             take(&name, guid);
             assert_eq!(read(look(&name)).expect("there"), format!("tank@{guid}"));
             assert_eq!(read(kept).expect("there"), "tank@100", "one that is used all the time");
             // Each snapshot that was looked up once stayed open until the tree was closed, even
             // after it was destroyed.
-            assert!(Arc::strong_count(&all) - rest <= SNAPSHOTS_OPEN);
+            assert!(Arc::strong_count(&all) - rest <= OPEN_MAX);
             all.snapshots.lock().retain(|(n, _)| *n != name);
         }
     }
-    let opened = |node: NodeId| ns.layer_at((node.0 >> OBJECT_BITS) as usize).expect("known").opened.lock().is_some();
+    let opened = |node| ns.layer_at(file_system_of(node).expect("in one")).expect("known").opened.lock().is_some();
     assert_eq!([kept, renamed, retaken, gone].map(opened), [true, false, false, false]);
 
     all.snapshots.lock().retain(|(name, _)| name != "gone" && name != "retaken");

@@ -10,7 +10,7 @@ use crate::nfs::core::{At, file_of};
 use crate::nfs::rpc::Call;
 use crate::nfs::status::{Result, Status};
 use crate::nfs::xdr::{Reader, Writer};
-use files::namespace::is_door;
+use files::namespace::{is_door, is_synthetic, object_of};
 use files::vfs::{DirEntry, FileHandle, FileKind};
 
 /// Maximum length of a reply, whatever the client requests.
@@ -85,7 +85,7 @@ impl V3 {
         // Entries in `.zfs/snapshot` may not be open, and listing them must not open them.
         let known = match is_self {
             true => Some(PostAttr { file: at.file, attr: at.attr }),
-            false if plus && !is_door(entry.node) => known(at, entry),
+            false if plus && !is_synthetic(entry.node) => known(at, entry),
             false => None,
         };
         out.bool(true);
@@ -111,8 +111,12 @@ fn known(at: &At, entry: &DirEntry) -> Option<PostAttr> {
 
 /// The inode number of an entry whose attributes are not known.
 fn entry_id(at: &At, entry: &DirEntry) -> u64 {
-    if !is_door(entry.node) {
-        return entry.node.0 & ((1 << 48) - 1);
+    if !is_synthetic(entry.node) {
+        return object_of(entry.node);
+    }
+    if is_door(entry.node) {
+        // Its handle would open it.
+        return entry.node.0;
     }
     match at.vfs().handle(entry.node) {
         // A synthetic directory.

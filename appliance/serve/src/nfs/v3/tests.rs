@@ -10,20 +10,23 @@ use files::memory::MemoryVfs;
 use files::namespace::{Child, Control, Namespace, Provider};
 use files::vfs::{Caller, NewNode, Vfs};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A server, and a user on a client.
 pub(super) struct Rig {
     registry: Registry,
     pub exports: Arc<FixedExports>,
     pub vfs: Arc<dyn Vfs>,
+    /// How often a snapshot was opened.
+    opened: Arc<AtomicUsize>,
     client: SocketAddr,
     uid: u32,
     groups: Vec<u32>,
     xid: std::cell::Cell<u32>,
 }
 
-/// A dataset with snapshots of these names.
-struct Tank(parking_lot::Mutex<Vec<String>>);
+/// A dataset with snapshots of these names. Counts how often one is opened.
+struct Tank(parking_lot::Mutex<Vec<String>>, Arc<AtomicUsize>);
 
 impl Provider for Tank {
     fn name(&self) -> String {
@@ -67,6 +70,7 @@ impl Provider for Tank {
         Ok(Arc::new(Home))
     }
     fn open_snapshot(&self, _name: &str) -> files::Result<Arc<dyn Vfs>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
         let mut vfs = MemoryVfs::new().identity(6);
         vfs.add_file(vfs.root(), "old", "was there");
         Ok(Arc::new(vfs))
@@ -119,7 +123,8 @@ fn share(vfs: &Arc<dyn Vfs>, path: &str, fs_guid: u64, options: &str) -> Share {
 impl Rig {
     /// `tank` and `tank/home`, shared with these options, for user 1000.
     pub fn new(options: &str) -> Self {
-        let tank = Tank(parking_lot::Mutex::new(vec!["s1".to_owned()]));
+        let opened = Arc::new(AtomicUsize::new(0));
+        let tank = Tank(parking_lot::Mutex::new(vec!["s1".to_owned()]), opened.clone());
         let vfs: Arc<dyn Vfs> = Arc::new(Namespace::new(Arc::new(tank)).expect("opens"));
         let shares = vec![share(&vfs, "/tank", 5, options), share(&vfs, "/tank/home", 7, options)];
         let exports = Arc::new(FixedExports::new(shares));
@@ -137,7 +142,7 @@ impl Rig {
         registry.add(Arc::new(side_acl::SideAcl::new(core.clone())));
         mountd::Mount::versions(&core).into_iter().for_each(|p| registry.add(p));
         let client = ([10, 0, 0, 1], 700).into();
-        Self { registry, exports, vfs, client, uid: 1000, groups: vec![100], xid: std::cell::Cell::new(1) }
+        Self { registry, exports, vfs, opened, client, uid: 1000, groups: vec![100], xid: std::cell::Cell::new(1) }
     }
 
     pub fn user(mut self, uid: u32) -> Self {
@@ -629,7 +634,11 @@ fn root_that_is_not_squashed_changes_snapshots_by_their_directory() {
         let (rig, dir) = open(options, uid);
         assert_eq!(mkdir(&rig, &dir, "new"), Err(why), "{options} {uid}");
         assert_eq!(remove(&rig, &dir, "s1"), why, "{options} {uid}");
-        assert_eq!(rig.names(&dir, false, 4096), [".", "..", "s1"]);
+        let opened = rig.opened.load(Ordering::Relaxed);
+        for plus in [false, true] {
+            assert_eq!(rig.names(&dir, plus, 4096), [".", "..", "s1"]);
+        }
+        assert_eq!(rig.opened.load(Ordering::Relaxed), opened, "there may be thousands");
     }
     let (rig, dir) = open("rw,no_root_squash", 0);
     let taken = mkdir(&rig, &dir, "new").expect("taken");

@@ -354,6 +354,10 @@ pub trait Vfs: Send + Sync {
     fn is_read_only(&self) -> bool {
         true
     }
+    /// Whether nothing in the tree ever changes, including which snapshots it shows.
+    fn never_changes(&self) -> bool {
+        self.is_read_only()
+    }
     /// Whether each name has exactly one spelling. False if the file system ignores case or
     /// normalizes Unicode: clients that cache names must then revalidate them, since a change under
     /// one spelling affects all spellings.

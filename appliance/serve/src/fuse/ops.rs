@@ -38,6 +38,8 @@ pub(super) struct Ops {
     /// The kernel checks permissions, including ACLs.
     pub enforce: bool,
     pub read_only: bool,
+    /// Nothing changes: not a file, and not which snapshots there are.
+    pub frozen: bool,
     /// Write-back: the kernel caches writes for a while.
     pub write_back: bool,
     /// Others change the tree too.
@@ -68,6 +70,7 @@ impl Ops {
             label: how.name.clone(),
             enforce,
             read_only,
+            frozen: vfs.never_changes(),
             write_back: how.write_back && !read_only && !how.shared,
             shared: how.shared,
             exact: vfs.names_are_exact(),
@@ -102,8 +105,8 @@ impl Ops {
 
     /// How long the kernel may cache that `name` in `dir` is `node`, or that it does not exist.
     pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
-        if !self.exact || !self.read_only && (is_synthetic(dir) || node.is_some_and(is_synthetic)) {
-            // A destroyed snapshot must disappear immediately.
+        if !self.exact || !self.frozen && (is_synthetic(dir) || node.is_some_and(is_synthetic)) {
+            // Snapshots must appear and disappear immediately.
             NOT_AT_ALL
         } else if self.shared {
             SHORTLY
@@ -113,7 +116,7 @@ impl Ops {
     }
 
     pub fn attr_ttl(&self, node: NodeId) -> Duration {
-        if self.shared || !self.read_only && is_synthetic(node) { SHORTLY } else { FOREVER }
+        if self.shared || !self.frozen && is_synthetic(node) { SHORTLY } else { FOREVER }
     }
 
     /// Whether references of the kernel to the node are counted. A file of a read-only tree

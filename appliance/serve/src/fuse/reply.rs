@@ -23,6 +23,8 @@ use std::time::Duration;
 pub(super) const OPEN_DIRECT: u32 = 1 << 0;
 /// `FOPEN_KEEP_CACHE`: the kernel's cached pages remain valid.
 pub(super) const OPEN_KEEP: u32 = 1 << 1;
+/// `FOPEN_CACHE_DIR`: the kernel caches the entries of the directory.
+pub(super) const OPEN_CACHE_DIR: u32 = 1 << 3;
 /// `FOPEN_PARALLEL_DIRECT_WRITES`: direct writes may run in parallel.
 pub(super) const OPEN_PARALLEL: u32 = 1 << 6;
 

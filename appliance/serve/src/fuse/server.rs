@@ -9,7 +9,7 @@ use super::attr::device_number_parts;
 use super::figures::Counted;
 use super::inode::InodeMap;
 use super::ops::{Ops, caller};
-use super::reply::{Entries, Filled, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
+use super::reply::{Entries, Filled, OPEN_CACHE_DIR, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
 use super::requests::Answer;
 use super::session::can;
 use super::wire::{Header, Op, SetAttrIn, forgets};
@@ -180,7 +180,7 @@ impl Answer for Server {
                 }
                 self.0.sync(node, data_only, reply);
             }
-            Op::OpenDir => self.open_dir(reply),
+            Op::OpenDir => self.open_dir(node, reply),
             Op::ReleaseDir => reply.empty(Ok(())),
             Op::ReadDir { offset, bytes } => self.read_dir(node, offset, bytes, reply),
             Op::ReadDirPlus { offset, bytes } => self.read_dir_plus(node, offset, bytes, reply),
@@ -237,7 +237,8 @@ impl Server {
         if self.0.read_only {
             // Not for a writable tree: pages read during a direct write would keep the old
             // contents.
-            wanted |= can::NO_OPEN_SUPPORT | can::NO_OPENDIR_SUPPORT | can::ASYNC_DIO;
+            wanted |= can::NO_OPEN_SUPPORT | can::ASYNC_DIO;
+            wanted |= if self.0.frozen { can::NO_OPENDIR_SUPPORT } else { 0 };
         } else {
             // The umask does not apply in a directory with a default ACL, which the kernel does not
             // know of.
@@ -358,11 +359,18 @@ impl Server {
         }
     }
 
-    /// For a read-only tree the kernel caches the entries, as in [`Self::open`]. For a writable
-    /// tree it requests them each time: Linux (seen with 6.18) sometimes lists a removed name from
-    /// its cache if the directory is listed and changed concurrently.
-    fn open_dir(&self, reply: Reply) {
-        if self.0.read_only { reply.error(Errno::NOSYS) } else { reply.opened(0) }
+    /// For a read-only tree the kernel caches the entries, as in [`Self::open`], except for
+    /// snapshots that come and go. For a writable tree it requests them each time: Linux (seen with
+    /// 6.18) sometimes lists a removed name from its cache if the directory is listed and changed
+    /// concurrently.
+    fn open_dir(&self, dir: NodeId, reply: Reply) {
+        if self.0.frozen {
+            reply.error(Errno::NOSYS);
+        } else if self.0.read_only && !is_synthetic(dir) {
+            reply.opened(OPEN_KEEP | OPEN_CACHE_DIR);
+        } else {
+            reply.opened(0);
+        }
     }
 
     fn allocate(&self, header: &Header, node: NodeId, (offset, len): (u64, u64), mode: i32, reply: Reply) {

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod snapshots;
 mod write;
 
 const BIG: usize = 3 << 20;

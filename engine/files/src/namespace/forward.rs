@@ -226,6 +226,10 @@ impl Vfs for Namespace {
         self.root.vfs.is_read_only()
     }
 
+    fn never_changes(&self) -> bool {
+        self.is_read_only() && !self.root.provider.as_ref().is_some_and(|p| p.changes_snapshots())
+    }
+
     fn names_are_exact(&self) -> bool {
         self.root.vfs.names_are_exact()
     }

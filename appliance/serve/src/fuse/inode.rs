@@ -43,11 +43,29 @@ impl InodeMap {
     pub fn shown(node: NodeId) -> u64 {
         node.0
     }
+
+    /// FUSE's generation of a file of a snapshot or child with this `fs_guid`.
+    ///
+    /// The kernel's handles (`name_to_handle_at`, NFS exports of the mount) contain the numbers of
+    /// the node and of the generation, and survive the mount. The next mount numbers snapshots in
+    /// another order, and a file has the same generation in all of them. So the generation depends
+    /// on the snapshot too. The kernel keeps 32 bits of it.
+    pub fn generation(generation: u64, fs_guid: u64) -> u64 {
+        (generation ^ fs_guid ^ fs_guid >> 32) & u64::from(u32::MAX)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_another_generation_in_each_snapshot_for_a_kernel_that_keeps_32_bits() {
+        let guids = [0x00a1_b2c3_d4e5_f607, 0x00a1_b2c3_d4e5_f608, 0x00a1_b2c4_d4e5_f607];
+        let all: std::collections::HashSet<_> = guids.map(|guid| InodeMap::generation(1234, guid)).into();
+        assert!(all.len() == guids.len() && all.iter().all(|generation| generation >> 32 == 0));
+        assert_ne!(InodeMap::generation(1234, guids[0]), InodeMap::generation(1235, guids[0]));
+    }
 
     #[test]
     fn root_is_one_and_the_map_is_its_own_inverse() {

@@ -139,19 +139,29 @@ impl Ops {
 
     /// References `node`, found in `dir` as `name`, and prepares its entry for the kernel.
     pub fn show(&self, dir: NodeId, name: &[u8], attr: &Attr) -> Result<Shown, Errno> {
+        let shown = self.shown(dir, attr)?;
         self.hold(attr.node)?;
         if name != b"." && name != b".." {
             self.names.remember(attr.node, dir, name);
         }
-        Ok(self.shown(dir, attr))
+        Ok(shown)
     }
 
-    fn shown(&self, dir: NodeId, attr: &Attr) -> Shown {
-        Shown {
+    fn shown(&self, dir: NodeId, attr: &Attr) -> Result<Shown, Errno> {
+        Ok(Shown {
             entry_ttl: self.entry_ttl(dir, Some(attr.node)),
             attr_ttl: self.attr_ttl(attr.node),
             node: self.inodes.to_fuse(attr.node),
+            generation: self.generation(attr).map_err(|e| self.failed(attr.node, &e))?,
             attr: *attr,
+        })
+    }
+
+    /// The generation to give to the kernel.
+    fn generation(&self, attr: &Attr) -> files::Result<u64> {
+        match file_system_of(attr.node) {
+            None | Some(0) => Ok(attr.generation),
+            Some(_) => Ok(InodeMap::generation(attr.generation, self.vfs.handle(attr.node)?.fs_guid)),
         }
     }
 
@@ -172,8 +182,9 @@ impl Ops {
     pub fn create_unnamed(&self, req: &Header, dir: NodeId, mode: u32, umask: u32) -> Result<Shown, Errno> {
         let made = self.vfs.create_unnamed(&creator(req), dir, mode & 0o7777, umask & 0o777);
         let attr = made.map_err(|e| self.failed(dir, &e))?;
+        let shown = self.shown(dir, &attr)?;
         self.hold(attr.node)?;
-        Ok(self.shown(dir, &attr))
+        Ok(shown)
     }
 
     pub fn link(&self, req: &Header, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Shown, Errno> {

@@ -90,6 +90,8 @@ pub(super) struct Shown {
     pub attr_ttl: Duration,
     /// FUSE's number of the node.
     pub node: u64,
+    /// Different if the node's number was another file's.
+    pub generation: u64,
     pub attr: Attr,
 }
 
@@ -98,7 +100,7 @@ impl Shown {
 
     fn put(&self, out: &mut Vec<u8>) {
         put(out, self.node);
-        put(out, self.attr.generation);
+        put(out, self.generation);
         put(out, self.entry_ttl.as_secs());
         put(out, self.attr_ttl.as_secs());
         put(out, self.entry_ttl.subsec_nanos());

@@ -221,3 +221,9 @@ pub fn told(vfs: &dyn Vfs) -> String {
     walk(vfs, vfs.root(), "", &mut out);
     out.join("\n")
 }
+
+/// Number of entries in the pool's object directory that record which log records were skipped.
+pub fn noted(rig: &Rig) -> usize {
+    let entries = rig.found().directory().entries().unwrap();
+    entries.iter().filter(|e| e.name.starts_with(b"weir:")).count()
+}

@@ -5,6 +5,7 @@
 //! accounting needs to know.
 #![allow(dead_code)] // Not every test uses all of it.
 
+pub mod devices;
 pub mod shared;
 pub mod streams;
 

@@ -34,6 +34,7 @@ mod names;
 mod node;
 mod owners;
 mod reap;
+mod rename;
 pub mod replay;
 mod serve;
 mod state;

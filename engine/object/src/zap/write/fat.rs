@@ -18,6 +18,7 @@ use super::store::{BlockStore, little};
 use super::{Change, Mode};
 use crate::{Block, Error, Place, Refusal, Result};
 use ondisk::Endian;
+use ondisk::zap::fat::TableSlot;
 use ondisk::zap::leaf::edit;
 use ondisk::zap::{Header, Key, Leaf, LeafEntry, LeafMut, Value};
 
@@ -55,6 +56,7 @@ impl Fat<'_> {
         if edit::chunks_needed(key.len_bytes(), value.len_bytes()) > room {
             return Err(Refusal::TooLarge.at(self.store.place()));
         }
+        little(self.store, 0)?;
         loop {
             let number = self.leaf_number(hash)?;
             let block = self.leaf_block(number, hash)?;
@@ -105,6 +107,7 @@ impl Fat<'_> {
 
     /// Removes an entry. Returns false if there is none.
     pub fn remove(&mut self, hash: u64, key: Key<'_>) -> Result<bool> {
+        little(self.store, 0)?;
         let number = self.leaf_number(hash)?;
         let block = self.leaf_block(number, hash)?;
         let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
@@ -200,22 +203,36 @@ impl Fat<'_> {
         Ok(block)
     }
 
-    /// Points `count` entries of the table, starting at `first`, to leaf `number`.
-    fn point(&self, first: u64, count: u64, number: u64) -> Result<()> {
-        let mut index = first;
+    /// The blocks that hold `count` entries of the table, starting at `first`: in each, the first
+    /// word and the number of words.
+    fn table_parts(&self, first: u64, count: u64) -> Vec<(TableSlot, usize)> {
+        let (mut parts, mut index) = (Vec::new(), first);
         while index < first + count {
             let slot = self.header.table_slot(index);
             // The second half of the header also ends at the end of its block.
             let in_block = (self.store.block_bytes() / 8 - slot.word) as u64;
             let n = in_block.min(first + count - index);
-            little(self.store, slot.block)?;
+            parts.push((slot, n as usize));
+            index += n;
+        }
+        parts
+    }
+
+    /// Reads the part of the table that [`Fat::point`] will change.
+    fn read_table(&self, first: u64, count: u64) -> Result<()> {
+        self.table_parts(first, count).iter().try_for_each(|(slot, _)| little(self.store, slot.block).map(drop))
+    }
+
+    /// Points `count` entries of the table, starting at `first`, to leaf `number`. Everything is
+    /// read by [`Fat::read_table`].
+    fn point(&self, first: u64, count: u64, number: u64) -> Result<()> {
+        for (slot, n) in self.table_parts(first, count) {
             self.store.change(slot.block, &mut |bytes| {
-                for word in bytes[slot.word * 8..].chunks_exact_mut(8).take(n as usize) {
+                for word in bytes[slot.word * 8..].chunks_exact_mut(8).take(n) {
                     LE.put_u64(word, number);
                 }
                 Ok(())
             })?;
-            index += n;
         }
         Ok(())
     }
@@ -255,6 +272,7 @@ impl Fat<'_> {
                 return Err(self.bad(format!("table entry {index} does not point at leaf {number} that it shares")));
             }
         }
+        self.read_table(first, count)?;
         let new = self.allocate(1)?;
         self.store.put(new, &high)?;
         self.store.put(number, &low)?;
@@ -288,12 +306,14 @@ impl Fat<'_> {
             (self.header.table_start, self.header.table_blocks) = (start, 1);
         } else {
             let (old, count) = (header.table_start, header.table_blocks);
-            let (new, copied) = match header.next_table_start {
-                0 => (self.allocate(count * 2)?, 0),
-                start => (start, header.next_table_copied),
+            let copied = if header.next_table_start == 0 { 0 } else { header.next_table_copied };
+            let words: Vec<_> =
+                (copied..count).map(|block| Ok(little(self.store, old + block)?.data)).collect::<Result<_>>()?;
+            let new = match header.next_table_start {
+                0 => self.allocate(count * 2)?,
+                start => start,
             };
-            for block in copied..count {
-                let words = little(self.store, old + block)?.data;
+            for (block, words) in (copied..count).zip(words) {
                 let (lower, upper) = words.split_at(block_bytes / 2);
                 self.store.put(new + block * 2, &double(lower))?;
                 self.store.put(new + block * 2 + 1, &double(upper))?;
@@ -306,45 +326,64 @@ impl Fat<'_> {
         self.write_header()
     }
 
-    /// Merges the empty leaf of `hash` with its sibling, if that is empty too, and so on upwards.
+    /// Merges the empty leaf of `hash` with its sibling, if that is empty too, and so on upwards. An
+    /// empty leaf whose sibling cannot be read stays.
     fn shrink(&mut self, hash: u64) -> Result<()> {
-        if self.header.next_table_start != 0 {
-            return Ok(());
-        }
-        loop {
-            let number = self.leaf_number(hash)?;
-            let block = self.leaf_block(number, hash)?;
-            let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
-            let (prefix, bits, shift) = (leaf.prefix, leaf.prefix_bits, self.header.table_shift);
-            if bits == 0 || leaf.entries != 0 {
-                return Ok(());
-            }
-            let count = 1u64 << (shift - bits);
-            let other_first = (prefix ^ 1) << (shift - bits);
-            let other = self.table_entry(other_first)?;
-            if other == 0 || other == number || self.table_entry(other_first + count - 1)? != other {
-                return Ok(());
-            }
-            let other_block = little(self.store, other)?;
-            let other_leaf = Leaf::parse(&other_block.data, LE).at_with(|| self.store.place())?;
-            if (other_leaf.prefix, other_leaf.prefix_bits, other_leaf.entries) != (prefix ^ 1, bits, 0) {
-                return Ok(());
-            }
-            drop((block, other_block));
-            let (low, high) = if prefix & 1 == 0 { (number, other) } else { (other, number) };
-            self.point((prefix | 1) << (shift - bits), count, low)?;
-            self.store.change(low, &mut |bytes| {
+        while let Ok(Some(pair)) = self.empty_pair(hash) {
+            self.point(pair.first, pair.count, pair.low)?;
+            self.store.change(pair.low, &mut |bytes| {
                 LeafMut::open(bytes)?.widen();
                 Ok(())
             })?;
-            self.store.free(high, 1)?;
+            self.store.free(pair.high, 1)?;
             self.header.leaves = self.header.leaves.saturating_sub(1);
-            if high + 1 == self.header.free_block {
-                self.header.free_block = high;
+            if pair.high + 1 == self.header.free_block {
+                self.header.free_block = pair.high;
             }
             self.write_header()?;
         }
+        Ok(())
     }
+
+    /// The leaf of `hash` and its sibling, if both are empty. Reads everything that merging them
+    /// changes.
+    fn empty_pair(&self, hash: u64) -> Result<Option<Pair>> {
+        if self.header.next_table_start != 0 {
+            return Ok(None);
+        }
+        let number = self.leaf_number(hash)?;
+        let block = self.leaf_block(number, hash)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        let (prefix, bits, shift) = (leaf.prefix, leaf.prefix_bits, self.header.table_shift);
+        if bits == 0 || leaf.entries != 0 {
+            return Ok(None);
+        }
+        let count = 1u64 << (shift - bits);
+        let other_first = (prefix ^ 1) << (shift - bits);
+        let other = self.table_entry(other_first)?;
+        if other == 0 || other == number || self.table_entry(other_first + count - 1)? != other {
+            return Ok(None);
+        }
+        let other_block = little(self.store, other)?;
+        let other_leaf = Leaf::parse(&other_block.data, LE).at_with(|| self.store.place())?;
+        if (other_leaf.prefix, other_leaf.prefix_bits, other_leaf.entries) != (prefix ^ 1, bits, 0) {
+            return Ok(None);
+        }
+        let (low, high) = if prefix & 1 == 0 { (number, other) } else { (other, number) };
+        let first = (prefix | 1) << (shift - bits);
+        self.read_table(first, count)?;
+        Ok(Some(Pair { low, high, first, count }))
+    }
+}
+
+/// Two empty leaves that can be merged.
+struct Pair {
+    /// The one that stays.
+    low: u64,
+    high: u64,
+    /// Table entries that point to `high`.
+    first: u64,
+    count: u64,
 }
 
 /// The value as a single 64-bit number, if it is one: only these fit into a micro ZAP.

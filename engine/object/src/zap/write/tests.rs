@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const SALT: u64 = 0x1234_5678_9abc_def1;
 
 /// A ZAP in memory that can be written like one in an object.
-struct Live {
-    store: Arc<Memory>,
+struct Live<S = Memory> {
+    store: Arc<S>,
     zap: Zap,
 }
 
-fn open(store: Arc<Memory>) -> Result<Live> {
+fn open<S: BlockStore + 'static>(store: Arc<S>) -> Result<Live<S>> {
     let zap = Zap::from_parts(store.clone(), None, Arc::<Shared>::default(), false)?;
     Ok(Live { store, zap })
 }
@@ -32,7 +32,7 @@ fn fat_zap(shift: u32, flags: ZapFlags) -> Live {
     open(store).unwrap()
 }
 
-impl Live {
+impl<S: BlockStore + 'static> Live<S> {
     fn insert(&self, name: &str, value: &ZapValue) -> Result<()> {
         self.zap.put(&*self.store, Key::Name(name.as_bytes()), value, Mode::Insert)
     }
@@ -478,4 +478,120 @@ fn a_hundred_thousand_names_in_a_directory() {
         zap.remove(&format!("file-{i:06}.dat")).unwrap();
     }
     assert_eq!(zap.check().len(), 100_000 - 100_000usize.div_ceil(7));
+}
+
+/// Blocks on a device whose reads fail after some of them. A block that was read or written since
+/// then is in memory.
+struct Device {
+    memory: Memory,
+    in_memory: parking_lot::Mutex<HashSet<u64>>,
+    /// Reads that still succeed.
+    reads: std::sync::atomic::AtomicU64,
+}
+
+impl Device {
+    fn limit(&self, reads: u64) {
+        self.in_memory.lock().clear();
+        self.reads.store(reads, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn read(&self, blkid: u64) -> Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let is_read = self.in_memory.lock().insert(blkid);
+        if is_read && self.reads.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_err() {
+            self.in_memory.lock().remove(&blkid);
+            return Err(Error::io("memory", std::io::Error::other("broken")));
+        }
+        Ok(())
+    }
+}
+
+impl BlockSource for Device {
+    fn block(&self, blkid: u64) -> Result<Option<Block>> {
+        self.read(blkid)?;
+        self.memory.block(blkid)
+    }
+
+    fn place(&self) -> String {
+        self.memory.place()
+    }
+}
+
+impl BlockStore for Device {
+    fn block_bytes(&self) -> usize {
+        self.memory.block_bytes()
+    }
+
+    fn object_type(&self) -> ObjectType {
+        self.memory.object_type()
+    }
+
+    fn set_block_bytes(&self, bytes: usize) -> Result<()> {
+        self.read(0)?;
+        self.memory.set_block_bytes(bytes)
+    }
+
+    fn put(&self, blkid: u64, bytes: &[u8]) -> Result<()> {
+        self.in_memory.lock().insert(blkid);
+        self.memory.put(blkid, bytes)
+    }
+
+    fn put_at(&self, blkid: u64, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.read(blkid)?;
+        self.memory.put_at(blkid, offset, bytes)
+    }
+
+    fn change(&self, blkid: u64, change: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.read(blkid)?;
+        self.memory.change(blkid, change)
+    }
+
+    fn free(&self, blkid: u64, count: u64) -> Result<()> {
+        self.memory.free(blkid, count)
+    }
+}
+
+/// A block that was needed late could not be read when others had changed: a leaf was split and its
+/// table was not, or a removal that was complete was reported as failed.
+#[test]
+fn a_change_that_a_failed_read_interrupts_is_not_made() {
+    for (block_bytes, names) in [(512, 400), (4096, 300)] {
+        let memory = Memory::new(block_bytes, "memory".to_owned());
+        memory.put(0, &new_micro(SALT, NormFlags::empty(), block_bytes)).unwrap();
+        if block_bytes == 512 {
+            fat::create(&memory, &Header::new(9, SALT, NormFlags::empty(), ZapFlags::empty())).unwrap();
+        }
+        let zap = open(Arc::new(Device { memory, in_memory: Default::default(), reads: u64::MAX.into() })).unwrap();
+        let (mut random, mut model, mut failures) = (Random(7), BTreeMap::new(), 0);
+        // It grows, and shrinks to nothing.
+        let rounds = (0..names).map(|_| 8).chain((0..2 * names).map(|_| 2));
+        for (step, inserts) in rounds.enumerate() {
+            let is_insert = random.next(10) < inserts || model.is_empty();
+            let some = random.next(1 + model.len() as u64).min(model.len().saturating_sub(1) as u64);
+            let name = match is_insert {
+                true => format!("n{step}"),
+                false => model.keys().nth(some as usize).cloned().unwrap(),
+            };
+            let value = ZapValue::one(step as u64);
+            for reads in 0.. {
+                zap.store.limit(reads);
+                let result = if is_insert { zap.insert(&name, &value) } else { zap.remove(&name) };
+                zap.store.limit(u64::MAX);
+                let is_done = !matches!(result, Err(Error::Io { .. }));
+                if is_done {
+                    result.unwrap();
+                    match is_insert {
+                        true => model.insert(name.clone(), value.clone()),
+                        false => model.remove(&name),
+                    };
+                }
+                same(zap.check(), &model);
+                if is_done {
+                    break;
+                }
+                failures += 1;
+            }
+        }
+        assert!(failures > 0);
+    }
 }

@@ -117,6 +117,11 @@ impl DirEntryValue {
     pub fn unpack(value: u64) -> Self {
         Self { object: value & 0xffff_ffff_ffff, kind: (value >> 60) as u8 }
     }
+
+    /// Packs it as [`DirEntryValue::unpack`] expects it.
+    pub fn pack(self) -> u64 {
+        self.object | u64::from(self.kind) << 60
+    }
 }
 
 /// A user or group: the ID in the low half, its identity domain in the high half (0: POSIX).
@@ -168,6 +173,7 @@ mod tests {
     fn directory_entries_ignore_the_middle_bits() {
         let value = DirEntryValue::unpack(0x4ab0_0000_0000_0022);
         assert_eq!(value, DirEntryValue { object: 0x22, kind: 4 });
+        assert_eq!(value.pack(), 0x4000_0000_0000_0022);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub mod replay;
 mod serve;
 mod state;
 mod trivial_acl;
+mod undo;
 mod xattr;
 mod xattr_write;
 

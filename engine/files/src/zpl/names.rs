@@ -11,7 +11,7 @@ use super::state::State;
 use crate::vfs::{Attr, Caller, FileKind, NewNode, SetAttr, SetTime, Time};
 use crate::{Error, Refusal, Result};
 use object::{Tx, ZapValue};
-use ondisk::znode::Flags;
+use ondisk::znode::{DirEntryValue, Flags};
 use std::sync::atomic::Ordering;
 
 /// Maximum number of links to a file: the limit of the kernel's counter.
@@ -89,11 +89,15 @@ impl FileSystem {
 
     /// Removes `name`, exactly as stored, from directory `parent`.
     pub(super) fn leave(&self, tx: &Tx, parent: &mut State, name: &[u8], kind: FileKind, now: Time) -> Result<()> {
-        self.dir_zap(parent.object.id())?.remove(tx, name)?;
+        let zap = self.dir_zap(parent.object.id())?;
+        let before = parent.clone();
         parent.size = parent.size.saturating_sub(1);
         parent.links -= u64::from(kind == FileKind::Directory && parent.links > 0);
         parent.touch_contents(now);
-        parent.store(self, tx, &[])
+        parent.store(self, tx, &[])?;
+        zap.remove(tx, name).inspect_err(|_| {
+            let _ = parent.put_back(self, tx, before);
+        })
     }
 
     /// [`Vfs::create`](crate::vfs::Vfs::create); `forced` if it is replayed from the intent log.
@@ -142,37 +146,34 @@ impl FileSystem {
                 if *new == NewNode::Directory && parent.links >= LINKS_MAX {
                     return Err(Refusal::TooManyLinks.at(quoted(dir, name)));
                 }
-                let mut made = self.make_in(tx, settings, who, parent, (name, new), (mode, umask, forced))?;
-                let target = match new {
-                    NewNode::Symlink(target) => Some(&target[..]),
-                    _ => None,
-                };
-                let mut group = Group::default();
-                group.create(tx, &made.state, name, target, made.slots);
-                let stored = match (times, forced.and_then(|f| f.attributes)) {
-                    (None, None) => Ok(()),
-                    (_, Some(set)) => {
-                        self.set_attributes_in(tx, (live, settings), who, &mut made.state, &set, true).inspect_err(
-                            |_| {
-                                // Creating it can be retried.
-                                let _ = self.leave(tx, parent, name, made.state.kind, live.backing.now());
-                                let _ = self.objset.free_object(tx, made.state.object.id());
-                            },
-                        )
+                self.in_steps(tx, l, &[dir], |l, undo| {
+                    let how = (mode, umask, forced);
+                    let mut made = self.make_in(tx, settings, who, l.get(dir), (name, new), how)?;
+                    undo.made(made.state.object.id());
+                    undo.entered(dir, name);
+                    let target = match new {
+                        NewNode::Symlink(target) => Some(&target[..]),
+                        _ => None,
+                    };
+                    let mut group = Group::default();
+                    group.create(tx, &made.state, name, target, made.slots);
+                    match (times, forced.and_then(|f| f.attributes)) {
+                        (None, None) => {}
+                        (_, Some(set)) => {
+                            self.set_attributes_in(tx, (live, settings), who, &mut made.state, &set, true)?;
+                        }
+                        (Some((atime, mtime)), None) => {
+                            (made.state.atime, made.state.mtime) = (atime, mtime);
+                            let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
+                            group.set_attr(tx, &made.state, &SetAttr { atime, mtime, ..SetAttr::default() });
+                            made.state.store(self, tx, &[])?;
+                        }
                     }
-                    (Some((atime, mtime)), None) => {
-                        (made.state.atime, made.state.mtime) = (atime, mtime);
-                        let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
-                        group.set_attr(tx, &made.state, &SetAttr { atime, mtime, ..SetAttr::default() });
-                        made.state.store(self, tx, &[])
-                    }
-                };
-                let stored = stored.and_then(|()| self.store_lists(tx, settings, &mut made, &mut group));
-                if stored.is_ok() || !self.is_replaying() {
+                    self.store_lists(tx, settings, &mut made, &mut group)?;
+                    let attr = self.attr_of(&made.state, settings.record_bytes)?;
                     self.log_group(tx, &made.state, group);
-                }
-                stored?;
-                self.attr_of(&made.state, settings.record_bytes)
+                    Ok(attr)
+                })
             })
         })
     }
@@ -207,28 +208,27 @@ impl FileSystem {
                     return Err(Refusal::CrossDevice.at(quoted(dir, name)));
                 }
                 let now = live.backing.now();
-                self.enter(tx, parent, name, id, kind, now)?;
-                let file = l.get(id);
-                file.links += 1;
-                file.parent = dir;
-                file.touch(now);
-                if let Err(error) = file.store(self, tx, &[]) {
-                    // A name that the link count does not include would be left dangling when the
-                    // last counted name is removed.
-                    self.leave(tx, l.get(dir), name, kind, now)?;
-                    return Err(error);
-                }
-                if is_first {
-                    // The log does not record how the file was created. All commits wait for the
-                    // txg: any record about this name, including its removal, requires a tree that
-                    // has it.
-                    live.backing.unloggable_for_all(tx);
-                    self.unqueue(tx, id)?;
-                    node.unnamed.store(false, Ordering::SeqCst);
-                } else {
-                    self.log_link(tx, dir, id, name);
-                }
-                self.attr_of(file, settings.record_bytes)
+                self.in_steps(tx, l, &[id, dir], |l, undo| {
+                    self.enter(tx, l.get(dir), name, id, kind, now)?;
+                    undo.entered(dir, name);
+                    let file = l.get(id);
+                    file.links += 1;
+                    file.parent = dir;
+                    file.touch(now);
+                    file.store(self, tx, &[])?;
+                    let attr = self.attr_of(file, settings.record_bytes)?;
+                    if is_first {
+                        self.unqueue(tx, id)?;
+                        // The log does not record how the file was created. All commits wait for
+                        // the txg: any record about this name, including its removal, requires a
+                        // tree that has it.
+                        live.backing.unloggable_for_all(tx);
+                        node.unnamed.store(false, Ordering::SeqCst);
+                    } else {
+                        self.log_link(tx, dir, id, name);
+                    }
+                    Ok(attr)
+                })
             })
         })
     }
@@ -272,7 +272,7 @@ impl FileSystem {
                     check_may_leave(l.get(dir), None)?;
                     check_may_leave(l.get(id), Some(name))?;
                     let now = live.backing.now();
-                    let orphan = self.drop_link(tx, l, (dir, &stored), id, now)?;
+                    let orphan = self.drop_link(tx, l, dir, (value, &stored), now)?;
                     self.log_remove(tx, dir, id, name, want_dir);
                     Ok(Some(orphan))
                 }))?;
@@ -285,32 +285,37 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Removes a name, as stored, from a file, and frees the file if it was the last. Returns the
-    /// hidden directory that must then be dismantled, if there is one.
-    pub(super) fn drop_link(
+    /// Removes an entry, under its name as stored, and frees the file if it was the last. Returns
+    /// the hidden directory that must then be dismantled, if there is one.
+    fn drop_link(
         &self,
         tx: &Tx,
         l: &mut Locked<'_>,
-        (dir, stored): (u64, &[u8]),
-        id: u64,
+        dir: u64,
+        (value, stored): (DirEntryValue, &[u8]),
         now: Time,
     ) -> Result<Option<u64>> {
-        let file = l.get(id);
-        if file.is_dir() && self.dir_zap(id)?.count()? > 0 {
-            return Err(Refusal::NotEmpty.at(quoted(dir, stored)));
-        }
-        let kind = file.kind;
-        self.leave(tx, l.get(dir), stored, kind, now)?;
-        let dropped = self.count_down(tx, l, id, now);
-        if dropped.is_err() {
-            // Removing it can be retried.
-            let _ = self.enter(tx, l.get(dir), stored, id, kind, now);
-        }
-        dropped
+        let id = value.object;
+        self.check_empty(l.get(id), (dir, stored))?;
+        self.in_steps(tx, l, &[dir, id], |l, undo| {
+            let kind = l.get(id).kind;
+            self.leave(tx, l.get(dir), stored, kind, now)?;
+            undo.changed(dir, stored, value);
+            self.count_down(tx, l, id, now)
+        })
     }
 
-    /// Decrements the link count of a file.
-    fn count_down(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, now: Time) -> Result<Option<u64>> {
+    /// Fails if the file of this entry is a directory that is not empty.
+    pub(super) fn check_empty(&self, file: &State, (dir, name): (u64, &[u8])) -> Result<()> {
+        if file.is_dir() && self.dir_zap(file.object.id())?.count()? > 0 {
+            return Err(Refusal::NotEmpty.at(quoted(dir, name)));
+        }
+        Ok(())
+    }
+
+    /// Decrements the link count of a file, and frees it if no name is left. The last of an
+    /// operation's steps: a file that was freed does not come back.
+    pub(super) fn count_down(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, now: Time) -> Result<Option<u64>> {
         let file = l.get(id);
         file.links = file.links.saturating_sub(1);
         if file.links > file.links_of_nameless() {

@@ -9,9 +9,10 @@ use super::FileSystem;
 use super::live::Locked;
 use super::log::Group;
 use super::names::{NAMES_BYTES, check_directory};
+use super::state::State;
 use crate::vfs::{Attr, Caller, NewNode};
 use crate::{Error, Result};
-use object::{Place, Tx, Zap, ZapValue};
+use object::{Object, Place, Tx, Zap, ZapValue};
 use ondisk::acl::AclPhys;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::{DirEntryValue, Flags};
@@ -51,7 +52,7 @@ impl FileSystem {
                 .and_then(|()| made.state.store(self, tx, &[]))
                 .and_then(|()| self.queue_unlinked(tx, id));
             if let Err(e) = stored {
-                let _ = self.objset.free_object(tx, id);
+                let _ = self.unmake(tx, id);
                 return Err(e);
             }
             live.node(id).unnamed.store(true, Ordering::SeqCst);
@@ -67,30 +68,51 @@ impl FileSystem {
     }
 
     /// Frees a file that has no name and is not open. Returns its hidden directory, which is now
-    /// queued.
+    /// queued. On failure nothing is changed.
     pub(super) fn free_file(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, is_queued: bool) -> Result<Option<u64>> {
         let file = l.get(id);
         let hidden = file.xattr_dir;
-        if !file.is_sa {
-            let attributes = file.attributes(self)?;
-            let acl = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
-            if let Some(list) = acl.at_with(|| file.object.place())?.filter(|acl| acl.object != 0) {
-                self.objset.free_object(tx, list.object)?;
+        // Objects that are held can be freed without reading their dnodes.
+        let list = self.acl_object(file)?;
+        let mut dir = if hidden == 0 { None } else { Some(self.load_state(hidden)?) };
+        let before = dir.clone();
+        if let Some(dir) = &mut dir {
+            self.queue_hidden(tx, dir)?;
+        }
+        if is_queued && let Err(error) = self.unqueue(tx, id) {
+            if let (Some(mut dir), Some(before)) = (dir, before) {
+                let _ = self.unqueue(tx, hidden).and_then(|()| dir.put_back(self, tx, before));
             }
+            return Err(error);
         }
-        if hidden != 0 {
-            let mut dir = self.load_state(hidden)?;
-            dir.links = 0;
-            dir.store(self, tx, &[])?;
-            self.queue_unlinked(tx, hidden)?;
-        }
-        if is_queued {
-            self.unqueue(tx, id)?;
+        if let Some(list) = list {
+            self.objset.free_object(tx, list.id())?;
         }
         self.objset.free_object(tx, id)?;
         self.live()?.backing.forget(id);
         l.set_gone(id);
         Ok((hidden != 0).then_some(hidden))
+    }
+
+    /// The object that holds the ZFS ACL of an old znode, if there is one.
+    fn acl_object(&self, file: &State) -> Result<Option<Object>> {
+        if file.is_sa {
+            return Ok(None);
+        }
+        let attributes = file.attributes(self)?;
+        let acl = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
+        let acl = acl.at_with(|| file.object.place())?.filter(|acl| acl.object != 0);
+        acl.map(|acl| self.object(acl.object)).transpose()
+    }
+
+    /// Queues the hidden directory of a file that is about to be freed.
+    fn queue_hidden(&self, tx: &Tx, dir: &mut State) -> Result<()> {
+        let before = dir.clone();
+        dir.links = 0;
+        dir.store(self, tx, &[])?;
+        self.queue_unlinked(tx, dir.object.id()).inspect_err(|_| {
+            let _ = dir.put_back(self, tx, before);
+        })
     }
 
     /// Dismantles the hidden directory of a file that was freed. Whatever fails stays in the queue

@@ -8,6 +8,7 @@ use super::log::Group;
 use super::make::Forced;
 use super::names::{LINKS_MAX, NAMES_BYTES, check_directory, check_may_enter, check_may_leave, quoted, retried};
 use super::state::State;
+use super::undo::Undo;
 use super::{CaseSensitivity, FileSystem};
 use crate::vfs::{Caller, FileKind, NewNode, RenameFlags, Time};
 use crate::{Error, Refusal, Result};
@@ -112,7 +113,7 @@ impl FileSystem {
         check_directory(l.get(to.0))?;
         let found = self.find_stored(from.0, from.1)?;
         let over = self.find_stored(to.0, to.1)?;
-        let Some((_, from_stored)) = found.filter(|(v, _)| v.object == ids.source) else { return Ok(None) };
+        let Some((found, from_stored)) = found.filter(|(v, _)| v.object == ids.source) else { return Ok(None) };
         if over.as_ref().map(|(v, _)| v.object) != ids.target {
             return Ok(None);
         }
@@ -162,56 +163,65 @@ impl FileSystem {
         if grows && l.get(to.0).links >= LINKS_MAX {
             return Err(Refusal::TooManyLinks.at(quoted(to.0, to.1)));
         }
+        if let Some((old, stored)) = over.as_ref().filter(|_| !flags.exchange) {
+            self.check_empty(l.get(old.object), (to.0, stored))?;
+        }
         let now = live.backing.now();
-        let mut orphan = None;
-        if let (Some((_, stored)), Some(target), false) = (&over, ids.target, flags.exchange) {
-            // The step that can fail comes first: the directory may not be empty.
-            orphan = self.drop_link(tx, l, (to.0, stored), target, now)?;
-        }
         let source = (ids.source, source_kind);
-        match (&over, ids.target.zip(target_kind)) {
-            (Some((_, stored)), Some(target)) if flags.exchange => {
-                self.replace(tx, l.get(to.0), stored, target.1, source, now)?;
-                if let Err(e) = self.replace(tx, l.get(from.0), &from_stored, source_kind, target, now) {
-                    self.replace(tx, l.get(to.0), stored, source_kind, target, now)?;
-                    return Err(e);
+        let changed: Vec<u64> = [from.0, to.0, ids.source].into_iter().chain(ids.target).collect();
+        self.in_steps(tx, l, &changed, |l, undo| {
+            match (&over, target_kind) {
+                (Some((old, stored)), Some(kind)) if flags.exchange => {
+                    self.replace(tx, l.get(to.0), stored, kind, source, now)?;
+                    undo.changed(to.0, stored, *old);
+                    self.replace(tx, l.get(from.0), &from_stored, source_kind, (old.object, kind), now)?;
+                    undo.changed(from.0, &from_stored, found);
+                    self.moved(tx, l, old.object, from.0, now)?;
                 }
-                self.moved(tx, l, target.0, from.0, now)?;
-            }
-            _ if respells => {
-                self.leave(tx, l.get(from.0), &from_stored, source_kind, now)?;
-                if let Err(e) = self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now) {
-                    self.enter(tx, l.get(from.0), &from_stored, ids.source, source_kind, now)?;
-                    return Err(e);
+                _ => {
+                    if let (Some((old, stored)), Some(kind)) = (&over, target_kind) {
+                        self.leave(tx, l.get(to.0), stored, kind, now)?;
+                        undo.changed(to.0, stored, *old);
+                    }
+                    // The new name is added first: a file that loses its only name cannot be found
+                    // again. Two spellings of one name cannot exist at once.
+                    let leave = |l: &mut Locked<'_>, undo: &mut Undo| {
+                        self.leave(tx, l.get(from.0), &from_stored, source_kind, now)?;
+                        undo.changed(from.0, &from_stored, found);
+                        Result::Ok(())
+                    };
+                    if respells {
+                        leave(l, undo)?;
+                    }
+                    self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now)?;
+                    undo.entered(to.0, to.1);
+                    if !respells {
+                        leave(l, undo)?;
+                    }
                 }
             }
-            _ => {
-                // The new name is added first: a file that loses its only name cannot be found
-                // again.
-                self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now)?;
-                if let Err(e) = self.leave(tx, l.get(from.0), &from_stored, source_kind, now) {
-                    self.leave(tx, l.get(to.0), to.1, source_kind, now)?;
-                    return Err(e);
-                }
-            }
-        }
-        self.moved(tx, l, ids.source, to.0, now)?;
-        let mut white = match flags.whiteout {
-            true => {
+            self.moved(tx, l, ids.source, to.0, now)?;
+            let mut white = None;
+            if flags.whiteout {
                 let device = NewNode::CharDevice { major: 0, minor: 0 };
-                let options = (whiteout.map_or(0, |f| f.mode), 0, whiteout);
-                let (dir, name) = (from.0, &from_stored[..]);
-                Some(self.make_in(tx, settings, who, l.get(dir), (name, &device), options)?)
+                let how = (whiteout.map_or(0, |f| f.mode), 0, whiteout);
+                let made = self.make_in(tx, settings, who, l.get(from.0), (&from_stored, &device), how)?;
+                undo.made(made.state.object.id());
+                undo.entered(from.0, &from_stored);
+                white = Some(made);
             }
-            false => None,
-        };
-        let mut group = Group::default();
-        group.rename(tx, from, to, flags.exchange, white.as_ref());
-        let stored = white.as_mut().map_or(Ok(()), |white| self.store_lists(tx, settings, white, &mut group));
-        if stored.is_ok() || !self.is_replaying() {
+            let mut group = Group::default();
+            group.rename(tx, from, to, flags.exchange, white.as_ref());
+            if let Some(white) = &mut white {
+                self.store_lists(tx, settings, white, &mut group)?;
+            }
+            let orphan = match &over {
+                Some((old, _)) if !flags.exchange => self.count_down(tx, l, old.object, now)?,
+                _ => None,
+            };
             self.log_group(tx, l.get(ids.source), group);
-        }
-        stored.map(|()| Some(orphan))
+            Ok(Some(orphan))
+        })
     }
 
     /// Makes `name`, exactly as stored, lead to another file than before; the earlier one is of
@@ -226,11 +236,15 @@ impl FileSystem {
         now: Time,
     ) -> Result<()> {
         let value = id | super::make::kind_bits(kind) >> 12 << 60;
-        self.dir_zap(parent.object.id())?.update(tx, name, &ZapValue::one(value))?;
+        let zap = self.dir_zap(parent.object.id())?;
+        let before = parent.clone();
         parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
         parent.links -= u64::from(old == FileKind::Directory && parent.links > 0);
         parent.touch_contents(now);
-        parent.store(self, tx, &[])
+        parent.store(self, tx, &[])?;
+        zap.update(tx, name, &ZapValue::one(value)).inspect_err(|_| {
+            let _ = parent.put_back(self, tx, before);
+        })
     }
 
     /// Updates a file after it moved to another directory.

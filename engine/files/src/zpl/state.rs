@@ -43,6 +43,7 @@ const CACHED: [Sa; 15] = [
 pub(super) type Change<'a> = (Sa, Option<&'a [u8]>);
 
 /// The current attributes of a file.
+#[derive(Clone)]
 pub(super) struct State {
     pub kind: FileKind,
     /// Type and permissions.
@@ -141,48 +142,67 @@ impl State {
         }
     }
 
-    /// Writes the fields that have places to the bonus. Returns those that have none.
-    pub fn store_fields(&mut self, tx: &Tx) -> Result<Vec<(Sa, Vec<u8>)>> {
-        self.atime_dirty = false;
-        let mut placeless: Vec<(Sa, Vec<u8>)> = Vec::new();
-        for (attr, place) in CACHED.into_iter().zip(self.places) {
-            let (words, count) = self.words(attr);
-            match place {
-                Some(at) => {
-                    for (i, word) in words[..count].iter().enumerate() {
-                        if let Some(bytes) = self.bonus.get_mut(at as usize + 8 * i..at as usize + 8 * i + 8) {
-                            self.endian.put_u64(bytes, *word);
-                        }
-                    }
-                }
-                None if self.wants_place(attr) => {
-                    placeless.push((attr, words[..count].iter().flat_map(|w| w.to_le_bytes()).collect()));
-                }
-                None => {}
-            }
-        }
+    /// Writes the fields that have places to the bonus.
+    pub fn store_fields(&mut self, tx: &Tx) -> Result<()> {
         if !self.is_sa && self.endian != Endian::Little {
             // The bonus has the byte order of the dnode, which becomes native when it is written.
             return Err(Error::unsupported(self.object.place(), "writing old znodes of a big-endian host"));
         }
-        self.object.set_bonus(tx, self.bonus.clone())?;
-        Ok(placeless)
+        self.atime_dirty = false;
+        for (attr, place) in CACHED.into_iter().zip(self.places) {
+            let Some(at) = place else { continue };
+            let (words, count) = self.words(attr);
+            for (i, word) in words[..count].iter().enumerate() {
+                if let Some(bytes) = self.bonus.get_mut(at as usize + 8 * i..at as usize + 8 * i + 8) {
+                    self.endian.put_u64(bytes, *word);
+                }
+            }
+        }
+        self.object.set_bonus(tx, self.bonus.clone())
     }
 
-    /// Writes the fields back, together with `changes`.
+    /// The fields without a place in the bonus: they are new, or in the spill block.
+    fn placeless(&self) -> Vec<(Sa, Vec<u8>)> {
+        let fields = CACHED.into_iter().zip(self.places);
+        let placeless = fields.filter(|(attr, place)| place.is_none() && self.wants_place(*attr));
+        placeless
+            .map(|(attr, _)| {
+                let (words, count) = self.words(attr);
+                (attr, words[..count].iter().flat_map(|w| w.to_le_bytes()).collect())
+            })
+            .collect()
+    }
+
+    /// Writes the fields back, together with `changes`. On failure the stored attributes are
+    /// unchanged.
     pub fn store(&mut self, fs: &FileSystem, tx: &Tx, changes: &[Change<'_>]) -> Result<()> {
-        let placeless = self.store_fields(tx)?;
-        if placeless.is_empty() && changes.is_empty() {
-            return Ok(());
+        let placeless = self.placeless();
+        if !placeless.is_empty() || !changes.is_empty() {
+            if !self.is_sa {
+                let what = "attributes of an old znode that it has no place for";
+                return Err(Error::unsupported(self.object.place(), what));
+            }
+            let all: Vec<Change<'_>> = placeless
+                .iter()
+                .map(|(attr, bytes)| (*attr, Some(&bytes[..])))
+                .chain(changes.iter().copied())
+                .collect();
+            let object = fs.object(self.object.id())?;
+            // First, because it may have to read the spill block.
+            fs.sa.update(tx, &object, &all)?;
+            self.reload_places(fs)?;
         }
-        if !self.is_sa {
-            return Err(Error::unsupported(self.object.place(), "attributes of an old znode that it has no place for"));
-        }
-        let all: Vec<Change<'_>> =
-            placeless.iter().map(|(attr, bytes)| (*attr, Some(&bytes[..]))).chain(changes.iter().copied()).collect();
-        let object = fs.object(self.object.id())?;
-        fs.sa.update(tx, &object, &all)?;
-        self.reload_places(fs)
+        self.store_fields(tx)
+    }
+
+    /// Sets the fields to those of `before`, a copy from before an operation that failed, and
+    /// stores them if the operation stored others.
+    pub fn put_back(&mut self, fs: &FileSystem, tx: &Tx, before: Self) -> Result<()> {
+        let stored = fs.object(self.object.id())?;
+        let is_stored = stored.bonus() != before.bonus;
+        let now = std::mem::replace(self, before);
+        (self.object, self.bonus, self.endian, self.places) = (now.object, now.bonus, now.endian, now.places);
+        if is_stored { self.store(fs, tx, &[]) } else { Ok(()) }
     }
 
     /// Reloads the places after the bonus was changed by anything other than [`State::store`].

@@ -279,7 +279,11 @@ impl FileSystem {
         };
         let id = new.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
         file.xattr_dir = id;
-        file.store(self, tx, &[])?;
+        if let Err(error) = file.store(self, tx, &[]) {
+            file.xattr_dir = 0;
+            let _ = self.objset.free_object(tx, id);
+            return Err(error);
+        }
         let hidden = self.load_state(id)?;
         group.create_hidden(tx, &hidden, b"", new.slots);
         Ok(hidden)

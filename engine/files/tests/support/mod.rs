@@ -7,7 +7,7 @@ use bytes::Bytes;
 use files::vfs::Time;
 use files::zpl::backing::{Backing, Encoded, Estimate, Reach, Settings};
 use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
-use host::device::MemoryDevice;
+use host::device::{Device, MemoryDevice};
 use object::{ObjectSet, Refusal, Result, SyncContext, Tx, Written};
 use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind};
@@ -18,6 +18,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const DISK_BYTES: usize = 64 << 20;
+
+/// A disk whose reads can be made to fail.
+pub struct Disk {
+    memory: MemoryDevice,
+    /// Reads that still succeed.
+    reads: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Disk {
+    /// Lets so many reads succeed, and all others fail.
+    pub fn allow_reads(&self, reads: u64) {
+        self.failed.store(0, Ordering::SeqCst);
+        self.reads.store(reads, Ordering::SeqCst);
+    }
+
+    /// Number of reads that failed since then.
+    pub fn failed_reads(&self) -> u64 {
+        self.failed.load(Ordering::SeqCst)
+    }
+}
+
+impl Device for Disk {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        if self.reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
+            self.failed.fetch_add(1, Ordering::SeqCst);
+            return Err(std::io::Error::other("the disk is broken"));
+        }
+        self.memory.read_at(offset, buf)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn name(&self) -> &str {
+        self.memory.name()
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.memory.write_at(offset, data)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
 
 /// Space handed out from the start on, and given back to a list.
 #[derive(Default)]
@@ -78,6 +125,7 @@ impl References for Uses {
 struct Context {
     txg: u64,
     store: Arc<Store>,
+    embeds: bool,
 }
 
 impl SyncContext for Context {
@@ -98,7 +146,7 @@ impl SyncContext for Context {
             compression: Compress::Lz4,
             copies: 1,
             class: Default::default(),
-            embed: true,
+            embed: self.embeds,
             ..WritePolicy::metadata(what.object_type, what.level)
         }
     }
@@ -149,6 +197,9 @@ impl Drop for Hold {
 /// A dataset of a test.
 pub struct TestBacking {
     pub store: Arc<Store>,
+    pub disk: Arc<Disk>,
+    /// Contents that compress well are stored in their pointers. They need no reads.
+    pub embeds: AtomicBool,
     gate: Arc<Gate>,
     pub settings: Mutex<Arc<Settings>>,
     /// What was recorded since the last sync, packed, oldest first.
@@ -234,8 +285,9 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(settings: Settings, create: &CreateOptions) -> Self {
-        let device = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
-        let kind = Kind::Leaf(Leaf::present(1, device));
+        let memory = MemoryDevice::new("disk", vec![0; DISK_BYTES]);
+        let disk = Arc::new(Disk { memory, reads: u64::MAX.into(), failed: 0.into() });
+        let kind = Kind::Leaf(Leaf::present(1, disk.clone()));
         let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
         let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
         store.set_allocator(Arc::new(Allocator(Mutex::default())));
@@ -244,6 +296,8 @@ impl Fixture {
         let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
         let backing = Arc::new(TestBacking {
             store: store.clone(),
+            disk,
+            embeds: AtomicBool::new(true),
             gate,
             settings: Mutex::new(Arc::new(settings)),
             records: Mutex::default(),
@@ -282,7 +336,8 @@ impl Fixture {
             Ok(())
         };
         self.objset.cloned(txg, &mut count).unwrap();
-        self.objset.sync(&Context { txg, store: self.backing.store.clone() }).unwrap();
+        let embeds = self.backing.embeds.load(Ordering::Relaxed);
+        self.objset.sync(&Context { txg, store: self.backing.store.clone(), embeds }).unwrap();
     }
 
     /// The file system as the last sync left it, opened a second time. It must not be synced.
@@ -292,6 +347,8 @@ impl Fixture {
         let objset = ObjectSet::open_live(store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
         let backing = Arc::new(TestBacking {
             store,
+            disk: self.backing.disk.clone(),
+            embeds: AtomicBool::new(self.backing.embeds.load(Ordering::Relaxed)),
             gate: Arc::new(Gate {
                 state: Mutex::new((self.backing.gate.state.lock().0, 0, false)),
                 left: Condvar::new(),
@@ -306,6 +363,14 @@ impl Fixture {
         });
         let fs = FileSystem::open_live(objset.clone(), Options::default(), backing.clone()).unwrap();
         Self { backing, objset, fs }
+    }
+
+    /// The same, with nothing in the cache.
+    pub fn reopened_cold(&self) -> Self {
+        self.backing.store.cache().clear();
+        let after = self.reopened();
+        self.backing.store.cache().clear();
+        after
     }
 
     /// What a crash now and the intent log leave: the last sync, with all records since done again.

@@ -43,15 +43,57 @@ impl Failure {
 /// Result of a verb: its exit code, or why it failed.
 pub type Outcome = Result<u8, Failure>;
 
+/// Function that runs a verb with its arguments.
+pub type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
+
+/// Who may run a verb in a process that owns pools. A run of a verb for the owner is an event, as it
+/// may be a change.
+#[derive(Debug, Clone, Copy)]
+pub enum Callers {
+    /// It only reads the state of pools: any user who reaches the process, in any role.
+    Anyone,
+    /// As [`Callers::Anyone`], but only the owner if the function says so of the arguments.
+    AnyoneUnless(fn(&[String]) -> bool),
+    /// It changes something, or reads contents of files: the owner of the pools.
+    Owner,
+}
+
 /// A verb of zpool(8) or zfs(8).
 pub struct Verb {
     pub name: &'static str,
+    pub callers: Callers,
     /// Usage lines, without program and verb.
     pub usage: &'static [&'static str],
     /// Description in one line.
     pub about: &'static str,
     /// Runs it; `None`: OpenZFS has it, Weir does not yet.
-    pub run: Option<fn(&mut Context<'_>, &[String]) -> Outcome>,
+    pub run: Option<Run>,
+}
+
+impl Callers {
+    /// Whether any user may run the verb with these arguments.
+    pub fn include_anyone(self, args: &[String]) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::AnyoneUnless(is_change) => !is_change(args),
+            Self::Owner => false,
+        }
+    }
+}
+
+/// A verb for any user.
+pub const fn for_anyone(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, callers: Callers::Anyone, usage, about, run: Some(run) }
+}
+
+/// A verb for the owner of the pools.
+pub const fn for_owner(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, callers: Callers::Owner, usage, about, run: Some(run) }
+}
+
+/// A verb of OpenZFS that Weir does not have yet.
+pub const fn not_yet(name: &'static str) -> Verb {
+    Verb { name, callers: Callers::Owner, usage: &[], about: "", run: None }
 }
 
 impl Context<'_> {

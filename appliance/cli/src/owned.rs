@@ -1,7 +1,7 @@
 //! Runs commands for other processes, in a process that owns pools.
 
 use crate::client::There;
-use crate::context::{Context, Verb, dispatch};
+use crate::context::{Callers, Context, Verb, dispatch};
 use crate::{beadm, commands, zfs, zpool};
 use admin::{KeySource, OwnedPool};
 use anyhow::{Context as _, Result};
@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Verbs that only read. Users other than the pools' owner may run only these.
-const LOOKING: &[(&str, &[&str])] = &[
-    ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "wait", "help"]),
-    // `hold` keeps a state for readers of the disks; only the owner may run it, which is checked
-    // separately.
-    ("weir", &["hold", "schedule"]),
-    ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),
-    ("beadm", &["list", "help"]),
-    ("bectl", &["list", "check", "help"]),
+/// Weir's own verbs that run in the process that owns the pools.
+const OWN: &[(&str, Callers)] = &[
+    // It changes nothing. Only the owner may run it, which [`weir`] checks.
+    ("hold", Callers::Anyone),
+    ("inject", Callers::Owner),
+    ("inspect", Callers::Owner),
+    ("mount", Callers::Owner),
+    ("nbd", Callers::Owner),
+    ("schedule", Callers::Anyone),
 ];
 
 /// The verbs of this program.
@@ -80,7 +80,7 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
         "mount" if io.peer().is_owner() => mount(cx, owner, args),
         "hold" if io.peer().is_owner() => hold(cx, owner, args),
         "nbd" if io.peer().is_owner() => nbd(cx, owner, args),
-        "mount" | "hold" | "nbd" | "inject" => Err(anyhow::anyhow!("permission denied")),
+        _ if OWN.iter().any(|(own, _)| *own == verb) => Err(anyhow::anyhow!("permission denied")),
         _ => Err(anyhow::anyhow!("it does not run in the daemon")),
     };
     let _ = cx.out.flush();
@@ -173,10 +173,15 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
 
 fn only_looks(program: &str, args: &[String]) -> bool {
     let verb = args.first().map(String::as_str).unwrap_or_default();
-    if (program, verb) == ("zpool", "events") && zpool::events::clears(&args[1..]) {
-        return false;
+    if program == "weir" {
+        return OWN.iter().any(|(own, callers)| *own == verb && callers.include_anyone(&args[1..]));
     }
-    verb.is_empty() || verb.starts_with('-') || LOOKING.iter().any(|(p, verbs)| *p == program && verbs.contains(&verb))
+    // Without a verb, only help or versions are printed.
+    let Some(all) = verbs(program) else { return false };
+    verb.is_empty()
+        || verb.starts_with('-')
+        || verb == "help"
+        || all.iter().any(|v| v.name == verb && v.callers.include_anyone(&args[1..]))
 }
 
 #[cfg(test)]
@@ -184,13 +189,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_than_the_owner_only_look() {
-        for (program, verb) in [("zpool", "list"), ("zfs", "get"), ("zpool", "-V"), ("zfs", "")] {
+    fn users_other_than_the_owner_may_only_read() {
+        for (program, verb) in [("zpool", "list"), ("zfs", "get"), ("zpool", "-V"), ("zfs", ""), ("bectl", "help")] {
             assert!(only_looks(program, &[verb.to_owned()]), "{program} {verb}");
         }
-        for (program, verb) in
-            [("zpool", "create"), ("zfs", "set"), ("zpool", "import"), ("zfs", "mount"), ("weir", "list")]
-        {
+        for (program, verb) in [
+            ("zpool", "create"),
+            ("zfs", "set"),
+            ("zpool", "import"),
+            ("zfs", "mount"),
+            ("weir", "list"),
+            ("zfs", "send"),
+        ] {
             assert!(!only_looks(program, &[verb.to_owned()]), "{program} {verb}");
         }
         // Clearing the events is a change, however the option is written.
@@ -204,10 +214,18 @@ mod tests {
         for options in [&[][..], &["-v"], &["-f", "tank"], &["--", "-c"]] {
             assert!(events(options), "{options:?}");
         }
-        // All verbs in the list exist.
-        for (program, verb) in LOOKING.iter().flat_map(|(p, all)| all.iter().map(move |v| (*p, *v))) {
-            let found = verbs(program).is_some_and(|all| all.iter().any(|v| v.name == verb && v.run.is_some()));
-            assert!(found || verb == "help" || program == "weir", "{program} {verb}");
-        }
+    }
+
+    /// A verb added to the wrong list would be open to every user of the machine.
+    #[test]
+    fn verbs_for_any_user_are_these() {
+        let open = |program: &str| -> Vec<&str> {
+            let all = verbs(program).expect("a program").iter();
+            all.filter(|v| !matches!(v.callers, Callers::Owner)).map(|v| v.name).collect()
+        };
+        let zpool = ["version", "list", "iostat", "status", "get", "wait", "history", "events"];
+        assert_eq!(open("zpool"), zpool);
+        assert_eq!(open("zfs"), ["version", "list", "get", "holds", "userspace", "groupspace", "projectspace"]);
+        assert_eq!((open("beadm"), open("bectl")), (vec!["list"], vec!["check", "list"]));
     }
 }

@@ -3,8 +3,8 @@
 use super::change::{Destroy, environment, rename_to, snapshots, start};
 use super::create::{Wanted, here, snapshot, source};
 use super::list::{Line, Now, table};
-use super::{Face, Run, all, mount, one, operand, snapshot_of, verb};
-use crate::context::{Context, Failure, Outcome, Verb};
+use super::{Face, all, mount, one, operand, snapshot_of};
+use crate::context::{Context, Failure, Outcome, Verb, for_anyone, for_owner, not_yet};
 use crate::getopt::Options;
 use crate::number::date_short;
 use crate::zpool::writing::command_line;
@@ -21,31 +21,31 @@ const UNMOUNT: Options = Options { short: "f", long: &[ROOT] };
 
 /// The verbs of bectl(8).
 pub static VERBS: &[Verb] = &[
-    verb("activate", &["[-t | -T] beName"], "Set the environment to boot", activate),
-    verb("check", &[""], "Exit with 0 if there are environments", check),
-    verb(
+    for_owner("activate", &["[-t | -T] beName"], "Set the environment to boot", activate),
+    for_anyone("check", &[""], "Exit with 0 if there are environments", check),
+    for_owner(
         "create",
         &["[-r] [-e {nonActiveBe | beName@snapshot}] newBeName", "[-r] beName@snapshot"],
         "Create an environment from another one, or from a snapshot",
         create,
     ),
-    verb("destroy", &["[-Fo] {beName | beName@snapshot}"], "Destroy an environment, or a snapshot of one", destroy),
+    for_owner(
+        "destroy",
+        &["[-Fo] {beName | beName@snapshot}"],
+        "Destroy an environment, or a snapshot of one",
+        destroy,
+    ),
     not_yet("export"),
     not_yet("import"),
     not_yet("jail"),
     not_yet("ujail"),
     not_yet("unjail"),
-    verb("list", &["[-aDHs] [{-c property | -C property}]"], "Show environments", list),
-    verb("mount", &["beName [mountpoint]"], "Mount all parts of an environment", mount_at),
-    verb("rename", &["origBeName newBeName"], "Rename an environment", rename),
-    verb("umount", &["[-f] beName"], "Unmount an environment", unmount),
-    verb("unmount", &["[-f] beName"], "Unmount an environment", unmount),
+    for_anyone("list", &["[-aDHs] [{-c property | -C property}]"], "Show environments", list),
+    for_owner("mount", &["beName [mountpoint]"], "Mount all parts of an environment", mount_at),
+    for_owner("rename", &["origBeName newBeName"], "Rename an environment", rename),
+    for_owner("umount", &["[-f] beName"], "Unmount an environment", unmount),
+    for_owner("unmount", &["[-f] beName"], "Unmount an environment", unmount),
 ];
-
-const fn not_yet(name: &'static str) -> Verb {
-    let run: Option<Run> = None;
-    Verb { name, usage: &[], about: "", run }
-}
 
 /// Moves `-r beroot`, which comes before the verb, behind it.
 pub fn split_root(args: &[String]) -> Vec<String> {

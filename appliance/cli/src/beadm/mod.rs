@@ -7,7 +7,7 @@ mod create;
 mod list;
 mod mount;
 
-use crate::context::{Context, Failure, Outcome, Verb};
+use crate::context::{Context, Failure, Verb, for_anyone, for_owner};
 use crate::getopt::Parsed;
 use crate::state::Imported;
 use crate::zfs::datasets::{OpenPool, Pools};
@@ -18,16 +18,10 @@ use std::sync::Arc;
 
 pub use bectl::{VERBS as BECTL, split_root};
 
-type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
-
-const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
-    Verb { name, usage, about, run: Some(run) }
-}
-
 /// The verbs of beadm(8), and `menu`.
 pub static VERBS: &[Verb] = &[
-    verb("activate", &["[-v] beName"], "Set the environment to boot", change::activate),
-    verb(
+    for_owner("activate", &["[-v] beName"], "Set the environment to boot", change::activate),
+    for_owner(
         "create",
         &[
             "[-a] [-d description] [-e beName|beName@snapshot] [-o property=value] ... [-p zpool] [-v] beName",
@@ -36,24 +30,29 @@ pub static VERBS: &[Verb] = &[
         "Create an environment from another one, or from a snapshot",
         create::run,
     ),
-    verb(
+    for_owner(
         "destroy",
         &["[-fFsv] beName|beName@snapshot"],
         "Destroy an environment, or a snapshot of one",
         change::destroy,
     ),
-    verb(
+    for_anyone(
         "list",
         &["[-a | -ds] [-H] [-j] [-k date|name|space | -K date|name|space] [-v] [beName]"],
         "Show environments",
         list::run,
     ),
-    verb("mount", &["[-v] beName [mountpoint]"], "Mount all parts of an environment", mount::mount),
-    verb("unmount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
-    verb("umount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
-    verb("rename", &["[-v] beName newBeName"], "Rename an environment", change::rename),
-    verb("rollback", &["[-v] beName snapshot", "[-v] beName@snapshot"], "Roll back to a snapshot", change::rollback),
-    verb("menu", &["zpool"], "Write boot loader menus to a pool that has none", change::menu),
+    for_owner("mount", &["[-v] beName [mountpoint]"], "Mount all parts of an environment", mount::mount),
+    for_owner("unmount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
+    for_owner("umount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
+    for_owner("rename", &["[-v] beName newBeName"], "Rename an environment", change::rename),
+    for_owner(
+        "rollback",
+        &["[-v] beName snapshot", "[-v] beName@snapshot"],
+        "Roll back to a snapshot",
+        change::rollback,
+    ),
+    for_owner("menu", &["zpool"], "Write boot loader menus to a pool that has none", change::menu),
 ];
 
 /// The program that is run: the messages differ, the actions do not.

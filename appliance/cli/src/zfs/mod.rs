@@ -21,50 +21,42 @@ pub mod space;
 pub mod values;
 pub mod wait;
 
-use crate::context::{Context, Outcome, Verb, version};
+use crate::context::{Verb, for_anyone, for_owner, not_yet, version};
 use dataset::quota::Principal;
-
-type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
-
-const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
-    Verb { name, usage, about, run: Some(run) }
-}
-
-const fn not_yet(name: &'static str) -> Verb {
-    Verb { name, usage: &[], about: "", run: None }
-}
 
 const SNAPSHOT_USAGE: &[&str] = &["[-r] [-o property=value] ... filesystem@snapname|volume@snapname ..."];
 const SPACE_USAGE: &[&str] = &["[-Hinp] [-o field,...] [-s field]... [-S field]... [-t type,...] filesystem|snapshot"];
 
 /// All verbs of `weir zfs`.
 pub static VERBS: &[Verb] = &[
-    verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zfs", args)),
-    verb(
+    for_anyone("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zfs", args)),
+    for_anyone(
         "list",
         &["[-Hp] [-j [--json-int]] [-r|-d max] [-o property,...] [-s property]... [-S property]... [-t type,...] \
              [dataset] ..."],
         "Show datasets",
         list::run,
     ),
-    verb(
+    for_anyone(
         "get",
         &["[-rHp] [-j [--json-int]] [-d max] [-o all|field,...] [-t type,...] [-s source,...] all|property,... \
              [dataset] ..."],
         "Show properties of datasets",
         get::run,
     ),
-    verb("holds", &["[-rHp] snapshot ..."], "List the holds on snapshots", holds::run),
-    verb("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
-    verb("send", send::USAGE, "Write a send stream to standard output", send::run),
-    verb("receive", receive::USAGE, "Receive a send stream from standard input", receive::run),
-    verb("recv", receive::USAGE, "Receive a send stream from standard input", receive::run),
-    verb("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
-    verb("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
-    verb("projectspace", SPACE_USAGE, "Show space by project", |cx, args| space::run(cx, args, Principal::Project)),
-    verb("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
-    verb("unload-key", &["[-r] -a|filesystem|volume"], "Unload keys", keys::unload),
-    verb(
+    for_anyone("holds", &["[-rHp] snapshot ..."], "List the holds on snapshots", holds::run),
+    for_owner("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
+    for_owner("send", send::USAGE, "Write a send stream to standard output", send::run),
+    for_owner("receive", receive::USAGE, "Receive a send stream from standard input", receive::run),
+    for_owner("recv", receive::USAGE, "Receive a send stream from standard input", receive::run),
+    for_anyone("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
+    for_anyone("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
+    for_anyone("projectspace", SPACE_USAGE, "Show space by project", |cx, args| {
+        space::run(cx, args, Principal::Project)
+    }),
+    for_owner("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
+    for_owner("unload-key", &["[-r] -a|filesystem|volume"], "Unload keys", keys::unload),
+    for_owner(
         "create",
         &[
             "[-Pnpuv] [-o property=value] ... filesystem",
@@ -73,7 +65,7 @@ pub static VERBS: &[Verb] = &[
         "Create file systems and volumes",
         create::create,
     ),
-    verb(
+    for_owner(
         "destroy",
         &[
             "[-fnpRrv] <filesystem|volume>",
@@ -84,25 +76,25 @@ pub static VERBS: &[Verb] = &[
         "Destroy datasets, snapshots and bookmarks",
         destroy::destroy,
     ),
-    verb("snapshot", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
-    verb("snap", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
-    verb("rollback", &["[-rRf] snapshot"], "Roll back to a snapshot", rollback::rollback),
-    verb(
+    for_owner("snapshot", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
+    for_owner("snap", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
+    for_owner("rollback", &["[-rRf] snapshot"], "Roll back to a snapshot", rollback::rollback),
+    for_owner(
         "clone",
         &["[-pu] [-o property=value] ... snapshot filesystem|volume"],
         "Create a dataset from a snapshot",
         create::clone,
     ),
-    verb("promote", &["clone-filesystem"], "Make a clone the owner of its origin's snapshots", rollback::promote),
-    verb("hold", &["[-r] tag snapshot ..."], "Place holds on snapshots", snapshot::hold),
-    verb("release", &["[-r] tag snapshot ..."], "Release holds on snapshots", snapshot::release),
-    verb(
+    for_owner("promote", &["clone-filesystem"], "Make a clone the owner of its origin's snapshots", rollback::promote),
+    for_owner("hold", &["[-r] tag snapshot ..."], "Place holds on snapshots", snapshot::hold),
+    for_owner("release", &["[-r] tag snapshot ..."], "Release holds on snapshots", snapshot::release),
+    for_owner(
         "bookmark",
         &["[-r] snapshot|bookmark bookmark"],
         "Create bookmarks, from which incremental streams can start",
         snapshot::bookmark,
     ),
-    verb(
+    for_owner(
         "rename",
         &[
             "[-f] filesystem|volume filesystem|volume",
@@ -112,14 +104,14 @@ pub static VERBS: &[Verb] = &[
         "Rename datasets",
         create::rename,
     ),
-    verb("set", &["[-u] property=value ... filesystem|volume|snapshot ..."], "Set properties", set::set),
-    verb(
+    for_owner("set", &["[-u] property=value ... filesystem|volume|snapshot ..."], "Set properties", set::set),
+    for_owner(
         "inherit",
         &["[-rS] property filesystem|volume|snapshot ..."],
         "Inherit properties from the parent",
         set::inherit,
     ),
-    verb(
+    for_owner(
         "change-key",
         &[
             "[-l] [-o keyformat=value] [-o keylocation=value] [-o pbkdf2iters=value] filesystem|volume",
@@ -128,21 +120,21 @@ pub static VERBS: &[Verb] = &[
         "Change the key of a dataset",
         set::change_key,
     ),
-    verb(
+    for_owner(
         "mount",
         &["[-j]", "[-fO] [-o opts] -a | filesystem"],
         "Mount file systems with FUSE, or list the mounted ones",
         mount::run,
     ),
-    verb("unmount", &["[-fu] <-a | filesystem|mountpoint>"], "Unmount file systems", mount::unmount),
-    verb("umount", &["[-fu] <-a | filesystem|mountpoint>"], "Unmount file systems", mount::unmount),
-    verb(
+    for_owner("unmount", &["[-fu] <-a | filesystem|mountpoint>"], "Unmount file systems", mount::unmount),
+    for_owner("umount", &["[-fu] <-a | filesystem|mountpoint>"], "Unmount file systems", mount::unmount),
+    for_owner(
         "share",
         &["[-l] <-a [nfs|smb] | filesystem>"],
         "Share file systems according to sharenfs and sharesmb",
         share::share,
     ),
-    verb("unshare", &["<-a [nfs|smb] | filesystem|mountpoint>"], "Stop sharing file systems", share::unshare),
+    for_owner("unshare", &["<-a [nfs|smb] | filesystem|mountpoint>"], "Stop sharing file systems", share::unshare),
     not_yet("upgrade"),
     not_yet("project"),
     not_yet("allow"),
@@ -150,7 +142,7 @@ pub static VERBS: &[Verb] = &[
     not_yet("program"),
     not_yet("redact"),
     not_yet("rewrite"),
-    verb("wait", &["[-t activity] <filesystem>"], "Wait for background activity to finish", wait::run),
+    for_owner("wait", &["[-t activity] <filesystem>"], "Wait for background activity to finish", wait::run),
     not_yet("zone"),
     not_yet("unzone"),
     not_yet("jail"),

@@ -33,22 +33,12 @@ mod vdev_properties;
 pub mod wait;
 pub mod writing;
 
-use crate::context::{Context, Outcome, Verb, version};
-
-type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
-
-const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
-    Verb { name, usage, about, run: Some(run) }
-}
-
-const fn not_yet(name: &'static str) -> Verb {
-    Verb { name, usage: &[], about: "", run: None }
-}
+use crate::context::{Callers, Verb, for_anyone, for_owner, not_yet, version};
 
 /// All verbs of `weir zpool`.
 pub static VERBS: &[Verb] = &[
-    verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
-    verb(
+    for_anyone("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
+    for_owner(
         "create",
         &[
             "[-fnd] [-o property=value] ... [-O file-system-property=value] ... [-m mountpoint] [-R root] [-t tempname] pool vdev ...",
@@ -56,13 +46,13 @@ pub static VERBS: &[Verb] = &[
         "Create a pool",
         create::run,
     ),
-    verb(
+    for_owner(
         "add",
         &["[-fgLnP] [-o ashift=n] [--allow-in-use --allow-replication-mismatch --allow-ashift-mismatch] pool vdev ..."],
         "Add devices to a pool",
         add::run,
     ),
-    verb(
+    for_owner(
         "import",
         &[
             "[-d dir|device]... [-D]",
@@ -72,44 +62,49 @@ pub static VERBS: &[Verb] = &[
         "Find pools, or import them",
         import::run,
     ),
-    verb("export", &["[-af] pool ..."], "Export pools so that another system can import them", export::run),
-    verb("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
-    verb("set", &["property=value pool", "property=value pool vdev"], "Set a property of a pool or a device", set::run),
-    verb("clear", &["pool [vdev]"], "Clear error counters and resume a suspended pool", clear::run),
-    verb(
+    for_owner("export", &["[-af] pool ..."], "Export pools so that another system can import them", export::run),
+    for_owner("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
+    for_owner(
+        "set",
+        &["property=value pool", "property=value pool vdev"],
+        "Set a property of a pool or a device",
+        set::run,
+    ),
+    for_owner("clear", &["pool [vdev]"], "Clear error counters and resume a suspended pool", clear::run),
+    for_owner(
         "attach",
         &["[-fsw] [-o ashift=n] pool device new-device"],
         "Attach a device to a disk or mirror, or expand a raidz",
         attach::attach,
     ),
-    verb("replace", &["[-fsw] [-o ashift=n] pool device [new-device]"], "Replace a device", attach::replace),
-    verb("detach", &["pool device"], "Detach a device from a mirror", attach::detach),
-    verb(
+    for_owner("replace", &["[-fsw] [-o ashift=n] pool device [new-device]"], "Replace a device", attach::replace),
+    for_owner("detach", &["pool device"], "Detach a device from a mirror", attach::detach),
+    for_owner(
         "remove",
         &["[-npw] pool device ...", "-s pool"],
         "Remove devices, after moving their data to the others",
         remove::run,
     ),
-    verb("offline", &["[-ft] pool device ..."], "Take devices offline", states::offline),
-    verb("online", &["[-e] pool device ..."], "Bring devices online", states::online),
-    verb("reopen", &["[-n] [pool ...]"], "Reopen devices, and look for missing ones", states::reopen),
-    verb("upgrade", &["", "-v", "[-V version] -a | pool ..."], "Enable features", set::upgrade),
-    verb("sync", &["[pool] ..."], "Write all pending data to disk", destroy::sync),
-    verb("reguid", &["[-g guid] pool"], "Give a pool a new GUID", destroy::reguid),
-    verb("labelclear", &["[-f] vdev"], "Remove a pool's labels from a device", destroy::labelclear),
-    verb(
+    for_owner("offline", &["[-ft] pool device ..."], "Take devices offline", states::offline),
+    for_owner("online", &["[-e] pool device ..."], "Bring devices online", states::online),
+    for_owner("reopen", &["[-n] [pool ...]"], "Reopen devices, and look for missing ones", states::reopen),
+    for_owner("upgrade", &["", "-v", "[-V version] -a | pool ..."], "Enable features", set::upgrade),
+    for_owner("sync", &["[pool] ..."], "Write all pending data to disk", destroy::sync),
+    for_owner("reguid", &["[-g guid] pool"], "Give a pool a new GUID", destroy::reguid),
+    for_owner("labelclear", &["[-f] vdev"], "Remove a pool's labels from a device", destroy::labelclear),
+    for_anyone(
         "list",
         &["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."],
         "Show space and health of pools",
         list::run,
     ),
-    verb(
+    for_anyone(
         "iostat",
         &["[-T d|u] [-ghHLlnpPqvy] [[-lq]|[-w]] [[pool ...]|[pool vdev ...]|[vdev ...]] [[-n] interval [count]]"],
         "Show I/O statistics of pools and devices",
         iostat::run,
     ),
-    verb(
+    for_anyone(
         "status",
         &[
             "[-dDegiLpPstvx] [-T d|u] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ... [interval [count]]",
@@ -117,7 +112,7 @@ pub static VERBS: &[Verb] = &[
         "Show the state of pools and their devices",
         status::run,
     ),
-    verb(
+    for_anyone(
         "get",
         &[
             "[-Hp] [-o all|field,...] [-j [--json-int] [--json-pool-key-guid]] all|property,... [pool] ...",
@@ -126,14 +121,14 @@ pub static VERBS: &[Verb] = &[
         "Show properties of pools and devices",
         get::run,
     ),
-    verb(
+    for_anyone(
         "wait",
         &["[-Hp] [-T d|u] [-t activity[,activity]...] pool [interval]"],
         "Wait for background activity to finish",
         wait::run,
     ),
-    verb("history", &["[-il] [pool] ..."], "Show the command history of pools", history::run),
-    verb(
+    for_anyone("history", &["[-il] [pool] ..."], "Show the command history of pools", history::run),
+    for_owner(
         "plan",
         &[
             "[-j] [--enclosures file] [--for balance|space|speed] [--spares n] [--random n --stream megabytes] [--pool name] device ...",
@@ -141,23 +136,26 @@ pub static VERBS: &[Verb] = &[
         "Recommend a pool layout for devices, with its space and rates",
         plan::run,
     ),
-    verb("events", &["[-vHf] [pool]", "-c"], "Show or follow the events of pools", events::run),
-    verb("checkpoint", &["[-d [-w]] pool"], "Create or discard a checkpoint of a pool", checkpoint::run),
+    Verb {
+        callers: Callers::AnyoneUnless(events::clears),
+        ..for_anyone("events", &["[-vHf] [pool]", "-c"], "Show or follow the events of pools", events::run)
+    },
+    for_owner("checkpoint", &["[-d [-w]] pool"], "Create or discard a checkpoint of a pool", checkpoint::run),
     not_yet("prefetch"),
-    verb(
+    for_owner(
         "split",
         &["[-gLlnP] [-o property=value] ... [-R root] pool newpool [device ...]"],
         "Split one side of each mirror into a new pool",
         split::run,
     ),
-    verb(
+    for_owner(
         "initialize",
         &["[-c | -s | -u | -w] pool [device ...]"],
         "Write a pattern to all unallocated space",
         sweep::initialize,
     ),
-    verb("resilver", &["pool ..."], "Start a resilver, or restart a running one", scrub::resilver),
-    verb("scrub", &["[-e | -s | -p | -C] [-w] pool ..."], "Check all data and repair damage", scrub::run),
-    verb("trim", &["[-dw] [-r rate] [-c | -s] pool [device ...]"], "TRIM all unallocated space", sweep::trim),
+    for_owner("resilver", &["pool ..."], "Start a resilver, or restart a running one", scrub::resilver),
+    for_owner("scrub", &["[-e | -s | -p | -C] [-w] pool ..."], "Check all data and repair damage", scrub::run),
+    for_owner("trim", &["[-dw] [-r rate] [-c | -s] pool [device ...]"], "TRIM all unallocated space", sweep::trim),
     not_yet("ddtprune"),
 ];

@@ -2,6 +2,8 @@
 
 use crate::client::Client;
 use crate::state::State;
+use admin::mounts::{MountReport, Mounter};
+use admin::verbs::{Invocation, Refusal};
 use daemon::Owner;
 use std::io::Write;
 use std::sync::Arc;
@@ -26,8 +28,20 @@ pub enum Failure {
     Usage(String),
     /// Failure: the message; exit code 1.
     Failed(String),
+    /// Failure with another exit code than 1: the message.
+    Refused { message: String, code: u8 },
     /// Everything is printed already; the exit code.
     Code(u8),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal.code {
+            1 => Self::Failed(refusal.message),
+            2 => Self::Usage(refusal.message),
+            code => Self::Refused { message: refusal.message, code },
+        }
+    }
 }
 
 impl Failure {
@@ -96,10 +110,30 @@ pub const fn not_yet(name: &'static str) -> Verb {
     Verb { name, callers: Callers::Owner, usage: &[], about: "", run: None }
 }
 
+impl<'a> Context<'a> {
+    /// A run of a verb of `admin` that leaves the line `command` in the history.
+    pub fn invocation(&self, command: String) -> Invocation<'a> {
+        let (client, owner) = (self.client, self.owner.clone());
+        Invocation {
+            state: self.state.clone(),
+            house: owner.as_ref().map(|owner| owner.house.clone()),
+            mounter: owner.map(|owner| owner as Arc<dyn Mounter>),
+            command,
+            is_gone: Box::new(move || client.is_gone()),
+        }
+    }
+}
+
 impl Context<'_> {
     /// Prints to standard output. A closed reader is no error: the output was for it.
     pub fn print(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
+    }
+
+    /// Prints what mounting reports. Returns the exit code.
+    pub fn report(&mut self, report: MountReport) -> u8 {
+        report.lines.iter().for_each(|line| self.complain(line));
+        u8::from(report.failed)
     }
 
     /// Prints a line to standard error.
@@ -149,6 +183,10 @@ fn run(cx: &mut Context<'_>, program: &str, verbs: &'static [Verb], args: &[Stri
         Err(Failure::Failed(message)) => {
             cx.complain(&message);
             1
+        }
+        Err(Failure::Refused { message, code }) => {
+            cx.complain(&message);
+            code
         }
         Err(Failure::Usage(message)) => {
             if !message.is_empty() {

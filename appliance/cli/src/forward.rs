@@ -142,7 +142,7 @@ fn named<'a>(pools: &'a [Imported], program: &str, args: &'a [String]) -> impl I
     let held = |path: &String| crate::zfs::mount::holding(&Path::new(path).canonicalize().ok()?, &[]);
     let paths = args.iter().filter(|arg| program == "zfs" && is_path(arg));
     let held: Vec<String> = paths.filter_map(held).collect();
-    let is_in = move |pool: &Imported| args.iter().chain(&held).any(|arg| crate::mounts::pool_of(arg) == pool.name);
+    let is_in = move |pool: &Imported| args.iter().chain(&held).any(|arg| admin::verbs::pool_of(arg) == pool.name);
     pools.iter().filter(move |pool| is_in(pool))
 }
 

@@ -130,7 +130,7 @@ fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()
     let dataset = matches.get_one::<String>("dataset").context("no dataset")?;
     let dir = cx.client.absolute(matches.get_one::<PathBuf>("directory").context("no directory")?)?;
     anyhow::ensure!(dir.is_dir(), "{}: not a directory", dir.display());
-    let pool = owner.house.pool(crate::mounts::pool_of(dataset))?;
+    let pool = owner.house.pool(admin::verbs::pool_of(dataset))?;
     let found = pool.datasets()?.dataset(dataset)?;
     if !pool.keys().is_available(&found)? {
         let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);
@@ -150,7 +150,7 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
     let matches = commands::nbd::command().try_get_matches_from(args)?;
     let socket = matches.get_one::<PathBuf>("socket").map(|path| cx.client.absolute(path)).transpose()?;
     let (one, config) = commands::nbd::wanted(&matches, socket.clone());
-    let pool = owner.house.pool(crate::mounts::pool_of(&one.name))?;
+    let pool = owner.house.pool(admin::verbs::pool_of(&one.name))?;
     let found = pool.datasets()?.dataset(&one.name)?;
     if !pool.keys().is_available(&found)? {
         let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);

@@ -37,7 +37,6 @@ mod page;
 mod places;
 mod process;
 mod programs;
-pub mod rules;
 mod run;
 mod scanned;
 pub mod schedules;

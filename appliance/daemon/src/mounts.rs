@@ -8,8 +8,8 @@
 //!   * a mount is in the table as long as it is served, even if another process unmounts it
 //!   * the lock of the table is not held during mounting and unmounting
 
-use crate::rules::{NotMounted, Plan, plan};
 use admin::OwnedPool;
+use admin::mounts::{Mounted, Plan, is_at_or_below, text};
 use files::namespace::{Namespace, Provider, file_system_of};
 use files::vfs::NodeId;
 use parking_lot::{Condvar, Mutex};
@@ -24,20 +24,6 @@ use std::time::{Duration, Instant};
 const SYNC_MAX: Duration = Duration::from_secs(60);
 /// Threads for each mount: there may be hundreds of mounts.
 const THREADS: usize = 4;
-
-/// A mounted file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
-    /// Guid of the pool.
-    pub pool: u64,
-    /// Name of the dataset.
-    pub dataset: String,
-    pub place: PathBuf,
-    /// How it was mounted.
-    pub plan: Plan,
-    /// Mounted by `weir mount`, with the datasets below it, at any place.
-    pub by_hand: bool,
-}
 
 struct Entry {
     id: u64,
@@ -145,7 +131,7 @@ impl Mounts {
             .map_err(|e| io::Error::new(e.kind(), format!("failed to create mountpoint: {}", text(&e))))?;
         let provider = pool.provider(dataset).map_err(|e| other(&format!("{e:#}")))?;
         let namespace = Namespace::with_children(provider, move |_| !root).map_err(|e| other(&e))?;
-        let mut options = plan.options();
+        let mut options = options(plan);
         options.uring = self.uring.load(Ordering::Relaxed);
         options.name = dataset.to_owned();
         options.threads.get_or_insert(THREADS);
@@ -365,21 +351,6 @@ impl Mounts {
         }
     }
 
-    /// Mounts unmounted datasets again, according to their current properties. Datasets that are
-    /// not to be mounted are skipped.
-    pub fn mount_again(&self, pool: &OwnedPool, names: &[String]) -> Vec<(String, String)> {
-        let mut failed = Vec::new();
-        for name in names {
-            let result = match plan(pool, name) {
-                Ok(plan) => self.mount(pool, name, &plan).map_err(|e| text(&e)),
-                Err(NotMounted::Broken(why)) => Err(why),
-                Err(_) => Ok(()),
-            };
-            failed.extend(result.err().map(|why| (name.clone(), why)));
-        }
-        failed
-    }
-
     /// Unmounts everything by force, because the process ends.
     pub fn unmount_all(&self) {
         for one in self.list().iter().rev() {
@@ -395,19 +366,15 @@ enum Way {
     Tree(TreeUnmounter),
 }
 
-/// Message of the operating system without the error number.
-pub fn text(error: &io::Error) -> String {
-    let text = match error.kind() {
-        ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
-        _ => error.to_string(),
-    };
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    // The caller prints the place.
-    let why = text.strip_prefix("cannot mount at ").and_then(|rest| Some(rest.split_once(": ")?.1));
-    why.unwrap_or(text).to_owned()
-}
-
-/// Whether a dataset is `above` or one of its descendants.
-pub fn is_at_or_below(name: &str, above: &str) -> bool {
-    name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Options for FUSE. Writes go to the `Vfs` at once, so that other servers of the pool see them, and
+/// a full pool is reported at each write.
+fn options(plan: &Plan) -> MountOptions {
+    MountOptions {
+        read_only: plan.read_only,
+        setuid: plan.setuid,
+        devices: plan.devices,
+        no_exec: plan.no_exec,
+        shared: plan.shared,
+        ..MountOptions::default()
+    }
 }

@@ -3,9 +3,11 @@
 use crate::command::{Commands, Questions};
 use crate::flows::Flows;
 use crate::mounts::Mounts;
-use admin::House;
+use admin::mounts::{Mounted, Mounter, NotUnmounted, Plan};
+use admin::{House, OwnedPool};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -92,6 +94,13 @@ impl Owner {
         work.ready && !work.stopping
     }
 
+    /// Makes servers of mounts release a dataset and its descendants.
+    fn release(&self, dataset: &str) {
+        if let Some(before) = self.before_unmount.get() {
+            before(dataset);
+        }
+    }
+
     /// Waits until commands may run; `None`: the process is stopping.
     pub fn begin(self: &Arc<Self>) -> Option<Running> {
         let mut work = self.work.lock();
@@ -118,6 +127,38 @@ impl Owner {
             }
         }
         true
+    }
+}
+
+impl Mounter for Owner {
+    fn is_automatic(&self) -> bool {
+        self.mounts.is_automatic()
+    }
+
+    fn below(&self, pool: u64, dataset: &str) -> Vec<Mounted> {
+        self.mounts.below(pool, dataset)
+    }
+
+    fn mount(&self, pool: &OwnedPool, dataset: &str, plan: &Plan) -> io::Result<()> {
+        self.mounts.mount(pool, dataset, plan)
+    }
+
+    fn unmount_below(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted> {
+        self.release(dataset);
+        self.mounts.unmount_below(pool, dataset, force)
+    }
+
+    fn unmount_placed(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted> {
+        self.release(dataset);
+        self.mounts.unmount_placed(pool, dataset, force)
+    }
+
+    fn renamed(&self, pool: u64, from: &str, to: &str) {
+        self.mounts.renamed(pool, from, to);
+    }
+
+    fn forget(&self, pool: &OwnedPool, destroyed: &[Mounted]) {
+        self.mounts.forget(pool, destroyed);
     }
 }
 

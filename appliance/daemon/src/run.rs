@@ -3,10 +3,10 @@
 use crate::command::Commands;
 use crate::config::{Settings, Source, Wrong};
 use crate::events::Happening;
-use crate::mounts::{self, Mounts};
+use crate::mounts::Mounts;
 use crate::owner::{Owner, Peer};
 use crate::web::{self, Service, SetLevel};
-use crate::{rules, schedules, socket, tcp, tls, watch as watching};
+use crate::{schedules, socket, tcp, tls, watch as watching};
 use admin::house::Scope;
 use admin::state::State;
 use admin::{House, OwnedPool};
@@ -257,13 +257,13 @@ fn patiently(open: impl Fn() -> Result<Arc<OwnedPool>>) -> Result<Arc<OwnedPool>
 
 /// Mounts the file systems of a pool that are mounted automatically and are not mounted yet.
 fn mount_all(owner: &Arc<Owner>, pool: &OwnedPool) {
-    let all = match rules::all(pool) {
+    let all = match admin::mounts::rules::all(pool) {
         Ok(all) => all,
         Err(error) => return tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "nothing is mounted"),
     };
     for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
         if let Err(error) = owner.mounts.mount(pool, dataset, plan) {
-            tracing::warn!(dataset, place = %plan.place.display(), error = mounts::text(&error), "not mounted");
+            tracing::warn!(dataset, place = %plan.place.display(), error = admin::mounts::text(&error), "not mounted");
         }
     }
 }

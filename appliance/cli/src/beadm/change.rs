@@ -4,9 +4,9 @@ use super::{Face, Found, find, one, operand, refresh, running, snapshot_of};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::mounts::{owner, unmount_below};
-use crate::zfs::destroy::destroy_all;
 use crate::zpool::writing::{change, command_line, open, reason, record};
 use admin::environments::{self, MenuChange, forget_origins, promote_dependents, write_menus};
+use admin::verbs::zfs::destroy::destroy_all;
 use api::Wanted;
 
 const PLAIN: Options = Options { short: "v", long: &[] };
@@ -89,10 +89,7 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// Destroys a snapshot of all parts of an environment.
 pub(super) fn snapshots(cx: &mut Context<'_>, found: &Found, short: &str, command: &str) -> Result<(), Failure> {
     let names: Vec<String> = found.environment.parts.iter().map(|part| format!("{}@{short}", part.name)).collect();
-    match destroy_all(cx, command, &found.record().clone(), &names, false)? {
-        0 => Ok(()),
-        code => Err(Failure::Code(code)),
-    }
+    Ok(destroy_all(&cx.invocation(command.to_owned()), found.record(), &names, false)?)
 }
 
 /// How to destroy an environment.
@@ -156,10 +153,7 @@ pub(super) fn environment(
         names.extend(part.snapshots.iter().map(|s| s.name.clone()));
         names.push(part.name.clone());
     }
-    match destroy_all(cx, command, &record, &names, how.force)? {
-        0 => {}
-        code => return Err(Failure::Code(code)),
-    }
+    destroy_all(&cx.invocation(command.to_owned()), &record, &names, how.force)?;
     let pool = open(cx, &record, &cannot)?;
     let origins = forget_origins(&pool, &left, how.origins);
     refresh(cx, &pool, &record, &MenuChange::Gone { root: left.root().to_owned() }, how.verbose);

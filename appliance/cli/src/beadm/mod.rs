@@ -10,9 +10,10 @@ mod mount;
 use crate::context::{Context, Failure, Verb, for_anyone, for_owner};
 use crate::getopt::Parsed;
 use crate::state::Imported;
-use crate::zfs::datasets::{OpenPool, Pools};
+use crate::zfs::datasets::Pools;
 use crate::zpool::pools;
 use admin::environments::{Environment, MenuChange, find, refresh_menus};
+use admin::verbs::{ReadPool, pool_of};
 use admin::write::WritablePool;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Face {
 
 /// An environment and its pool.
 struct Found {
-    pool: Arc<OpenPool>,
+    pool: Arc<ReadPool>,
     environment: Environment,
 }
 
@@ -91,7 +92,7 @@ impl Found {
 fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> {
     let (mut opened, mut found) = (Pools::new(cx), Vec::new());
     for record in pools::records(cx, &[])?.0 {
-        if root.is_some_and(|root| crate::mounts::pool_of(root) != record.name) {
+        if root.is_some_and(|root| pool_of(root) != record.name) {
             continue;
         }
         let pool = match opened.pool(cx, &record.name) {

@@ -59,7 +59,7 @@ pub(super) fn at(cx: &mut Context<'_>, found: &Found, place: Option<&str>) -> Re
             // Writes of other servers must be visible: no write-back cache.
             let options = MountOptions { write_back: false, ..MountOptions::default() };
             let mounted = owner.mounts.mount_tree(pool.guid(), provider, &dir, &options, shape);
-            mounted.map_err(|e| daemon::mounts::text(&e))?;
+            mounted.map_err(|e| admin::mounts::text(&e))?;
         }
         None => by_process(cx, &root, &dir)?,
     }

@@ -120,7 +120,7 @@ fn finish(cx: &mut Context<'_>, act: impl FnOnce(&mut Context<'_>) -> Outcome) -
     let _ = cx.out.flush();
     match done {
         Ok(code) | Err(Failure::Code(code)) => code,
-        Err(Failure::Failed(message) | Failure::Usage(message)) => {
+        Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
             cx.complain(&message);
             super::SOME_FAILED
         }

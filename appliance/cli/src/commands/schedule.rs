@@ -51,7 +51,7 @@ pub fn in_context(cx: &mut Context<'_>, args: &[String]) -> u8 {
     let _ = cx.out.flush();
     match done {
         Ok(code) | Err(Failure::Code(code)) => code,
-        Err(Failure::Failed(message) | Failure::Usage(message)) => {
+        Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
             cx.complain(&message);
             super::SOME_FAILED
         }

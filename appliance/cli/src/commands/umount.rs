@@ -1,7 +1,8 @@
 //! `weir umount`: unmounts a dataset and those mounted below it.
 
 use super::SOME_FAILED;
-use crate::mounts::{self, pool_of};
+use crate::mounts;
+use admin::verbs::pool_of;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use crate::mounts::pool_of;
 use crate::state::Imported;
 use crate::zpool::writing::{self, change, command_line, why};
+use admin::verbs::pool_of;
 use admin::write::WritablePool;
 use anyhow::{Result, anyhow, bail};
 use dataset::DatasetKind;
@@ -111,19 +111,9 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// Mounts a file system that was just created, after those above it that are not mounted. Returns
 /// the exit code.
 pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
-    let Some(owner) = crate::mounts::owner(cx, record.guid).filter(|o| o.mounts.is_automatic()) else { return 0 };
-    let Ok(pool) = owner.house.import(record) else { return 0 };
-    let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
-    let mut code = 0;
-    for dataset in ends.map(|end| &name[..end]).filter(|d| d.contains('/') && owner.mounts.of(d).is_none()) {
-        if let Some(plan) = daemon::rules::plan(&pool, dataset).ok().filter(|plan| !plan.by_name) {
-            code |= crate::mounts::mount_automatically(cx, &owner, &pool, dataset, &plan);
-        }
-    }
-    if code != 0 {
-        cx.complain("filesystem successfully created, but not mounted");
-    }
-    code
+    let Some(owner) = crate::mounts::owner(cx, record.guid) else { return 0 };
+    let report = crate::mounts::of(&owner, record).mount_new(name);
+    cx.report(report)
 }
 
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is

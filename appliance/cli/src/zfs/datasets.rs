@@ -1,33 +1,18 @@
 //! Looks up the datasets of imported pools that a verb operates on.
 
 use crate::context::{Context, Failure};
-use crate::state::Imported;
 use crate::zpool::{pools, writing};
+use admin::verbs::{Found, ReadPool, pool_of};
 use dataset::name::listing_order;
-use dataset::{DatasetKind, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
+use dataset::{DatasetKind, ListOptions};
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// An imported pool with its datasets and the keys that are loaded.
-pub struct OpenPool {
-    pub record: Imported,
-    /// The datasets of the last synced txg.
-    pub datasets: Arc<Datasets>,
-    pub keys: Arc<KeyStore>,
-}
-
-/// A dataset and its pool.
-pub struct Found {
-    pub pool: Arc<OpenPool>,
-    /// The dataset or bookmark.
-    pub entry: Entry,
-}
-
 /// The pools of one command, each opened once.
 #[derive(Default)]
 pub struct Pools {
-    open: HashMap<String, Arc<OpenPool>>,
+    open: HashMap<String, Arc<ReadPool>>,
     mounted: Vec<(String, String)>,
 }
 
@@ -88,18 +73,6 @@ impl Types {
     }
 }
 
-impl OpenPool {
-    /// The context for property values that do not come from the pool: keys, mounts and altroot.
-    pub fn view<'a>(&'a self, mounted: &'a dyn Fn(&str) -> bool) -> View<'a> {
-        View {
-            keys: Some(&self.keys),
-            mounts: Mounts::Of(mounted),
-            altroot: self.record.altroot.as_deref(),
-            read_only: false,
-        }
-    }
-}
-
 /// Whether an argument is a path where both a path and the name of a dataset are taken.
 pub fn is_path(argument: &str) -> bool {
     argument.starts_with('/') || argument.starts_with("./")
@@ -120,12 +93,7 @@ fn without_dots(path: &Path) -> PathBuf {
 
 /// Why a dataset cannot be opened.
 pub fn cannot_open(name: &str, error: &dataset::Error) -> String {
-    let why = match error {
-        dataset::Error::NotFound { .. } => "dataset does not exist".to_owned(),
-        dataset::Error::Invalid { .. } => "invalid dataset name".to_owned(),
-        error => error.to_string(),
-    };
-    format!("cannot open '{name}': {why}")
+    admin::verbs::cannot_open(name, error).message
 }
 
 impl Pools {
@@ -171,33 +139,19 @@ impl Pools {
     }
 
     /// Opens the imported pool of that name; `None`: there is none.
-    pub fn pool(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Arc<OpenPool>>, Failure> {
+    pub fn pool(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Arc<ReadPool>>, Failure> {
         if let Some(pool) = self.open.get(name) {
             return Ok(Some(pool.clone()));
         }
-        let record = cx.state.pool(name).map_err(|e| Failure::failed(format!("{e:#}")))?;
-        let Some(record) = record else { return Ok(None) };
-        let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{name}': {e:#}"));
-        let pool = match pools::owned(cx, &record).map_err(failed)? {
-            Some(owned) => {
-                let datasets = owned.datasets().map_err(failed)?;
-                Arc::new(OpenPool { record, datasets, keys: owned.keys().clone() })
-            }
-            None => {
-                let datasets = Datasets::open(pools::open(cx, &record)?).map_err(|e| failed(e.into()))?;
-                let keys = Arc::new(KeyStore::new());
-                super::keys::restore(&cx.state, &record, &datasets, &keys);
-                Arc::new(OpenPool { record, datasets, keys })
-            }
-        };
-        self.open.insert(name.to_owned(), pool.clone());
-        Ok(Some(pool))
+        let pool = cx.invocation(String::new()).pool(name)?;
+        self.open.extend(pool.iter().map(|pool| (name.to_owned(), pool.clone())));
+        Ok(pool)
     }
 
     /// Looks up a dataset, snapshot or bookmark. `None`: it does not exist, and the error has been
     /// printed.
     pub fn entry(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
-        let pool_name = name.split(['/', '@', '#']).next().unwrap_or(name);
+        let pool_name = pool_of(name);
         let Some(pool) = self.pool(cx, pool_name)? else {
             cx.complain(&format!("cannot open '{name}': dataset does not exist"));
             return Ok(None);
@@ -221,7 +175,7 @@ impl Pools {
         wanted: Wanted,
     ) -> Result<(Vec<Found>, u8), Failure> {
         let (mut all, mut code) = (Vec::new(), 0);
-        let mut roots: Vec<(Arc<OpenPool>, String)> = Vec::new();
+        let mut roots: Vec<(Arc<ReadPool>, String)> = Vec::new();
         let depth = if names.is_empty() { None } else { wanted.depth };
         if names.is_empty() {
             let (records, _) = pools::records(cx, &[])?;

@@ -21,7 +21,7 @@ pub fn end(flow: Option<Begun>, outcome: &Outcome) {
     let Some(flow) = flow else { return };
     flow.end(match outcome {
         Ok(0) => Ok(()),
-        Err(Failure::Failed(why) | Failure::Usage(why)) => Err(why.clone()),
+        Err(Failure::Failed(why) | Failure::Usage(why) | Failure::Refused { message: why, .. }) => Err(why.clone()),
         Ok(code) | Err(Failure::Code(code)) => Err(format!("it ended with {code}")),
     });
 }

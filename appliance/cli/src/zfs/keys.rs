@@ -3,11 +3,12 @@
 //! [`admin::kept_keys`] stores loaded keys for later commands and for the process that owns the
 //! pool.
 
-use super::datasets::{Found, Pools, Types, Wanted};
+use super::datasets::{Pools, Types, Wanted};
 use crate::client::Client;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use admin::kept_keys;
+use admin::verbs::Found;
 use anyhow::{Context as _, Result};
 use dataset::{Entry, KeyLocation, View, property};
 use std::fs;

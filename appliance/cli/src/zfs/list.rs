@@ -1,12 +1,13 @@
 //! `zfs list`: prints one line for each dataset, one column for each property.
 
-use super::datasets::{Found, Pools, Types, Wanted as Which};
+use super::datasets::{Pools, Types, Wanted as Which};
 use super::info_json;
 use super::values::{self, Wanted};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::table::{Column, list_header, list_line};
+use admin::verbs::Found;
 use dataset::name::listing_order;
 use dataset::property::{self, Property};
 use serde_json::Value;

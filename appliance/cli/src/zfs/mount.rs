@@ -8,6 +8,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::zpool::pools;
+use admin::mounts::rules;
 use dataset::{DatasetKind, View, property};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -133,11 +134,10 @@ fn mount_all(cx: &mut Context<'_>) -> Outcome {
     let mut code = 0;
     for record in pools::records(cx, &[])?.0 {
         let Ok(Some(pool)) = pools::owned(cx, &record) else { continue };
-        let all =
-            daemon::rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
+        let all = rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
         for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
             if let Err(error) = owner.mounts.mount(&pool, dataset, plan) {
-                cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), daemon::mounts::text(&error)));
+                cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), admin::mounts::text(&error)));
                 code = 1;
             }
         }
@@ -148,7 +148,7 @@ fn mount_all(cx: &mut Context<'_>) -> Outcome {
 fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -> Result<(), String> {
     let mut all = Pools::new(cx);
     let found = all.entry(cx, name).map_err(|e| match e {
-        Failure::Failed(message) | Failure::Usage(message) => message,
+        Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. } => message,
         Failure::Code(_) => String::new(),
     })?;
     let Some(found) = found else { return Err(String::new()) };
@@ -186,7 +186,7 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
     if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
         let failed = |why: String| format!("cannot mount '{place}': {why}");
         let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
-        let mut plan = daemon::rules::plan(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
+        let mut plan = rules::plan(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
         for option in parsed.all('o').flat_map(|o| o.split(',')) {
             match option {
                 "ro" => plan.read_only = true,
@@ -197,7 +197,7 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
                 other => return Err(failed(format!("unsupported: mount option '{other}'"))),
             }
         }
-        return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(daemon::mounts::text(&e)));
+        return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(admin::mounts::text(&e)));
     }
     std::fs::create_dir_all(&place).map_err(|e| format!("cannot mount '{place}': failed to create mountpoint: {e}"))?;
     let program = std::env::current_exe().map_err(|e| format!("cannot mount '{name}': {e}"))?;
@@ -242,7 +242,7 @@ pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             Some(_) => Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted"))),
         };
     };
-    let record = records.iter().find(|r| r.name == crate::mounts::pool_of(&dataset));
+    let record = records.iter().find(|r| r.name == admin::verbs::pool_of(&dataset));
     if let Some((owner, record)) = record.and_then(|r| Some((crate::mounts::owner(cx, r.guid)?, r))) {
         crate::mounts::unmount_below(&owner, record, &dataset, force).map_err(Failure::failed)?;
         return Ok(0);
@@ -256,7 +256,7 @@ pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     })?;
     records
         .iter()
-        .filter(|r| r.name == crate::mounts::pool_of(&dataset))
+        .filter(|r| r.name == admin::verbs::pool_of(&dataset))
         .for_each(|r| crate::mounts::wait_for(&cx.state, r));
     Ok(0)
 }

@@ -2,17 +2,14 @@
 //! promote`: makes a clone independent of its origin.
 
 use super::create::record;
-use super::datasets::{Pools, cannot_open};
-use super::destroy::{Dependents, destroy_all};
+use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::zpool::writing::{change, command_line, why};
-use dataset::name::is_hidden;
-use dataset::{Dataset, write};
+use admin::verbs::zfs::rollback::{self, RollbackRequest};
+use dataset::write;
 
 const OPTIONS: Options = Options { short: "rRf", long: &[] };
-/// The most names listed when more recent snapshots exist.
-const LISTED_MAX: usize = 32;
 
 /// `zfs rollback`.
 pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -22,75 +19,10 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         [name] => name.clone(),
         _ => return Err(Failure::usage("too many arguments")),
     };
-    let Some(found) = Pools::new(cx).entry(cx, &name)? else { return Ok(1) };
-    let Some(target) = found.entry.dataset().filter(|d| d.is_snapshot()).cloned() else {
-        return Err(Failure::failed(format!(
-            "cannot open '{name}': operation not applicable to datasets of this type"
-        )));
-    };
-    let broken = |e: dataset::Error| Failure::failed(cannot_open(&name, &e));
-    let head = target.tree().head(target.dir()).map_err(broken)?;
-    let of = head.name().to_owned();
-    let since = target.phys().creation_txg;
-    let newer: Vec<Dataset> =
-        head.snapshots().map_err(broken)?.into_iter().filter(|s| s.phys().creation_txg > since).collect();
-    let newer: Vec<Dataset> = newer.into_iter().filter(|s| !s.snapshot_name().is_some_and(is_hidden)).collect();
-    let marks = head.bookmarks().map_err(broken)?;
-    let marks: Vec<String> =
-        marks.iter().filter(|m| m.phys().creation_txg > since).map(|m| m.name().to_owned()).collect();
-    let names: Vec<String> = newer.iter().map(|s| s.name().to_owned()).chain(marks.iter().cloned()).collect();
-    let recursive = parsed.has('r') || parsed.has('R');
-    let cannot = format!("cannot rollback to '{name}'");
-    if !recursive && !names.is_empty() {
-        let mut listed = names[..names.len().min(LISTED_MAX)].join("\n");
-        if names.len() >= LISTED_MAX {
-            listed += &format!("\nOutput limited to {LISTED_MAX} snapshots/bookmarks");
-        }
-        return Err(Failure::failed(format!(
-            "{cannot}: more recent snapshots or bookmarks exist\nuse '-r' to force deletion of the following \
-             snapshots and bookmarks:\n{listed}"
-        )));
-    }
-    let mut gone = Dependents::default();
-    for snapshot in &newer {
-        gone.of_snapshot(snapshot).map_err(broken)?;
-    }
-    if !parsed.has('R') && !gone.names.is_empty() {
-        return Err(Failure::failed(format!(
-            "{cannot}: clones of previous snapshots exist\nuse '-R' to force deletion of the following clones and \
-             dependents:\n{}",
-            gone.names.join("\n")
-        )));
-    }
-    gone.check_order()?;
-    newer.iter().for_each(|snapshot| gone.push(snapshot));
-    drop((found, target, head, newer));
-
-    let record = record(cx, "rollback", &name)?;
-    if !gone.names.is_empty() {
-        let code = destroy_all(cx, &command_line("zfs rollback", args), &record, &gone.names, parsed.has('f'))?;
-        if code != 0 {
-            return Ok(code);
-        }
-    }
-    let owner = crate::mounts::owner(cx, record.guid);
-    let unmounted = match &owner {
-        Some(owner) => crate::mounts::unmount_placed(owner, &record, &of, parsed.has('f')).map_err(Failure::failed)?,
-        None => Vec::new(),
-    };
-    let cannot = format!("cannot rollback '{of}'");
-    let result = change(cx, &record, &cannot, &command_line("zfs rollback", args), |pool| {
-        for mark in &marks {
-            write::destroy_bookmark(&pool.live, mark)?;
-        }
-        pool.close_dataset(&of)?;
-        Ok(write::rollback(&pool.live, &name)?)
-    });
-    let code = match owner {
-        Some(owner) => crate::mounts::mount_again(cx, &owner, &record, &unmounted),
-        None => 0,
-    };
-    result.map(|()| code)
+    let request =
+        RollbackRequest { snapshot: name, recursive: parsed.has('r'), clones: parsed.has('R'), force: parsed.has('f') };
+    let report = rollback::run(&cx.invocation(command_line("zfs rollback", args)), &request)?;
+    Ok(cx.report(report))
 }
 
 /// Why a clone cannot be promoted, in OpenZFS's words.

@@ -4,7 +4,7 @@
 //! beside the text ([`crate::client::Client::output`]). In both cases the blocks being read are
 //! kept from being freed ([`crate::owned::keep`]).
 
-use super::datasets::{Found, OpenPool, Pools};
+use super::datasets::Pools;
 use super::flow;
 use crate::commands::stream::print;
 use crate::context::{Context, Failure, Outcome};
@@ -12,6 +12,7 @@ use crate::forward::Hold;
 use crate::getopt::{Options, Parsed};
 use crate::number::{nice_bytes, nice_number};
 use crate::zpool::pools::owned;
+use admin::verbs::{Found, ReadPool};
 use daemon::Direction;
 use daemon::flows::Begun;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
@@ -459,7 +460,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
-fn by_guid(pool: &Arc<OpenPool>, near: &str, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
+fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
     let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,

@@ -1,10 +1,11 @@
 //! `zfs set`, `zfs inherit`, `zfs change-key`: change properties and keys of datasets.
 
-use super::datasets::{Found, Pools, Types, Wanted};
+use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::mounts::{Remount, pool_of};
 use crate::zpool::writing::{self, change, command_line, why};
+use admin::verbs::pool_of;
+use admin::verbs::{Found, Refusal};
 use admin::write::WritablePool;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use daemon::smb::SmbOptions;
@@ -57,13 +58,17 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let cannot = format!("cannot set property for '{name}'");
         let record = &found.pool.record;
         let told: Vec<_> = properties.iter().map(|(n, v)| (property::full_name(n), v.as_str())).collect();
-        let remount = match parsed.has('u') {
-            true => None,
-            false => Remount::prepare(cx, record, name, &told).map_err(Failure::failed)?,
+        let owner = crate::mounts::owner(cx, record.guid).filter(|_| !parsed.has('u'));
+        let remount = match &owner {
+            Some(owner) => {
+                crate::mounts::of(owner, record).prepare(name, &told).map_err(|e| Failure::from(Refusal::from(e)))?
+            }
+            None => None,
         };
         let result = change(cx, record, &cannot, &command, |pool| set_all(pool, name, &properties));
         if let Some(remount) = remount {
-            code |= remount.settle(cx, record, name);
+            let report = remount.settle();
+            code |= cx.report(report);
         }
         match result {
             Ok(()) => {}
@@ -185,10 +190,12 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let Some(first) = all.first() else { continue };
         let cannot = |of: &str, why: &str| format!("cannot inherit {name} for '{of}': {why}");
         let record = &first.pool.record;
+        let owner = crate::mounts::owner(cx, record.guid);
         let mut remounts = Vec::new();
         for root in all.iter().map(|f| f.entry.name()).filter(|n| !n.contains('@') && datasets.iter().any(|d| d == n)) {
-            let remount = Remount::prepare(cx, record, root, &[(property::full_name(name), "")]);
-            remounts.extend(remount.map_err(Failure::failed)?.map(|remount| (root, remount)));
+            let Some(owner) = &owner else { continue };
+            let remount = crate::mounts::of(owner, record).prepare(root, &[(property::full_name(name), "")]);
+            remounts.extend(remount.map_err(|e| Failure::from(Refusal::from(e)))?);
         }
         let mut failures = Vec::new();
         let (applying, others): (Vec<&Found>, Vec<&Found>) =
@@ -212,13 +219,14 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
                 Ok(())
             }),
         };
-        for (root, remount) in remounts {
-            code |= remount.settle(cx, record, root);
+        for remount in remounts {
+            let report = remount.settle();
+            code |= cx.report(report);
         }
         if let Err(error) = changed
             && (failures.is_empty() || !opened)
         {
-            return Err(Failure::failed(cannot(first.entry.name(), &writing::reason(&error))));
+            return Err(Failure::failed(cannot(first.entry.name(), &error.text)));
         }
         for failure in &failures {
             cx.complain(failure);

@@ -3,9 +3,10 @@
 //! `weir serve` applies changes of `sharenfs` and `sharesmb` itself, as soon as they are set. An
 //! unshared file system stays unshared until `zfs share`, or until the daemon restarts.
 
-use super::datasets::{Found, Pools, Types, Wanted};
+use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
+use admin::verbs::Found;
 use daemon::Owner;
 use dataset::{DatasetKind, View, property};
 use parking_lot::Mutex;

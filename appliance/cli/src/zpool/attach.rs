@@ -98,7 +98,7 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     if is_new && now.is_some_and(|now| now.all_vdevs().len() == status.all_vdevs().len()) {
         writing::change_places(cx, &record, &cannot, &|known| known.retain(|path| *path != new.path))?;
     }
-    refused(cx, &reason(&error))
+    refused(cx, &error.text)
 }
 
 fn is_distributed(status: &PoolStatus, spare: Option<u64>) -> bool {
@@ -177,7 +177,7 @@ pub fn detach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             let command = command_line("zpool detach", args);
             match writing::change_or(cx, &record, &command, |pool| attach::detach(pool, found.guid)) {
                 Ok(()) => return Ok(0),
-                Err(error) => reason(&error),
+                Err(error) => error.text,
             }
         }
     };

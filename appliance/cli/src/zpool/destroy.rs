@@ -7,6 +7,7 @@ use crate::getopt::Options;
 use crate::state::Imported;
 use admin::house::Leave;
 use admin::import::LabelState;
+use admin::verbs::PoolLease;
 use std::path::{Path, PathBuf};
 
 const DESTROY: Options = Options { short: "f", long: &[] };
@@ -44,11 +45,12 @@ fn destroyed(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool
     crate::mounts::release(cx, record, force)
         .map_err(|why| format!("{why}\ncould not destroy '{}': could not unmount datasets", record.name))?;
     let pool = writing::open(cx, record, &cannot).map_err(|failure| match failure {
-        Failure::Failed(why) | Failure::Usage(why) => why,
+        Failure::Failed(why) | Failure::Usage(why) | Failure::Refused { message: why, .. } => why,
         Failure::Code(_) => cannot.clone(),
     })?;
     let logged = pool.log_command(command);
-    let destroyed = logged.and_then(|()| pool.leave(cx, record, Leave::Destroy));
+    let destroyed =
+        logged.and_then(|()| pool.leave(cx.owner.as_ref().map(|owner| &*owner.house), record, Leave::Destroy));
     destroyed.map_err(|e| format!("{cannot}: {}", reason(&e)))
 }
 
@@ -59,7 +61,7 @@ pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
     for record in records.iter().filter(|r| !r.readonly) {
         let cannot = format!("cannot sync '{}'", record.name);
-        match writing::open(cx, record, &cannot).map(writing::Lent::sync) {
+        match writing::open(cx, record, &cannot).map(PoolLease::sync) {
             Ok(Ok(())) => {}
             Ok(Err(e)) => {
                 cx.complain(&format!("{cannot}: {}", reason(&e)));

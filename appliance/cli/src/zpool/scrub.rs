@@ -6,13 +6,14 @@
 //! opens the pool, and OpenZFS continue from there. The same holds for the resilver that follows
 //! `zpool attach`, `replace`, `online` and `clear`.
 
-use super::writing::{self, Lent, command_line, reason};
+use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{duration, nice_bytes};
 use crate::state::Imported;
 use admin::states::scan_refusal;
 use admin::status::{Progress, ScanStatus};
+use admin::verbs::PoolLease;
 use pool::Writer;
 use pool::writer::{ScanAnswer, ScanRefused};
 use std::time::{Duration, Instant};
@@ -126,7 +127,7 @@ fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &
 /// Resilvers devices that miss data. The process that owns the pool does it in the background. If
 /// no process owns the pool, this command does it and returns when the resilver ends, as it does
 /// with `wait`.
-pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: bool) -> anyhow::Result<()> {
+pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &PoolLease, name: &str, wait: bool) -> anyhow::Result<()> {
     if !pool.writer().needs_resilver() {
         return Ok(());
     }
@@ -141,7 +142,7 @@ pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: 
 }
 
 /// Runs the scans of a pool that only this process has open, and waits for their end.
-pub(super) fn finish(cx: &mut Context<'_>, pool: &Lent, name: &str) -> anyhow::Result<()> {
+pub(super) fn finish(cx: &mut Context<'_>, pool: &PoolLease, name: &str) -> anyhow::Result<()> {
     pool.writer().run_scans()?;
     follow(cx, pool, name, true);
     Ok(())
@@ -187,7 +188,7 @@ fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {
 }
 
 /// Waits until the scan ends. `tell`: show progress on a terminal.
-fn follow(cx: &mut Context<'_>, pool: &Lent, name: &str, tell: bool) {
+fn follow(cx: &mut Context<'_>, pool: &PoolLease, name: &str, tell: bool) {
     let writer = pool.writer();
     let tell = tell && cx.client.output_is_terminal();
     let mut told = Instant::now();

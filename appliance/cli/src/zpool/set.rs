@@ -125,7 +125,7 @@ fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()
 
 /// The object number of the dataset for `bootfs`.
 fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Result<u64> {
-    if crate::mounts::pool_of(name) != record.name {
+    if admin::verbs::pool_of(name) != record.name {
         bail!("'{name}' is an invalid name");
     }
     match pool.live.synced()?.dataset(name) {

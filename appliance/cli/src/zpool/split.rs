@@ -92,7 +92,7 @@ fn set_properties(cx: &mut Context<'_>, mut import: Vec<String>, name: &str, opt
     for option in options {
         match super::set::run(cx, &[(*option).to_owned(), name.clone()]) {
             Ok(set) => code |= set,
-            Err(Failure::Usage(why) | Failure::Failed(why)) => {
+            Err(Failure::Usage(why) | Failure::Failed(why) | Failure::Refused { message: why, .. }) => {
                 cx.complain(&why);
                 code = 1;
             }

@@ -5,12 +5,13 @@
 //!     the pool is opened without it
 
 use super::names;
-use super::writing::{self, Lent, command_line, reason};
+use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
 use admin::states::{self, Lasts};
 use admin::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
+use admin::verbs::PoolLease;
 
 const OFFLINE: Options = Options { short: "ft", long: &[("power", false, 'P')] };
 const ONLINE: Options = Options { short: "e", long: &[("power", false, 'P')] };
@@ -35,13 +36,13 @@ fn no_power(parsed: &Parsed, verb: &str) -> Result<(), Failure> {
 }
 
 /// The status of a pool that is open for writing.
-pub(super) fn status(pool: &Lent) -> Result<PoolStatus, Failure> {
+pub(super) fn status(pool: &PoolLease) -> Result<PoolStatus, Failure> {
     pool.writer().shown().and_then(|pool| pool.status()).map_err(|e| Failure::failed(writing::why(&e)))
 }
 
 /// Notes the command in the history if all of it succeeded, and closes the pool if this process
 /// opened it for the verb.
-pub(super) fn finish(pool: Lent, command: &str, code: u8) -> Outcome {
+pub(super) fn finish(pool: PoolLease, command: &str, code: u8) -> Outcome {
     let noted = if code == 0 { pool.note_command(command) } else { Ok(()) };
     let closed = pool.finish();
     noted.and(closed).map_err(|e| Failure::failed(reason(&e)))?;

@@ -9,10 +9,11 @@
 
 use super::names;
 use super::states::status;
-use super::writing::{self, Lent, command_line, reason};
+use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use admin::status::{PoolStatus, VdevClass};
+use admin::verbs::PoolLease;
 use pool::writer::{Order, Work, WorkRefused};
 use std::time::Duration;
 
@@ -109,7 +110,7 @@ fn run(cx: &mut Context<'_>, parsed: &Parsed, work: Work, order: Order, command:
 /// of those that accepted it, and the exit code.
 fn change(
     cx: &mut Context<'_>,
-    pool: &Lent,
+    pool: &PoolLease,
     devices: &[String],
     work: Work,
     order: Order,
@@ -171,7 +172,7 @@ fn words(why: WorkRefused, work: Work) -> &'static str {
 }
 
 /// Waits until the work has ended or been stopped on all of these leaves.
-fn follow(cx: &mut Context<'_>, pool: &Lent, work: Work, leaves: &[u64]) {
+fn follow(cx: &mut Context<'_>, pool: &PoolLease, work: Work, leaves: &[u64]) {
     let writer = pool.writer();
     while !leaves.is_empty() && writer.is_working(work, leaves) && writer.failure().is_none() && !cx.client.is_gone() {
         writer.wait_for_work(LOOK);

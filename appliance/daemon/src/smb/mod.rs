@@ -133,8 +133,8 @@ impl Smb {
             let mountpoint = property::get(&entry, "mountpoint", &view)?.map(|p| p.value.raw).unwrap_or_default();
             let own = mounts.iter().find(|m| m.dataset == name).map(|m| m.place.display().to_string());
             // A file system inside another one's mount is shown through it.
-            let above = |m: &&crate::mounts::Mounted| {
-                crate::mounts::is_at_or_below(name, &m.dataset) && Path::new(&mountpoint).starts_with(&m.place)
+            let above = |m: &&admin::mounts::Mounted| {
+                admin::mounts::is_at_or_below(name, &m.dataset) && Path::new(&mountpoint).starts_with(&m.place)
             };
             let path = own.or_else(|| mounts.iter().find(above).map(|_| mountpoint.clone()));
             let problem = match (&parsed, &path) {
@@ -212,7 +212,7 @@ impl Smb {
         let mut shares = self.shares()?;
         server.released.retain(|(_, until)| *until > Instant::now());
         for share in &mut shares {
-            let is_released = |(of, _): &(String, Instant)| crate::mounts::is_at_or_below(&share.dataset, of);
+            let is_released = |(of, _): &(String, Instant)| admin::mounts::is_at_or_below(&share.dataset, of);
             if server.released.iter().any(is_released) {
                 share.problem = Some("it is being unmounted".to_owned());
             }

@@ -16,6 +16,7 @@ mod caller;
 mod columns;
 mod datasets;
 mod guard;
+mod invoke;
 mod operations;
 mod people;
 mod pictures;

@@ -4,13 +4,17 @@
 use super::Service;
 use super::caller::Caller;
 use super::datasets::{detail, entry, may_set};
+use super::invoke::Change;
 use super::pools::{audited, confirmed};
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, waiting};
 use super::tree;
 use super::verbs::{Verb, dataset_name, pool_of, property_name};
+use admin::verbs::zfs::destroy::{DestroyRequest, Preview, Unseen, plan};
+use admin::verbs::zfs::rollback::{self, RollbackRequest};
+use admin::verbs::{Invocation, Refusal};
 use api::{
-    CloneSnapshot, CreateBookmark, CreateSnapshots, DatasetList, DestroyDataset, DestroyPreview, Hold, HoldList,
-    HoldSnapshot, RollBack,
+    CloneSnapshot, CreateBookmark, CreateSnapshots, DatasetList, DestroyDataset, DestroyPreview, EventKind, Hold,
+    HoldList, HoldSnapshot, RollBack,
 };
 use axum::Json;
 use axum::extract::State;
@@ -76,25 +80,36 @@ pub async fn preview(
 ) -> Answer<Json<DestroyPreview>> {
     destroyed_name(&name)?;
     is_there(&service, &name).await?;
-    let mut preview = DestroyPreview { count: 0, names: Vec::new(), reclaimed_bytes: None };
-    if name.contains('#') {
-        // The command has no dry run for bookmarks: nothing else would be destroyed.
-        (preview.count, preview.names) = (1, vec![name]);
-        return Ok(Json(preview));
-    }
-    let verb = Verb::zfs("destroy").flag("-nvp", true).flag("-r", along.recursive).flag("-R", along.clones).on(name);
-    let take = |line: &str| match line.split_once('\t') {
-        Some(("destroy", name)) => {
-            preview.count += 1;
-            if preview.names.len() < PREVIEWED_MAX {
-                preview.names.push(name.to_owned());
-            }
+    let Along { recursive, clones } = along;
+    let request = DestroyRequest { name, recursive, clones, ..DestroyRequest::default() };
+    let line = request.command_line();
+    let preview = service.invoke(&caller, &line, move |invocation| {
+        let mut preview = DestroyPreview { count: 0, names: Vec::new(), reclaimed_bytes: None };
+        preview.reclaimed_bytes = plan(invocation, &request, &mut Listed(&mut preview))?.reclaimed_bytes;
+        Ok(preview)
+    });
+    Ok(Json(preview.await?))
+}
+
+/// Adds what a plan would destroy to the answer.
+struct Listed<'a>(&'a mut DestroyPreview);
+
+impl Preview for Listed<'_> {
+    fn name(&mut self, name: &str) {
+        self.0.count += 1;
+        if self.0.names.len() < PREVIEWED_MAX {
+            self.0.names.push(name.to_owned());
         }
-        Some(("reclaim", bytes)) => preview.reclaimed_bytes = bytes.parse().ok(),
-        _ => {}
-    };
-    verb.look(&service, &caller, take).await?;
-    Ok(Json(preview))
+    }
+
+    fn wants_space(&self) -> bool {
+        true
+    }
+}
+
+/// A change of datasets by a verb of zfs(8).
+pub fn of_dataset<'a>(name: &'a str, line: &'a str) -> Change<'a> {
+    Change { kind: EventKind::Dataset, pool: pool_of(name), line }
 }
 
 pub async fn destroy(
@@ -106,9 +121,11 @@ pub async fn destroy(
     destroyed_name(&name)?;
     is_there(&service, &name).await?;
     confirmed(&name, &request.confirm)?;
-    let verb = Verb::zfs("destroy").flag("-r", request.recursive).flag("-R", request.clones);
-    let verb = verb.flag("-d", request.deferred).flag("-f", request.force).on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let DestroyDataset { recursive, clones, deferred, force, confirm: _ } = request;
+    let request = DestroyRequest { name: name.clone(), recursive, clones, deferred, force };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| plan(invocation, &request, &mut Unseen)?.run(invocation);
+    service.change(&caller, of_dataset(&name, &line), run).await?;
     Ok((audited(line), Done).into_response())
 }
 
@@ -147,9 +164,11 @@ pub async fn roll_back(
     let of = snapshot_name("dataset", &name)?.split('@').next().unwrap_or_default().to_owned();
     is_there(&service, &name).await?;
     confirmed(&name, &request.confirm)?;
-    let verb = Verb::zfs("rollback").flag("-r", request.recursive).flag("-R", request.clones);
-    let verb = verb.flag("-f", request.force).on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let RollBack { recursive, clones, force, confirm: _ } = request;
+    let request = RollbackRequest { snapshot: name.clone(), recursive, clones, force };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(rollback::run(invocation, &request)?);
+    service.change(&caller, of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, of).await?)).into_response())
 }
 

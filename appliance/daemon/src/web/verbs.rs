@@ -108,21 +108,6 @@ impl Verb {
         Err(err.problem(&out))
     }
 
-    /// Runs a command that only reads, and passes each line of its output to `take`.
-    pub async fn look(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(&str)) -> Answer<()> {
-        let mut part = String::new();
-        let err = self
-            .spoken(service, caller, |text| {
-                part.push_str(&text);
-                let rest = part.rfind('\n').map_or(0, |at| at + 1);
-                part[..rest].lines().for_each(&mut take);
-                part.drain(..rest);
-            })
-            .await?;
-        part.lines().for_each(&mut take);
-        if err.code == 0 { Ok(()) } else { Err(err.problem("")) }
-    }
-
     /// Runs the command and passes its output on as it comes.
     async fn spoken(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(String)) -> Answer<Ended> {
         let secret = self.secret;

@@ -23,7 +23,8 @@ use super::flow;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
-use crate::zpool::writing::{Lent, command_line, open, why};
+use crate::zpool::writing::{command_line, open, why};
+use admin::verbs::PoolLease;
 use daemon::{Direction, Flow, Owner};
 use dataset::receive::{CLONE, Checked, Covered};
 use dataset::{Datasets, Error, LiveDatasets, Refusal, write};
@@ -87,7 +88,7 @@ impl Asked {
 
 /// The pool to receive into.
 enum Pool<'r> {
-    Writing(&'r Lent),
+    Writing(&'r PoolLease),
     /// Only read, for `-n`.
     Looking(Arc<Datasets>),
 }

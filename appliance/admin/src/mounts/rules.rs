@@ -1,10 +1,9 @@
 //! Which file systems are mounted where: the rules of zfs(8), from properties.
 
-use admin::OwnedPool;
+use crate::OwnedPool;
 use dataset::property::{self, Source};
 use dataset::tree::Entry;
 use dataset::{Dataset, DatasetKind, View};
-use serve::fuse::MountOptions;
 use std::path::PathBuf;
 
 /// Mount point and options of a file system.
@@ -40,21 +39,6 @@ pub enum NotMounted {
     Locked,
     /// It cannot be read.
     Broken(String),
-}
-
-impl Plan {
-    /// Options for FUSE. Writes go to the `Vfs` at once, so that other servers of the pool see
-    /// them, and a full pool is reported at each write.
-    pub fn options(&self) -> MountOptions {
-        MountOptions {
-            read_only: self.read_only,
-            setuid: self.setuid,
-            devices: self.devices,
-            no_exec: self.no_exec,
-            shared: self.shared,
-            ..MountOptions::default()
-        }
-    }
 }
 
 /// A property as text, including the pool's alternate root.

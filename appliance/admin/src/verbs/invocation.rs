@@ -1,0 +1,183 @@
+//! One run of a verb: the process it runs in, its caller, and the pools that it opens.
+
+use super::refusal::{Kind, Reason, Refusal};
+use crate::house::{self, Leave};
+use crate::mounts::{Mounter, PoolMounts};
+use crate::state::{Imported, State};
+use crate::write::{self, WritablePool};
+use crate::{House, OwnedPool, kept_keys};
+use anyhow::Result;
+use dataset::write::Failures;
+use dataset::{Datasets, Error, KeyStore};
+use pool::Pool;
+use std::sync::Arc;
+
+/// One run of a verb.
+pub struct Invocation<'a> {
+    /// The list of imported pools.
+    pub state: State,
+    /// The pools of this process, if it owns pools. A pool that it does not own is open for the
+    /// duration of one verb.
+    pub house: Option<Arc<House>>,
+    /// Mounts the file systems of the pools in `house`.
+    pub mounter: Option<Arc<dyn Mounter>>,
+    /// The line for the history of the pool.
+    pub command: String,
+    /// Whether the caller has disconnected: long verbs then end early.
+    pub is_gone: Box<dyn Fn() -> bool + 'a>,
+}
+
+/// A pool that is open for writing, for one verb.
+pub struct PoolLease {
+    pool: Arc<WritablePool>,
+    /// This process owns the pool: it stays open after the verb.
+    stays: bool,
+}
+
+impl std::ops::Deref for PoolLease {
+    type Target = WritablePool;
+
+    fn deref(&self) -> &WritablePool {
+        &self.pool
+    }
+}
+
+impl PoolLease {
+    /// Whether this process owns the pool and keeps it open after the verb.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
+
+    /// Closes the pool if this process opened it for the verb. A pool that stays open needs no
+    /// sync: the changes have waited for their txg.
+    pub fn finish(self) -> Result<()> {
+        if self.stays { Ok(()) } else { self.pool.close() }
+    }
+
+    /// Syncs all changes to disk, and closes the pool if this process opened it for the verb.
+    pub fn sync(self) -> Result<()> {
+        if self.stays { Ok(self.pool.writer().sync()?) } else { self.pool.close() }
+    }
+
+    /// Closes, exports or destroys the pool `record`, whether this process owns it or not.
+    pub fn leave(self, house: Option<&House>, record: &Imported, how: Leave) -> Result<()> {
+        match (house, how) {
+            (Some(house), _) if self.stays => house.release(record.guid, how),
+            (_, Leave::Close) => self.pool.close(),
+            (_, Leave::Export) => self.pool.export(),
+            (_, Leave::Destroy) => self.pool.destroy(),
+        }
+    }
+}
+
+fn cannot_open_pool(record: &Imported, error: &anyhow::Error) -> Refusal {
+    Refusal::new(Reason::from(error).kind, format!("cannot open '{}': {error:#}", record.name))
+}
+
+impl Invocation<'_> {
+    /// The house that owns the pool, if it is this process's.
+    fn house_of(&self, record: &Imported) -> Option<&Arc<House>> {
+        self.house.as_ref().filter(|house| house.owns(record.guid))
+    }
+
+    /// The mounts of a pool that this process owns.
+    pub fn mounts<'b>(&'b self, record: &'b Imported) -> Option<PoolMounts<'b>> {
+        let (house, mounter) = (self.house_of(record)?, self.mounter.as_ref()?);
+        Some(PoolMounts::new(&**mounter, house, record))
+    }
+
+    /// The open pool in this process. `None`: this process does not own the pool, so the verb opens
+    /// it by itself.
+    pub fn owned(&self, record: &Imported) -> Result<Option<Arc<OwnedPool>>> {
+        self.house_of(record).map(|house| house.import(record)).transpose()
+    }
+
+    /// The import record of a dataset's pool. `verb` is the verb in the error message.
+    pub fn record(&self, verb: &str, name: &str) -> Result<Imported, Refusal> {
+        let pool = super::lookup::pool_of(name);
+        let found = self.state.pool(pool).map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))?;
+        let absent = || Refusal::new(Kind::NotFound, format!("cannot {verb} '{name}': no such pool '{pool}'"));
+        found.ok_or_else(absent)
+    }
+
+    /// Opens an imported pool for reading, in the state of the last synced txg.
+    pub fn open_to_read(&self, record: &Imported) -> Result<Arc<Pool>, Refusal> {
+        let pool = self.owned(record).and_then(|owned| match owned {
+            Some(owned) => owned.pool(),
+            None => crate::import::open(&house::request(record)),
+        });
+        pool.map_err(|e| cannot_open_pool(record, &e))
+    }
+
+    /// The datasets of an imported pool, and its loaded keys.
+    pub(super) fn datasets(&self, record: &Imported) -> Result<(Arc<Datasets>, Arc<KeyStore>), Refusal> {
+        let failed = |e: anyhow::Error| cannot_open_pool(record, &e);
+        if let Some(owned) = self.owned(record).map_err(failed)? {
+            return Ok((owned.datasets().map_err(failed)?, owned.keys().clone()));
+        }
+        let datasets = Datasets::open(self.open_to_read(record)?).map_err(|e| failed(e.into()))?;
+        let keys = Arc::new(KeyStore::new());
+        kept_keys::restore(&self.state, record, &datasets, &keys);
+        Ok((datasets, keys))
+    }
+
+    /// Opens an imported pool for writing, with the loaded keys.
+    pub fn open(&self, record: &Imported) -> Result<PoolLease, Reason> {
+        let read_only = || Reason::new(Kind::Failed, "pool is read-only");
+        if record.readonly {
+            return Err(read_only());
+        }
+        if let Some(owned) = self.owned(record)? {
+            return match (owned.writable(), owned.why_read_only()) {
+                (Some(pool), _) => Ok(PoolLease { pool: pool.clone(), stays: true }),
+                (None, Some(why)) => Err(Reason::new(Kind::Failed, why)),
+                (None, None) => Err(read_only()),
+            };
+        }
+        let pool = write::open(&house::request(record))?;
+        kept_keys::restore(&self.state, record, &pool.live.synced()?, &pool.keys);
+        Ok(PoolLease { pool: Arc::new(pool), stays: false })
+    }
+
+    /// Opens the pool, changes it, notes the command in its history, and closes it again. A failed
+    /// change is not noted.
+    pub fn change<R>(
+        &self,
+        record: &Imported,
+        change: impl FnOnce(&WritablePool) -> Result<R, Reason>,
+    ) -> Result<R, Reason> {
+        let pool = self.open(record)?;
+        let result = change(&pool).and_then(|result| {
+            pool.note_command(&self.command)?;
+            Ok(result)
+        });
+        let closed = pool.finish();
+        let result = result?;
+        closed?;
+        Ok(result)
+    }
+
+    /// Changes a pool by an operation that may fail for each name separately. `each` formats such
+    /// errors; errors that concern no single name begin with `whole`.
+    pub fn change_each(
+        &self,
+        record: &Imported,
+        whole: &str,
+        each: &dyn Fn(&str, &Error) -> Refusal,
+        run: impl FnOnce(&WritablePool) -> Result<(), Failures>,
+    ) -> Result<(), Refusal> {
+        let mut failures = Failures::new();
+        let changed = self.change(record, |pool| {
+            run(pool).map_err(|all| {
+                failures = all;
+                Reason::new(Kind::Failed, "not all can be")
+            })
+        });
+        let Err(reason) = changed else { return Ok(()) };
+        let refusals = failures.iter().map(|(name, error)| match name.is_empty() {
+            true => Reason::from(error).refuse(whole),
+            false => each(name, error),
+        });
+        Err(Refusal::all(refusals).unwrap_or_else(|| reason.refuse(whole)))
+    }
+}

@@ -119,6 +119,7 @@ impl<'a> Context<'a> {
             house: owner.as_ref().map(|owner| owner.house.clone()),
             mounter: owner.map(|owner| owner as Arc<dyn Mounter>),
             command,
+            check_share: daemon::exports::is_understood,
             is_gone: Box::new(move || client.is_gone()),
         }
     }

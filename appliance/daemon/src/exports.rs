@@ -1,5 +1,6 @@
 //! NFS shares of the pools: file systems whose `sharenfs` is not off.
 
+use crate::smb::SmbOptions;
 use admin::OwnedPool;
 use anyhow::Result;
 use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
@@ -19,6 +20,16 @@ pub struct Shared {
     pub problem: Option<String>,
     /// Guid of the file system for NFS file handles.
     pub fs_guid: u64,
+}
+
+/// Whether a server understands a property's value. True for all properties but `sharenfs` and
+/// `sharesmb`.
+pub fn is_understood(property: &str, value: &str) -> bool {
+    match property {
+        "sharenfs" => ShareOptions::parse(value).is_ok(),
+        "sharesmb" => SmbOptions::parse(value).is_ok(),
+        _ => true,
+    }
 }
 
 /// All file systems of a pool, shared or not.

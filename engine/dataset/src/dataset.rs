@@ -137,6 +137,12 @@ impl Dataset {
         &self.0.dir
     }
 
+    /// Whether its contents are incomplete: a stream is being received into it, or it is being
+    /// destroyed.
+    pub fn is_inconsistent(&self) -> bool {
+        self.phys().has(DslDataset::FLAG_INCONSISTENT)
+    }
+
     /// Its tree.
     pub fn tree(&self) -> &Arc<Datasets> {
         &self.1

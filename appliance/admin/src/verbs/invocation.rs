@@ -12,6 +12,10 @@ use dataset::{Datasets, Error, KeyStore};
 use pool::Pool;
 use std::sync::Arc;
 
+/// Whether a server of this program understands a property's value. True for all properties but
+/// `sharenfs` and `sharesmb`.
+pub type CheckShare = fn(property: &str, value: &str) -> bool;
+
 /// One run of a verb.
 pub struct Invocation<'a> {
     /// The list of imported pools.
@@ -23,6 +27,8 @@ pub struct Invocation<'a> {
     pub mounter: Option<Arc<dyn Mounter>>,
     /// The line for the history of the pool.
     pub command: String,
+    /// Checks values of `sharenfs` and `sharesmb`.
+    pub check_share: CheckShare,
     /// Whether the caller has disconnected: long verbs then end early.
     pub is_gone: Box<dyn Fn() -> bool + 'a>,
 }

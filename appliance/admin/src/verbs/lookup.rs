@@ -2,8 +2,11 @@
 
 use super::invocation::Invocation;
 use super::refusal::{Kind, Refusal};
+use super::tally::Tally;
 use crate::state::Imported;
+use dataset::name::listing_order;
 use dataset::{Dataset, Datasets, Entry, Error, KeyStore, ListOptions, Mounts, View};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// An imported pool that is open for reading, with its datasets and the keys that are loaded.
@@ -72,10 +75,85 @@ impl Invocation<'_> {
 
     /// Looks up a dataset, snapshot or bookmark.
     pub fn entry(&self, name: &str) -> Result<Found, Refusal> {
+        Lookup::new(self).entry(name)
+    }
+}
+
+/// The pools that one verb reads, each opened once.
+pub struct Lookup<'a> {
+    invocation: &'a Invocation<'a>,
+    open: HashMap<String, Arc<ReadPool>>,
+}
+
+impl<'a> Lookup<'a> {
+    pub fn new(invocation: &'a Invocation<'a>) -> Self {
+        Self { invocation, open: HashMap::new() }
+    }
+
+    fn pool(&mut self, name: &str) -> Result<Option<Arc<ReadPool>>, Refusal> {
+        if let Some(pool) = self.open.get(name) {
+            return Ok(Some(pool.clone()));
+        }
+        let pool = self.invocation.pool(name)?;
+        self.open.extend(pool.iter().map(|pool| (name.to_owned(), pool.clone())));
+        Ok(pool)
+    }
+
+    /// Looks up a dataset, snapshot or bookmark. The outer error: its pool cannot be opened.
+    pub fn find(&mut self, name: &str) -> Result<Result<Found, Refusal>, Refusal> {
         let Some(pool) = self.pool(pool_of(name))? else {
-            return Err(Refusal::new(Kind::NotFound, format!("cannot open '{name}': dataset does not exist")));
+            let message = format!("cannot open '{name}': dataset does not exist");
+            return Ok(Err(Refusal::new(Kind::NotFound, message)));
         };
-        let entry = pool.datasets.entry(name).map_err(|e| cannot_open(name, &e))?;
-        Ok(Found { pool, entry })
+        let entry = pool.datasets.entry(name).map_err(|e| cannot_open(name, &e));
+        Ok(entry.map(|entry| Found { pool, entry }))
+    }
+
+    /// The same, with one kind of error.
+    pub fn entry(&mut self, name: &str) -> Result<Found, Refusal> {
+        self.find(name)?
+    }
+
+    /// The datasets `names` and those below them that `options` selects, or the datasets of all
+    /// pools when `names` is empty: sorted, each once. Names that are refused, and datasets that
+    /// cannot be read, are in `tally`.
+    pub fn list(&mut self, names: &[String], options: &ListOptions, tally: &mut Tally) -> Result<Vec<Found>, Refusal> {
+        let mut roots: Vec<(Arc<ReadPool>, String)> = Vec::new();
+        if names.is_empty() {
+            let records = self.invocation.state.pools();
+            for record in records.map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))? {
+                match self.pool(&record.name) {
+                    Ok(pool) => roots.extend(pool.map(|pool| (pool, record.name))),
+                    Err(refusal) => tally.refuse(refusal),
+                }
+            }
+        }
+        for name in names {
+            let delimiters = [('@', "snapshot", options.snapshots), ('#', "bookmark", options.bookmarks)];
+            if let Some((c, what, _)) = delimiters.iter().find(|(c, _, is_wanted)| !is_wanted && name.contains(*c)) {
+                let message = format!("cannot open '{name}': {what} delimiter '{c}' is not expected here");
+                tally.refuse(Refusal::new(Kind::Invalid, message));
+                continue;
+            }
+            match self.find(name)? {
+                Ok(found) => roots.push((found.pool, name.clone())),
+                Err(refusal) => tally.refuse(refusal),
+            }
+        }
+        let mut all = Vec::new();
+        for (pool, root) in roots {
+            let listing = pool.datasets.list(&[&root], options).map_err(|e| cannot_open(&root, &e))?;
+            for error in &listing.errors {
+                tally.refuse(Refusal::new(Kind::of(error), format!("weir: {error}")));
+            }
+            all.extend(listing.entries.into_iter().map(|entry| Found { pool: pool.clone(), entry }));
+        }
+        let key = |f: &Found| (f.entry.name().to_owned(), f.entry.creation_txg());
+        all.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            listing_order((&a.0, a.1), (&b.0, b.1))
+        });
+        all.dedup_by(|a, b| a.entry.name() == b.entry.name());
+        Ok(all)
     }
 }

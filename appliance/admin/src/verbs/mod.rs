@@ -20,8 +20,9 @@
 mod invocation;
 mod lookup;
 mod refusal;
+mod tally;
 pub mod zfs;
 
-pub use invocation::{Invocation, PoolLease};
+pub use invocation::{CheckShare, Invocation, PoolLease};
 pub use lookup::{Found, ReadPool, cannot_open, heads, pool_of};
 pub use refusal::{Kind, Reason, Refusal};

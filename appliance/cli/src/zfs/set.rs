@@ -1,25 +1,21 @@
 //! `zfs set`, `zfs inherit`, `zfs change-key`: change properties and keys of datasets.
 
-use super::datasets::{Pools, Types, Wanted};
+use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::zpool::writing::{self, change, command_line, why};
-use admin::verbs::pool_of;
-use admin::verbs::{Found, Refusal};
-use admin::write::WritablePool;
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use daemon::smb::SmbOptions;
-use dataset::property::{self, parse_size};
-use dataset::quota::Principal;
+use crate::zpool::writing::{self, command_line, why};
+use admin::verbs::zfs as verb;
+use admin::verbs::zfs::inherit::InheritRequest;
+use admin::verbs::zfs::set::{SetRequest, set_all};
+use admin::verbs::{Found, Kind, Reason};
+use anyhow::{Context as _, Result, bail, ensure};
+use dataset::View;
+use dataset::property;
 use dataset::write::{self, KeyChange, KeyFormat, NewKey};
-use dataset::{Entry, View};
-use serve::nfs::exports::ShareOptions;
 
 const SET: Options = Options { short: "u", long: &[] };
 const INHERIT: Options = Options { short: "rS", long: &[] };
 const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
-/// The exit code of libzfs for an invalid property.
-const BAD_PROPERTY: u8 = 255;
 /// The exit code of `zfs change-key` when nothing was changed: -1 in libzfs.
 const KEY_NOT_CHANGED: u8 = 255;
 
@@ -45,111 +41,9 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
         properties.push((name.to_owned(), value.to_owned()));
     }
-    // Check that all datasets exist before the first one is changed.
-    for name in names {
-        if open(cx, name)?.is_none() {
-            return Ok(1);
-        }
-    }
-    let command = command_line("zfs set", args);
-    let mut code = 0;
-    for name in names {
-        let Some(found) = open(cx, name)? else { continue };
-        let cannot = format!("cannot set property for '{name}'");
-        let record = &found.pool.record;
-        let told: Vec<_> = properties.iter().map(|(n, v)| (property::full_name(n), v.as_str())).collect();
-        let owner = crate::mounts::owner(cx, record.guid).filter(|_| !parsed.has('u'));
-        let remount = match &owner {
-            Some(owner) => {
-                crate::mounts::of(owner, record).prepare(name, &told).map_err(|e| Failure::from(Refusal::from(e)))?
-            }
-            None => None,
-        };
-        let result = change(cx, record, &cannot, &command, |pool| set_all(pool, name, &properties));
-        if let Some(remount) = remount {
-            let report = remount.settle();
-            code |= cx.report(report);
-        }
-        match result {
-            Ok(()) => {}
-            Err(Failure::Failed(message)) => {
-                cx.complain(&message);
-                code = BAD_PROPERTY;
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    Ok(code)
-}
-
-/// Refuses `sharenfs` and `sharesmb` options that no server would understand, as OpenZFS does.
-pub fn check_shares<'a>(mut properties: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
-    let wrong = properties.find(|(name, value)| match *name {
-        "sharenfs" => ShareOptions::parse(value).is_err(),
-        "sharesmb" => SmbOptions::parse(value).is_err(),
-        _ => false,
-    });
-    match wrong {
-        Some((name, _)) => Err(anyhow!("'{name}' cannot be set to invalid options")),
-        None => Ok(()),
-    }
-}
-
-fn set_all(pool: &WritablePool, name: &str, properties: &[(String, String)]) -> Result<()> {
-    check_shares(properties.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    let (quotas, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(n, _)| quota_of(n).is_some());
-    if !others.is_empty() {
-        write::set(&pool.live, name, &others).map_err(|e| match e {
-            dataset::Error::Refused { why: dataset::Refusal::NoSpace, place } if place.contains("quota") => {
-                anyhow!("size is less than current used or reserved space")
-            }
-            dataset::Error::Refused { why: dataset::Refusal::NoSpace, .. } => {
-                anyhow!("size is greater than available space")
-            }
-            e => e.into(),
-        })?;
-    }
-    if !quotas.is_empty() {
-        pool.set_quotas(name, &quotas.iter().map(|(n, v)| quota(n, v)).collect::<Result<Vec<_>>>()?)?;
-    }
-    Ok(())
-}
-
-/// Parses the name of a quota property: the kind of principal, whether it counts objects, and the
-/// principal.
-fn quota_of(name: &str) -> Option<(Principal, bool, &str)> {
-    let (kind, who) = name.split_once('@')?;
-    Some(match kind {
-        "userquota" => (Principal::User, false, who),
-        "groupquota" => (Principal::Group, false, who),
-        "projectquota" => (Principal::Project, false, who),
-        "userobjquota" => (Principal::User, true, who),
-        "groupobjquota" => (Principal::Group, true, who),
-        "projectobjquota" => (Principal::Project, true, who),
-        _ => return None,
-    })
-}
-
-fn quota(name: &str, value: &str) -> Result<(Principal, u64, bool, u64)> {
-    let (principal, objects, who) = quota_of(name).ok_or_else(|| anyhow!("invalid property '{name}'"))?;
-    let file = match principal {
-        Principal::User => "/etc/passwd",
-        Principal::Group => "/etc/group",
-        Principal::Project => "/dev/null",
-    };
-    let named = || {
-        let table = std::fs::read_to_string(file).ok()?;
-        table.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            (fields.next()? == who).then(|| fields.nth(1)?.parse().ok()).flatten()
-        })
-    };
-    let id = who.parse::<u64>().ok().or_else(named).ok_or_else(|| anyhow!("invalid property '{name}'"))?;
-    let limit = match value {
-        "none" => 0,
-        text => parse_size(text).ok_or_else(|| anyhow!("bad numeric value '{text}'"))?,
-    };
-    Ok((principal, id, objects, limit))
+    let request = SetRequest { properties, datasets: names.to_vec(), keep_mounts: parsed.has('u') };
+    let report = verb::set::run(&cx.invocation(command_line("zfs set", args)), &request)?;
+    Ok(cx.report(report))
 }
 
 /// `zfs inherit`.
@@ -161,95 +55,14 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if datasets.is_empty() {
         return Err(Failure::usage("missing dataset argument"));
     }
-    let received = parsed.has('S');
-    match property::find(name) {
-        Some(def) if def.readonly() => return Err(Failure::failed(format!("{name} property is read-only"))),
-        Some(def) if !def.inheritable() && !received => {
-            let mut text = format!("'{name}' property cannot be inherited");
-            if matches!(def.name, "quota" | "reservation" | "refquota" | "refreservation") {
-                text += &format!(
-                    "\nuse 'zfs set {name}=none' to clear\nuse 'zfs inherit -S {name}' to revert to received value"
-                );
-            }
-            return Err(Failure::failed(text));
-        }
-        None if !property::is_user_property(name) => {
-            return Err(Failure::usage(format!("invalid property '{name}'")));
-        }
-        _ => {}
-    }
-    if received && matches!(property::full_name(name), "volsize" | "version") {
-        return Err(Failure::failed(format!("'{name}' property cannot be reverted to a received value")));
-    }
-    let recursive = parsed.has('r');
-    let wanted = Wanted { types: Types::DATASETS, depth: if recursive { None } else { Some(0) } };
-    let (found, mut code) = Pools::new(cx).list(cx, datasets, wanted)?;
-    let command = command_line("zfs inherit", args);
-    for pool in datasets.iter().map(|d| pool_of(d)).collect::<std::collections::BTreeSet<_>>() {
-        let all: Vec<&Found> = found.iter().filter(|f| pool_of(f.entry.name()) == pool).collect();
-        let Some(first) = all.first() else { continue };
-        let cannot = |of: &str, why: &str| format!("cannot inherit {name} for '{of}': {why}");
-        let record = &first.pool.record;
-        let owner = crate::mounts::owner(cx, record.guid);
-        let mut remounts = Vec::new();
-        for root in all.iter().map(|f| f.entry.name()).filter(|n| !n.contains('@') && datasets.iter().any(|d| d == n)) {
-            let Some(owner) = &owner else { continue };
-            let remount = crate::mounts::of(owner, record).prepare(root, &[(property::full_name(name), "")]);
-            remounts.extend(remount.map_err(|e| Failure::from(Refusal::from(e)))?);
-        }
-        let mut failures = Vec::new();
-        let (applying, others): (Vec<&Found>, Vec<&Found>) =
-            all.iter().copied().partition(|f| property::find(name).is_none_or(|def| applies(def, &f.entry)));
-        if !recursive {
-            let why = "property doesn't apply to datasets of this type";
-            failures.extend(others.iter().map(|f| cannot(f.entry.name(), why)));
-        }
-        let mut opened = false;
-        let changed = match applying.is_empty() {
-            true => Ok(()),
-            false => writing::change_or(cx, record, &command, |open| {
-                opened = true;
-                for f in applying.iter().filter(|f| has_place(&f.entry)) {
-                    if let Err(error) = write::inherit(&open.live, f.entry.name(), name, received) {
-                        failures.push(cannot(f.entry.name(), &why(&error)));
-                    }
-                }
-                // As with OpenZFS, what was not done as a whole is not in the history.
-                ensure!(failures.is_empty(), "not inherited by all");
-                Ok(())
-            }),
-        };
-        for remount in remounts {
-            let report = remount.settle();
-            code |= cx.report(report);
-        }
-        if let Err(error) = changed
-            && (failures.is_empty() || !opened)
-        {
-            return Err(Failure::failed(cannot(first.entry.name(), &error.text)));
-        }
-        for failure in &failures {
-            cx.complain(failure);
-            code |= 1;
-        }
-    }
-    Ok(code)
-}
-
-/// Whether a property applies to a dataset of that kind. A command on several datasets skips the
-/// others.
-fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
-    def.kinds.intersects(match entry.kind() {
-        Ok(dataset::DatasetKind::Volume) => property::Kinds::VOLUME,
-        Ok(dataset::DatasetKind::Snapshot) => property::Kinds::SNAPSHOT,
-        _ => property::Kinds::FILESYSTEM,
-    })
-}
-
-/// Whether the dataset has an object with properties. Most snapshots have none, and removing a
-/// property from them would only cost a txg.
-fn has_place(entry: &Entry) -> bool {
-    entry.dataset().is_some_and(|d| !d.is_snapshot() || d.phys().props_zap != 0)
+    let request = InheritRequest {
+        property: name.clone(),
+        datasets: datasets.to_vec(),
+        recursive: parsed.has('r'),
+        received: parsed.has('S'),
+    };
+    let report = verb::inherit::run(&cx.invocation(command_line("zfs inherit", args)), &request)?;
+    Ok(cx.report(report))
 }
 
 /// `zfs change-key`. Facts: `zfs_do_change_key`, `zfs_crypto_rewrap` in lib/libzfs/libzfs_crypto.c.
@@ -292,21 +105,15 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let record = &found.pool.record;
     let user: Vec<_> = properties.into_iter().filter(|(name, _)| property::is_user_property(name)).collect();
     let (change_to, material) = change;
-    let changed = writing::change(cx, record, "Key change error", &command_line("zfs change-key", args), |pool| {
+    let invocation = cx.invocation(command_line("zfs change-key", args));
+    let changed = invocation.change(record, |pool| {
         write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
-            dataset::Error::KeyUnavailable { .. } => anyhow!("Key must be loaded."),
+            dataset::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
             error => error.into(),
         })?;
-        if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user) }
+        if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user, invocation.check_share) }
     });
-    match changed {
-        Ok(()) => {}
-        Err(Failure::Failed(message)) => {
-            cx.complain(&message);
-            return Ok(KEY_NOT_CHANGED);
-        }
-        Err(other) => return Err(other),
-    }
+    changed.map_err(|reason| reason.refuse("Key change error").with_code(KEY_NOT_CHANGED))?;
     match material {
         Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
         None => super::keys::drop_one(&cx.state, record, &name).map(|_| ()),

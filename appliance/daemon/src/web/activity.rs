@@ -5,12 +5,13 @@ use super::caller::Caller;
 use super::guard::Audited;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
 use super::streams::{self, ALIVE};
-use super::verbs::{dataset_name, pool_of};
+use super::verbs::dataset_name;
 use crate::command::{Io, in_thread};
 use crate::http::{Lines, OutputOf, pass};
 use crate::jobs::{Finished, Running, goes_on, is_stream};
 use crate::{scanned, verify};
 use admin::OwnedPool;
+use admin::verbs::pool_of;
 use api::{
     AuditList, CommandAnswer, CommandFrame, CommandRequest, ErrorCode, EventList, Job, JobKind, JobList, LiveMessage,
     Outcome, StartJob,

@@ -2,11 +2,20 @@
 
 use super::Service;
 use super::caller::Caller;
+use super::invoke::Change;
 use super::pools::audited;
 use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
-use super::verbs::{Verb, dataset_name, pool_of, property_name};
+use super::verbs::{assignments, dataset_name, property_name};
 use super::{shown, tree};
 use admin::OwnedPool;
+use admin::new_key::Material;
+use admin::verbs::zfs::create::{CreateRequest, NewVolume, plan};
+use admin::verbs::zfs::inherit::{self, InheritRequest};
+use admin::verbs::zfs::keys::{self, KeysRequest, LoadKeyRequest};
+use admin::verbs::zfs::rename::{self, RenameRequest};
+use admin::verbs::zfs::set::{self, SetRequest};
+use admin::verbs::{Invocation, Refusal, pool_of};
+use anyhow::Context as _;
 use api::{
     ChangeProperties, CreateDataset, DatasetDetail, DatasetKind, DatasetList, ErrorCode, LoadKey,
     PropertyDefinitionList, RenameDataset, Role,
@@ -17,6 +26,7 @@ use axum::response::{IntoResponse, Response};
 use dataset::pages::Part;
 use dataset::{DatasetKind as Kind, Entry, ListOptions};
 use serde::Deserialize;
+use std::io;
 use std::sync::Arc;
 
 /// Properties that could give access to more of the machine than its pools: only for
@@ -154,13 +164,15 @@ pub async fn create(
             may_set(&caller, property)?;
         }
     }
-    let mut verb = Verb::zfs("create").flag("-p", parents).flag("-s", sparse && volume_bytes.is_some());
-    verb = verb.properties("-o", &properties)?.secret(passphrase);
-    if let Some(bytes) = volume_bytes {
-        verb = verb.option("-V", &bytes.to_string());
-    }
-    verb = verb.on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let volume = volume_bytes.map(|bytes| NewVolume { size: bytes.to_string(), block_size: None, sparse });
+    let properties = assignments(properties)?;
+    let request = CreateRequest { name: name.clone(), volume, properties, parents, unmounted: false };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| {
+        let ask = |_: &str| Ok(Material::new(secret(passphrase.as_deref())?.into_bytes()));
+        Refusal::unless_mounted(plan(invocation, &request)?.run(invocation, &ask)?)
+    };
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Created(detail(service, name).await?)).into_response())
 }
 
@@ -179,18 +191,44 @@ pub async fn set_properties(
     }
     let mut told = Vec::new();
     if !change.set.is_empty() {
-        let mut verb = Verb::zfs("set");
-        for (property, value) in &change.set {
-            verb = verb.on(format!("{property}={value}"));
-        }
-        let verb = verb.on(&name).of_pool(pool_of(&name));
-        told.push(verb.run(&service, &caller).await?);
+        let properties = assignments(change.set)?;
+        told.push(service.set(&caller, &name, properties).await?);
     }
-    for property in &change.inherit {
-        let verb = Verb::zfs("inherit").on(property).on(&name).of_pool(pool_of(&name));
-        told.push(verb.run(&service, &caller).await?);
+    for property in change.inherit {
+        told.push(service.inherit(&caller, &name, property).await?);
     }
     Ok((audited(told.join("; ")), Json(detail(service, name).await?)).into_response())
+}
+
+impl Service {
+    /// Sets properties of a dataset. Returns the command line.
+    pub async fn set(
+        self: &Arc<Self>,
+        caller: &Caller,
+        name: &str,
+        properties: Vec<(String, String)>,
+    ) -> Answer<String> {
+        let request = SetRequest { properties, datasets: vec![name.to_owned()], keep_mounts: false };
+        let line = request.command_line();
+        let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(set::run(invocation, &request)?);
+        self.change(caller, Change::of_dataset(name, &line), run).await?;
+        Ok(line)
+    }
+
+    /// Removes the own value of a dataset's property. Returns the command line.
+    pub async fn inherit(self: &Arc<Self>, caller: &Caller, name: &str, property: String) -> Answer<String> {
+        let datasets = vec![name.to_owned()];
+        let request = InheritRequest { property, datasets, recursive: false, received: false };
+        let line = request.command_line();
+        let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(inherit::run(invocation, &request)?);
+        self.change(caller, Change::of_dataset(name, &line), run).await?;
+        Ok(line)
+    }
+}
+
+/// The passphrase or key of a request.
+fn secret(given: Option<&str>) -> anyhow::Result<String> {
+    given.map(str::to_owned).context("a passphrase is required")
 }
 
 pub async fn rename(
@@ -201,8 +239,11 @@ pub async fn rename(
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
     let to = dataset_name("to", &request.to)?.to_owned();
-    let verb = Verb::zfs("rename").flag("-p", request.parents).flag("-r", request.recursive).on(&name).on(&to);
-    let line = verb.run(&service, &caller).await?;
+    let RenameDataset { parents, recursive, .. } = request;
+    let request = RenameRequest { from: name.clone(), to: to.clone(), parents, recursive, force: false };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(rename::run(invocation, &request)?);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, to).await?)).into_response())
 }
 
@@ -213,12 +254,18 @@ pub async fn load_key(
     Body(request): Body<LoadKey>,
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
-    let mut verb = Verb::zfs("load-key").secret(request.passphrase.clone());
-    if request.passphrase.is_some() {
-        verb = verb.option("-L", "prompt");
-    }
-    let verb = verb.on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let LoadKey { passphrase } = request;
+    let request = LoadKeyRequest {
+        keys: KeysRequest { datasets: vec![name.clone()], recursive: false },
+        location: passphrase.as_ref().map(|_| "prompt".to_owned()),
+        check_only: false,
+    };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| {
+        let ask = |_: &str| secret(passphrase.as_deref()).map_err(io::Error::other);
+        keys::load(invocation, &request, &ask)?.into_result()
+    };
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -228,8 +275,10 @@ pub async fn unload_key(
     Path(name): Path<String>,
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
-    let verb = Verb::zfs("unload-key").on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let request = KeysRequest { datasets: vec![name.clone()], recursive: false };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| keys::unload(invocation, &request)?.into_result();
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 

@@ -11,7 +11,7 @@ use super::reply::{Answer, Problem};
 use crate::command::in_thread;
 use crate::events::Happening;
 use admin::mounts::Mounter;
-use admin::verbs::{Invocation, Kind, Refusal};
+use admin::verbs::{Invocation, Kind, Refusal, pool_of};
 use api::{ErrorCode, EventKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,13 @@ pub struct Change<'a> {
     pub pool: &'a str,
     /// The request as a command line, for the history of the pool and the event.
     pub line: &'a str,
+}
+
+impl<'a> Change<'a> {
+    /// A change of datasets by a verb of zfs(8).
+    pub fn of_dataset(name: &'a str, line: &'a str) -> Self {
+        Self { kind: EventKind::Dataset, pool: pool_of(name), line }
+    }
 }
 
 /// Tells the verb when its request was dropped.
@@ -86,6 +93,7 @@ impl Service {
                     house: Some(owner.house.clone()),
                     mounter: Some(owner.clone() as Arc<dyn Mounter>),
                     command,
+                    check_share: crate::exports::is_understood,
                     is_gone: Box::new(move || gone.load(Ordering::Relaxed)),
                 })
             });

@@ -4,9 +4,10 @@ use super::Service;
 use super::caller::Caller;
 use super::pools::audited;
 use super::reply::{Answer, Body, Page, Path, Problem, Query, waiting};
-use super::verbs::{Verb, dataset_name, pool_of};
+use super::verbs::dataset_name;
 use crate::exports::{self, Shared};
 use crate::smb::{SmbOptions, SmbShare};
+use admin::verbs::pool_of;
 use api::{ClientList, ErrorCode, Protocol, Role, SetShare, Share, ShareHost, ShareList};
 use axum::Json;
 use axum::extract::State;
@@ -136,8 +137,8 @@ pub async fn set(
         let message = "the property sharesmb is for administrators";
         return Err(Problem::new(ErrorCode::Forbidden, message).at("protocol"));
     }
-    let verb = match request.options.as_str() {
-        "inherit" => Verb::zfs("inherit").on(property),
+    let value = match request.options.as_str() {
+        "inherit" => None,
         options => {
             let wrong = match protocol {
                 Protocol::Nfs => ShareOptions::parse(options).err(),
@@ -146,12 +147,14 @@ pub async fn set(
             if let Some(why) = wrong.filter(|_| options != "off") {
                 return Err(Problem::new(ErrorCode::InvalidRequest, why).at("options"));
             }
-            Verb::zfs("set").on(format!("{property}={options}"))
+            Some(options.to_owned())
         }
     };
     let pool = service.pool(pool_of(&name))?;
-    let verb = verb.on(&name).of_pool(pool_of(&name));
-    let line = verb.run(&service, &caller).await?;
+    let line = match value {
+        Some(value) => service.set(&caller, &name, vec![(property.to_owned(), value)]).await?,
+        None => service.inherit(&caller, &name, property.to_owned()).await?,
+    };
     let service = service.clone();
     let share = waiting(move || {
         let of_nfs = exports::of_dataset(&pool, &name)?;

@@ -8,13 +8,18 @@ use super::invoke::Change;
 use super::pools::{audited, confirmed};
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, waiting};
 use super::tree;
-use super::verbs::{Verb, dataset_name, pool_of, property_name};
+use super::verbs::{assignments, dataset_name, property_name};
+use admin::verbs::zfs::bookmark::{self, BookmarkRequest};
+use admin::verbs::zfs::create::{self, CloneRequest};
 use admin::verbs::zfs::destroy::{DestroyRequest, Preview, Unseen, plan};
+use admin::verbs::zfs::hold::{self, HoldRequest};
+use admin::verbs::zfs::promote;
 use admin::verbs::zfs::rollback::{self, RollbackRequest};
+use admin::verbs::zfs::snapshot::{self, SnapshotRequest};
 use admin::verbs::{Invocation, Refusal};
 use api::{
-    CloneSnapshot, CreateBookmark, CreateSnapshots, DatasetList, DestroyDataset, DestroyPreview, EventKind, Hold,
-    HoldList, HoldSnapshot, RollBack,
+    CloneSnapshot, CreateBookmark, CreateSnapshots, DatasetList, DestroyDataset, DestroyPreview, Hold, HoldList,
+    HoldSnapshot, RollBack,
 };
 use axum::Json;
 use axum::extract::State;
@@ -107,11 +112,6 @@ impl Preview for Listed<'_> {
     }
 }
 
-/// A change of datasets by a verb of zfs(8).
-pub fn of_dataset<'a>(name: &'a str, line: &'a str) -> Change<'a> {
-    Change { kind: EventKind::Dataset, pool: pool_of(name), line }
-}
-
 pub async fn destroy(
     State(service): State<Arc<Service>>,
     caller: Caller,
@@ -125,7 +125,7 @@ pub async fn destroy(
     let request = DestroyRequest { name: name.clone(), recursive, clones, deferred, force };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| plan(invocation, &request, &mut Unseen)?.run(invocation);
-    service.change(&caller, of_dataset(&name, &line), run).await?;
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Done).into_response())
 }
 
@@ -138,11 +138,13 @@ pub async fn create(
     if names.is_empty() || names.len() > NAMED_MAX {
         return Err(Problem::invalid("names", names.len().to_string(), format!("1 to {NAMED_MAX} names")));
     }
-    let mut verb = Verb::zfs("snapshot").flag("-r", recursive).properties("-o", &properties)?;
     for name in &names {
-        verb = verb.on(snapshot_name("names", name)?);
+        snapshot_name("names", name)?;
     }
-    let line = verb.run(&service, &caller).await?;
+    let request = SnapshotRequest { names: names.clone(), recursive, properties: assignments(properties)? };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| snapshot::run(invocation, &request);
+    service.change(&caller, Change::of_dataset(&names[0], &line), run).await?;
     let taken = waiting(move || {
         let mounted = tree::mounted();
         let line = |name: &String| {
@@ -168,7 +170,7 @@ pub async fn roll_back(
     let request = RollbackRequest { snapshot: name.clone(), recursive, clones, force };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(rollback::run(invocation, &request)?);
-    service.change(&caller, of_dataset(&name, &line), run).await?;
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, of).await?)).into_response())
 }
 
@@ -183,8 +185,11 @@ pub async fn clone(
     for property in request.properties.keys() {
         may_set(&caller, property)?;
     }
-    let verb = Verb::zfs("clone").flag("-p", request.parents).properties("-o", &request.properties)?.on(&name).on(&to);
-    let line = verb.run(&service, &caller).await?;
+    let (properties, parents) = (assignments(request.properties)?, request.parents);
+    let request = CloneRequest { origin: name.clone(), name: to.clone(), properties, parents, unmounted: false };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(create::clone(invocation, &request)?);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Created(detail(service, to).await?)).into_response())
 }
 
@@ -194,8 +199,9 @@ pub async fn promote(
     Path(name): Path<String>,
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
-    let verb = Verb::zfs("promote").on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let (line, of) = (promote::command_line(&name), name.clone());
+    let run = move |invocation: &Invocation<'_>| promote::run(invocation, &of);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -207,14 +213,23 @@ pub async fn bookmark(
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
     let mark = dataset_name("name", &request.name)?.to_owned();
-    let verb = Verb::zfs("bookmark").flag("-r", request.recursive).on(&name).on(&mark);
-    let line = verb.run(&service, &caller).await?;
+    let request = BookmarkRequest { source: name.clone(), name: mark.clone(), recursive: request.recursive };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| bookmark::run(invocation, &request);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Created(detail(service, mark).await?)).into_response())
 }
 
 /// Refuses invalid hold tags.
 fn tag(tag: &str) -> Answer<&str> {
     property_name(tag).map_err(|_| Problem::invalid("tag", format!("'{tag}'"), "letters, digits, '-', '_', '.', ':'"))
+}
+
+fn holding(name: &str, request: HoldSnapshot) -> Answer<HoldRequest> {
+    snapshot_name("dataset", name)?;
+    tag(&request.tag)?;
+    let HoldSnapshot { tag, recursive } = request;
+    Ok(HoldRequest { tag, snapshots: vec![name.to_owned()], recursive })
 }
 
 fn holds_of(service: &Service, name: &str, recursive: bool) -> Answer<Vec<Hold>> {
@@ -271,10 +286,11 @@ pub async fn hold(
     Path(name): Path<String>,
     Body(request): Body<HoldSnapshot>,
 ) -> Answer<Response> {
-    let pool = pool_of(snapshot_name("dataset", &name)?);
-    let verb = Verb::zfs("hold").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
-    let line = verb.run(&service, &caller).await?;
-    let items = waiting(move || holds_of(&service, &name, request.recursive)).await?;
+    let request = holding(&name, request)?;
+    let (line, recursive) = (request.command_line("hold"), request.recursive);
+    let run = move |invocation: &Invocation<'_>| hold::hold(invocation, &request);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
+    let items = waiting(move || holds_of(&service, &name, recursive)).await?;
     Ok((audited(line), Json(HoldList { items, next: None })).into_response())
 }
 
@@ -284,9 +300,10 @@ pub async fn release(
     Path(name): Path<String>,
     Body(request): Body<HoldSnapshot>,
 ) -> Answer<Response> {
-    let pool = pool_of(snapshot_name("dataset", &name)?);
-    let verb = Verb::zfs("release").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
-    let line = verb.run(&service, &caller).await?;
+    let request = holding(&name, request)?;
+    let line = request.command_line("release");
+    let run = move |invocation: &Invocation<'_>| hold::release(invocation, &request);
+    service.change(&caller, Change::of_dataset(&name, &line), run).await?;
     Ok((audited(line), Done).into_response())
 }
 

@@ -10,6 +10,7 @@ use super::caller::Caller;
 use super::reply::{Answer, Problem};
 use crate::command::{Io, in_thread};
 use crate::events::Happening;
+use admin::verbs::pool_of;
 use api::{CommandAnswer, CommandFrame, CommandRequest, Wanted};
 use api::{ErrorCode, EventKind, LiveMessage};
 use std::collections::BTreeMap;
@@ -23,23 +24,15 @@ const FRAMES: usize = 16;
 
 /// A command line under construction.
 pub struct Verb {
-    program: &'static str,
     verb: &'static str,
     options: Vec<String>,
     operands: Vec<String>,
-    secret: Option<String>,
-    pool: Option<String>,
 }
 
 impl Verb {
     /// `zpool VERB`.
     pub fn zpool(verb: &'static str) -> Self {
-        Self { program: "zpool", verb, options: Vec::new(), operands: Vec::new(), secret: None, pool: None }
-    }
-
-    /// `zfs VERB`.
-    pub fn zfs(verb: &'static str) -> Self {
-        Self { program: "zfs", ..Self::zpool(verb) }
+        Self { verb, options: Vec::new(), operands: Vec::new() }
     }
 
     /// An option without argument, if `wanted`.
@@ -72,37 +65,23 @@ impl Verb {
         self
     }
 
-    /// Answer to a question for a passphrase.
-    pub fn secret(mut self, secret: Option<String>) -> Self {
-        self.secret = secret;
-        self
-    }
-
-    /// The affected pool, if it is not that of the first operand.
-    pub fn of_pool(mut self, pool: &str) -> Self {
-        self.pool = Some(pool.to_owned());
-        self
-    }
-
     /// The line for the audit log.
     fn line(&self) -> String {
-        let words = [self.program, self.verb].into_iter().map(str::to_owned);
+        let words = ["zpool", self.verb].into_iter().map(str::to_owned);
         words.chain(self.options.iter().cloned()).chain(self.operands.iter().cloned()).collect::<Vec<_>>().join(" ")
     }
 
     /// Runs the command. Returns its line for the audit log.
     pub async fn run(self, service: &Arc<Service>, caller: &Caller) -> Answer<String> {
         let line = self.line();
-        let first = self.operands.first().map(|name| pool_of(name).to_owned());
-        let pool = self.pool.clone().or(first).unwrap_or_default();
-        let kind = if self.program == "zfs" { EventKind::Dataset } else { EventKind::Pool };
+        let pool = self.operands.first().map(|name| pool_of(name).to_owned()).unwrap_or_default();
         let mut out = String::new();
         let done = self.spoken(service, caller, |text| keep(&mut out, &text)).await;
         service.changed(&pool);
         let err = done?;
         service.reschedule(&line);
         if err.code == 0 {
-            service.events.tell(Happening::info(kind, line.clone()).about(pool).by(caller.name()));
+            service.events.tell(Happening::info(EventKind::Pool, line.clone()).about(pool).by(caller.name()));
             return Ok(line);
         }
         Err(err.problem(&out))
@@ -110,13 +89,12 @@ impl Verb {
 
     /// Runs the command and passes its output on as it comes.
     async fn spoken(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(String)) -> Answer<Ended> {
-        let secret = self.secret;
         let mut args = vec![self.verb.to_owned()];
         args.extend(self.options);
         args.push("--".to_owned());
         args.extend(self.operands);
         let request = CommandRequest {
-            program: self.program.to_owned(),
+            program: "zpool".to_owned(),
             args,
             cwd: Some("/".to_owned()),
             ..CommandRequest::default()
@@ -148,15 +126,8 @@ impl Verb {
                     drop(service.owner.questions.input(&question.id));
                 }
                 CommandFrame::Ask(question) => {
-                    let bytes = secret.as_ref().and_then(|secret| match question.wanted {
-                        Wanted::Secret(_) | Wanted::Line => Some(secret.clone().into_bytes()),
-                        Wanted::Bytes(count) => {
-                            secret.as_bytes().get(..(count as usize).min(secret.len())).map(<[u8]>::to_vec)
-                        }
-                        Wanted::Input | Wanted::Output => None,
-                    });
-                    let error = bytes.is_none().then(|| "a passphrase is required".to_owned());
-                    service.owner.questions.answer(CommandAnswer { id: question.id, bytes, error });
+                    let error = Some("a passphrase is required".to_owned());
+                    service.owner.questions.answer(CommandAnswer { id: question.id, bytes: None, error });
                 }
                 CommandFrame::Exit(_) => {}
             }
@@ -202,11 +173,6 @@ impl Service {
     }
 }
 
-/// Name of the pool that contains a dataset.
-pub fn pool_of(dataset: &str) -> &str {
-    dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
-}
-
 /// Kind of a failure, from the command's message: the messages are OpenZFS's, which scripts parse
 /// too.
 fn explain(said: &str, code: u8) -> Problem {
@@ -230,6 +196,15 @@ fn explain(said: &str, code: u8) -> Problem {
     // A usage error is followed by the usage text, which is useless here.
     let said = said.split("\nusage:").next().unwrap_or(said).trim();
     Problem::new(kind, if said.is_empty() { format!("the command exited with {code}") } else { said.to_owned() })
+}
+
+/// Properties of a request, if their names and values are possible.
+pub fn assignments(properties: BTreeMap<String, String>) -> Answer<Vec<(String, String)>> {
+    for (name, value) in &properties {
+        property_name(name)?;
+        property_value(name, value)?;
+    }
+    Ok(properties.into_iter().collect())
 }
 
 /// Refuses invalid names of pools, datasets, snapshots and bookmarks.
@@ -286,8 +261,8 @@ mod tests {
         assert!(property_name("-o").is_err() && property_name("a=b").is_err() && property_name("org.x:y").is_ok());
         assert!(absolute_path("path", "-x").is_err() && absolute_path("path", "/dev/sda").is_ok());
         let properties = BTreeMap::from([("compression".to_owned(), "-rf".to_owned())]);
-        let verb = Verb::zfs("create").flag("-p", true).properties("-o", &properties).expect("names").on("tank/a");
-        assert_eq!(verb.line(), "zfs create -p -o compression=-rf tank/a");
+        let verb = Verb::zpool("create").flag("-f", true).properties("-O", &properties).expect("names").on("tank");
+        assert_eq!(verb.line(), "zpool create -f -O compression=-rf tank");
     }
 
     #[test]

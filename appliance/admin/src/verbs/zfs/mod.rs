@@ -1,8 +1,17 @@
 //! The verbs of zfs(8).
 
+pub mod bookmark;
+pub mod create;
 mod dependents;
 pub mod destroy;
+pub mod hold;
+pub mod inherit;
+pub mod keys;
+pub mod promote;
+pub mod rename;
 pub mod rollback;
+pub mod set;
+pub mod snapshot;
 
 /// A command line of `zfs`: flags that are given, options with their arguments, operands.
 fn line(verb: &str, flags: &[(bool, &str)], options: &[(&str, String)], operands: &[&str]) -> String {
@@ -17,4 +26,9 @@ fn line(verb: &str, flags: &[(bool, &str)], options: &[(&str, String)], operands
         line += &format!(" {operand}");
     }
     line
+}
+
+/// Properties as options of a command line.
+fn assignments(properties: &[(String, String)]) -> Vec<(&'static str, String)> {
+    properties.iter().map(|(name, value)| ("-o", format!("{name}={value}"))).collect()
 }

@@ -1,0 +1,207 @@
+//! `zfs create` and `zfs clone`.
+//!
+//! [`plan`] checks a request and changes nothing; [`CreatePlan::run`] creates the dataset.
+
+use crate::kept_keys;
+use crate::mounts::MountReport;
+use crate::new_key::{self, AskNew};
+use crate::state::Imported;
+use crate::verbs::lookup::not_applicable;
+use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
+use crate::write::{WritablePool, maker};
+use dataset::property::{full_name, parse_size};
+use dataset::write::{self, NewDataset};
+use dataset::{DatasetKind, Error};
+use pool::Pool;
+
+/// Default `volblocksize`.
+const VOLUME_BLOCK: &str = "16384";
+
+/// A dataset to create.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CreateRequest {
+    pub name: String,
+    /// A volume; `None`: a file system.
+    pub volume: Option<NewVolume>,
+    /// Properties as a user writes them (`-o`).
+    pub properties: Vec<(String, String)>,
+    /// Create missing parents (`-p`).
+    pub parents: bool,
+    /// Do not mount the file system (`-u`).
+    pub unmounted: bool,
+}
+
+/// The size of a new volume, as a user writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewVolume {
+    /// `-V`. Rounded up to whole blocks.
+    pub size: String,
+    /// `-b`: bytes of a block.
+    pub block_size: Option<String>,
+    /// Reserve no space (`-s`).
+    pub sparse: bool,
+}
+
+/// A request that can be carried out, as far as it can be known without a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatePlan {
+    record: Imported,
+    request: CreateRequest,
+    /// The properties of the request, and those that follow from the size of a volume.
+    pub properties: Vec<(String, String)>,
+}
+
+impl CreateRequest {
+    /// The request as a command line, for histories and logs.
+    pub fn command_line(&self) -> String {
+        let is_sparse = self.volume.as_ref().is_some_and(|volume| volume.sparse);
+        let flags = [(self.parents, "-p"), (is_sparse, "-s"), (self.unmounted, "-u")];
+        let mut options = super::assignments(&self.properties);
+        if let Some(volume) = &self.volume {
+            options.extend(volume.block_size.iter().map(|size| ("-b", size.clone())));
+            options.push(("-V", volume.size.clone()));
+        }
+        super::line("create", &flags, &options, &[&self.name])
+    }
+
+    fn refuse(&self, reason: Reason) -> Refusal {
+        reason.refuse(&format!("cannot create '{}'", self.name))
+    }
+}
+
+/// Checks a request.
+pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<CreatePlan, Refusal> {
+    let name = &request.name;
+    if let Some(delimiter) = name.find(['@', '#']).map(|at| &name[at..=at]) {
+        let what = if delimiter == "@" { "snapshot" } else { "bookmark" };
+        let why = format!("{what} delimiter '{delimiter}' is not expected here");
+        return Err(request.refuse(Reason::new(Kind::Invalid, why)));
+    }
+    let record = invocation.record("create", name)?;
+    if !name.contains('/') {
+        return Err(request.refuse(Reason::new(Kind::Conflict, "dataset already exists")));
+    }
+    let opened = invocation.open_to_read(&record)?;
+    let mut properties = request.properties.clone();
+    if let Some(volume) = &request.volume {
+        add_size(&opened, &mut properties, volume).map_err(|reason| request.refuse(reason))?;
+    }
+    let is_enabled = |guid: &str| opened.features().count(guid).is_some();
+    let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
+    checked.map_err(|e| request.refuse(e.into()))?;
+    Ok(CreatePlan { record, request: request.clone(), properties })
+}
+
+impl CreatePlan {
+    /// Creates the dataset. `ask` asks for its key if it is to have one and the properties do not
+    /// name a file.
+    pub fn run(self, invocation: &Invocation<'_>, ask: &AskNew<'_>) -> Result<MountReport, Refusal> {
+        let Self { record, request, properties } = self;
+        let name = &request.name;
+        let failed = |kind: Kind, e: &anyhow::Error| request.refuse(Reason::new(kind, format!("{e:#}")));
+        let key = new_key::ask(&properties, name, None, ask).map_err(|e| failed(Kind::Invalid, &e))?;
+        let new = NewDataset {
+            name: name.clone(),
+            is_volume: request.volume.is_some(),
+            properties,
+            parents: request.parents,
+            key: key.clone(),
+        };
+        let created = invocation.change(&record, |pool| Ok(write::create(&pool.live, &new, maker())?));
+        created.map_err(|reason| request.refuse(reason))?;
+        if let Some(key) = key {
+            kept_keys::keep_new(&invocation.state, &record, name, &key).map_err(|e| failed(Kind::Failed, &e))?;
+        }
+        Ok(match invocation.mounts(&record).filter(|_| !new.is_volume && !request.unmounted) {
+            Some(mounts) => mounts.mount_new(name),
+            None => MountReport::default(),
+        })
+    }
+}
+
+/// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
+/// sparse.
+fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVolume) -> Result<(), Reason> {
+    let number = |text: &str| {
+        let wrong = || Reason::new(Kind::Invalid, format!("bad volume size '{text}': invalid numeric value"));
+        parse_size(text).ok_or_else(wrong)
+    };
+    if let Some(block) = &volume.block_size {
+        properties.push(("volblocksize".into(), number(block)?.to_string()));
+    }
+    let asked = properties.clone();
+    let given = |name: &str| asked.iter().find(|(n, _)| full_name(n) == name).map(|(_, v)| v.clone());
+    let block = number(&given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
+    let size = number(&volume.size)?.div_ceil(block).saturating_mul(block);
+    properties.push(("volsize".into(), size.to_string()));
+    if !volume.sparse && given("refreservation").is_none() && block.is_power_of_two() {
+        let copies = given("copies").and_then(|c| c.parse().ok()).unwrap_or(1);
+        let reserved = write::volume_reservation(pool, size, block, copies);
+        properties.push(("refreservation".into(), reserved.to_string()));
+    }
+    Ok(())
+}
+
+/// A clone to create.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CloneRequest {
+    /// The snapshot.
+    pub origin: String,
+    pub name: String,
+    /// Properties as a user writes them (`-o`).
+    pub properties: Vec<(String, String)>,
+    /// Create missing parents; a dataset that exists is no error (`-p`).
+    pub parents: bool,
+    /// Do not mount the file system (`-u`).
+    pub unmounted: bool,
+}
+
+impl CloneRequest {
+    /// The request as a command line, for histories and logs.
+    pub fn command_line(&self) -> String {
+        let flags = [(self.parents, "-p"), (self.unmounted, "-u")];
+        super::line("clone", &flags, &super::assignments(&self.properties), &[&self.origin, &self.name])
+    }
+}
+
+/// Creates a dataset from a snapshot.
+pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<MountReport, Refusal> {
+    let CloneRequest { origin, name, .. } = request;
+    let cannot = format!("cannot create '{name}'");
+    let found = invocation.entry(origin)?;
+    let Some(snapshot) = found.entry.dataset().filter(|d| d.is_snapshot()) else {
+        return Err(not_applicable(origin));
+    };
+    let head = snapshot.tree().head(snapshot.dir());
+    let is_volume = head.and_then(|head| head.kind()).is_ok_and(|kind| kind == DatasetKind::Volume);
+    let exists = found.pool.datasets.entry(name).is_ok();
+    if pool_of(origin) != pool_of(name) {
+        return Err(Reason::new(Kind::Invalid, "source and target pools differ").refuse(&cannot));
+    }
+    drop(found);
+    if request.parents && exists {
+        return Ok(MountReport::default());
+    }
+    let record = invocation.record("create", name)?;
+    let cloned = invocation.change(&record, |pool| {
+        if request.parents {
+            create_parents(pool, name)?;
+        }
+        Ok(write::clone(&pool.live, origin, name, &request.properties)?)
+    });
+    cloned.map_err(|reason| reason.refuse(&cannot))?;
+    Ok(match invocation.mounts(&record).filter(|_| !is_volume && !request.unmounted) {
+        Some(mounts) => mounts.mount_new(name),
+        None => MountReport::default(),
+    })
+}
+
+/// Creates the missing parents of a dataset.
+pub(super) fn create_parents(pool: &WritablePool, name: &str) -> Result<(), Error> {
+    let Some((above, _)) = name.rsplit_once('/') else { return Err(Error::invalid(name, "invalid dataset name")) };
+    if above.contains('/') {
+        let new = NewDataset { name: above.to_owned(), parents: true, ..NewDataset::default() };
+        write::create(&pool.live, &new, maker())?;
+    }
+    Ok(())
+}

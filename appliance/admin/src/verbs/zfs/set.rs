@@ -1,0 +1,148 @@
+//! `zfs set`: sets properties of datasets, and quotas of users, groups and projects.
+
+use crate::mounts::MountReport;
+use crate::verbs::lookup::Lookup;
+use crate::verbs::tally::Tally;
+use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
+use crate::write::WritablePool;
+use dataset::property::{full_name, parse_size};
+use dataset::quota::Principal;
+use dataset::write;
+use dataset::{Error, Refusal as Denied};
+
+/// Exit code of libzfs for an invalid property.
+const BAD_PROPERTY: u8 = 255;
+
+/// Properties to set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetRequest {
+    /// Names and values as a user writes them, each name once.
+    pub properties: Vec<(String, String)>,
+    pub datasets: Vec<String>,
+    /// Leave mounts as they are (`-u`).
+    pub keep_mounts: bool,
+}
+
+impl SetRequest {
+    /// The request as a command line, for histories and logs.
+    pub fn command_line(&self) -> String {
+        let assigned: Vec<String> = self.properties.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let operands: Vec<&str> = assigned.iter().chain(&self.datasets).map(String::as_str).collect();
+        super::line("set", &[(self.keep_mounts, "-u")], &[], &operands)
+    }
+}
+
+/// Sets the properties, for each dataset all of them or none.
+pub fn run(invocation: &Invocation<'_>, request: &SetRequest) -> Result<MountReport, Refusal> {
+    // Check that all datasets exist before the first one is changed.
+    let mut lookup = Lookup::new(invocation);
+    for name in &request.datasets {
+        lookup.entry(name)?;
+    }
+    drop(lookup);
+    let mut tally = Tally::default();
+    for name in &request.datasets {
+        if let Err(refusal) = one(invocation, request, name, &mut tally) {
+            return Err(tally.abort(refusal));
+        }
+    }
+    tally.finish()
+}
+
+/// Sets the properties of one dataset. An error ends the verb.
+fn one(invocation: &Invocation<'_>, request: &SetRequest, name: &str, tally: &mut Tally) -> Result<(), Refusal> {
+    let found = match Lookup::new(invocation).find(name)? {
+        Ok(found) => found,
+        Err(refusal) => {
+            tally.refuse(refusal);
+            return Ok(());
+        }
+    };
+    let record = found.pool.record.clone();
+    drop(found);
+    let full: Vec<_> = request.properties.iter().map(|(n, v)| (full_name(n), v.as_str())).collect();
+    let mounts = invocation.mounts(&record).filter(|_| !request.keep_mounts);
+    let remount = mounts.map(|mounts| mounts.prepare(name, &full)).transpose()?.flatten();
+    let result = invocation.change(&record, |pool| set_all(pool, name, &request.properties, invocation.check_share));
+    if let Some(remount) = remount {
+        tally.report(remount.settle());
+    }
+    if let Err(reason) = result {
+        let cannot = format!("cannot set property for '{name}'");
+        tally.refuse(reason.refuse(&cannot).with_code(BAD_PROPERTY));
+    }
+    Ok(())
+}
+
+/// Sets properties and quotas of a dataset.
+pub fn set_all(
+    pool: &WritablePool,
+    name: &str,
+    properties: &[(String, String)],
+    check_share: CheckShare,
+) -> Result<(), Reason> {
+    // OpenZFS refuses options that no server would understand.
+    if let Some((name, _)) = properties.iter().find(|(name, value)| !check_share(name, value)) {
+        return Err(Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options")));
+    }
+    let (quotas, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(n, _)| quota_of(n).is_some());
+    if !others.is_empty() {
+        write::set(&pool.live, name, &others).map_err(reason)?;
+    }
+    if !quotas.is_empty() {
+        pool.set_quotas(name, &quotas.iter().map(|(n, v)| quota(n, v)).collect::<Result<Vec<_>, Reason>>()?)?;
+    }
+    Ok(())
+}
+
+fn reason(error: Error) -> Reason {
+    let text = match &error {
+        Error::Refused { why: Denied::NoSpace, place } if place.contains("quota") => {
+            "size is less than current used or reserved space"
+        }
+        Error::Refused { why: Denied::NoSpace, .. } => "size is greater than available space",
+        _ => return error.into(),
+    };
+    Reason::new(Kind::of(&error), text)
+}
+
+/// Parses the name of a quota property: the kind of principal, whether it counts objects, and the
+/// principal.
+fn quota_of(name: &str) -> Option<(Principal, bool, &str)> {
+    let (kind, who) = name.split_once('@')?;
+    Some(match kind {
+        "userquota" => (Principal::User, false, who),
+        "groupquota" => (Principal::Group, false, who),
+        "projectquota" => (Principal::Project, false, who),
+        "userobjquota" => (Principal::User, true, who),
+        "groupobjquota" => (Principal::Group, true, who),
+        "projectobjquota" => (Principal::Project, true, who),
+        _ => return None,
+    })
+}
+
+fn quota(name: &str, value: &str) -> Result<(Principal, u64, bool, u64), Reason> {
+    let invalid = || Reason::new(Kind::Invalid, format!("invalid property '{name}'"));
+    let (principal, objects, who) = quota_of(name).ok_or_else(invalid)?;
+    let file = match principal {
+        Principal::User => "/etc/passwd",
+        Principal::Group => "/etc/group",
+        Principal::Project => "/dev/null",
+    };
+    let named = || {
+        let table = std::fs::read_to_string(file).ok()?;
+        table.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next()? == who).then(|| fields.nth(1)?.parse().ok()).flatten()
+        })
+    };
+    let id = who.parse::<u64>().ok().or_else(named).ok_or_else(invalid)?;
+    let limit = match value {
+        "none" => 0,
+        text => {
+            let bad = || Reason::new(Kind::Invalid, format!("bad numeric value '{text}'"));
+            parse_size(text).ok_or_else(bad)?
+        }
+    };
+    Ok((principal, id, objects, limit))
+}

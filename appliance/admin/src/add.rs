@@ -4,7 +4,7 @@
 //!   * everything that can be checked is checked before the first byte is written
 
 use crate::create::{Devices, open_devices};
-use crate::layout::{Layout, Replication, Wrong};
+use crate::layout::{Flaw, Layout, Replication, Wrong};
 use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::write::WritablePool;
 use anyhow::{Result, bail};
@@ -19,7 +19,7 @@ pub fn add(pool: &WritablePool, layout: &Layout, ashift: Option<u8>, same_ashift
     let is_listed = |guid: u64| known.spares().iter().chain(known.caches()).any(|c| c.guid == guid);
     let is_there = layout.leaves().any(|leaf| devices::labelled(&leaf.path).is_some_and(|found| is_listed(found.guid)));
     if is_there || layout.has_duplicate() {
-        bail!(Wrong(SAME_DEVICE.into()));
+        bail!(Wrong { flaw: Flaw::InUse, text: SAME_DEVICE.into() });
     }
     let words = Devices { same: SAME_DEVICE, too_small: "device is less than the minimum size (64M)" };
     let new = open_devices(layout, ashift, &words)?;

@@ -3,7 +3,7 @@
 //! Invariants:
 //!   * everything that can be checked is checked before the first byte is written
 
-use crate::layout::{Draid, Group, Layout, Leaf, Purpose, Top, Wrong};
+use crate::layout::{Draid, Flaw, Group, Layout, Leaf, Purpose, Top, Wrong};
 use crate::pool_properties::PoolSetting;
 use crate::write::{self, WritablePool, lock_owner};
 use anyhow::{Result, bail};
@@ -62,13 +62,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Validates properties of the root file system of a pool with these features.
-pub fn check_properties(properties: &[(String, String)], features: &[String]) -> Result<(), String> {
+pub fn check_properties(properties: &[(String, String)], features: &[String]) -> dataset::Result<()> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
-    dataset::write::check_new("", false, properties, &is_enabled).map_err(|e| match e {
-        Error::Invalid { what, .. } => what,
-        Error::Unsupported { what, .. } => format!("unsupported: {what}"),
-        e => e.to_string(),
-    })
+    dataset::write::check_new("", false, properties, &is_enabled)
 }
 
 /// ashift of a top-level vdev: the largest of its leaves.
@@ -97,12 +93,12 @@ pub(crate) fn open_device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device
     let device = devices::open_for_writing(&leaf.path).map_err(|error| match error {
         Error::Refused { why: Refusal::Busy, .. } => {
             let owner = lock_owner(&leaf.path).map(|o| format!("\n{} is locked by {o}", leaf.name()));
-            Wrong(format!("{}{}", words.same, owner.unwrap_or_default())).into()
+            Wrong { flaw: Flaw::InUse, text: format!("{}{}", words.same, owner.unwrap_or_default()) }.into()
         }
         error => anyhow::Error::from(error),
     })?;
     if device.size_bytes() < MIN_DEVICE_BYTES {
-        bail!(Wrong(words.too_small.into()));
+        bail!(Wrong { flaw: Flaw::Invalid, text: words.too_small.into() });
     }
     Ok(device)
 }
@@ -156,7 +152,7 @@ fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
 /// be used.
 pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     if request.layout.has_duplicate() {
-        bail!(Wrong(SAME_DEVICE.into()));
+        bail!(Wrong { flaw: Flaw::InUse, text: SAME_DEVICE.into() });
     }
     let words = Devices { same: SAME_DEVICE, too_small: "one or more devices is less than the minimum size (64M)" };
     let NewDevices { tops, spares, caches } = open_devices(&request.layout, request.ashift, &words)?;

@@ -48,6 +48,12 @@ pub struct OpenRequest {
     pub offline: Vec<u64>,
 }
 
+/// The identity of one import: a random number that no other import shares.
+pub fn load_guid() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
 /// Finds all pools in these places.
 pub fn search(places: &[PathBuf]) -> Vec<FoundPool> {
     pool::search(places).pools

@@ -30,6 +30,7 @@ pub mod spares;
 pub mod split;
 pub mod state;
 pub mod states;
+pub mod vdev_names;
 pub mod vdev_properties;
 pub mod verbs;
 pub mod verify;

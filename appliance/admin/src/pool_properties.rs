@@ -5,7 +5,8 @@
 //! messages.
 
 use crate::compatibility;
-use pool::property::{Kind, SetValue, find};
+use crate::verbs::{Kind, Reason};
+use pool::property::{self, SetValue, find};
 
 /// Maximum length of a comment, in bytes.
 const COMMENT_MAX: usize = 32;
@@ -44,83 +45,87 @@ fn is_user_property(name: &str) -> bool {
     dataset::property::is_user_property(name)
 }
 
-/// Parses a value. The error follows after `cannot set property for 'tank': `.
-pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String> {
+fn invalid<T>(why: impl Into<String>) -> Result<T, Reason> {
+    Err(Reason::new(Kind::Invalid, why))
+}
+
+/// Parses a value. The reason follows after `cannot set property for 'tank': `.
+pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason> {
     if let Some(feature) = name.strip_prefix("feature@") {
         if !compatibility::is_feature(feature) {
-            return Err(format!("feature '{feature}' unsupported by kernel"));
+            return invalid(format!("feature '{feature}' unsupported by kernel"));
         }
         return match (value, when) {
             ("enabled", _) => Ok(PoolSetting::Feature(feature.to_owned(), true)),
             ("disabled", When::Create) => Ok(PoolSetting::Feature(feature.to_owned(), false)),
-            ("disabled", When::Set) => Err(format!("property '{name}' can only be set to 'disabled' at creation time")),
-            _ => Err(format!("property '{name}' can only be set to 'enabled' or 'disabled'")),
+            ("disabled", When::Set) => {
+                invalid(format!("property '{name}' can only be set to 'disabled' at creation time"))
+            }
+            _ => invalid(format!("property '{name}' can only be set to 'enabled' or 'disabled'")),
         };
     }
     let Some(def) = find(name) else {
         if !is_user_property(name) {
-            return Err(format!("invalid property '{name}'"));
+            return invalid(format!("invalid property '{name}'"));
         }
         return match () {
-            () if name.len() >= NAME_MAX => Err(format!("property name '{name}' is too long")),
-            () if value.len() >= VALUE_MAX => Err(format!("property value '{value}' is too long")),
+            () if name.len() >= NAME_MAX => invalid(format!("property name '{name}' is too long")),
+            () if value.len() >= VALUE_MAX => invalid(format!("property value '{value}' is too long")),
             () => Ok(PoolSetting::Stored(name.to_owned(), SetValue::Text(value.to_owned()))),
         };
     };
     if def.readonly && def.name != "readonly" {
-        return Err(format!("'{name}' is readonly"));
+        return invalid(format!("'{name}' is readonly"));
     }
     // What people call it stays in the messages, as with OpenZFS.
     let stored = |value: SetValue| Ok(PoolSetting::Stored(def.name.to_owned(), value));
     match def.name {
-        "readonly" => Err("property 'readonly' can only be set at import time".to_owned()),
-        "multihost" if value == "on" => Err("unsupported: multihost=on".to_owned()),
+        "readonly" => invalid("property 'readonly' can only be set at import time"),
+        "multihost" if value == "on" => Err(Reason::new(Kind::Unsupported, "unsupported: multihost=on")),
         "version" => match value {
-            "5000" => Err("the pool already has feature flags".to_owned()),
-            _ => Err("unsupported: creating pools of versions before feature flags".to_owned()),
+            "5000" => invalid("the pool already has feature flags"),
+            _ => Err(Reason::new(Kind::Unsupported, "unsupported: creating pools of versions before feature flags")),
         },
-        "altroot" if when == When::Set => {
-            Err("property 'altroot' can only be set during pool creation or import".to_owned())
-        }
-        "altroot" if !value.starts_with('/') => Err(format!("bad alternate root '{value}'")),
+        "altroot" if when == When::Set => invalid("property 'altroot' can only be set during pool creation or import"),
+        "altroot" if !value.starts_with('/') => invalid(format!("bad alternate root '{value}'")),
         "altroot" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
         "cachefile" if !matches!(value, "" | "none") && !value.starts_with('/') => {
-            Err("property 'cachefile' must be empty, an absolute path, or 'none'".to_owned())
+            invalid("property 'cachefile' must be empty, an absolute path, or 'none'")
         }
         "cachefile" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
-        "bootfs" if when == When::Create => {
-            Err("property 'bootfs' cannot be set at creation or import time".to_owned())
-        }
+        "bootfs" if when == When::Create => invalid("property 'bootfs' cannot be set at creation or import time"),
         "comment" if !value.bytes().all(|b| (0x20..0x7f).contains(&b)) => {
-            Err("comment may only have printable characters".to_owned())
+            invalid("comment may only have printable characters")
         }
-        "comment" if value.len() > COMMENT_MAX => Err(format!("comment must not exceed {COMMENT_MAX} characters")),
+        "comment" if value.len() > COMMENT_MAX => invalid(format!("comment must not exceed {COMMENT_MAX} characters")),
         "compatibility" => {
-            compatibility::load(value)?;
+            compatibility::load(value).or_else(invalid)?;
             stored(SetValue::Text(value.to_owned()))
         }
         "ashift" => match value.parse::<u64>() {
             Ok(n @ (0 | 9..=16)) => stored(SetValue::Number(n)),
-            Ok(n) => Err(format!("property 'ashift' number {n} is invalid, only values between 9 and 16 are allowed.")),
-            Err(_) => Err(format!("bad numeric value '{value}'")),
+            Ok(n) => {
+                invalid(format!("property 'ashift' number {n} is invalid, only values between 9 and 16 are allowed."))
+            }
+            Err(_) => invalid(format!("bad numeric value '{value}'")),
         },
         "dedup_table_quota" => match value {
             "none" => stored(SetValue::Number(0)),
             "auto" => stored(SetValue::Number(u64::MAX)),
             _ => match dataset::property::parse_size(value) {
                 Some(n) => stored(SetValue::Number(n)),
-                None => Err(format!("bad numeric value '{value}'")),
+                None => invalid(format!("bad numeric value '{value}'")),
             },
         },
         _ => match def.kind {
-            Kind::Word(words) => match words.iter().position(|w| *w == value) {
+            property::Kind::Word(words) => match words.iter().position(|w| *w == value) {
                 Some(number) => stored(SetValue::Number(number as u64)),
-                None => Err(format!("'{}' must be one of '{}'", def.name, def.values)),
+                None => invalid(format!("'{}' must be one of '{}'", def.name, def.values)),
             },
-            Kind::Text => stored(SetValue::Text(value.to_owned())),
+            property::Kind::Text => stored(SetValue::Text(value.to_owned())),
             _ => match value.parse::<u64>() {
                 Ok(number) => stored(SetValue::Number(number)),
-                Err(_) => Err(format!("bad numeric value '{value}'")),
+                Err(_) => invalid(format!("bad numeric value '{value}'")),
             },
         },
     }
@@ -167,7 +172,7 @@ mod tests {
             ("compatibility", "nosuch", "could not read/parse feature file(s): nosuch "),
         ];
         for (name, value, message) in cases {
-            assert_eq!(parse(name, value, When::Set).expect_err(name), message);
+            assert_eq!(parse(name, value, When::Set).expect_err(name).text, message);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Parses and validates vdev properties. Facts: vdev_prop_init (module/zcommon/zpool_prop.c),
 //! zpool_set_vdev_prop (lib/libzfs/libzfs_pool.c), vdev_prop_set (module/zfs/vdev.c).
 
+use crate::verbs::{Kind, Reason};
 use crate::write::WritablePool;
 use anyhow::Result;
 use pool::Pool;
@@ -13,6 +14,66 @@ const LIMITS: [&str; 6] = ["checksum_n", "checksum_t", "io_n", "io_t", "slow_io_
 const NAME_MAX: usize = 256;
 const VALUE_MAX: usize = 8192;
 
+/// The names and column headings.
+pub static NAMES: &[(&str, &str)] = &[
+    ("capacity", "CAP"),
+    ("state", "STATE"),
+    ("guid", "GUID"),
+    ("asize", "ASIZE"),
+    ("psize", "PSIZE"),
+    ("ashift", "ASHIFT"),
+    ("size", "SIZE"),
+    ("free", "FREE"),
+    ("allocated", "ALLOC"),
+    ("comment", "COMMENT"),
+    ("expandsize", "EXPANDSZ"),
+    ("fragmentation", "FRAG"),
+    ("bootsize", "BOOTSIZE"),
+    ("parity", "PARITY"),
+    ("path", "PATH"),
+    ("devid", "DEVID"),
+    ("physpath", "PHYSPATH"),
+    ("encpath", "ENCPATH"),
+    ("fru", "FRU"),
+    ("parent", "PARENT"),
+    ("children", "CHILDREN"),
+    ("numchildren", "NUMCHILD"),
+    ("read_errors", "RDERR"),
+    ("write_errors", "WRERR"),
+    ("checksum_errors", "CKERR"),
+    ("initialize_errors", "INITERR"),
+    ("null_ops", "NULLOP"),
+    ("read_ops", "READOP"),
+    ("write_ops", "WRITEOP"),
+    ("free_ops", "FREEOP"),
+    ("claim_ops", "CLAIMOP"),
+    ("trim_ops", "TRIMOP"),
+    ("null_bytes", "NULLBYTE"),
+    ("read_bytes", "READBYTE"),
+    ("write_bytes", "WRITEBYTE"),
+    ("free_bytes", "FREEBYTE"),
+    ("claim_bytes", "CLAIMBYTE"),
+    ("trim_bytes", "TRIMBYTE"),
+    ("removing", "REMOVING"),
+    ("allocating", "ALLOCATING"),
+    ("failfast", "FAILFAST"),
+    ("checksum_n", "CKSUM_N"),
+    ("checksum_t", "CKSUM_T"),
+    ("io_n", "IO_N"),
+    ("io_t", "IO_T"),
+    ("raidz_expanding", "RAIDZ_EXPANDING"),
+    ("slow_io_n", "SLOW_IO_N"),
+    ("slow_io_t", "SLOW_IO_T"),
+    ("trim_support", "TRIMSUP"),
+    ("trim_errors", "TRIMERR"),
+    ("slow_ios", "SLOW"),
+];
+
+/// The full name of a property given by name or column heading.
+pub fn find(name: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(n, column)| *n == name || column.to_ascii_lowercase() == name).map(|(n, _)| *n)
+}
+
 /// A vdev property with a valid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevSetting {
@@ -22,17 +83,17 @@ pub enum VdevSetting {
     Allocating(bool),
 }
 
-/// Parses a value. `is_known` returns whether a name is a property that cannot be set. The error
-/// follows after `cannot set property ... : `.
-pub fn parse(name: &str, value: &str, is_known: impl Fn(&str) -> bool) -> Result<VdevSetting, String> {
+/// Parses a value. The reason follows after `cannot set property ... : `.
+pub fn parse(name: &str, value: &str) -> Result<VdevSetting, Reason> {
     let stored = |value| Ok(VdevSetting::Stored(name.to_owned(), value));
+    let invalid = |why: String| Reason::new(Kind::Invalid, why);
     let word = |yes: &str| match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("'{yes}' must be one of 'on | off'")),
+        _ => Err(invalid(format!("'{yes}' must be one of 'on | off'"))),
     };
     match name {
-        _ if value.len() >= VALUE_MAX => Err(format!("property value '{value}' is too long")),
+        _ if value.len() >= VALUE_MAX => Err(invalid(format!("property value '{value}' is too long"))),
         "comment" => stored(SetValue::Text(value.to_owned())),
         "failfast" => stored(SetValue::Number(u64::from(word(name)?))),
         "allocating" => Ok(VdevSetting::Allocating(word(name)?)),
@@ -40,13 +101,13 @@ pub fn parse(name: &str, value: &str, is_known: impl Fn(&str) -> bool) -> Result
             "none" => stored(SetValue::Number(u64::MAX)),
             _ => match dataset::property::parse_size(value) {
                 Some(n) => stored(SetValue::Number(n)),
-                None => Err(format!("bad numeric value '{value}'")),
+                None => Err(invalid(format!("bad numeric value '{value}'"))),
             },
         },
-        "path" => Err("unsupported: setting the path of a device".to_owned()),
-        _ if is_known(name) => Err(format!("'{name}' is readonly")),
-        _ if !dataset::property::is_user_property(name) => Err(format!("invalid property '{name}'")),
-        _ if name.len() >= NAME_MAX => Err(format!("property name '{name}' is too long")),
+        "path" => Err(Reason::new(Kind::Unsupported, "unsupported: setting the path of a device")),
+        _ if find(name).is_some() => Err(invalid(format!("'{name}' is readonly"))),
+        _ if !dataset::property::is_user_property(name) => Err(invalid(format!("invalid property '{name}'"))),
+        _ if name.len() >= NAME_MAX => Err(invalid(format!("property name '{name}' is too long"))),
         _ => stored(SetValue::Text(value.to_owned())),
     }
 }
@@ -77,7 +138,6 @@ mod tests {
 
     #[test]
     fn values_become_what_is_kept_and_others_are_refused_in_openzfs_words() {
-        let parse = |name, value| parse(name, value, |n| n == "guid");
         let stored = |name: &str, value| Ok(VdevSetting::Stored(name.into(), value));
         assert_eq!(parse("comment", "left shelf"), stored("comment", SetValue::Text("left shelf".into())));
         assert_eq!(parse("checksum_n", "20"), stored("checksum_n", SetValue::Number(20)));
@@ -91,7 +151,7 @@ mod tests {
             ("io_n", "many", "bad numeric value 'many'"),
             ("failfast", "maybe", "'failfast' must be one of 'on | off'"),
         ] {
-            assert_eq!(parse(name, value).expect_err(name), message);
+            assert_eq!(parse(name, value).expect_err(name).text, message);
         }
     }
 }

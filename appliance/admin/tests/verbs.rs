@@ -69,6 +69,7 @@ impl Rig {
             house: Some(self.house.clone()),
             mounter: None,
             command: command.to_owned(),
+            unmount_elsewhere: Box::new(|_, _| Ok(())),
             check_share: |_, value| value != "nonsense",
             is_gone: Box::new(|| false),
         }

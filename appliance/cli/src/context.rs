@@ -113,12 +113,13 @@ pub const fn not_yet(name: &'static str) -> Verb {
 impl<'a> Context<'a> {
     /// A run of a verb of `admin` that leaves the line `command` in the history.
     pub fn invocation(&self, command: String) -> Invocation<'a> {
-        let (client, owner) = (self.client, self.owner.clone());
+        let (client, owner, state) = (self.client, self.owner.clone(), self.state.clone());
         Invocation {
             state: self.state.clone(),
             house: owner.as_ref().map(|owner| owner.house.clone()),
             mounter: owner.map(|owner| owner as Arc<dyn Mounter>),
             command,
+            unmount_elsewhere: Box::new(move |record, force| crate::mounts::release_elsewhere(&state, record, force)),
             check_share: daemon::exports::is_understood,
             is_gone: Box::new(move || client.is_gone()),
         }

@@ -3,8 +3,7 @@
 
 use crate::context::Context;
 use crate::state::{Imported, State};
-use admin::OwnedPool;
-use admin::mounts::{Mounted, PoolMounts, cannot_unmount};
+use admin::mounts::{Mounted, NotUnmounted, PoolMounts, cannot_unmount};
 use daemon::Owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,16 +53,7 @@ pub fn is_ours(cx: &Context<'_>, records: &[Imported], dataset: &str, place: &st
 
 /// Unmounts all datasets of a pool. The error is OpenZFS's message.
 pub fn release(cx: &Context<'_>, record: &Imported, force: bool) -> Result<(), String> {
-    match owner(cx, record.guid) {
-        Some(owner) => unmount_below(&owner, record, &record.name, force),
-        None => release_elsewhere(&cx.state, record, force),
-    }
-}
-
-/// Whether a volume of the pool is in use: then the pool must not be exported, even by force.
-pub fn has_used_volume(cx: &Context<'_>, record: &Imported) -> bool {
-    let pool = owner(cx, record.guid).and_then(|owner| owner.house.opened(record.guid));
-    pool.and_then(|pool| pool.writable()?.used_volume()).is_some()
+    cx.invocation(String::new()).unmount_all(record, force).map_err(|e| cannot_unmount(&e))
 }
 
 /// The mounts of a pool that this process owns.
@@ -88,15 +78,6 @@ pub fn unmount_placed(
     Ok(unmounted.into_iter().map(|m| m.dataset).collect())
 }
 
-/// Mounts all automatically mounted file systems of a pool and reports failures. Returns the exit
-/// code.
-pub fn mount_all(cx: &mut Context<'_>, pool: &OwnedPool) -> u8 {
-    let Some(owner) = owner(cx, pool.guid()) else { return 0 };
-    let client = cx.client;
-    let report = of(&owner, &pool.record()).mount_all(pool, &|| client.is_gone());
-    cx.report(report)
-}
-
 /// Mounts datasets that were unmounted for a change, according to their current properties. Reports
 /// failures and returns the exit code.
 pub fn mount_again(cx: &mut Context<'_>, owner: &Arc<Owner>, record: &Imported, names: &[String]) -> u8 {
@@ -104,18 +85,15 @@ pub fn mount_again(cx: &mut Context<'_>, owner: &Arc<Owner>, record: &Imported, 
     cx.report(report)
 }
 
-fn release_elsewhere(state: &State, record: &Imported, force: bool) -> Result<(), String> {
+/// Unmounts a pool that another process has mounted, and waits until that process has closed it.
+pub fn release_elsewhere(state: &State, record: &Imported, force: bool) -> Result<(), NotUnmounted> {
     let mounted = places(state, record);
     for place in &mounted {
         // A mount below another one disappears with it.
         if let Err(error) = serve::fuse::unmount_below(place, force)
             && places(state, record).contains(place)
         {
-            let why = match error.kind() {
-                std::io::ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
-                _ => error.to_string(),
-            };
-            return Err(format!("cannot unmount '{}': {why}", place.display()));
+            return Err((place.clone(), error));
         }
     }
     if !mounted.is_empty() {

@@ -3,7 +3,7 @@
 //!
 //! Facts: get_parity, draid_config_by_type in cmd/zpool/zpool_vdev.c; messages are OpenZFS's.
 
-use super::{Draid, Wrong, wrong};
+use super::{Draid, Flaw, Wrong, wrong};
 
 /// Default number of data devices per group: OpenZFS's trade between capacity and speed.
 const DATA_DEFAULT: u64 = 8;
@@ -31,7 +31,10 @@ pub fn keyword(word: &str) -> Result<Option<u64>, Wrong> {
 pub fn shape(word: &str, parity: u64, children: u64) -> Result<Draid, Wrong> {
     let (mut data, mut spares) = (None, 0);
     for part in word.split(':').skip(1) {
-        let syntax = || Wrong(format!("invalid dRAID syntax; expected [:<number><c|d|s>] not '{word}'"));
+        let syntax = || Wrong {
+            flaw: Flaw::Invalid,
+            text: format!("invalid dRAID syntax; expected [:<number><c|d|s>] not '{word}'"),
+        };
         let end = part.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0).ok_or_else(syntax)?;
         let value: u64 = part[..end].parse().map_err(|_| syntax())?;
         match part[end..].to_ascii_lowercase().as_str() {

@@ -24,20 +24,32 @@ use std::path::{Path, PathBuf};
 /// Maximum number of devices in a raidz.
 const RAIDZ_DEVICES_MAX: usize = 255;
 
-/// Why devices are refused: the message, without a final newline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong(pub String);
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Why devices are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Wrong {
+    pub flaw: Flaw,
+    /// OpenZFS's message, without a final newline.
+    pub text: String,
 }
 
-impl std::error::Error for Wrong {}
+/// What is wrong with devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// There is no such device.
+    Absent,
+    /// A device is in use, or holds data that someone may want to keep.
+    InUse,
+    /// They make no vdev.
+    Invalid,
+}
 
 fn wrong<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
-    Err(Wrong(message.to_string()))
+    Err(Wrong { flaw: Flaw::Invalid, text: message.to_string() })
+}
+
+fn absent<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
+    Err(Wrong { flaw: Flaw::Absent, text: message.to_string() })
 }
 
 fn invalid<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
@@ -101,6 +113,14 @@ pub enum Purpose {
     Dedup,
 }
 
+/// What devices are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Blocks(Purpose),
+    Spare,
+    Cache,
+}
+
 /// A top-level vdev.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Top {
@@ -161,6 +181,20 @@ fn keyword(word: &str) -> Result<Option<Word>, Wrong> {
     }))
 }
 
+/// Checks how many devices follow a keyword.
+fn check_count(word: &str, kind: Word, count: usize) -> Result<(), Wrong> {
+    let (min, max) = match kind {
+        Word::Mirror => (2, usize::MAX),
+        Word::Raidz(parity) | Word::Draid(parity) => (parity as usize + 1, RAIDZ_DEVICES_MAX),
+        _ => (1, usize::MAX),
+    };
+    match count {
+        _ if count < min => invalid(format!("{word} requires at least {min} devices")),
+        _ if count > max => invalid(format!("{word} supports no more than {max} devices")),
+        _ => Ok(()),
+    }
+}
+
 impl Layout {
     /// Parses the arguments after the pool's name.
     pub fn parse(words: &[String]) -> Result<Self, Wrong> {
@@ -196,17 +230,7 @@ impl Layout {
                 leaves.push(leaf(path)?);
                 words.next();
             }
-            let (min, max) = match kind {
-                Word::Mirror => (2, usize::MAX),
-                Word::Raidz(parity) | Word::Draid(parity) => (parity as usize + 1, RAIDZ_DEVICES_MAX),
-                _ => (1, usize::MAX),
-            };
-            if leaves.len() < min {
-                return invalid(format!("{word} requires at least {min} devices"));
-            }
-            if leaves.len() > max {
-                return invalid(format!("{word} supports no more than {max} devices"));
-            }
+            check_count(word, kind, leaves.len())?;
             match kind {
                 Word::Spare => (layout.spares, seen_spare) = (leaves, true),
                 Word::Cache => (layout.caches, seen_cache) = (leaves, true),
@@ -228,6 +252,57 @@ impl Layout {
             return invalid("log requires at least 1 device");
         }
         Ok(layout)
+    }
+
+    /// Adds devices as they are named on the command line, by the words before them: `word` for
+    /// their redundancy, if they are to have any. Without, each device is a vdev.
+    pub fn add(&mut self, purpose: Use, word: Option<&str>, leaves: Vec<Leaf>) -> Result<(), Wrong> {
+        let kind = word.map(keyword).transpose()?.flatten();
+        let group = match kind {
+            None => Group::Single,
+            Some(Word::Mirror) => Group::Mirror,
+            Some(Word::Raidz(parity)) => Group::Raidz(parity),
+            Some(_) => return invalid(format!("'{}' is no kind of redundancy", word.unwrap_or_default())),
+        };
+        let purpose = match (purpose, group) {
+            (Use::Spare, Group::Single) => return Ok(self.spares.extend(leaves)),
+            (Use::Cache, Group::Single) => return Ok(self.caches.extend(leaves)),
+            (Use::Spare | Use::Cache, _) => return invalid("spares and cache devices have no redundancy"),
+            (Use::Blocks(Purpose::Log), Group::Raidz(_)) => return invalid("unsupported 'log' device: raidz"),
+            (Use::Blocks(purpose), _) => purpose,
+        };
+        match (word, kind) {
+            (Some(word), Some(kind)) => {
+                check_count(word, kind, leaves.len())?;
+                self.tops.push(Top { group, purpose, leaves });
+            }
+            _ => self.tops.extend(leaves.into_iter().map(|leaf| Top { group, purpose, leaves: vec![leaf] })),
+        }
+        Ok(())
+    }
+
+    /// The layout as arguments of `zpool create`.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let keywords = [
+            (Purpose::Normal, None),
+            (Purpose::Log, Some("log")),
+            (Purpose::Special, Some("special")),
+            (Purpose::Dedup, Some("dedup")),
+        ];
+        for (purpose, keyword) in keywords {
+            let tops = self.tops.iter().filter(|top| top.purpose == purpose);
+            for (i, top) in tops.enumerate() {
+                words.extend(keyword.filter(|_| i == 0).map(str::to_owned));
+                words.extend((top.group != Group::Single).then(|| top.name()));
+                words.extend(top.leaves.iter().map(Leaf::name));
+            }
+        }
+        for (leaves, keyword) in [(&self.spares, "spare"), (&self.caches, "cache")] {
+            words.extend((!leaves.is_empty()).then(|| keyword.to_owned()));
+            words.extend(leaves.iter().map(Leaf::name));
+        }
+        words
     }
 
     /// All devices.
@@ -281,10 +356,10 @@ pub fn leaf(word: &str) -> Result<Leaf, Wrong> {
         Ok(PathKind::Disk) => Ok(Leaf { path, is_disk: true }),
         Ok(PathKind::File) if full => Ok(Leaf { path, is_disk: false }),
         Ok(_) => wrong(format!("cannot use '{}': must be a block device or regular file", path.display())),
-        Err(_) if full => wrong(format!("cannot resolve path '{word}'")),
-        Err(_) => {
-            wrong(format!("cannot open '{word}': no such device in /dev\nmust be a full path or shorthand device name"))
-        }
+        Err(_) if full => absent(format!("cannot resolve path '{word}'")),
+        Err(_) => absent(format!(
+            "cannot open '{word}': no such device in /dev\nmust be a full path or shorthand device name"
+        )),
     }
 }
 

@@ -70,7 +70,7 @@ fn wrong_words_are_refused_in_openzfs_words() {
         ("", "invalid vdev specification: at least one toplevel vdev must be specified"),
     ];
     for (line, message) in cases {
-        assert_eq!(Layout::parse(&words(line)).expect_err(line).0, message, "{line}");
+        assert_eq!(Layout::parse(&words(line)).expect_err(line).text, message, "{line}");
     }
 }
 
@@ -79,7 +79,7 @@ fn devices_that_survive_different_failures_are_told_apart() {
     let (_dir, words) = files(SIX);
     let said = |line: &str| {
         let layout = Layout::parse(&words(line)).expect(line);
-        check_replication(&layout, None).err().map(|e| e.0.lines().nth(2).unwrap_or_default().to_owned())
+        check_replication(&layout, None).err().map(|e| e.text.lines().nth(2).unwrap_or_default().to_owned())
     };
     assert_eq!(said("mirror a b mirror c d"), None);
     assert_eq!(said("mirror a b log c"), None);
@@ -95,7 +95,7 @@ fn devices_that_survive_different_failures_are_told_apart() {
     assert_eq!(said("mirror a f"), Some("mirror contains devices of different sizes".into()));
     let pool = Replication { kind: "mirror", children: 2, parity: 0 };
     let layout = Layout::parse(&words("a")).expect("good");
-    let text = check_replication(&layout, Some(pool)).expect_err("uneven").0;
+    let text = check_replication(&layout, Some(pool)).expect_err("uneven").text;
     assert!(text.ends_with("\nmismatched replication level: pool uses mirror and new vdev is file"), "{text}");
 }
 
@@ -104,4 +104,45 @@ fn a_device_that_is_there_twice_is_noticed() {
     let (_dir, words) = files(SIX);
     assert!(Layout::parse(&words("mirror a a")).expect("words are good").has_duplicate());
     assert!(!Layout::parse(&words("mirror a b")).expect("good").has_duplicate());
+}
+
+/// Devices given as such, not as words, make the same layout as the words, and it can be written as
+/// words again.
+#[test]
+fn devices_make_the_layout_of_their_words() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let leaves = |names: &[&str]| -> Vec<Leaf> {
+        let file = |name: &&str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "").expect("written");
+            leaf(&path.display().to_string()).expect("a file")
+        };
+        names.iter().map(file).collect()
+    };
+    let mut layout = Layout::default();
+    let blocks = Use::Blocks;
+    layout.add(Use::Cache, None, leaves(&["c"])).expect("added");
+    layout.add(blocks(Purpose::Normal), Some("raidz2"), leaves(&["1", "2", "3"])).expect("added");
+    layout.add(blocks(Purpose::Log), Some("mirror"), leaves(&["4", "5"])).expect("added");
+    layout.add(blocks(Purpose::Log), Some("mirror"), leaves(&["6", "7"])).expect("added");
+    layout.add(blocks(Purpose::Special), None, leaves(&["8", "9"])).expect("added");
+    layout.add(Use::Spare, None, leaves(&["s"])).expect("added");
+    let words = layout.words();
+    assert_eq!(Layout::parse(&words).expect("a layout"), layout, "{words:?}");
+    let refused = |purpose, word, count: usize| {
+        let names = ["1", "2", "3"];
+        Layout::default().add(purpose, Some(word), leaves(&names[..count])).expect_err("refused").text
+    };
+    assert_eq!(
+        refused(blocks(Purpose::Normal), "mirror", 1),
+        "invalid vdev specification: mirror requires at least 2 devices"
+    );
+    assert_eq!(
+        refused(blocks(Purpose::Log), "raidz1", 3),
+        "invalid vdev specification: unsupported 'log' device: raidz"
+    );
+    assert_eq!(
+        refused(Use::Spare, "mirror", 2),
+        "invalid vdev specification: spares and cache devices have no redundancy"
+    );
 }

@@ -1,6 +1,6 @@
 //! Checks whether devices hold data that someone may want to keep.
 
-use super::{Layout, Leaf, Wrong};
+use super::{Flaw, Layout, Leaf, Wrong};
 use pool::PoolState;
 use pool::devices;
 
@@ -21,7 +21,8 @@ pub enum Owner {
 
 /// A list of errors that `-f` overrides.
 pub(super) fn overridable(lines: &[String]) -> Wrong {
-    Wrong(format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n")))
+    let text = format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n"));
+    Wrong { flaw: Flaw::InUse, text }
 }
 
 fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
@@ -63,10 +64,13 @@ pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64)
     match (lines.is_empty(), force) {
         (true, _) => Ok(()),
         (false, false) => Err(overridable(&lines)),
-        (false, true) => Err(Wrong(format!(
-            "invalid vdev specification\nthe following errors must be manually repaired:\n{}",
-            lines.join("\n")
-        ))),
+        (false, true) => Err(Wrong {
+            flaw: Flaw::InUse,
+            text: format!(
+                "invalid vdev specification\nthe following errors must be manually repaired:\n{}",
+                lines.join("\n")
+            ),
+        }),
     }
 }
 

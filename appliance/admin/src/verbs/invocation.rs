@@ -2,7 +2,7 @@
 
 use super::refusal::{Kind, Reason, Refusal};
 use crate::house::{self, Leave};
-use crate::mounts::{Mounter, PoolMounts};
+use crate::mounts::{Mounter, NotUnmounted, PoolMounts};
 use crate::state::{Imported, State};
 use crate::write::{self, WritablePool};
 use crate::{House, OwnedPool, kept_keys};
@@ -27,6 +27,8 @@ pub struct Invocation<'a> {
     pub mounter: Option<Arc<dyn Mounter>>,
     /// The line for the history of the pool.
     pub command: String,
+    /// Unmounts a pool that another process has mounted; with `true`, even if it is in use.
+    pub unmount_elsewhere: Box<dyn Fn(&Imported, bool) -> Result<(), NotUnmounted> + 'a>,
     /// Checks values of `sharenfs` and `sharesmb`.
     pub check_share: CheckShare,
     /// Whether the caller has disconnected: long verbs then end early.
@@ -82,7 +84,7 @@ fn cannot_open_pool(record: &Imported, error: &anyhow::Error) -> Refusal {
 
 impl Invocation<'_> {
     /// The house that owns the pool, if it is this process's.
-    fn house_of(&self, record: &Imported) -> Option<&Arc<House>> {
+    pub(super) fn house_of(&self, record: &Imported) -> Option<&Arc<House>> {
         self.house.as_ref().filter(|house| house.owns(record.guid))
     }
 
@@ -90,6 +92,20 @@ impl Invocation<'_> {
     pub fn mounts<'b>(&'b self, record: &'b Imported) -> Option<PoolMounts<'b>> {
         let (house, mounter) = (self.house_of(record)?, self.mounter.as_ref()?);
         Some(PoolMounts::new(&**mounter, house, record))
+    }
+
+    /// Unmounts all file systems of a pool, in whichever process.
+    pub fn unmount_all(&self, record: &Imported, force: bool) -> Result<(), NotUnmounted> {
+        match self.mounts(record) {
+            Some(mounts) => mounts.unmount_below(&record.name, force).map(drop),
+            None => (self.unmount_elsewhere)(record, force),
+        }
+    }
+
+    /// Whether a volume of the pool is in use: then the pool must not be closed, even by force.
+    pub fn has_used_volume(&self, record: &Imported) -> bool {
+        let pool = self.house_of(record).and_then(|house| house.opened(record.guid));
+        pool.and_then(|pool| pool.writable()?.used_volume()).is_some()
     }
 
     /// The open pool in this process. `None`: this process does not own the pool, so the verb opens

@@ -18,10 +18,12 @@
 //!   * a verb that was refused as a whole is not in the history
 
 mod invocation;
+mod line;
 mod lookup;
 mod refusal;
 mod tally;
 pub mod zfs;
+pub mod zpool;
 
 pub use invocation::{CheckShare, Invocation, PoolLease};
 pub use lookup::{Found, ReadPool, cannot_open, heads, pool_of};

@@ -1,5 +1,6 @@
 //! Why a verb does nothing, or not all: the kind for programs, OpenZFS's words for people.
 
+use crate::layout::{Flaw, Wrong};
 use crate::mounts::{MountReport, NotPrepared, NotUnmounted, cannot_unmount};
 use crate::write::NotWritable;
 use dataset::{Error, Refusal as Denied};
@@ -163,12 +164,32 @@ impl From<&anyhow::Error> for Reason {
         if let Some(error) = error.downcast_ref::<Error>() {
             return error.into();
         }
+        if let Some(wrong) = error.downcast_ref::<Wrong>() {
+            return wrong.into();
+        }
         let kind = match error.downcast_ref::<NotWritable>() {
             Some(NotWritable::InUse(_)) => Kind::Conflict,
             Some(NotWritable::Unsupported(_)) => Kind::Unsupported,
             None => Kind::Failed,
         };
         Self { kind, text: format!("{error:#}") }
+    }
+}
+
+impl From<&Wrong> for Reason {
+    fn from(wrong: &Wrong) -> Self {
+        let kind = match wrong.flaw {
+            Flaw::Absent => Kind::NotFound,
+            Flaw::InUse => Kind::Conflict,
+            Flaw::Invalid => Kind::Invalid,
+        };
+        Self::new(kind, wrong.text.clone())
+    }
+}
+
+impl From<Wrong> for Refusal {
+    fn from(wrong: Wrong) -> Self {
+        Self::new(Reason::from(&wrong).kind, wrong.text)
     }
 }
 

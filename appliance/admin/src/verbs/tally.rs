@@ -20,6 +20,11 @@ impl Tally {
         self.lines.push(refusal.message);
     }
 
+    /// Adds a line that is no refusal.
+    pub fn note(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
     /// Adds what mounting reports.
     pub fn report(&mut self, report: MountReport) {
         self.lines.extend(report.lines);

@@ -184,7 +184,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
     match what {
         parse::What::Device { name, rule, region } => {
             let status = owned.pool()?.status()?;
-            let found = crate::zpool::names::find(&status, name).filter(|v| v.is_leaf());
+            let found = admin::vdev_names::find(&status, name).filter(|v| v.is_leaf());
             let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is not a device of '{}'", owned.name()))?;
             let areas = region.map(|region| region.areas(found.phys_bytes)).unwrap_or_default();
             Ok(What::Device(pool::inject::Rule { device: found.guid, areas, ..rule.clone() }))

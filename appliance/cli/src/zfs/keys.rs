@@ -5,7 +5,7 @@ use crate::getopt::{Options, Parsed};
 use crate::zpool::writing::command_line;
 use admin::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 
-pub use admin::kept_keys::{drop_one, forget, keep_new, restore};
+pub use admin::kept_keys::{drop_one, keep_new, restore};
 
 const LOAD: Options = Options { short: "anrL:", long: &[] };
 const UNLOAD: Options = Options { short: "ar", long: &[] };
@@ -43,7 +43,8 @@ fn request(parsed: &Parsed) -> Result<KeysRequest, Failure> {
     Ok(KeysRequest { datasets: parsed.operands.clone(), recursive: parsed.has('r') })
 }
 
-fn report(cx: &mut Context<'_>, outcome: KeysOutcome, done: &str, always: bool) -> Outcome {
+/// Prints which keys were loaded or unloaded. Returns the exit code.
+pub fn report(cx: &mut Context<'_>, outcome: KeysOutcome, done: &str, always: bool) -> Outcome {
     let KeysOutcome { tried, done: count, several, refused } = outcome;
     let code = refused.map_or(0, |refusal| {
         cx.complain(&refusal.message);

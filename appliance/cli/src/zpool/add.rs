@@ -4,15 +4,16 @@
 //!   * the paths of the new devices are stored before the devices join: after a crash in between,
 //!     the import finds them if they belong to the pool
 
-use super::names::{NameOptions, vdev_name};
+use super::pools;
 use super::writing::{self, change, change_places, command_line};
-use super::{create, pools};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::state::Imported;
 use admin::layout::{Group, Layout, Leaf, Purpose, Top, check_replication, check_unused};
 use admin::property::{SetValue, Source};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
+use admin::vdev_names::{NameOptions, vdev_name};
+use admin::verbs::zpool::create;
 use admin::view;
 use std::fmt::Write;
 use std::path::PathBuf;

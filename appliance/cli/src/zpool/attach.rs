@@ -6,13 +6,15 @@
 
 use super::states::{is_idle_spare, operands};
 use super::writing::{self, command_line, reason};
-use super::{create, names, pools, scrub};
+use super::{pools, scrub};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
 use admin::attach::{self, Joins};
 use admin::layout::{Group, Layout, Leaf, check_unused};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
+use admin::vdev_names as names;
+use admin::verbs::zpool::create;
 use std::time::Duration;
 
 const JOIN: Options = Options { short: "fo:sw", long: &[] };

@@ -1,13 +1,13 @@
-//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a
-//! device, and few options.
+//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a device, and little else.
 
-use super::writing::{self, change, command_line, reason};
+use super::writing::{self, change, command_line};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::state::Imported;
-use admin::house::Leave;
-use admin::import::LabelState;
-use admin::verbs::PoolLease;
+use admin::import::{LabelState, load_guid};
+use admin::verbs::zpool as verb;
+use admin::verbs::zpool::destroy::DestroyRequest;
+use admin::verbs::zpool::sync::SyncRequest;
 use std::path::{Path, PathBuf};
 
 const DESTROY: Options = Options { short: "f", long: &[] };
@@ -18,63 +18,22 @@ const LABELCLEAR: Options = Options { short: "f", long: &[] };
 /// `zpool destroy`.
 pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
-    let name = match parsed.operands.as_slice() {
+    let pool = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing pool argument")),
-        [name] => name,
+        [pool] => pool.clone(),
         _ => return Err(Failure::usage("too many arguments")),
     };
-    let record = writing::record(cx, name)?;
-    if record.readonly {
-        return Err(Failure::failed(format!("cannot destroy '{name}': pool is read-only")));
-    }
-    if crate::mounts::has_used_volume(cx, &record) {
-        return Err(Failure::failed(format!("cannot destroy '{name}': pool is busy")));
-    }
-    let command = command_line("zpool destroy", args);
-    super::export::forgetting(cx, &record, "destroy", |cx, open| {
-        // Held until the end: it is open when it is destroyed.
-        let _open = open.map_err(|e| format!("cannot destroy '{name}': {}", reason(&e)))?;
-        destroyed(cx, &record, &command, parsed.has('f'))
-    })
-    .map_err(Failure::failed)?;
+    let request = DestroyRequest { pool, force: parsed.has('f') };
+    verb::destroy::run(&cx.invocation(command_line("zpool destroy", args)), &request)?;
     Ok(0)
 }
 
-fn destroyed(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
-    let cannot = format!("cannot destroy '{}'", record.name);
-    crate::mounts::release(cx, record, force)
-        .map_err(|why| format!("{why}\ncould not destroy '{}': could not unmount datasets", record.name))?;
-    let pool = writing::open(cx, record, &cannot).map_err(|failure| match failure {
-        Failure::Failed(why) | Failure::Usage(why) | Failure::Refused { message: why, .. } => why,
-        Failure::Code(_) => cannot.clone(),
-    })?;
-    let logged = pool.log_command(command);
-    let destroyed =
-        logged.and_then(|()| pool.leave(cx.owner.as_ref().map(|owner| &*owner.house), record, Leave::Destroy));
-    destroyed.map_err(|e| format!("{cannot}: {}", reason(&e)))
-}
-
-/// `zpool sync`. The changes of other commands are on disk when these end; a mounted pool is synced
-/// by syncing its files.
+/// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing its files.
 pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SYNC.parse(args).map_err(Failure::usage)?;
-    let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
-    for record in records.iter().filter(|r| !r.readonly) {
-        let cannot = format!("cannot sync '{}'", record.name);
-        match writing::open(cx, record, &cannot).map(PoolLease::sync) {
-            Ok(Ok(())) => {}
-            Ok(Err(e)) => {
-                cx.complain(&format!("{cannot}: {}", reason(&e)));
-                code = 1;
-            }
-            Err(Failure::Failed(message)) => {
-                cx.complain(&message);
-                code = 1;
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    Ok(code)
+    let request = SyncRequest { pools: parsed.operands };
+    verb::sync::run(&cx.invocation(command_line("zpool sync", args)), &request)?;
+    Ok(0)
 }
 
 /// `zpool reguid`.
@@ -86,7 +45,7 @@ pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         _ => return Err(Failure::usage("too many arguments")),
     };
     let guid = match parsed.last('g') {
-        None => super::import::load_guid(),
+        None => load_guid(),
         Some(text) => match text.parse::<u64>() {
             Ok(guid) if guid != 0 && guid != u64::MAX => guid,
             _ => return Err(Failure::usage(format!("invalid GUID: {text}"))),

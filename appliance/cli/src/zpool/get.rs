@@ -1,14 +1,14 @@
 //! `zpool get`: prints properties of pools, or of the devices of one pool.
 
-use super::names::{NameOptions, vdev_name};
 use super::pools::{Selection, views};
 use super::values::{self, Wanted};
-use super::{info_json, names, pools, vdev_properties};
+use super::{info_json, pools, vdev_properties};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::table::{Field, GetLine, GetTable};
 use admin::status::VdevStatus;
+use admin::vdev_names::{self as names, NameOptions, vdev_name};
 use admin::view::PoolView;
 use serde_json::Value;
 
@@ -170,10 +170,11 @@ fn devices_of(
         }
     }
     let names: Vec<&str> = match list {
-        "all" => vdev_properties::NAMES.iter().map(|d| d.0).collect(),
+        "all" => admin::vdev_properties::NAMES.iter().map(|d| d.0).collect(),
         list => list.split(',').collect(),
     };
-    if let Some(bad) = names.iter().find(|n| vdev_properties::find(n).is_none() && !values::is_user_property(n)) {
+    if let Some(bad) = names.iter().find(|n| admin::vdev_properties::find(n).is_none() && !values::is_user_property(n))
+    {
         return Err(Failure::usage(format!("bad property list: invalid property '{bad}'")));
     }
     let mut table = GetTable::new(&options.fields, options.scripted);

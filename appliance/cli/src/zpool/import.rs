@@ -1,22 +1,18 @@
-//! `zpool import`: lists the pools that could be imported, and imports them: it marks them as in
-//! use by this host and stores them in the list of imported pools.
-//!
-//! A pool with features that Weir cannot write is imported read-only, with the reason. Nothing is
-//! written to such a pool, nor to one imported with `-o readonly=on` or at an older txg (`-T`,
-//! `-F`).
+//! `zpool import`: lists the pools that could be imported, and imports them: what
+//! [`admin::verbs::zpool::import`] does, in OpenZFS's words.
 
-use super::names::{NameOptions, vdev_name, width};
-use super::pools::request;
 use super::status::import_aux_words;
-use super::writing::{command_line, is_in_use, reason as reason_of};
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::number::ctime;
-use crate::state::Imported;
 use admin::advice;
 use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, LabelState, OpenRequest};
 use admin::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use admin::vdev_names::{NameOptions, vdev_name, width};
+use admin::verbs::Invocation;
+use admin::verbs::zpool::import::{Detail, ImportRefusal, ImportRequest, Rewound, find, plan, search};
 use pool::FoundPool;
 use pool::property::full_name;
 use std::fmt::Write;
@@ -24,51 +20,55 @@ use std::path::PathBuf;
 
 const OPTIONS: Options = Options { short: "aCc:d:DEfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
-/// The error of a rewind to a checkpoint that does not exist.
-const NO_CHECKPOINT: &str = "checkpoint does not exist";
-/// Where devices are searched for by default.
-const DEFAULT_PLACES: &[&str] = &["/dev"];
-
 /// `zpool import`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     check(&parsed)?;
-    let command = command_line("zpool import", args);
-    let places = places(cx, &parsed)?;
-    let destroyed = parsed.has('D');
-    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
-    let wanted_state = |p: &FoundPool| (p.state() == LabelState::Destroyed) == destroyed;
-    let mut found: Vec<FoundPool> = import::search(&places);
-    let any = !found.is_empty();
-    found.retain(|p| imported.iter().all(|i| i.guid != p.guid));
-    let Some(wanted) = parsed.operands.first() else {
-        found.retain(wanted_state);
-        return if parsed.has('a') {
-            import_all(cx, found, &parsed, &places, &command)
-        } else {
-            list(cx, found, &parsed, &places)
-        };
-    };
-    let guid = wanted.parse::<u64>().ok();
-    let exists = imported.iter().any(|p| p.name == *wanted || Some(p.guid) == guid);
-    let new_name = parsed.operands.get(1);
-    if exists && any && new_name.is_none_or(|n| n == wanted) {
-        cx.complain(&format!("cannot import '{wanted}': a pool with that name already exists"));
-        cx.complain("use the form 'zpool import <pool | id> <newpool>' to give it a new name");
-        return Ok(1);
+    let invocation = cx.invocation(command_line("zpool import", args));
+    let request = request(cx, &parsed)?;
+    if !parsed.operands.is_empty() {
+        let found = find(&invocation, &request)?;
+        return import_one(cx, &invocation, &request, &parsed, found);
     }
-    let mut matching: Vec<FoundPool> =
-        found.into_iter().filter(|p| p.name() == wanted || Some(p.guid) == guid).filter(wanted_state).collect();
-    if matching.len() > 1 {
-        cx.complain(&format!("cannot import '{wanted}': more than one matching pool"));
-        cx.complain("import by numeric ID instead");
-        return Ok(1);
+    let found = search(&invocation, &request)?.found;
+    if found.is_empty() {
+        cx.complain("no pools available to import");
     }
-    let Some(pool) = matching.pop() else {
-        cx.complain(&format!("cannot import '{wanted}': no such pool available"));
-        return Ok(1);
+    if !parsed.has('a') {
+        list(cx, found, &request);
+        return Ok(0);
+    }
+    let mut code = 0;
+    for pool in found {
+        if cx.client.is_gone() {
+            return Ok(1);
+        }
+        code |= import_one(cx, &invocation, &request, &parsed, pool)?;
+    }
+    Ok(code)
+}
+
+fn request(cx: &Context<'_>, parsed: &Parsed) -> Result<ImportRequest, Failure> {
+    let option = |name: &str| {
+        let pairs = parsed.all('o').filter_map(|option| option.split_once('='));
+        pairs.filter(|(given, _)| full_name(given) == name).last().map(|(_, value)| value.to_owned())
     };
-    import_one(cx, pool, new_name.cloned(), &parsed, &places, &command)
+    Ok(ImportRequest {
+        pool: parsed.operands.first().cloned().unwrap_or_default(),
+        new_name: parsed.operands.get(1).cloned(),
+        places: places(cx, parsed)?,
+        destroyed: parsed.has('D'),
+        force: parsed.has('f'),
+        without_log: parsed.has('m'),
+        temporary_name: parsed.has('t'),
+        no_mount: parsed.has('N'),
+        readonly: option("readonly").as_deref() == Some("on"),
+        altroot: parsed.last('R').map(str::to_owned).or_else(|| option("altroot")),
+        cachefile: option("cachefile"),
+        txg: parsed.last('T').and_then(|t| t.parse().ok()),
+        rewind: parsed.has('F'),
+        checkpoint: parsed.has('K'),
+    })
 }
 
 fn check(parsed: &Parsed) -> Result<(), Failure> {
@@ -106,6 +106,7 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The folders and devices to search; none: the default.
 fn places(cx: &Context<'_>, parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
     let mut places: Vec<PathBuf> = parsed.all('d').map(PathBuf::from).collect();
     if places.is_empty()
@@ -113,227 +114,102 @@ fn places(cx: &Context<'_>, parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
     {
         places = std::env::split_paths(&path).collect();
     }
-    if places.is_empty() {
-        places = DEFAULT_PLACES.iter().map(PathBuf::from).collect();
-    }
     // Store absolute paths: later commands run in other directories.
     let whole = |p: PathBuf| cx.client.absolute(&p).map_err(|e| Failure::failed(format!("{}: {e}", p.display())));
     places.into_iter().map(whole).collect()
 }
 
-fn open_request(parsed: &Parsed, places: &[PathBuf], guid: u64) -> OpenRequest {
-    OpenRequest {
-        guid,
-        places: places.to_vec(),
-        txg: parsed.last('T').and_then(|t| t.parse().ok()),
-        rewind: parsed.has('F') || parsed.has('T'),
-        checkpoint: parsed.has('K'),
-        name: None,
-        temporary_name: false,
-        offline: Vec::new(),
-    }
-}
-
-fn list(cx: &mut Context<'_>, found: Vec<FoundPool>, parsed: &Parsed, places: &[PathBuf]) -> Outcome {
-    if found.is_empty() {
-        cx.complain("no pools available to import");
-        return Ok(0);
-    }
+fn list(cx: &mut Context<'_>, found: Vec<FoundPool>, request: &ImportRequest) {
     for (i, pool) in found.into_iter().enumerate() {
         if i > 0 {
             cx.print("\n");
         }
-        let request = open_request(parsed, places, pool.guid);
-        let candidate = import::examine(pool, &request);
-        cx.print(&show(&candidate));
+        let open = OpenRequest {
+            guid: pool.guid,
+            places: request.places(),
+            txg: request.txg,
+            rewind: request.rewind || request.txg.is_some(),
+            checkpoint: request.checkpoint,
+            ..OpenRequest::default()
+        };
+        cx.print(&show(&import::examine(pool, &open)));
     }
-    Ok(0)
-}
-
-fn import_all(
-    cx: &mut Context<'_>,
-    found: Vec<FoundPool>,
-    parsed: &Parsed,
-    places: &[PathBuf],
-    command: &str,
-) -> Outcome {
-    if found.is_empty() {
-        cx.complain("no pools available to import");
-    }
-    let mut code = 0;
-    for pool in found {
-        if cx.client.is_gone() {
-            return Ok(1);
-        }
-        code |= import_one(cx, pool, None, parsed, places, command)?;
-    }
-    Ok(code)
 }
 
 fn import_one(
     cx: &mut Context<'_>,
-    found: FoundPool,
-    new_name: Option<String>,
+    invocation: &Invocation<'_>,
+    request: &ImportRequest,
     parsed: &Parsed,
-    places: &[PathBuf],
-    command: &str,
+    found: FoundPool,
 ) -> Outcome {
-    let own_name = found.name().to_owned();
-    let name = new_name.unwrap_or_else(|| own_name.clone());
-    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
-    if imported.iter().any(|p| p.name == name) {
-        cx.complain(&format!("cannot import '{own_name}': a pool with that name already exists"));
-        cx.complain("use the form 'zpool import <pool | id> <newpool>' to give it a new name");
-        return Ok(1);
-    }
-    if import::needs_force(&found) && !parsed.has('f') {
-        let (hostid, host) = import::last_host(&found);
-        let when = pool::uberblocks(&found).first().map_or(0, |u| u.timestamp);
-        cx.complain(&format!(
-            "cannot import '{own_name}': pool was previously in use from another system.\nLast accessed by {host} \
-             (hostid={hostid:x}) at {}\nThe pool can be imported, use 'zpool import -f' to import the pool.",
-            ctime(when)
-        ));
-        return Ok(1);
-    }
-    let option = |name: &str| {
-        let pairs = parsed.all('o').filter_map(|option| option.split_once('='));
-        pairs.filter(|(given, _)| full_name(given) == name).last().map(|(_, value)| value.to_owned())
-    };
-    let altroot = parsed.last('R').map(str::to_owned).or_else(|| option("altroot"));
-    let mut record = Imported {
-        name: name.clone(),
-        guid: found.guid,
-        load_guid: load_guid(),
-        places: places.to_vec(),
-        readonly: option("readonly").as_deref() == Some("on"),
-        cachefile: option("cachefile").or_else(|| (altroot.is_some() || parsed.has('t')).then(|| "none".to_owned())),
-        altroot,
-        txg: parsed.last('T').and_then(|t| t.parse().ok()),
-        rewind: parsed.has('F') || parsed.has('T'),
-        checkpoint: parsed.has('K'),
-        temporary_name: parsed.has('t'),
-        offline: Vec::new(),
-        no_mount: parsed.has('N'),
-    };
-    let status = opened_status(&found, &record);
-    if let Some(code) = not_whole(cx, &own_name, status.as_ref(), parsed.has('m')) {
-        return Ok(code);
-    }
-    let lacks_log = status.as_ref().is_some_and(|status| !missing_logs(status).is_empty());
-    let newest = pool::uberblocks(&found).first().map(|u| (u.txg, u.timestamp));
-    let opened = match import::open_found(&found, &request(&record)) {
-        Ok(opened) => opened,
-        Err(error) => {
-            refuse(cx, &own_name, found, &error, &record);
-            return Ok(1);
+    let name = request.new_name.clone().unwrap_or_else(|| found.name().to_owned());
+    let plan = match plan(invocation, request, found) {
+        Ok(plan) => plan,
+        Err(refused) => {
+            print_refusal(cx, &refused);
+            return Ok(refused.refusal.code);
         }
     };
-    let shown = (opened.uberblock().txg, opened.uberblock().timestamp);
-    if let Some(newest) = newest.filter(|n| parsed.has('F') && n.0 > shown.0) {
-        rewound(cx, &name, newest.1, shown.1, parsed.has('n'));
+    if let Some(rewound) = plan.rewound {
+        print_rewound(cx, &name, rewound, parsed.has('n'));
     }
     if parsed.has('n') {
         return Ok(0);
     }
-    // Writing after an older txg would discard the newer ones, so such an import is read-only.
-    record.readonly |= record.txg.is_some() || newest.is_some_and(|n| n.0 > shown.0);
-    if !record.readonly && !take_over(cx, &found, &mut record, (command, lacks_log))? {
-        return Ok(1);
-    }
-    cx.state.change(|pools| pools.push(record.clone())).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let client = cx.client;
+    let ask: &admin::keys::Ask<'_> = &|prompt| client.secret(prompt);
+    let outcome = match plan.run(invocation, parsed.has('l').then_some(ask)) {
+        Ok(outcome) => outcome,
+        Err(refusal) => {
+            cx.complain(&refusal.message);
+            return Ok(refusal.code);
+        }
+    };
     let mut code = 0;
-    if parsed.has('l') {
-        code = crate::zfs::keys::load(cx, &["-r".to_owned(), name])?;
+    if let Some(keys) = outcome.keys {
+        code |= crate::zfs::keys::report(cx, keys, "loaded", false)?;
     }
-    if !record.no_mount
-        && let Ok(Some(pool)) = super::pools::owned(cx, &record)
-    {
-        code |= crate::mounts::mount_all(cx, &pool);
-    }
-    Ok(code)
+    Ok(code | cx.report(outcome.report))
 }
 
-/// Claims the pool for this host. If the pool cannot be written, imports it read-only and reports
-/// the reason. `lacks_log`: discards the logs on missing log devices (`-m`).
-fn take_over(
-    cx: &mut Context<'_>,
-    found: &FoundPool,
-    record: &mut Imported,
-    (command, lacks_log): (&str, bool),
-) -> Result<bool, Failure> {
-    let taken = admin::write::open_found(found, &request(record)).and_then(|pool| {
-        pool.log_command(command)?;
-        if lacks_log {
-            admin::clear::discard_unread_logs(&pool)?;
+/// Prints why a pool is not imported.
+fn print_refusal(cx: &mut Context<'_>, refused: &ImportRefusal) {
+    let mut message = refused.refusal.message.clone();
+    match &refused.detail {
+        None => {}
+        Some(Detail::Lost) => cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n"),
+        Some(Detail::Features(error)) => {
+            cx.print("This pool uses the following feature(s) not supported by this system:\n");
+            cx.print(&format!("\t{error}\n"));
         }
-        match &cx.owner {
-            Some(owner) if owner.house.owns(record.guid) => {
-                owner.house.adopt(Imported { checkpoint: false, ..record.clone() }, pool);
-                Ok(())
+        Some(Detail::Logs(logs)) => {
+            let mut out =
+                "The devices below are missing or corrupted, use '-m' to import the pool anyway:\n".to_owned();
+            for log in logs {
+                let names = NameOptions::default();
+                let _ = writeln!(out, "\t    {} [log]", vdev_name(log, names));
+                for leaf in &log.children {
+                    let _ = writeln!(out, "\t      {}", leaf.path.clone().unwrap_or_else(|| vdev_name(leaf, names)));
+                }
             }
-            _ => pool.close(),
+            cx.print(&(out + "\n"));
         }
-    });
-    match taken {
-        Ok(()) => {
-            // The rewind to the checkpoint is permanent now.
-            record.checkpoint = false;
-            Ok(true)
-        }
-        Err(error) if is_in_use(&error) || record.checkpoint => {
-            cx.complain(&format!("cannot import '{}': {}", found.name(), reason_of(&error)));
-            Ok(false)
-        }
-        Err(error) => {
-            cx.complain(&format!("weir: '{}' is imported read-only: {}", record.name, reason_of(&error)));
-            record.readonly = true;
-            Ok(true)
+        // With the time in the zone of the caller.
+        Some(Detail::LastHost { name, host, hostid, accessed }) => {
+            message = format!(
+                "cannot import '{name}': pool was previously in use from another system.\nLast accessed by {host} \
+                 (hostid={hostid:x}) at {}\nThe pool can be imported, use 'zpool import -f' to import the pool.",
+                ctime(*accessed)
+            );
         }
     }
+    cx.complain(&message);
 }
 
-/// The status of a pool that can be opened; `None` otherwise: [`refuse`] handles that.
-fn opened_status(found: &FoundPool, record: &Imported) -> Option<PoolStatus> {
-    let candidate = import::examine(found.clone(), &request(record));
-    candidate.problem.is_none().then_some(candidate.status)
-}
-
-/// Refuses a pool with a missing top-level device, as OpenZFS does, although the rest of it can be
-/// read.
-fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, without_log: bool) -> Option<u8> {
-    let status = status?;
-    if status.root.state == VdevState::CantOpen {
-        cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n");
-        cx.complain(&format!("cannot import '{name}': no such pool or dataset"));
-        cx.complain("weir: intact data can still be read without an import: weir ls -d DIR POOL/DATASET");
-        return Some(1);
-    }
-    let away = missing_logs(status);
-    if away.is_empty() || without_log {
-        return None;
-    }
-    let mut out = "The devices below are missing or corrupted, use '-m' to import the pool anyway:\n".to_owned();
-    for log in away {
-        let names = NameOptions::default();
-        let _ = writeln!(out, "\t    {} [log]", vdev_name(log, names));
-        for leaf in &log.children {
-            let _ = writeln!(out, "\t      {}", leaf.path.clone().unwrap_or_else(|| vdev_name(leaf, names)));
-        }
-    }
-    cx.print(&(out + "\n"));
-    cx.complain(&format!("cannot import '{name}': one or more devices is currently unavailable"));
-    Some(1)
-}
-
-/// Log devices that are missing.
-fn missing_logs(status: &PoolStatus) -> Vec<&VdevStatus> {
-    let logs = status.root.children.iter().filter(|v| v.class == VdevClass::Log && v.kind != "hole");
-    logs.filter(|v| v.state < VdevState::Degraded).collect()
-}
-
-/// Tells of the transactions that an older uberblock leaves out.
-fn rewound(cx: &mut Context<'_>, name: &str, newest: u64, shown: u64, dry_run: bool) {
+/// Prints which transactions an older uberblock leaves out.
+fn print_rewound(cx: &mut Context<'_>, name: &str, rewound: Rewound, dry_run: bool) {
+    let Rewound { newest, shown } = rewound;
     let date = ctime(shown);
     let (mut text, verb) = match dry_run {
         true => (format!("Would be able to return {name} to its state as of {date}.\n"), "Would discard"),
@@ -349,43 +225,6 @@ fn rewound(cx: &mut Context<'_>, name: &str, newest: u64, shown: u64, dry_run: b
         }
     }
     cx.print(&text);
-}
-
-/// Prints why a pool cannot be imported: OpenZFS's words first, then the specific error.
-fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Error, record: &Imported) {
-    if record.checkpoint && reason_of(error) == NO_CHECKPOINT {
-        cx.complain(&format!("cannot import '{name}': {NO_CHECKPOINT}"));
-        return;
-    }
-    let candidate = import::examine(found, &request(record));
-    let message = match (candidate.status.root.aux, candidate.status.root.state) {
-        (VdevAux::VersionNewer, _) => {
-            format!("cannot import '{name}': pool is formatted using an unsupported ZFS version")
-        }
-        (VdevAux::UnsupFeat, _) => {
-            cx.print("This pool uses the following feature(s) not supported by this system:\n");
-            cx.print(&format!("\t{error:#}\n"));
-            format!("cannot import '{name}': unsupported version or feature")
-        }
-        (VdevAux::NoReplicas | VdevAux::BadGuidSum, VdevState::CantOpen) => {
-            cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n");
-            format!("cannot import '{name}': no such pool or dataset")
-        }
-        _ => {
-            cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n");
-            format!("cannot import '{name}': I/O error")
-        }
-    };
-    cx.complain(&message);
-    if candidate.status.root.aux != VdevAux::UnsupFeat {
-        cx.complain(&format!("weir: {error:#}"));
-    }
-}
-
-/// The identity of one import: a random number that no other import shares.
-pub fn load_guid() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
 }
 
 /// The description of a pool that could be imported.

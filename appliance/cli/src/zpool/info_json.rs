@@ -1,9 +1,9 @@
 //! The members at the start of each pool or device object in JSON output.
 
-use super::names::{NameOptions, vdev_name};
 use crate::json::{Object, number};
 use admin::health;
 use admin::status::{PoolStatus, VdevStatus};
+use admin::vdev_names::{NameOptions, vdev_name};
 
 /// The members of a pool: name, type, state, guid, versions.
 pub fn pool(status: &PoolStatus, with_type: bool, as_int: bool) -> Object {

@@ -1,7 +1,6 @@
 //! `zpool list`: space and health, one line for each pool, and with `-v` one for each device.
 
 use super::info_json;
-use super::names::{NameOptions, vdev_name, width};
 use super::pools::{Selection, views};
 use super::status::shown_state;
 use super::values::{self, Wanted};
@@ -11,6 +10,7 @@ use crate::json::{self, Object};
 use crate::number::{number, percent};
 use crate::table::{Column, list_header, list_line};
 use admin::status::{VdevClass, VdevStatus};
+use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::view::PoolView;
 use serde_json::Value;
 

@@ -15,7 +15,6 @@ pub mod import;
 mod info_json;
 pub mod iostat;
 pub mod list;
-pub mod names;
 pub mod plan;
 pub mod pools;
 pub mod remove;

@@ -5,7 +5,6 @@
 //! pool open until the copy is complete; if it is interrupted, the next process that opens the pool
 //! continues.
 
-use super::names;
 use super::pools;
 use super::states::{finish, operands, status};
 use super::wait::{Activity, until_done};
@@ -15,6 +14,7 @@ use crate::getopt::Options;
 use crate::number::nice_number;
 use crate::state::Imported;
 use admin::status::VdevClass;
+use admin::vdev_names as names;
 
 const OPTIONS: Options = Options { short: "npsw", long: &[] };
 

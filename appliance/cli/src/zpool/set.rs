@@ -1,18 +1,15 @@
 //! `zpool set` and `zpool upgrade`: change properties and features of a pool.
 
-use super::writing::{self, change, command_line};
-use super::{names, vdev_properties};
+use super::writing::{change, command_line};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::state::Imported;
-use admin::pool_properties::{PoolSetting, When, parse};
-use anyhow::{Result, bail};
+use admin::verbs::zpool::set::{self, SetRequest};
+use anyhow::Result;
 use ondisk::feature::{FEATURES, Feature, by_name};
-use pool::property::{FEATURES_2_3, SetValue};
+use pool::property::FEATURES_2_3;
 use std::fmt::Write;
 
-/// The exit code of zpool(8) for a device that is not in the pool.
-const EINVAL: u8 = 22;
 const SET: Options = Options { short: "", long: &[] };
 /// The on-disk version of pools with feature flags.
 const CURRENT_VERSION: u64 = 5000;
@@ -54,85 +51,24 @@ const UPGRADE: Options = Options { short: "avV:", long: &[] };
 /// `zpool set`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SET.parse(args).map_err(Failure::usage)?;
-    let (assignment, name) = match parsed.operands.as_slice() {
+    let (assignment, pool, device) = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing property=value argument")),
         [_] => return Err(Failure::usage("missing pool name")),
-        [assignment, name] => (assignment, name),
-        [assignment, name, device] => return set_device(cx, args, assignment, name, device),
+        [assignment, pool] => (assignment, pool, None),
+        [assignment, pool, device] => (assignment, pool, Some(device.clone())),
         _ => return Err(Failure::usage("too many pool names")),
     };
     let Some((property, value)) = assignment.split_once('=') else {
         return Err(Failure::usage("missing value in property=value argument"));
     };
-    let record = writing::record(cx, name)?;
-    let cannot = format!("cannot set property for '{name}'");
-    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
-    let command = command_line("zpool set", args);
-    let dataset = value.to_owned();
-    match parse(property, value, When::Set).map_err(|why| failed(&why))? {
-        PoolSetting::Import(_, value) => {
-            let value = Some(value).filter(|v| !v.is_empty());
-            let set = |pools: &mut Vec<Imported>| {
-                pools.iter_mut().filter(|p| p.name == *name).for_each(|p| p.cachefile.clone_from(&value));
-            };
-            cx.state.change(set).map_err(|e| failed(&format!("{e:#}")))?;
-        }
-        PoolSetting::Feature(feature, _) => {
-            pool::writer::check_features([feature.as_str()]).map_err(|e| failed(&writing::why(&e)))?;
-            change(cx, &record, &cannot, &command, |pool| enable(pool, vec![feature]))?;
-        }
-        PoolSetting::Stored(property, _) if property == "bootfs" => {
-            change(cx, &record, &cannot, &command, |pool| {
-                let id = if dataset.is_empty() { 0 } else { head(pool, &record, &dataset)? };
-                set(pool, property, SetValue::Number(id))
-            })?;
-        }
-        PoolSetting::Stored(property, value) => {
-            change(cx, &record, &cannot, &command, |pool| set(pool, property, value))?;
-        }
-    }
+    let (property, value) = (property.to_owned(), value.to_owned());
+    let request = SetRequest { pool: pool.clone(), device, property, value };
+    set::run(&cx.invocation(command_line("zpool set", args)), &request)?;
     Ok(0)
-}
-
-/// `zpool set` of a device property.
-fn set_device(cx: &mut Context<'_>, args: &[String], assignment: &str, name: &str, device: &str) -> Outcome {
-    let Some((property, value)) = assignment.split_once('=') else {
-        return Err(Failure::usage("missing value in property=value argument"));
-    };
-    let record = writing::record(cx, name)?;
-    let cannot = format!("cannot set property {property} for {device} on {name}");
-    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
-    let status = super::pools::open(cx, &record)?.status().map_err(|e| failed(&e.to_string()))?;
-    let Some(guid) = names::find(&status, device).map(|v| v.guid) else {
-        cx.complain(&format!("cannot find '{device}' in '{name}': device not in pool"));
-        return Err(Failure::Code(EINVAL));
-    };
-    let is_known = |name: &str| vdev_properties::find(name).is_some();
-    let property = vdev_properties::find(property).unwrap_or(property);
-    let setting = admin::vdev_properties::parse(property, value, is_known).map_err(|why| failed(&why))?;
-    let command = command_line("zpool set", args);
-    change(cx, &record, &cannot, &command, |pool| admin::vdev_properties::set(pool, guid, setting))?;
-    Ok(0)
-}
-
-fn set(pool: &admin::write::WritablePool, name: String, value: SetValue) -> Result<()> {
-    Ok(pool.writer().task(move |cx| cx.set_pool_property(&name, &value))?)
 }
 
 fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()> {
     Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| cx.enable_feature_property(name)))?)
-}
-
-/// The object number of the dataset for `bootfs`.
-fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Result<u64> {
-    if admin::verbs::pool_of(name) != record.name {
-        bail!("'{name}' is an invalid name");
-    }
-    match pool.live.synced()?.dataset(name) {
-        Ok(dataset) => Ok(dataset.id()),
-        Err(dataset::Error::NotFound { .. }) => bail!("no such pool or dataset"),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// The features that an upgrade of the pool would enable.

@@ -1,13 +1,13 @@
 //! `zpool split`: turns one side of each mirror into a new pool, which is left exported, or
 //! imported with `-R`.
 
-use super::names::{self, NameOptions, vdev_name};
 use super::states::status;
 use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use admin::pool_properties::{PoolSetting, When, parse};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
+use admin::vdev_names::{self as names, NameOptions, vdev_name};
 
 const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
 
@@ -37,7 +37,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     admin::create::check_name(new).map_err(|why| failed(&why))?;
     let assigned: Vec<(&str, &str)> = options.iter().filter_map(|option| option.split_once('=')).collect();
     for (property, value) in assigned.iter().filter(|_| !imports) {
-        match parse(property, value, When::Set).map_err(|why| failed(&why))? {
+        match parse(property, value, When::Set).map_err(|reason| failed(&reason.text))? {
             PoolSetting::Stored(name, _) if name != "bootfs" => {}
             PoolSetting::Feature(..) => {}
             _ => {

@@ -4,13 +4,13 @@
 //!   * a device that is offline until the next import is stored in the import record: until then
 //!     the pool is opened without it
 
-use super::names;
 use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
 use admin::states::{self, Lasts};
 use admin::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
+use admin::vdev_names as names;
 use admin::verbs::PoolLease;
 
 const OFFLINE: Options = Options { short: "ft", long: &[("power", false, 'P')] };

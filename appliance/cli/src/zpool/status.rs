@@ -1,7 +1,6 @@
 //! `zpool status`: prints the state of each pool and of each of its devices.
 
 use super::iostat::{Stamp, pace, wait};
-use super::names::{NameOptions, vdev_name, width};
 use super::pools::{Selection, views};
 use super::scrub::host_seconds as now;
 use super::status_json;
@@ -16,6 +15,7 @@ use admin::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
+use admin::vdev_names::{NameOptions, vdev_name, width};
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,12 +7,12 @@
 //! Facts: zpool_do_trim, zpool_do_initialize (cmd/zpool/zpool_main.c), check_trim_errs
 //! (lib/libzfs/libzfs_pool.c).
 
-use super::names;
 use super::states::status;
 use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use admin::status::{PoolStatus, VdevClass};
+use admin::vdev_names as names;
 use admin::verbs::PoolLease;
 use pool::writer::{Order, Work, WorkRefused};
 use std::time::Duration;

@@ -2,71 +2,12 @@
 //!
 //! Values set by a user come from `admin::vdev_properties`, all others from the device's status.
 
-use super::names::{NameOptions, vdev_name};
 use crate::number::{number, percent};
 use admin::property::{SetValue, Source};
 use admin::status::{PoolStatus, VdevStatus};
+use admin::vdev_names::{NameOptions, vdev_name};
+use admin::vdev_properties::{NAMES, find};
 use std::collections::BTreeMap;
-
-/// The names and column headings.
-pub static NAMES: &[(&str, &str)] = &[
-    ("capacity", "CAP"),
-    ("state", "STATE"),
-    ("guid", "GUID"),
-    ("asize", "ASIZE"),
-    ("psize", "PSIZE"),
-    ("ashift", "ASHIFT"),
-    ("size", "SIZE"),
-    ("free", "FREE"),
-    ("allocated", "ALLOC"),
-    ("comment", "COMMENT"),
-    ("expandsize", "EXPANDSZ"),
-    ("fragmentation", "FRAG"),
-    ("bootsize", "BOOTSIZE"),
-    ("parity", "PARITY"),
-    ("path", "PATH"),
-    ("devid", "DEVID"),
-    ("physpath", "PHYSPATH"),
-    ("encpath", "ENCPATH"),
-    ("fru", "FRU"),
-    ("parent", "PARENT"),
-    ("children", "CHILDREN"),
-    ("numchildren", "NUMCHILD"),
-    ("read_errors", "RDERR"),
-    ("write_errors", "WRERR"),
-    ("checksum_errors", "CKERR"),
-    ("initialize_errors", "INITERR"),
-    ("null_ops", "NULLOP"),
-    ("read_ops", "READOP"),
-    ("write_ops", "WRITEOP"),
-    ("free_ops", "FREEOP"),
-    ("claim_ops", "CLAIMOP"),
-    ("trim_ops", "TRIMOP"),
-    ("null_bytes", "NULLBYTE"),
-    ("read_bytes", "READBYTE"),
-    ("write_bytes", "WRITEBYTE"),
-    ("free_bytes", "FREEBYTE"),
-    ("claim_bytes", "CLAIMBYTE"),
-    ("trim_bytes", "TRIMBYTE"),
-    ("removing", "REMOVING"),
-    ("allocating", "ALLOCATING"),
-    ("failfast", "FAILFAST"),
-    ("checksum_n", "CKSUM_N"),
-    ("checksum_t", "CKSUM_T"),
-    ("io_n", "IO_N"),
-    ("io_t", "IO_T"),
-    ("raidz_expanding", "RAIDZ_EXPANDING"),
-    ("slow_io_n", "SLOW_IO_N"),
-    ("slow_io_t", "SLOW_IO_T"),
-    ("trim_support", "TRIMSUP"),
-    ("trim_errors", "TRIMERR"),
-    ("slow_ios", "SLOW"),
-];
-
-/// The full name of a property given by name or column heading.
-pub fn find(name: &str) -> Option<&'static str> {
-    NAMES.iter().find(|(n, column)| *n == name || column.to_ascii_lowercase() == name).map(|(n, _)| *n)
-}
 
 /// The minimum width of the property's column.
 pub fn width(name: &str) -> usize {

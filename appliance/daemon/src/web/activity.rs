@@ -3,9 +3,9 @@
 use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
+use super::names::dataset_name;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
 use super::streams::{self, ALIVE};
-use super::verbs::dataset_name;
 use crate::command::{Io, in_thread};
 use crate::http::{Lines, OutputOf, pass};
 use crate::jobs::{Finished, Running, goes_on, is_stream};

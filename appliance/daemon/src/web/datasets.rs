@@ -3,9 +3,9 @@
 use super::Service;
 use super::caller::Caller;
 use super::invoke::Change;
+use super::names::{assignments, dataset_name, property_name};
 use super::pools::audited;
 use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
-use super::verbs::{assignments, dataset_name, property_name};
 use super::{shown, tree};
 use admin::OwnedPool;
 use admin::new_key::Material;

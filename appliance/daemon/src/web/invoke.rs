@@ -12,7 +12,7 @@ use crate::command::in_thread;
 use crate::events::Happening;
 use admin::mounts::Mounter;
 use admin::verbs::{Invocation, Kind, Refusal, pool_of};
-use api::{ErrorCode, EventKind};
+use api::{ErrorCode, EventKind, LiveMessage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,6 +40,11 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// A change of a pool by a verb of zpool(8).
+    pub fn of_pool(pool: &'a str, line: &'a str) -> Self {
+        Self { kind: EventKind::Pool, pool, line }
+    }
+
     /// A change of datasets by a verb of zfs(8).
     pub fn of_dataset(name: &'a str, line: &'a str) -> Self {
         Self { kind: EventKind::Dataset, pool: pool_of(name), line }
@@ -56,6 +61,15 @@ impl Drop for Gone {
 }
 
 impl Service {
+    /// Notifies subscribers that pools and datasets may have changed.
+    pub fn changed(&self, pool: &str) {
+        self.exports.changed();
+        self.watch.wake();
+        if !pool.is_empty() {
+            self.events.pass(LiveMessage::Datasets { pool: pool.to_owned() });
+        }
+    }
+
     /// Runs a verb that changes something.
     pub async fn change<T: Send + 'static>(
         self: &Arc<Self>,
@@ -93,6 +107,8 @@ impl Service {
                     house: Some(owner.house.clone()),
                     mounter: Some(owner.clone() as Arc<dyn Mounter>),
                     command,
+                    // All pools of the state folder are of this process.
+                    unmount_elsewhere: Box::new(|_, _| Ok(())),
                     check_share: crate::exports::is_understood,
                     is_gone: Box::new(move || gone.load(Ordering::Relaxed)),
                 })

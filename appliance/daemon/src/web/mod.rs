@@ -8,7 +8,8 @@
 //! Invariants:
 //!   * every route is a row of the table of operations, and every row has a handler; a test checks
 //!     this
-//!   * changes of pools run as the same commands that people type; reads use the newest synced view
+//!   * changes of pools are verbs of `admin`, as for the commands that people type; reads use the
+//!     newest synced view
 
 mod activity;
 mod alerts;
@@ -17,6 +18,7 @@ mod columns;
 mod datasets;
 mod guard;
 mod invoke;
+mod names;
 mod operations;
 mod people;
 mod pictures;
@@ -30,7 +32,6 @@ mod statistics;
 mod streams;
 mod system;
 mod tree;
-mod verbs;
 mod worksheets;
 
 pub use caller::Caller;

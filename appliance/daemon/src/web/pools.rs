@@ -3,13 +3,23 @@
 use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
+use super::invoke::Change;
+use super::names::{absolute_path, assignments, dataset_name, property_name};
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
 use super::shown;
-use super::verbs::{Verb, absolute_path, dataset_name, property_name};
 use admin::OwnedPool;
-use admin::import::{self, OpenRequest};
+use admin::import::OpenRequest;
+use admin::verbs::zpool::clear::{self, ClearRequest};
+use admin::verbs::zpool::create::{self, CreateRequest};
+use admin::verbs::zpool::destroy::{self, DestroyRequest};
+use admin::verbs::zpool::export::{self, ExportRequest};
+use admin::verbs::zpool::import::{ImportRequest, find, plan};
+use admin::verbs::zpool::set::{self, SetRequest};
+use admin::verbs::zpool::sync::{self, SyncRequest};
+use admin::verbs::{Invocation, Refusal};
+use admin::{import, layout};
 use api::{
-    ChangeProperties, ClearPool, Confirm, CreatePool, ErrorCode, ExportPool, ImportPool, ImportablePool,
+    ChangeProperties, ClearPool, Confirm, CreatePool, DeviceGroup, ErrorCode, ExportPool, ImportPool, ImportablePool,
     ImportablePoolList, Layout, Pool, PoolDetail, PoolList, PropertyList, Purpose,
 };
 use axum::extract::State;
@@ -98,9 +108,12 @@ pub async fn set_properties(
         property_name(property)?;
     }
     let mut told = Vec::new();
-    for (property, value) in &change.set {
-        let verb = Verb::zpool("set").on(format!("{property}={value}")).on(&name);
-        told.push(verb.run(&service, &caller).await?);
+    for (property, value) in change.set {
+        let request = SetRequest { pool: name.clone(), device: None, property, value };
+        let line = request.command_line();
+        let run = move |invocation: &Invocation<'_>| set::run(invocation, &request);
+        service.change(&caller, Change::of_pool(&name, &line), run).await?;
+        told.push(line);
     }
     let list = properties(State(service), Path(name)).await?;
     Ok((audited(told.join("; ")), list).into_response())
@@ -111,7 +124,8 @@ pub fn audited(line: String) -> Extension<Audited> {
     Extension(Audited { what: Some(line), ..Audited::default() })
 }
 
-fn layout(layout: Layout) -> Option<&'static str> {
+/// The word of `zpool create` for a kind of redundancy.
+fn redundancy(layout: Layout) -> Option<&'static str> {
     match layout {
         Layout::Single => None,
         Layout::Mirror => Some("mirror"),
@@ -121,15 +135,25 @@ fn layout(layout: Layout) -> Option<&'static str> {
     }
 }
 
-fn purpose(purpose: Purpose) -> Option<&'static str> {
+fn purpose(purpose: Purpose) -> layout::Use {
     match purpose {
-        Purpose::Data => None,
-        Purpose::Log => Some("log"),
-        Purpose::Special => Some("special"),
-        Purpose::Dedup => Some("dedup"),
-        Purpose::Cache => Some("cache"),
-        Purpose::Spare => Some("spare"),
+        Purpose::Data => layout::Use::Blocks(layout::Purpose::Normal),
+        Purpose::Log => layout::Use::Blocks(layout::Purpose::Log),
+        Purpose::Special => layout::Use::Blocks(layout::Purpose::Special),
+        Purpose::Dedup => layout::Use::Blocks(layout::Purpose::Dedup),
+        Purpose::Cache => layout::Use::Cache,
+        Purpose::Spare => layout::Use::Spare,
     }
+}
+
+/// The devices of a request.
+fn devices(groups: &[DeviceGroup]) -> Result<layout::Layout, layout::Wrong> {
+    let mut all = layout::Layout::default();
+    for group in groups {
+        let leaves = group.paths.iter().map(|path| layout::leaf(path)).collect::<Result<_, _>>()?;
+        all.add(purpose(group.purpose), redundancy(group.layout), leaves)?;
+    }
+    Ok(all)
 }
 
 pub async fn create(
@@ -143,14 +167,9 @@ pub async fn create(
     if count == 0 || count > DEVICES {
         return Err(Problem::invalid("groups", format!("{count} devices"), format!("1 to {DEVICES}")));
     }
-    let mut verb =
-        Verb::zpool("create").flag("-f", force).properties("-o", &properties)?.properties("-O", &dataset_properties)?;
-    verb = verb.on(&name);
+    let (properties, dataset_properties) = (assignments(properties)?, assignments(dataset_properties)?);
     let mut made = Vec::new();
-    // Data devices first, as on the command line: words such as `log` apply to all devices behind
-    // them.
-    let (data, other): (Vec<_>, Vec<_>) = groups.iter().partition(|g| g.purpose == Purpose::Data);
-    for group in data.into_iter().chain(other) {
+    for group in &groups {
         if group.layout != Layout::Single && group.paths.len() < 2 {
             return Err(Problem::invalid(
                 "groups.paths",
@@ -158,24 +177,33 @@ pub async fn create(
                 "two or more for this layout",
             ));
         }
-        for word in purpose(group.purpose).into_iter().chain(layout(group.layout)) {
-            verb = verb.on(word);
-        }
         for path in &group.paths {
-            verb = verb.on(absolute_path("groups.paths", path)?);
+            absolute_path("groups.paths", path)?;
             made.extend(group.make_files_bytes.map(|bytes| (PathBuf::from(path), bytes)));
         }
     }
     let files = waiting(move || make_files(made)).await?;
-    let line = verb.run(&service, &caller).await;
-    if line.is_err() {
+    let of = name.clone();
+    // Devices are looked at in a thread that may wait for them.
+    let request = waiting(move || {
+        Ok(CreateRequest { properties, dataset_properties, force, ..CreateRequest::new(of, devices(&groups)) })
+    });
+    let request = request.await?;
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| {
+        let nobody = |_: &str| anyhow::bail!("a passphrase is required");
+        Refusal::unless_mounted(create::plan(invocation, request)?.run(invocation, &nobody)?)
+    };
+    let created = service.change(&caller, Change::of_pool(&name, &line), run).await;
+    if created.is_err() {
         let _ = waiting(move || {
             files.iter().for_each(|path| drop(std::fs::remove_file(path)));
             Ok(())
         })
         .await;
     }
-    Ok((audited(line?), Created(detail(service, name).await?)).into_response())
+    created?;
+    Ok((audited(line), Created(detail(service, name).await?)).into_response())
 }
 
 /// Creates sparse files as devices where they do not exist yet. Returns those created.
@@ -208,8 +236,12 @@ pub async fn export(
 ) -> Answer<Response> {
     service.pool(&name)?;
     service.end_jobs(&name).await?;
-    let verb = Verb::zpool("export").flag("-f", request.force).on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let request = ExportRequest { pools: vec![name.clone()], force: request.force };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| export::run(invocation, &request);
+    for remark in service.change(&caller, Change::of_pool(&name, &line), run).await? {
+        tracing::warn!(pool = name, remark, "exported");
+    }
     Ok((audited(line), Done).into_response())
 }
 
@@ -233,14 +265,19 @@ pub async fn destroy(
     service.pool(&name)?;
     confirmed(&name, &request.confirm)?;
     service.end_jobs(&name).await?;
-    let verb = Verb::zpool("destroy").flag("-f", request.force).on(&name);
-    let line = verb.run(&service, &caller).await?;
+    let request = DestroyRequest { pool: name.clone(), force: request.force };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| destroy::run(invocation, &request);
+    service.change(&caller, Change::of_pool(&name, &line), run).await?;
     Ok((audited(line), Done).into_response())
 }
 
 pub async fn sync(State(service): State<Arc<Service>>, caller: Caller, Path(name): Path<String>) -> Answer<Done> {
     service.pool(&name)?;
-    Verb::zpool("sync").on(&name).run(&service, &caller).await?;
+    let request = SyncRequest { pools: vec![name.clone()] };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| sync::run(invocation, &request);
+    service.change(&caller, Change::of_pool(&name, &line), run).await?;
     Ok(Done)
 }
 
@@ -251,14 +288,15 @@ pub async fn clear(
     Body(request): Body<ClearPool>,
 ) -> Answer<Response> {
     service.pool(&name)?;
-    let mut verb = Verb::zpool("clear").on(&name);
-    if let Some(device) = request.device {
-        if device.is_empty() || device.starts_with('-') || device.len() > 4096 {
-            return Err(Problem::invalid("device", format!("'{device}'"), "the name of a device"));
-        }
-        verb = verb.on(device);
+    if let Some(device) = &request.device
+        && (device.is_empty() || device.starts_with('-') || device.len() > 4096)
+    {
+        return Err(Problem::invalid("device", format!("'{device}'"), "the name of a device"));
     }
-    let line = verb.run(&service, &caller).await?;
+    let request = ClearRequest { pool: name.clone(), device: request.device };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| clear::run(invocation, &request);
+    service.change(&caller, Change::of_pool(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -305,24 +343,31 @@ pub async fn import(
 ) -> Answer<Response> {
     let ImportPool { pool, places, new_name, read_only, altroot, force } = request;
     dataset_name("pool", &pool)?;
-    let mut verb = Verb::zpool("import").flag("-f", force);
     for place in &places {
-        verb = verb.option("-d", absolute_path("places", place)?);
+        absolute_path("places", place)?;
     }
     if let Some(altroot) = &altroot {
-        verb = verb.option("-R", absolute_path("altroot", altroot)?);
+        absolute_path("altroot", altroot)?;
     }
-    if read_only {
-        verb = verb.option("-o", "readonly=on");
-    }
-    verb = verb.on(&pool);
     if let Some(name) = &new_name {
-        verb = verb.on(dataset_name("new_name", name)?);
+        dataset_name("new_name", name)?;
     }
-    let before: Vec<u64> = service.owner.house.list().iter().map(|p| p.guid()).collect();
-    let line = verb.run(&service, &caller).await?;
-    // A pool that was given by its guid has a name now.
-    let new = service.owner.house.list().into_iter().find(|p| !before.contains(&p.guid()));
-    let name = new.map_or_else(|| new_name.unwrap_or(pool), |p| p.name());
+    let request = ImportRequest {
+        pool: pool.clone(),
+        new_name,
+        places: places.iter().map(PathBuf::from).collect(),
+        force,
+        readonly: read_only,
+        altroot,
+        ..ImportRequest::default()
+    };
+    let line = request.command_line();
+    let run = move |invocation: &Invocation<'_>| {
+        let found = find(invocation, &request)?;
+        let outcome = plan(invocation, &request, found)?.run(invocation, None)?;
+        Refusal::unless_mounted(outcome.report)?;
+        Ok(outcome.name)
+    };
+    let name = service.change(&caller, Change::of_pool(&pool, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }

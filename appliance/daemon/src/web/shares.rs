@@ -2,9 +2,9 @@
 
 use super::Service;
 use super::caller::Caller;
+use super::names::dataset_name;
 use super::pools::audited;
 use super::reply::{Answer, Body, Page, Path, Problem, Query, waiting};
-use super::verbs::dataset_name;
 use crate::exports::{self, Shared};
 use crate::smb::{SmbOptions, SmbShare};
 use admin::verbs::pool_of;

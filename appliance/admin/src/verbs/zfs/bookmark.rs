@@ -1,5 +1,6 @@
 //! `zfs bookmark`: creates bookmarks, from which incremental streams can start.
 
+use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads, pool_of};
 use dataset::write;
@@ -19,7 +20,7 @@ pub struct BookmarkRequest {
 impl BookmarkRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
-        super::line("bookmark", &[(self.recursive, "-r")], &[], &[&self.source, &self.name])
+        line("zfs bookmark", &[(self.recursive, "-r")], &[], [&*self.source, &*self.name])
     }
 
     /// The full names of source and bookmark.

@@ -6,6 +6,7 @@ use crate::kept_keys;
 use crate::mounts::MountReport;
 use crate::new_key::{self, AskNew};
 use crate::state::Imported;
+use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::{WritablePool, maker};
@@ -56,12 +57,12 @@ impl CreateRequest {
     pub fn command_line(&self) -> String {
         let is_sparse = self.volume.as_ref().is_some_and(|volume| volume.sparse);
         let flags = [(self.parents, "-p"), (is_sparse, "-s"), (self.unmounted, "-u")];
-        let mut options = super::assignments(&self.properties);
+        let mut options = assignments("-o", &self.properties);
         if let Some(volume) = &self.volume {
             options.extend(volume.block_size.iter().map(|size| ("-b", size.clone())));
             options.push(("-V", volume.size.clone()));
         }
-        super::line("create", &flags, &options, &[&self.name])
+        line("zfs create", &flags, &options, [&*self.name])
     }
 
     fn refuse(&self, reason: Reason) -> Refusal {
@@ -160,7 +161,7 @@ impl CloneRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let flags = [(self.parents, "-p"), (self.unmounted, "-u")];
-        super::line("clone", &flags, &super::assignments(&self.properties), &[&self.origin, &self.name])
+        line("zfs clone", &flags, &assignments("-o", &self.properties), [&*self.origin, &*self.name])
     }
 }
 

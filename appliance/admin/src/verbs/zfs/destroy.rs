@@ -11,6 +11,7 @@ use super::dependents::Dependents;
 use crate::kept_keys;
 use crate::mounts::Mounted;
 use crate::state::Imported;
+use crate::verbs::line::line;
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, cannot_open, heads, pool_of};
 use crate::write::WritablePool;
@@ -80,7 +81,7 @@ impl DestroyRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let flags = [(self.recursive, "-r"), (self.clones, "-R"), (self.deferred, "-d"), (self.force, "-f")];
-        super::line("destroy", &flags, &[], &[&self.name])
+        line("zfs destroy", &flags, &[], [&*self.name])
     }
 
     fn is_recursive(&self) -> bool {

@@ -1,5 +1,6 @@
 //! `zfs hold` and `zfs release`: holds keep snapshots from being destroyed.
 
+use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads};
@@ -25,7 +26,7 @@ impl HoldRequest {
     /// The request as a command line, for histories and logs. `verb` is `hold` or `release`.
     pub fn command_line(&self, verb: &str) -> String {
         let operands: Vec<&str> = std::iter::once(&self.tag).chain(&self.snapshots).map(String::as_str).collect();
-        super::line(verb, &[(self.recursive, "-r")], &[], &operands)
+        line(&format!("zfs {verb}"), &[(self.recursive, "-r")], &[], operands)
     }
 }
 

@@ -2,6 +2,7 @@
 //! received value.
 
 use crate::mounts::MountReport;
+use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal, pool_of};
@@ -25,7 +26,7 @@ impl InheritRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let operands: Vec<&str> = std::iter::once(&self.property).chain(&self.datasets).map(String::as_str).collect();
-        super::line("inherit", &[(self.recursive, "-r"), (self.received, "-S")], &[], &operands)
+        line("zfs inherit", &[(self.recursive, "-r"), (self.received, "-S")], &[], operands)
     }
 
     /// Refuses properties that nothing inherits.

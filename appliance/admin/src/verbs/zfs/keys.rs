@@ -5,6 +5,7 @@
 
 use crate::kept_keys;
 use crate::keys::Ask;
+use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
@@ -57,7 +58,7 @@ impl KeysRequest {
     /// The request to unload as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let (flags, operands) = self.words();
-        super::line("unload-key", &flags, &[], &operands)
+        line("zfs unload-key", &flags, &[], operands)
     }
 
     fn several(&self) -> bool {
@@ -71,7 +72,7 @@ impl LoadKeyRequest {
         let (mut flags, operands) = self.keys.words();
         flags.push((self.check_only, "-n"));
         let location: Vec<_> = self.location.iter().map(|location| ("-L", location.clone())).collect();
-        super::line("load-key", &flags, &location, &operands)
+        line("zfs load-key", &flags, &location, operands)
     }
 }
 

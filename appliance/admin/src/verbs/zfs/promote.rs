@@ -1,13 +1,14 @@
 //! `zfs promote`: makes a clone independent of its origin.
 
 use crate::kept_keys;
+use crate::verbs::line::line;
 use crate::verbs::{Invocation, Reason, Refusal};
 use dataset::write;
 use dataset::{Error, Refusal as Denied};
 
 /// The request as a command line, for histories and logs.
 pub fn command_line(name: &str) -> String {
-    super::line("promote", &[], &[], &[name])
+    line("zfs promote", &[], &[], [name])
 }
 
 /// Promotes the clone `name`.

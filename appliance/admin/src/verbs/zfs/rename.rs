@@ -3,6 +3,7 @@
 use super::create::create_parents;
 use crate::kept_keys;
 use crate::mounts::MountReport;
+use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use dataset::write;
 use dataset::{Error, Refusal as Denied};
@@ -25,7 +26,7 @@ impl RenameRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let flags = [(self.parents, "-p"), (self.recursive, "-r"), (self.force, "-f")];
-        super::line("rename", &flags, &[], &[&self.from, &self.to])
+        line("zfs rename", &flags, &[], [&*self.from, &*self.to])
     }
 }
 

@@ -3,6 +3,7 @@
 use super::dependents::Dependents;
 use super::destroy::destroy_all;
 use crate::mounts::MountReport;
+use crate::verbs::line::line;
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Refusal, cannot_open};
 use dataset::name::is_hidden;
@@ -36,7 +37,7 @@ impl RollbackRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let flags = [(self.recursive, "-r"), (self.clones, "-R"), (self.force, "-f")];
-        super::line("rollback", &flags, &[], &[&self.snapshot])
+        line("zfs rollback", &flags, &[], [&*self.snapshot])
     }
 }
 

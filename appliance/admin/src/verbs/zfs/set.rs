@@ -1,6 +1,7 @@
 //! `zfs set`: sets properties of datasets, and quotas of users, groups and projects.
 
 use crate::mounts::MountReport;
+use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
@@ -28,7 +29,7 @@ impl SetRequest {
     pub fn command_line(&self) -> String {
         let assigned: Vec<String> = self.properties.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let operands: Vec<&str> = assigned.iter().chain(&self.datasets).map(String::as_str).collect();
-        super::line("set", &[(self.keep_mounts, "-u")], &[], &operands)
+        line("zfs set", &[(self.keep_mounts, "-u")], &[], operands)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `zfs snapshot`: takes snapshots, all of them in one txg or none.
 
+use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::Lookup;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads, pool_of};
 use dataset::write;
@@ -24,7 +25,7 @@ impl SnapshotRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        super::line("snapshot", &[(self.recursive, "-r")], &super::assignments(&self.properties), &names)
+        line("zfs snapshot", &[(self.recursive, "-r")], &assignments("-o", &self.properties), names)
     }
 }
 

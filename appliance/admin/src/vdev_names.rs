@@ -1,6 +1,6 @@
 //! The names of devices: by path, by last component, by guid, with symbolic links resolved.
 
-use admin::status::{PoolStatus, VdevStatus};
+use crate::status::{PoolStatus, VdevStatus};
 
 /// How devices are named in output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

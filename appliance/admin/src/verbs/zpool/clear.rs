@@ -1,0 +1,39 @@
+//! `zpool clear`: clears error counters, and resumes a suspended pool.
+
+use super::{device, record, status};
+use crate::clear;
+use crate::status::VdevClass;
+use crate::verbs::line::line;
+use crate::verbs::{Invocation, Kind, Reason, Refusal};
+
+/// What to clear.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClearRequest {
+    pub pool: String,
+    /// A device; `None`: all of the pool.
+    pub device: Option<String>,
+}
+
+impl ClearRequest {
+    /// The request as a command line, for histories and logs.
+    pub fn command_line(&self) -> String {
+        line("zpool clear", &[], &[], [&*self.pool].into_iter().chain(self.device.as_deref()))
+    }
+}
+
+/// Clears.
+pub fn run(invocation: &Invocation<'_>, request: &ClearRequest) -> Result<(), Refusal> {
+    let record = record(invocation, &request.pool)?;
+    let cannot = format!("cannot clear errors for {}", request.device.as_ref().unwrap_or(&request.pool));
+    let mut guid = None;
+    if let Some(name) = &request.device {
+        let status = status(invocation, &record, &cannot)?;
+        let found = device(&status, name).map_err(|reason| reason.refuse(&cannot))?;
+        if found.class == VdevClass::Spare {
+            return Err(Reason::new(Kind::Conflict, "device is reserved as a hot spare").refuse(&cannot));
+        }
+        guid = Some(found.guid).filter(|_| found.kind != "root");
+    }
+    let cleared = invocation.change(&record, |pool| Ok(clear::clear(pool, guid)?));
+    cleared.map_err(|reason| reason.refuse(&cannot))
+}

@@ -1,0 +1,58 @@
+//! `zpool destroy`: unmounts a pool, marks it as destroyed, and forgets it.
+
+use super::export::forgetting;
+use super::record;
+use crate::house::Leave;
+use crate::state::Imported;
+use crate::verbs::line::line;
+use crate::verbs::{Invocation, Kind, Reason, Refusal};
+
+/// Which pool to destroy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DestroyRequest {
+    pub pool: String,
+    /// Unmount file systems that are in use (`-f`).
+    pub force: bool,
+}
+
+impl DestroyRequest {
+    /// The request as a command line, for histories and logs.
+    pub fn command_line(&self) -> String {
+        line("zpool destroy", &[(self.force, "-f")], &[], [&*self.pool])
+    }
+}
+
+/// Destroys the pool.
+pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), Refusal> {
+    let name = &request.pool;
+    let record = record(invocation, name)?;
+    let cannot = format!("cannot destroy '{name}'");
+    if record.readonly {
+        return Err(Reason::new(Kind::Failed, "pool is read-only").refuse(&cannot));
+    }
+    if invocation.has_used_volume(&record) {
+        return Err(Reason::new(Kind::Conflict, "pool is busy").refuse(&cannot));
+    }
+    let mut remarks = Vec::new();
+    let left = forgetting(invocation, &record, "destroy", &mut remarks, |open, _| {
+        // Held until the end: it is open when it is destroyed.
+        let _open = open.map_err(|e| Reason::from(e).refuse(&cannot))?;
+        unmounted(invocation, &record, request.force)?;
+        destroyed(invocation, &record).map_err(|reason| reason.refuse(&cannot))
+    });
+    left.map_err(|refusal| refusal.after(remarks))
+}
+
+fn unmounted(invocation: &Invocation<'_>, record: &Imported, force: bool) -> Result<(), Refusal> {
+    invocation.unmount_all(record, force).map_err(|error| {
+        let mut refusal = Refusal::from(error);
+        refusal.message += &format!("\ncould not destroy '{}': could not unmount datasets", record.name);
+        refusal
+    })
+}
+
+fn destroyed(invocation: &Invocation<'_>, record: &Imported) -> Result<(), Reason> {
+    let pool = invocation.open(record)?;
+    pool.log_command(&invocation.command)?;
+    Ok(pool.leave(invocation.house.as_deref(), record, Leave::Destroy)?)
+}

@@ -1,0 +1,55 @@
+//! The verbs of zpool(8).
+
+pub mod clear;
+pub mod create;
+pub mod destroy;
+pub mod export;
+pub mod import;
+pub mod set;
+pub mod sync;
+
+use super::tally::Tally;
+use super::{Invocation, Kind, Reason, Refusal};
+use crate::state::Imported;
+use crate::status::{PoolStatus, VdevStatus};
+use crate::vdev_names;
+use dataset::Error;
+
+/// The imported pools.
+fn imported(invocation: &Invocation<'_>) -> Result<Vec<Imported>, Refusal> {
+    invocation.state.pools().map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))
+}
+
+/// The import record of the pool with that name.
+fn record(invocation: &Invocation<'_>, name: &str) -> Result<Imported, Refusal> {
+    let found = imported(invocation)?.into_iter().find(|record| record.name == name);
+    found.ok_or_else(|| Refusal::new(Kind::NotFound, format!("cannot open '{name}': no such pool")))
+}
+
+/// The imported pools with these names, or all of them if there are no names. Names of pools that
+/// are not imported are in `tally`.
+fn records(invocation: &Invocation<'_>, names: &[String], tally: &mut Tally) -> Result<Vec<Imported>, Refusal> {
+    let all = imported(invocation)?;
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        match all.iter().find(|record| record.name == *name) {
+            Some(record) => found.push(record.clone()),
+            None => tally.refuse(Refusal::new(Kind::NotFound, format!("cannot open '{name}': no such pool"))),
+        }
+    }
+    Ok(found)
+}
+
+/// The state of the devices of an imported pool. The error is in the engine's own words.
+fn status(invocation: &Invocation<'_>, record: &Imported, cannot: &str) -> Result<PoolStatus, Refusal> {
+    let plain = |e: Error| Reason::new(Kind::of(&e), e.to_string()).refuse(cannot);
+    invocation.open_to_read(record)?.status().map_err(plain)
+}
+
+/// A device of a pool, by name, path or guid.
+fn device<'a>(status: &'a PoolStatus, name: &str) -> Result<&'a VdevStatus, Reason> {
+    vdev_names::find(status, name).ok_or_else(|| Reason::new(Kind::NotFound, "no such device in pool"))
+}

@@ -1,0 +1,32 @@
+//! `zpool sync`: writes all pending data to disk.
+
+use super::records;
+use crate::verbs::line::line;
+use crate::verbs::tally::Tally;
+use crate::verbs::{Invocation, PoolLease, Reason, Refusal};
+
+/// Which pools to sync.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SyncRequest {
+    /// None means all.
+    pub pools: Vec<String>,
+}
+
+impl SyncRequest {
+    /// The request as a command line, for logs.
+    pub fn command_line(&self) -> String {
+        line("zpool sync", &[], &[], self.pools.iter().map(String::as_str))
+    }
+}
+
+/// Syncs. What verbs changed is on disk when they end; this is for changes of files.
+pub fn run(invocation: &Invocation<'_>, request: &SyncRequest) -> Result<(), Refusal> {
+    let mut tally = Tally::default();
+    for record in records(invocation, &request.pools, &mut tally)?.iter().filter(|record| !record.readonly) {
+        let synced = invocation.open(record).and_then(|pool| PoolLease::sync(pool).map_err(Reason::from));
+        if let Err(reason) = synced {
+            tally.refuse(reason.refuse(&format!("cannot sync '{}'", record.name)));
+        }
+    }
+    tally.finish().map(drop)
+}

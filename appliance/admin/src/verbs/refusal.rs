@@ -106,6 +106,11 @@ impl Reason {
         Self { kind, text: text.into() }
     }
 
+    /// The refusal that is the reason and nothing else.
+    pub fn alone(self) -> Refusal {
+        Refusal::new(self.kind, self.text)
+    }
+
     /// The refusal `cannot: reason`, such as `cannot destroy 'tank/a': out of space`.
     pub fn refuse(self, cannot: &str) -> Refusal {
         Refusal::new(self.kind, format!("{cannot}: {}", self.text))

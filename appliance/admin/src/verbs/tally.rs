@@ -20,6 +20,11 @@ impl Tally {
         self.lines.push(refusal.message);
     }
 
+    /// Whether anything was refused.
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
     /// Adds a line that is no refusal.
     pub fn note(&mut self, line: String) {
         self.lines.push(line);

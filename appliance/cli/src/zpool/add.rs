@@ -1,22 +1,13 @@
-//! `zpool add`.
-//!
-//! Invariants:
-//!   * the paths of the new devices are stored before the devices join: after a crash in between,
-//!     the import finds them if they belong to the pool
+//! `zpool add`: what [`admin::verbs::zpool::add`] does, in OpenZFS's words.
 
-use super::pools;
-use super::writing::{self, change, change_places, command_line};
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::state::Imported;
-use admin::layout::{Group, Layout, Leaf, Purpose, Top, check_replication, check_unused};
-use admin::property::{SetValue, Source};
+use admin::layout::{Group, Layout, Leaf, Purpose, Top};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name};
-use admin::verbs::zpool::create;
-use admin::view;
+use admin::verbs::zpool::add::{AddRequest, plan};
 use std::fmt::Write;
-use std::path::PathBuf;
 
 const OPTIONS: Options = Options {
     short: "fgLno:P",
@@ -30,14 +21,7 @@ const OPTIONS: Options = Options {
 /// `zpool add`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    let mut properties = Vec::new();
-    for option in parsed.all('o') {
-        let (name, value) = option.split_once('=').ok_or_else(|| Failure::usage("missing '=' for -o option"))?;
-        if name != "ashift" {
-            return Err(Failure::usage(""));
-        }
-        properties.push((name.to_owned(), value.to_owned()));
-    }
+    let properties = super::attach::ashift(&parsed)?;
     let [name, words @ ..] = parsed.operands.as_slice() else {
         return Err(Failure::usage("missing pool name argument"));
     };
@@ -50,58 +34,25 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             "'-f' option is not allowed with '--allow-replication-mismatch', '--allow-ashift-mismatch', or '--allow-in-use'",
         ));
     }
-    let record = writing::record(cx, name)?;
-    let pool = pools::open(cx, &record)?;
-    let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{name}': {e:#}"));
-    let view = view::view(&pool, &pools::facts(&record)).map_err(failed)?;
-    drop(pool);
-    let mut ashift = create::ashift(&properties)?;
-    if properties.is_empty()
-        && let (Some(Source::Local), Some(SetValue::Number(n))) =
-            (view.properties.get("ashift").map(|p| p.source), view.properties.set.get("ashift"))
-    {
-        ashift = u8::try_from(*n).ok().filter(|n| *n > 0);
-    }
-
-    let layout = Layout::parse(words).map_err(Failure::failed)?;
-    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
-    let is_imported = |guid: u64, device: u64| {
-        let is_its_own = || view.status.all_vdevs().iter().any(|v| v.guid == device);
-        imported.iter().any(|p| p.guid == guid) && (guid != record.guid || is_its_own())
+    let request = AddRequest {
+        pool: name.clone(),
+        layout: Layout::parse(words),
+        properties,
+        force,
+        allow_in_use: parsed.has('1'),
+        allow_replication_mismatch: parsed.has('2'),
+        allow_ashift_mismatch: parsed.has('3'),
     };
-    check_unused(&layout, force || parsed.has('1'), &is_imported).map_err(Failure::failed)?;
-    let pool_level = admin::add::replication(&view.status);
-    let has_blocks = layout.tops.iter().any(|top| top.purpose != Purpose::Log);
-    if !force && !parsed.has('2') && has_blocks && pool_level.is_some() {
-        check_replication(&layout, pool_level).map_err(Failure::failed)?;
-    }
+    let invocation = cx.invocation(command_line("zpool add", args));
+    let plan = plan(&invocation, request)?;
     if parsed.has('n') {
         let names = NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') };
-        cx.print(&format!(
-            "would update '{name}' to the following configuration:\n\n{}",
-            tree(&view.status, &layout, names)
-        ));
+        let tree = tree(&plan.status, &plan.layout, names);
+        cx.print(&format!("would update '{name}' to the following configuration:\n\n{tree}"));
         return Ok(0);
     }
-    let places: Vec<PathBuf> =
-        layout.leaves().map(|leaf| leaf.path.clone()).filter(|path| !record.places.contains(path)).collect();
-    let cannot = format!("cannot add to '{name}'");
-    change_places(cx, &record, &cannot, &|known| known.extend(places.iter().cloned()))?;
-    let same_ashift = !force && !parsed.has('3');
-    let command = command_line("zpool add", args);
-    let result = change(cx, &record, &cannot, &command, |pool| admin::add::add(pool, &layout, ashift, same_ashift));
-    if result.is_err() && is_unchanged(cx, &record, &view.status) {
-        change_places(cx, &record, &cannot, &|known| known.retain(|path| !places.contains(path)))?;
-    }
-    result.map(|()| 0)
-}
-
-/// Whether the pool has the same number of devices as `before`. `false` if it cannot be read: then
-/// the new devices may have joined.
-fn is_unchanged(cx: &Context<'_>, record: &Imported, before: &PoolStatus) -> bool {
-    let count = |s: &PoolStatus| (s.root.children.len(), s.spares.len(), s.caches.len());
-    let now = pools::open(cx, record).ok().and_then(|pool| pool.status().ok());
-    now.is_some_and(|now| count(&now) == count(before))
+    plan.run(&invocation)?;
+    Ok(0)
 }
 
 /// The current configuration with the devices to add, grouped by class.

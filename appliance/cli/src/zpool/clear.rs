@@ -1,6 +1,7 @@
 //! `zpool clear`: what [`admin::verbs::zpool::clear`] does, in OpenZFS's words.
 
-use super::writing::{self, command_line};
+use super::scrub::follow;
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use admin::verbs::zpool::clear::{self, ClearRequest};
@@ -21,11 +22,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         _ => return Err(Failure::usage("too many arguments")),
     };
     let request = ClearRequest { pool: pool.clone(), device };
-    clear::run(&cx.invocation(command_line("zpool clear", args)), &request)?;
-    // A process that owns the pool resilvers in the background.
-    if cx.owner.is_none() {
-        let record = writing::record(cx, pool)?;
-        super::scrub::resilver_now(cx, &record, false)?;
-    }
+    let invocation = cx.invocation(command_line("zpool clear", args));
+    clear::run(&invocation, &request, &mut |name, pool| follow(cx, pool, name))?;
     Ok(0)
 }

@@ -1,21 +1,13 @@
-//! `zpool scrub` and `zpool resilver`.
-//!
-//! A process that owns the pool scans in the background; the command returns at once, or waits with
-//! `-w`. Without one, the command keeps the pool open until the scan ends, and shows progress on a
-//! terminal. The progress survives an interruption: the next `zpool scrub`, the next process that
-//! opens the pool, and OpenZFS continue from there. The same holds for the resilver that follows
-//! `zpool attach`, `replace`, `online` and `clear`.
+//! `zpool scrub` and `zpool resilver`: what [`admin::verbs::zpool::scan`] does, in OpenZFS's words,
+//! with progress on a terminal.
 
-use super::writing::{self, command_line, reason};
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{Options, Parsed};
 use crate::number::{duration, nice_bytes};
-use crate::state::Imported;
-use admin::states::scan_refusal;
 use admin::status::{Progress, ScanStatus};
 use admin::verbs::PoolLease;
-use pool::Writer;
-use pool::writer::{ScanAnswer, ScanRefused};
+use admin::verbs::zpool::scan::{self, ScanChange, ScanRequest};
 use std::time::{Duration, Instant};
 
 const SCRUB: Options = Options { short: "epswC", long: &[] };
@@ -24,18 +16,6 @@ const RESILVER: Options = Options { short: "", long: &[] };
 const LOOK: Duration = Duration::from_millis(200);
 /// How often progress is printed on a terminal.
 const TELL: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Job {
-    Start,
-    /// Only blocks written since the last scrub.
-    StartSinceLast,
-    StartErrors,
-    Pause,
-    PauseErrors,
-    Stop,
-    Resilver,
-}
 
 /// `zpool scrub`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -49,148 +29,38 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if has('w') && (has('s') || has('p')) {
         return Err(Failure::usage("invalid option combination: -w cannot be used with -p or -s"));
     }
-    let job = match (has('p'), has('s'), has('e'), has('C')) {
-        (true, _, false, _) => Job::Pause,
-        (true, _, true, _) => Job::PauseErrors,
-        (_, true, _, _) => Job::Stop,
-        (_, _, true, _) => Job::StartErrors,
-        (_, _, _, true) => Job::StartSinceLast,
-        _ => Job::Start,
+    let change = match (has('p'), has('s'), has('e'), has('C')) {
+        (true, _, false, _) => ScanChange::Pause,
+        (true, _, true, _) => ScanChange::PauseErrors,
+        (_, true, _, _) => ScanChange::Stop,
+        (_, _, true, _) => ScanChange::StartErrors,
+        (_, _, _, true) => ScanChange::StartSinceLast,
+        _ => ScanChange::Start,
     };
-    each(cx, &parsed.operands, job, has('w'), &command_line("zpool scrub", args))
+    each(cx, &parsed, change, &command_line("zpool scrub", args))
 }
 
 /// `zpool resilver`.
 pub fn resilver(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = RESILVER.parse(args).map_err(Failure::usage)?;
-    each(cx, &parsed.operands, Job::Resilver, false, &command_line("zpool resilver", args))
+    each(cx, &parsed, ScanChange::RestartResilver, &command_line("zpool resilver", args))
 }
 
-fn each(cx: &mut Context<'_>, names: &[String], job: Job, wait: bool, command: &str) -> Outcome {
-    if names.is_empty() {
+fn each(cx: &mut Context<'_>, parsed: &Parsed, change: ScanChange, command: &str) -> Outcome {
+    if parsed.operands.is_empty() {
         return Err(Failure::usage("missing pool name argument"));
     }
-    let mut code = 0;
-    for name in names {
-        let done = writing::record(cx, name).and_then(|record| one(cx, &record, job, wait, command));
-        match done {
-            Ok(()) => {}
-            Err(Failure::Failed(message)) => {
-                cx.complain(&message);
-                code = 1;
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    Ok(code)
+    let request = ScanRequest { pools: parsed.operands.clone(), change, wait: parsed.has('w') };
+    let invocation = cx.invocation(command.to_owned());
+    scan::run(&invocation, &request, &mut |name, pool| follow(cx, pool, name))?;
+    Ok(0)
 }
 
-fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &str) -> Result<(), Failure> {
-    let name = &record.name;
-    let cannot = match job {
-        Job::Start | Job::StartSinceLast | Job::StartErrors => format!("cannot scrub {name}"),
-        Job::Pause | Job::PauseErrors => format!("cannot pause scrubbing {name}"),
-        Job::Stop => format!("cannot cancel scrubbing {name}"),
-        Job::Resilver => format!("cannot restart resilver on {name}"),
-    };
-    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
-    let pool = writing::open(cx, record, &cannot)?;
-    let stays = pool.stays();
-    let result = start(pool.writer(), job, stays).map_err(|e| failed(&writing::why(&e)));
-    let answer = match result {
-        Ok(answer) => answer,
-        Err(error) => {
-            let _ = pool.finish();
-            return Err(error);
-        }
-    };
-    let runs = matches!(job, Job::Start | Job::StartSinceLast | Job::StartErrors | Job::Resilver);
-    let done = match answer {
-        // Nothing to pause: OpenZFS counts that as success.
-        Err(ScanRefused::NoScan) if matches!(job, Job::Pause | Job::PauseErrors) => Ok(()),
-        Err(ScanRefused::ScrubPaused) if job == Job::StartErrors => {
-            Err(failed("scrub is paused; use 'zpool scrub' to resume or 'zpool scrub -s' to cancel scrub"))
-        }
-        Err(why) => Err(failed(scan_refusal(why))),
-        Ok(()) => {
-            let noted = pool.note_command(command).map_err(|e| failed(&reason(&e)));
-            if noted.is_ok() && runs && (wait || !stays) {
-                follow(cx, &pool, name, !stays);
-            }
-            noted
-        }
-    };
-    let closed = pool.finish().map_err(|e| failed(&reason(&e)));
-    done.and(closed)
-}
-
-/// Resilvers devices that miss data. The process that owns the pool does it in the background. If
-/// no process owns the pool, this command does it and returns when the resilver ends, as it does
-/// with `wait`.
-pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &PoolLease, name: &str, wait: bool) -> anyhow::Result<()> {
-    if !pool.writer().needs_resilver() {
-        return Ok(());
-    }
-    let stays = pool.stays();
-    if !stays {
-        pool.writer().run_scans()?;
-    }
-    if wait || !stays {
-        follow(cx, pool, name, !stays);
-    }
-    Ok(())
-}
-
-/// Runs the scans of a pool that only this process has open, and waits for their end.
-pub(super) fn finish(cx: &mut Context<'_>, pool: &PoolLease, name: &str) -> anyhow::Result<()> {
-    pool.writer().run_scans()?;
-    follow(cx, pool, name, true);
-    Ok(())
-}
-
-/// Opens the pool and runs [`resilver_due`].
-pub(super) fn resilver_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
-    let cannot = format!("cannot resilver {}", record.name);
-    let pool = writing::open(cx, record, &cannot)?;
-    let done = resilver_due(cx, &pool, &record.name, wait);
-    let closed = pool.finish();
-    done.and(closed).map_err(|e| Failure::failed(format!("{cannot}: {}", reason(&e))))
-}
-
-fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {
-    let answer = match job {
-        Job::Start => writer.start_scrub()?,
-        Job::StartSinceLast => writer.start_scrub_since_last()?,
-        Job::StartErrors => writer.start_error_scrub()?,
-        Job::Pause => writer.pause_scrub()?,
-        Job::PauseErrors => writer.pause_error_scrub()?,
-        Job::Stop => writer.stop_scrub()?,
-        Job::Resilver => {
-            writer.restart_resilver()?;
-            Ok(())
-        }
-    };
-    // An interrupted command left the scan running: continue it.
-    let goes_on = !stays
-        && matches!(
-            (job, answer),
-            (Job::Start | Job::StartSinceLast, Err(ScanRefused::Scrubbing))
-                | (Job::StartErrors, Err(ScanRefused::ErrorScrubbing))
-        );
-    if answer.is_ok() || goes_on {
-        // Pausing and stopping need no scan task.
-        if !matches!(job, Job::Pause | Job::PauseErrors | Job::Stop) {
-            writer.run_scans()?;
-        }
-        return Ok(Ok(()));
-    }
-    Ok(answer)
-}
-
-/// Waits until the scan ends. `tell`: show progress on a terminal.
-fn follow(cx: &mut Context<'_>, pool: &PoolLease, name: &str, tell: bool) {
+/// Waits until the scan ends. If this process opened the pool for it, it shows progress on a
+/// terminal.
+pub(super) fn follow(cx: &mut Context<'_>, pool: &PoolLease, name: &str) {
     let writer = pool.writer();
-    let tell = tell && cx.client.output_is_terminal();
+    let tell = !pool.stays() && cx.client.output_is_terminal();
     let mut told = Instant::now();
     let mut lines = false;
     loop {

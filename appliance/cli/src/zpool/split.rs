@@ -1,13 +1,12 @@
-//! `zpool split`: turns one side of each mirror into a new pool, which is left exported, or
-//! imported with `-R`.
+//! `zpool split`: what [`admin::verbs::zpool::split`] does, in OpenZFS's words. The new pool is left
+//! exported, or imported with `-R`.
 
-use super::states::status;
-use super::writing::{self, command_line, reason};
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use admin::pool_properties::{PoolSetting, When, parse};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
-use admin::vdev_names::{self as names, NameOptions, vdev_name};
+use admin::vdev_names::{NameOptions, vdev_name};
+use admin::verbs::zpool::split::{self, SplitRequest};
 
 const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
 
@@ -27,45 +26,21 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         [_] => return Err(Failure::usage("Missing new pool name")),
         [name, new, devices @ ..] => (name, new, devices),
     };
-    let record = writing::record(cx, name)?;
-    let cannot = format!("Unable to split {name}");
-    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
-    let exists = cx.state.pool(new).map_err(|e| failed(&format!("{e:#}")))?.is_some();
-    if exists {
-        return Err(failed("pool already exists"));
+    let assigned = options.iter().filter_map(|option| option.split_once('='));
+    let request = SplitRequest {
+        pool: name.clone(),
+        new_name: new.clone(),
+        devices: devices.to_vec(),
+        properties: assigned.map(|(property, value)| (property.to_owned(), value.to_owned())).collect(),
+        imports,
+        dry_run: parsed.has('n'),
+    };
+    let outcome = split::run(&cx.invocation(command_line("zpool split", args)), &request)?;
+    if request.dry_run {
+        cx.print(&layout(&outcome.status, new, &outcome.devices, name_options(&parsed)));
+        return Ok(0);
     }
-    admin::create::check_name(new).map_err(|why| failed(&why))?;
-    let assigned: Vec<(&str, &str)> = options.iter().filter_map(|option| option.split_once('=')).collect();
-    for (property, value) in assigned.iter().filter(|_| !imports) {
-        match parse(property, value, When::Set).map_err(|reason| failed(&reason.text))? {
-            PoolSetting::Stored(name, _) if name != "bootfs" => {}
-            PoolSetting::Feature(..) => {}
-            _ => {
-                let what = format!("unsupported: 'zpool split' with '-o {property}' and without '-R'");
-                return Err(Failure::failed(what));
-            }
-        }
-    }
-    let pool = writing::open(cx, &record, &cannot)?;
-    let before = status(&pool)?;
-    let named = devices.iter().map(|device| match names::find(&before, device) {
-        Some(found) => Ok(found.guid),
-        None => Err(failed("Device list must include at most one disk from each mirror")),
-    });
-    let named = named.collect::<Result<Vec<u64>, Failure>>()?;
-    let taken = pool.writer().plan_split(&named).map_err(|e| failed(&writing::why(&e)))?;
-    if parsed.has('n') {
-        cx.print(&layout(&before, new, &taken, name_options(&parsed)));
-        return pool.finish().map(|()| 0).map_err(|e| failed(&reason(&e)));
-    }
-    let places: Vec<String> = taken
-        .iter()
-        .filter_map(|guid| before.root.walk().into_iter().find(|v| v.guid == *guid)?.path.clone())
-        .collect();
-    let done =
-        admin::split::split(&pool, new, &named).and_then(|()| pool.note_command(&command_line("zpool split", args)));
-    let closed = pool.finish();
-    done.and(closed).map_err(|e| failed(&reason(&e)))?;
+    let places = outcome.places();
     let mut words = Vec::new();
     for place in &places {
         words.extend(["-d".to_owned(), place.clone()]);

@@ -1,21 +1,11 @@
-//! `zpool trim` and `zpool initialize`.
-//!
-//! A process that owns the pool works in the background; the command returns at once, or waits with
-//! `-w`. Without one, the command keeps the pool open until the work ends. The progress survives an
-//! interruption: the next process that opens the pool continues from there.
-//!
-//! Facts: zpool_do_trim, zpool_do_initialize (cmd/zpool/zpool_main.c), check_trim_errs
-//! (lib/libzfs/libzfs_pool.c).
+//! `zpool trim` and `zpool initialize`: what [`admin::verbs::zpool::sweep`] does, in OpenZFS's
+//! words.
 
-use super::states::status;
-use super::writing::{self, command_line, reason};
+use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use admin::status::{PoolStatus, VdevClass};
-use admin::vdev_names as names;
-use admin::verbs::PoolLease;
-use pool::writer::{Order, Work, WorkRefused};
-use std::time::Duration;
+use admin::verbs::zpool::sweep::{self, SweepRequest};
+use pool::writer::{Order, Work};
 
 const TRIM: Options = Options {
     short: "cdr:sw",
@@ -31,10 +21,6 @@ const INITIALIZE: Options = Options {
     short: "csuw",
     long: &[("cancel", false, 'c'), ("suspend", false, 's'), ("uninit", false, 'u'), ("wait", false, 'w')],
 };
-/// How often to check whether the caller has disconnected.
-const LOOK: Duration = Duration::from_millis(200);
-/// The exit code of these verbs when the pool refuses: -1 of a C function.
-const REFUSED: u8 = 255;
 
 /// `zpool trim`.
 pub fn trim(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -84,97 +70,11 @@ fn order(parsed: &Parsed, letters: &[char]) -> Result<Order, Failure> {
 }
 
 fn run(cx: &mut Context<'_>, parsed: &Parsed, work: Work, order: Order, command: &str) -> Outcome {
-    let [name, devices @ ..] = parsed.operands.as_slice() else {
+    let [pool, devices @ ..] = parsed.operands.as_slice() else {
         return Err(Failure::usage("missing pool name argument"));
     };
-    let record = writing::record(cx, name)?;
-    let verb = if work == Work::Trim { "trim" } else { "initialize" };
-    let pool = writing::open(cx, &record, &format!("cannot {verb} {name}"))?;
-    let result = change(cx, &pool, devices, work, order, verb, parsed.has('d'));
-    let done = result.and_then(|(leaves, code)| {
-        if code == 0 {
-            pool.note_command(command).map_err(|e| Failure::failed(reason(&e)))?;
-        }
-        if matches!(order, Order::Start { .. }) && (parsed.has('w') || !pool.stays()) {
-            follow(cx, &pool, work, &leaves);
-        }
-        Ok(code)
-    });
-    let closed = pool.finish().map_err(|e| Failure::failed(reason(&e)));
-    let code = done?;
-    closed?;
-    Ok(code)
-}
-
-/// Gives the order to each device; without names, to all leaves that hold blocks. Returns the guids
-/// of those that accepted it, and the exit code.
-fn change(
-    cx: &mut Context<'_>,
-    pool: &PoolLease,
-    devices: &[String],
-    work: Work,
-    order: Order,
-    verb: &str,
-    secure: bool,
-) -> Result<(Vec<u64>, u8), Failure> {
-    let now = status(pool)?;
-    let named = named(&now, devices);
-    let (mut took, mut code, mut incapable) = (Vec::new(), 0, 0);
-    for (device, guid) in &named {
-        let answer = match guid {
-            None => Err(WorkRefused::NoDevice),
-            // No supported device offers secure erase.
-            Some(_) if secure => Err(WorkRefused::Unsupported),
-            Some(guid) => {
-                pool.writer().order_work(work, *guid, order).map_err(|e| Failure::failed(writing::why(&e)))?
-            }
-        };
-        match (answer, guid) {
-            (Ok(()), Some(guid)) => took.push(*guid),
-            // For a whole pool, skip the devices that do not support it.
-            (Err(WorkRefused::Unsupported), _) if devices.is_empty() && !secure => incapable += 1,
-            (Err(why), _) => {
-                cx.complain(&format!("cannot {verb} '{device}': {}", words(why, work)));
-                code = REFUSED;
-            }
-            (Ok(()), None) => {}
-        }
-    }
-    if incapable == named.len() && incapable > 0 {
-        cx.complain("cannot trim: no devices in pool support trim operations");
-        code = REFUSED;
-    }
-    Ok((took, code))
-}
-
-/// The selected leaves: name and guid. `None`: no such device.
-fn named(now: &PoolStatus, devices: &[String]) -> Vec<(String, Option<u64>)> {
-    if !devices.is_empty() {
-        return devices.iter().map(|device| (device.clone(), names::find(now, device).map(|v| v.guid))).collect();
-    }
-    let leaves = now.root.walk().into_iter().filter(|v| v.is_leaf() && matches!(v.kind.as_str(), "disk" | "file"));
-    leaves
-        .filter(|v| !matches!(v.class, VdevClass::Cache | VdevClass::Spare))
-        .map(|v| (v.path.clone().unwrap_or_else(|| v.name.clone()), Some(v.guid)))
-        .collect()
-}
-
-fn words(why: WorkRefused, work: Work) -> &'static str {
-    match (why, work) {
-        (WorkRefused::NoDevice, _) => "no such device in pool",
-        (WorkRefused::BadDevice, _) => "invalid device",
-        (WorkRefused::Busy, Work::Trim) => "currently trimming",
-        (WorkRefused::Busy, Work::Initialize) => "currently initializing",
-        (WorkRefused::NotActive, Work::Trim) => "there is no active trim",
-        (WorkRefused::NotActive, Work::Initialize) => "there is no active initialization",
-        (WorkRefused::Unsupported, _) => "trim operations are not supported by this device",
-    }
-}
-
-/// Waits until the work has ended or been stopped on all of these leaves.
-fn follow(cx: &mut Context<'_>, pool: &PoolLease, work: Work, leaves: &[u64]) {
-    let writer = pool.writer();
-    while !leaves.is_empty() && writer.is_working(work, leaves) && writer.failure().is_none() && !cx.client.is_gone() {
-        writer.wait_for_work(LOOK);
-    }
+    let (secure, wait) = (parsed.has('d'), parsed.has('w'));
+    let request = SweepRequest { pool: pool.clone(), devices: devices.to_vec(), work, order, secure, wait };
+    sweep::run(&cx.invocation(command.to_owned()), &request)?;
+    Ok(0)
 }

@@ -15,7 +15,6 @@ pub use admin::write::is_in_use;
 use anyhow::{Context as _, Result};
 use api::Wanted;
 use dataset::Error;
-use std::path::PathBuf;
 
 /// A command line as the pool's history stores it.
 pub fn command_line(verb: &str, args: &[String]) -> String {
@@ -52,36 +51,8 @@ pub fn change<R>(
     command: &str,
     change: impl FnOnce(&WritablePool) -> Result<R>,
 ) -> Result<R, Failure> {
-    change_or(cx, record, command, change).map_err(|reason| reason.refuse(cannot).into())
-}
-
-/// [`change`] for verbs with exit codes of their own.
-pub fn change_or<R>(
-    cx: &Context<'_>,
-    record: &Imported,
-    command: &str,
-    change: impl FnOnce(&WritablePool) -> Result<R>,
-) -> Result<R, Reason> {
-    cx.invocation(command.to_owned()).change(record, |pool| Ok(change(pool)?))
-}
-
-/// Changes the list of paths where the devices of a pool are searched for.
-pub fn change_places(
-    cx: &Context<'_>,
-    record: &Imported,
-    cannot: &str,
-    change: &dyn Fn(&mut Vec<PathBuf>),
-) -> Result<(), Failure> {
-    let all = |pools: &mut Vec<Imported>| {
-        pools.iter_mut().filter(|p| p.guid == record.guid).for_each(|p| change(&mut p.places));
-    };
-    cx.state.change(all).map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
-    if let Some(owner) = &cx.owner {
-        let mut record = record.clone();
-        change(&mut record.places);
-        owner.house.reimported(record.guid, record);
-    }
-    Ok(())
+    let changed = cx.invocation(command.to_owned()).change(record, |pool| Ok(change(pool)?));
+    changed.map_err(|reason| reason.refuse(cannot).into())
 }
 
 /// Asks twice for a new key of that format. Input that is not a terminal is read to the end of its

@@ -295,7 +295,7 @@ pub async fn clear(
     }
     let request = ClearRequest { pool: name.clone(), device: request.device };
     let line = request.command_line();
-    let run = move |invocation: &Invocation<'_>| clear::run(invocation, &request);
+    let run = move |invocation: &Invocation<'_>| clear::run(invocation, &request, &mut |_, _| {});
     service.change(&caller, Change::of_pool(&name, &line), run).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }

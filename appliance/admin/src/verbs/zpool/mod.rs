@@ -1,19 +1,30 @@
 //! The verbs of zpool(8).
 
+pub mod add;
+pub mod attach;
+pub mod checkpoint;
 pub mod clear;
 pub mod create;
 pub mod destroy;
 pub mod export;
 pub mod import;
+pub mod label_clear;
+pub mod reguid;
+pub mod remove;
+pub mod scan;
 pub mod set;
+pub mod split;
+pub mod states;
+pub mod sweep;
 pub mod sync;
 
 use super::tally::Tally;
-use super::{Invocation, Kind, Reason, Refusal};
+use super::{Invocation, Kind, PoolLease, Reason, Refusal};
 use crate::state::Imported;
-use crate::status::{PoolStatus, VdevStatus};
+use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::vdev_names;
 use dataset::Error;
+use std::path::PathBuf;
 
 /// The imported pools.
 fn imported(invocation: &Invocation<'_>) -> Result<Vec<Imported>, Refusal> {
@@ -52,4 +63,41 @@ fn status(invocation: &Invocation<'_>, record: &Imported, cannot: &str) -> Resul
 /// A device of a pool, by name, path or guid.
 fn device<'a>(status: &'a PoolStatus, name: &str) -> Result<&'a VdevStatus, Reason> {
     vdev_names::find(status, name).ok_or_else(|| Reason::new(Kind::NotFound, "no such device in pool"))
+}
+
+/// The state of the devices of a pool that is open for writing.
+fn lease_status(pool: &PoolLease) -> Result<PoolStatus, Refusal> {
+    pool.writer().shown().and_then(|pool| pool.status()).map_err(|e| Reason::from(e).alone())
+}
+
+/// Whether the device is a spare that replaces nothing.
+fn is_idle_spare(vdev: &VdevStatus) -> bool {
+    vdev.class == VdevClass::Spare
+}
+
+/// Notes the command in the history if all of it succeeded, and closes the pool if it was opened
+/// for the verb.
+fn finish(invocation: &Invocation<'_>, pool: PoolLease, tally: Tally) -> Result<(), Refusal> {
+    let result = tally.finish();
+    let noted = if result.is_ok() { pool.note_command(&invocation.command) } else { Ok(()) };
+    let closed = pool.finish();
+    noted.and(closed).map_err(|e| Reason::from(e).alone())?;
+    result.map(drop)
+}
+
+/// Changes the list of paths where the devices of a pool are searched for.
+fn change_places(
+    invocation: &Invocation<'_>,
+    record: &Imported,
+    change: &dyn Fn(&mut Vec<PathBuf>),
+) -> Result<(), Reason> {
+    invocation.state.change(|pools| {
+        pools.iter_mut().filter(|p| p.guid == record.guid).for_each(|p| change(&mut p.places));
+    })?;
+    if let Some(house) = &invocation.house {
+        let mut record = record.clone();
+        change(&mut record.places);
+        house.reimported(record.guid, record);
+    }
+    Ok(())
 }

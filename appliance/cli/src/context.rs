@@ -60,8 +60,8 @@ pub type Outcome = Result<u8, Failure>;
 /// Function that runs a verb with its arguments.
 pub type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
 
-/// Who may run a verb in a process that owns pools. A run of a verb for the owner is an event, as it
-/// may be a change.
+/// Who may run a verb in a process that owns pools. A run of a verb for the owner is an event, as
+/// it may be a change.
 #[derive(Debug, Clone, Copy)]
 pub enum Callers {
     /// It only reads the state of pools: any user who reaches the process, in any role.

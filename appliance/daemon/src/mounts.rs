@@ -366,8 +366,8 @@ enum Way {
     Tree(TreeUnmounter),
 }
 
-/// Options for FUSE. Writes go to the `Vfs` at once, so that other servers of the pool see them, and
-/// a full pool is reported at each write.
+/// Options for FUSE. Writes go to the `Vfs` at once, so that other servers of the pool see them,
+/// and a full pool is reported at each write.
 fn options(plan: &Plan) -> MountOptions {
     MountOptions {
         read_only: plan.read_only,

@@ -600,8 +600,8 @@ impl Store {
         self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
     }
 
-    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated as long
-    /// as the callback for them wants that.
+    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated as
+    /// long as the callback for them wants that.
     fn end_writes(&self) -> Result<()> {
         for failed in self.flight.wait() {
             let mut failure = failed.failure;

@@ -31,10 +31,10 @@
 //! ```
 //!
 //! What refers to a number is the kernel of a FUSE mount, for as long as it knows a node of the
-//! file system (`open_node`, also in a read-only tree), and a file that an NFSv4 client has open. An
-//! NFS handle does not: it contains the `fs_guid`, and leads to the same file system under another
-//! number. So memory is bounded by what is open, what the kernel caches, and the length of the
-//! newest listings.
+//! file system (`open_node`, also in a read-only tree), and a file that an NFSv4 client has open.
+//! An NFS handle does not: it contains the `fs_guid`, and leads to the same file system under
+//! another number. So memory is bounded by what is open, what the kernel caches, and the length of
+//! the newest listings.
 //!
 //! A kernel that uses a node of a snapshot that was destroyed gets ESTALE, at the latest one second
 //! after the destruction. Because numbers are not reused, it never gets a file of another snapshot.
@@ -51,18 +51,18 @@
 use crate::vfs::{Attr, FileKind, NodeId, Vfs};
 use crate::{Error, Refusal, Result};
 use layers::{Idle, Source, Table};
-use made::{Made, Nodes, Nowhere};
 use number::Number;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
+use synthetic::{Made, Nodes, Nowhere};
 
 mod forward;
 mod handle;
 mod layers;
-mod made;
 mod number;
 mod snapshots;
+mod synthetic;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 //! Operations on names that an error interrupts, live and replayed from the intent log: whichever
-//! read fails, everything is as before the operation, and repeating it does what it would have done.
+//! read fails, everything is as before the operation, and repeating it does what it would have
+//! done.
 
 #[path = "support/mod.rs"]
 #[allow(dead_code)]

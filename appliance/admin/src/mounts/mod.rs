@@ -168,7 +168,7 @@ impl<'a> PoolMounts<'a> {
                 return report;
             }
         };
-        // Asked anew for each: a mount may show other file systems too.
+        // Asked again for each: a mount may show other file systems too.
         for (dataset, plan) in all.iter().filter(|(dataset, _)| !self.is_mounted(dataset)) {
             if is_gone() {
                 report.failed = true;

@@ -114,14 +114,6 @@ impl Invocation<'_> {
         self.house_of(record).map(|house| house.import(record)).transpose()
     }
 
-    /// The import record of a dataset's pool. `verb` is the verb in the error message.
-    pub fn record(&self, verb: &str, name: &str) -> Result<Imported, Refusal> {
-        let pool = super::lookup::pool_of(name);
-        let found = self.state.pool(pool).map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))?;
-        let absent = || Refusal::new(Kind::NotFound, format!("cannot {verb} '{name}': no such pool '{pool}'"));
-        found.ok_or_else(absent)
-    }
-
     /// Opens an imported pool for reading, in the state of the last synced txg.
     pub fn open_to_read(&self, record: &Imported) -> Result<Arc<Pool>, Refusal> {
         let pool = self.owned(record).and_then(|owned| match owned {

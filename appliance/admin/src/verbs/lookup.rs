@@ -65,6 +65,14 @@ pub fn heads(tree: &Arc<Datasets>, root: &str, recursive: bool) -> Result<Vec<Da
 }
 
 impl Invocation<'_> {
+    /// The import record of a dataset's pool. `verb` is the verb in the error message.
+    pub fn record(&self, verb: &str, name: &str) -> Result<Imported, Refusal> {
+        let pool = pool_of(name);
+        let found = self.state.pool(pool).map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))?;
+        let absent = || Refusal::new(Kind::NotFound, format!("cannot {verb} '{name}': no such pool '{pool}'"));
+        found.ok_or_else(absent)
+    }
+
     /// Opens the imported pool of that name for reading; `None`: there is none.
     pub fn pool(&self, name: &str) -> Result<Option<Arc<ReadPool>>, Refusal> {
         let record = self.state.pool(name).map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))?;

@@ -1,4 +1,4 @@
-//! What a verb on several objects reports: it goes on after the first that it is refused.
+//! What a verb on several objects reports: it continues after the first that is refused.
 
 use super::refusal::{Kind, Refusal};
 use crate::mounts::MountReport;

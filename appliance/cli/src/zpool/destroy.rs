@@ -1,4 +1,5 @@
-//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a device, and little else.
+//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a
+//! device, and little else.
 
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
@@ -27,7 +28,8 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing its files.
+/// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing
+/// its files.
 pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SYNC.parse(args).map_err(Failure::usage)?;
     let request = SyncRequest { pools: parsed.operands };

@@ -1,5 +1,5 @@
-//! `zpool split`: what [`admin::verbs::zpool::split`] does, in OpenZFS's words. The new pool is left
-//! exported, or imported with `-R`.
+//! `zpool split`: what [`admin::verbs::zpool::split`] does, in OpenZFS's words. The new pool is
+//! left exported, or imported with `-R`.
 
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};

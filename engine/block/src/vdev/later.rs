@@ -54,9 +54,9 @@ impl Block {
 }
 
 impl Tree {
-    /// Starts to write `data`, part of `txg`, at `offset` of top-level vdev `vdev`. `done` is called
-    /// with what [`Tree::write`] would have returned. Reads and writes of the same place that come
-    /// later see these bytes.
+    /// Starts to write `data`, part of `txg`, at `offset` of top-level vdev `vdev`. `done` is
+    /// called with what [`Tree::write`] would have returned. Reads and writes of the same place
+    /// that come later see these bytes.
     pub(crate) fn write_later(
         &self,
         vdev: u32,
@@ -70,7 +70,8 @@ impl Tree {
             Kind::Leaf(_) | Kind::Mirror(_) if offset.checked_add(DATA_START_BYTES).is_some() => {
                 Some((vec![Part { child: 0, offset, bytes: padded(data.clone(), 1 << top.ashift) }], 0))
             }
-            // A raidz that is being expanded moves blocks, which must be still while they are written.
+            // A raidz that is being expanded moves blocks, which must be still while they are
+            // written.
             Kind::Raidz(g) if g.moving().is_some() => None,
             Kind::Raidz(_) | Kind::Draid(_) => match self.parity_map(top, offset, data.len() as u64, txg) {
                 Ok(map) => Some((parity_parts(&map, padded(data.clone(), map.size_bytes)), map.parity)),

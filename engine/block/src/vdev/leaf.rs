@@ -436,8 +436,8 @@ impl Leaf {
         )
     }
 
-    /// Starts to write `data`, part of a block of `txg`, at `offset` on the device. `done` is called
-    /// with what [`Leaf::write`] would have returned, on another thread or on this one.
+    /// Starts to write `data`, part of a block of `txg`, at `offset` on the device. `done` is
+    /// called with what [`Leaf::write`] would have returned, on another thread or on this one.
     pub(super) fn write_later(&self, txg: u64, offset: u64, data: Bytes, done: Done) {
         if !self.state.queue.add(offset, data, txg, done) {
             return;

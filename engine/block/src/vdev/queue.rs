@@ -15,7 +15,8 @@
 //! ```text
 //!   write of a column ── Queue::add ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
 //! ```
-//! So few large writes are on the device even if it takes them one at a time, like a disk or a file.
+//! So few large writes are on the device even if it takes them one at a time, like a disk or a
+//! file.
 //!
 //! Invariants:
 //!   * operations that overlap an asynchronous write wait for its end, or, if they write the same
@@ -451,7 +452,7 @@ mod tests {
         assert!(queue.pending.lock().overlaps((5 << 10) + 1, 1) && queue.pending.lock().overlaps((9 << 10) - 1, 2));
         assert!(!queue.pending.lock().overlaps(6 << 10, 3 << 10));
         std::thread::scope(|scope| {
-            // Waits, as the place is on the device, and starts anew.
+            // Waits, as the place is on the device, and starts again.
             let again = scope.spawn(|| add(4, 3));
             let read = scope.spawn(|| queue.wait_clear(3 << 10, 1));
             std::thread::sleep(Duration::from_millis(20));

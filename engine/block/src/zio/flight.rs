@@ -32,7 +32,7 @@ struct State {
     failed: Vec<Failed>,
 }
 
-/// The writes of a store that nobody waited for yet.
+/// The writes of a store that were begun, until a flush waits for them.
 #[derive(Default)]
 pub(crate) struct Flight {
     state: Mutex<State>,

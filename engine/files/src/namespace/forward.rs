@@ -5,8 +5,8 @@
 //! snapshot directory. A covered name is busy, like a mount point; files cannot be renamed from one
 //! dataset to another.
 
-use super::made::Made;
 use super::number::{self, Number};
+use super::synthetic::Made;
 use super::{CONTROL, EXTRA_COOKIE, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{

@@ -45,7 +45,7 @@ pub trait Preview {
     fn wants_space(&self) -> bool;
 }
 
-/// A preview that nobody looks at.
+/// A preview that is not shown.
 pub struct Unseen;
 
 impl Preview for Unseen {

@@ -30,7 +30,7 @@ impl ExportRequest {
     }
 }
 
-/// Exports pools, and goes on after one that is refused. Returns remarks for a person.
+/// Exports pools, and continues after one that is refused. Returns remarks for a person.
 pub fn run(invocation: &Invocation<'_>, request: &ExportRequest) -> Result<Vec<String>, Refusal> {
     let mut tally = Tally::default();
     for record in &records(invocation, &request.pools, &mut tally)? {

@@ -31,8 +31,8 @@ impl RemoveRequest {
     }
 }
 
-/// Removes devices, and goes on after one that is refused. Returns whether the removal may still be
-/// running in the process that owns the pool.
+/// Removes devices, and continues after one that is refused. Returns whether the removal may still
+/// be running in the process that owns the pool.
 pub fn run(invocation: &Invocation<'_>, request: &RemoveRequest) -> Result<bool, Refusal> {
     let record = record(invocation, &request.pool)?;
     let pool = invocation.open(&record).map_err(|reason| reason.refuse(&request.cannot()))?;

@@ -63,7 +63,7 @@ impl ScanRequest {
     }
 }
 
-/// Changes the scans of pools, and goes on after one that is refused.
+/// Changes the scans of pools, and continues after one that is refused.
 pub fn run(invocation: &Invocation<'_>, request: &ScanRequest, follow: &mut Follow<'_>) -> Result<(), Refusal> {
     let mut tally = Tally::default();
     for name in &request.pools {

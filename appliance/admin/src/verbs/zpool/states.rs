@@ -79,7 +79,7 @@ fn remember(invocation: &Invocation<'_>, record: &Imported, guid: u64, is_offlin
     invocation.state.change(change).map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))
 }
 
-/// Takes devices offline, and goes on after one that is refused.
+/// Takes devices offline, and continues after one that is refused.
 pub fn offline(invocation: &Invocation<'_>, request: &OfflineRequest) -> Result<(), Refusal> {
     let OfflineRequest { pool: name, devices, fault, temporary } = request;
     if *fault && *temporary && invocation.house.is_none() {
@@ -114,7 +114,7 @@ pub fn offline(invocation: &Invocation<'_>, request: &OfflineRequest) -> Result<
     super::finish(invocation, pool, tally)
 }
 
-/// Brings devices online, and goes on after one that is refused.
+/// Brings devices online, and continues after one that is refused.
 pub fn online(
     invocation: &Invocation<'_>,
     request: &OnlineRequest,
@@ -157,7 +157,7 @@ pub fn online(
     Ok(OnlineOutcome { devices: all, refused })
 }
 
-/// Reopens the devices of pools; no names mean all. Goes on after a pool that is refused.
+/// Reopens the devices of pools; no names mean all. Continues after a pool that is refused.
 pub fn reopen(invocation: &Invocation<'_>, pools: &[String]) -> Result<(), Refusal> {
     let mut tally = Tally::default();
     for record in records(invocation, pools, &mut tally)? {

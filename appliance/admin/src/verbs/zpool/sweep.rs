@@ -62,7 +62,7 @@ impl SweepRequest {
     }
 }
 
-/// Gives the order to each device, and goes on after one that is refused.
+/// Gives the order to each device, and continues after one that is refused.
 pub fn run(invocation: &Invocation<'_>, request: &SweepRequest) -> Result<(), Refusal> {
     let record = record(invocation, &request.pool)?;
     let cannot = format!("cannot {} {}", request.verb(), request.pool);

@@ -326,8 +326,8 @@ impl Fat<'_> {
         self.write_header()
     }
 
-    /// Merges the empty leaf of `hash` with its sibling, if that is empty too, and so on upwards. An
-    /// empty leaf whose sibling cannot be read stays.
+    /// Merges the empty leaf of `hash` with its sibling, if that is empty too, and so on upwards.
+    /// An empty leaf whose sibling cannot be read stays.
     fn shrink(&mut self, hash: u64) -> Result<()> {
         while let Ok(Some(pair)) = self.empty_pair(hash) {
             self.point(pair.first, pair.count, pair.low)?;

@@ -227,7 +227,7 @@ fn verbs_on_devices_refuse_with_a_kind() {
     refused(offline(&a, true, true), Kind::Unsupported, "unsupported: 'zpool offline -f -t' without 'weir serve'");
     offline(&a, false, false).expect("offline");
     let other = rig.disk("b");
-    refused(offline(&other, false, false), Kind::Conflict, "cannot offline ");
+    refused(offline(&other, false, false), Kind::Invalid, "cannot offline ");
     assert_eq!(online(&a).expect("run").devices.first().map(|d| d.state), Some(VdevState::Healthy));
     let none = online("none").expect("run").refused.map(Err::<(), _>).expect("refused");
     refused(none, Kind::NotFound, "couldn't find device \"none\" in pool \"tank\"");

@@ -20,9 +20,9 @@ pub enum Owner {
 }
 
 /// A list of errors that `-f` overrides.
-pub(super) fn overridable(lines: &[String]) -> Wrong {
+pub(super) fn overridable(flaw: Flaw, lines: &[String]) -> Wrong {
     let text = format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n"));
-    Wrong { flaw: Flaw::InUse, text }
+    Wrong { flaw, text }
 }
 
 fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
@@ -63,7 +63,7 @@ pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64)
     }
     match (lines.is_empty(), force) {
         (true, _) => Ok(()),
-        (false, false) => Err(overridable(&lines)),
+        (false, false) => Err(overridable(Flaw::InUse, &lines)),
         (false, true) => Err(Wrong {
             flaw: Flaw::InUse,
             text: format!(

@@ -62,9 +62,9 @@ pub trait Watch: Send + Sync {
 /// Decides whether to retry a failed write.
 pub type OnWriteFailure = dyn Fn(&Error) -> bool + Send + Sync;
 
-/// Blocks that are on their way to slow devices at once; bounds the memory for their compressed
-/// forms. With 128 KiB blocks and devices that take 5 ms, 32 give 800 MB/s.
-const WRITERS_MAX: usize = 32;
+/// Threads that prepare blocks for slow devices. They wait for reads of indirect blocks, and rarely
+/// for writes, so more would only take memory.
+const WRITERS_MAX: usize = 16;
 
 /// Limit of the list of unreadable blocks, in entries.
 const DATA_ERRORS_MAX: usize = 100_000;

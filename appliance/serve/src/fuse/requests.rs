@@ -40,16 +40,17 @@ pub(super) fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
 }
 
 /// Answers requests until the file system is unmounted, or `turn` returns false. `turn` is called
-/// with true when a request has arrived, and with false when it was answered or handed on.
+/// with its size in bytes when a request has arrived, and with `None` when it was answered or handed
+/// on.
 pub(super) fn serve_until(
     device: &Arc<File>,
     server: &impl Answer,
     extended: bool,
-    turn: impl Fn(bool) -> bool,
+    turn: impl Fn(Option<usize>) -> bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Got::Request(bytes) = receive(device, &mut buffer)? {
-        if !turn(true) {
+        if !turn(Some(bytes)) {
             return Ok(());
         }
         let request = buffer.get(..bytes).unwrap_or_default();
@@ -65,7 +66,7 @@ pub(super) fn serve_until(
                 None => return Err(io::Error::other("a request shorter than its header")),
             },
         }
-        if !turn(false) {
+        if !turn(None) {
             return Ok(());
         }
     }

@@ -4,7 +4,8 @@
 //!   thread ── receive (idle) ── answer (busy) ──┐      monitor: all busy, with fewer answers in a while than
 //!     ^─────────────────────────────────────────┘      threads? then as many again, up to a limit
 //! ```
-//! Additional threads end once the permanent ones suffice.
+//! Additional threads end once the permanent ones suffice. They are for reads: writes that wait for
+//! a txg get none.
 
 use super::requests::{Answer, serve_until};
 use super::sys;
@@ -16,8 +17,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum of threads of a mount. Guessed: as many requests wait for devices at once.
-const THREADS_MAX: usize = 256;
+/// Maximum of threads of a mount: as many requests wait for devices at once. Each has a buffer of
+/// 1 MiB, of which reads use little.
+const THREADS_MAX: usize = 64;
+/// Larger requests are writes. Those wait for the txg, and more threads would only hold more of
+/// them in memory.
+const SMALL_BYTES: usize = 64 << 10;
 /// If all threads are busy and answer fewer requests in this time than there are threads, there are
 /// more of them. Longer than what is answered from memory takes, shorter than a disk.
 const STUCK: Duration = Duration::from_millis(1);
@@ -32,6 +37,8 @@ struct Threads<A> {
     idle: AtomicUsize,
     /// All threads.
     count: AtomicUsize,
+    /// Threads that are busy with large writes.
+    writing: AtomicUsize,
     /// Answered requests.
     answered: AtomicU64,
     /// Whether the mount has ended, and the additional threads.
@@ -53,6 +60,7 @@ pub(super) fn serve<A: Answer>(
         extended,
         permanent,
         idle: AtomicUsize::new(0),
+        writing: AtomicUsize::new(0),
         count: AtomicUsize::new(0),
         answered: AtomicU64::new(0),
         state: Mutex::default(),
@@ -100,13 +108,17 @@ impl<A: Answer> Threads<A> {
 
     fn serve_one(&self, device: &Arc<File>, is_additional: bool) -> io::Result<()> {
         self.idle.fetch_add(1, Ordering::SeqCst);
-        serve_until(device, &*self.server, self.extended, |is_busy| {
-            if is_busy {
+        let writes = std::cell::Cell::new(false);
+        serve_until(device, &*self.server, self.extended, |request| {
+            if let Some(bytes) = request {
+                writes.set(bytes > SMALL_BYTES);
+                self.writing.fetch_add(usize::from(writes.get()), Ordering::SeqCst);
                 if self.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
                     self.all_busy.notify_one();
                 }
                 return true;
             }
+            self.writing.fetch_sub(usize::from(writes.take()), Ordering::SeqCst);
             self.answered.fetch_add(1, Ordering::Relaxed);
             let stays = !is_additional || self.idle.load(Ordering::SeqCst) < self.permanent;
             if stays {
@@ -130,7 +142,8 @@ impl<A: Answer> Threads<A> {
             while !state.0 && !self.all_busy.wait_until(&mut state, until).timed_out() {}
             let count = self.count.load(Ordering::SeqCst);
             let answered = self.answered.load(Ordering::Relaxed) - before;
-            let are_stuck = self.idle.load(Ordering::SeqCst) == 0 && answered < count as u64;
+            let writing = self.writing.load(Ordering::SeqCst);
+            let are_stuck = self.idle.load(Ordering::SeqCst) == 0 && answered < count as u64 && 2 * writing <= count;
             if state.0 || !are_stuck {
                 continue;
             }

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use ondisk::Dva;
 use parking_lot::{Condvar, Mutex};
 
-/// Bytes in flight above which a writer waits. With ten devices that take 5 ms, 64 MiB give more
-/// than 10 GB/s.
-const BYTES_MAX: u64 = 64 << 20;
+/// Bytes in flight above which a writer waits; with their parity and joined into runs they take up
+/// to three times this in memory. With devices that take 5 ms, 16 MiB give 3 GB/s.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// A write that failed: not enough devices took the block.
 pub(crate) struct Failed {

@@ -603,21 +603,26 @@ impl Store {
     /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated as
     /// long as the callback for them wants that.
     fn end_writes(&self) -> Result<()> {
-        for failed in self.flight.wait() {
-            let mut failure = failed.failure;
-            loop {
-                let error = failure.into_write_error(self.name.clone());
-                let asked = self.on_write_failure.read().clone();
-                let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
-                if !is_device || !asked.is_some_and(|ask| ask(&error)) {
-                    return Err(error);
-                }
-                let Dva { vdev, offset_bytes, .. } = failed.dva;
-                match self.tree().write(vdev, offset_bytes, &failed.stored, failed.txg) {
-                    Ok(()) => break,
-                    Err(again) => failure = again,
-                }
+        let mut failed = self.flight.wait();
+        // The callback waits until the pool is resumed: once for all that failed.
+        while let Some(first) = failed.first() {
+            let error = first.failure.clone().into_write_error(self.name.clone());
+            let asked = self.on_write_failure.read().clone();
+            let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
+            if !is_device || !asked.is_some_and(|ask| ask(&error)) {
+                return Err(error);
             }
+            let tree = self.tree();
+            failed.retain_mut(|write| {
+                let Dva { vdev, offset_bytes, .. } = write.dva;
+                match tree.write(vdev, offset_bytes, &write.stored, write.txg) {
+                    Ok(()) => false,
+                    Err(again) => {
+                        write.failure = again;
+                        true
+                    }
+                }
+            });
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ pub(super) struct Write<'t, 'b> {
 
 /// Performs all writes, as part of `txg`. Returns what [`Leaf::write`] returned for each, in order.
 pub(super) fn write(writes: &[Write<'_, '_>], txg: u64) -> Vec<Option<io::Result<()>>> {
-    if writes.len() < 2 || !writes.iter().any(|write| write.leaf.has_slow_writes()) {
+    if !writes.iter().any(|write| write.leaf.has_slow_writes()) {
         return writes.iter().map(|write| write.leaf.write(txg, write.offset, write.bytes)).collect();
     }
     let task = Task::current();
@@ -91,7 +91,7 @@ pub(super) fn write(writes: &[Write<'_, '_>], txg: u64) -> Vec<Option<io::Result
         let (leaf, offset, bytes) = (write.leaf.clone(), write.offset, write.bytes.to_vec());
         move || {
             let _doing = doing(task);
-            leaf.write(txg, offset, &bytes)
+            leaf.write_joined(txg, offset, bytes)
         }
     });
     host::work::all(jobs.collect())

@@ -22,7 +22,6 @@ pub mod draid;
 mod draid_seeds;
 mod figures;
 pub mod indirect;
-mod later;
 mod leaf;
 mod parity_read;
 mod places;

@@ -235,7 +235,7 @@ impl Tree {
 }
 
 /// `data`, padded with zeros to a multiple of `unit` bytes.
-pub(super) fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
+fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
     if data.len().is_multiple_of(unit) {
         return Cow::Borrowed(data);
     }
@@ -265,20 +265,12 @@ impl<'t> Attempt<'t> {
     }
 
     fn conclude(self, readable: bool, txg: u64) -> Result<(), Failure> {
-        conclude(self.failure, self.missed.into_iter(), readable, txg)
+        if !readable {
+            return Err(self.failure);
+        }
+        for leaf in self.missed {
+            leaf.note_missed(txg, txg);
+        }
+        Ok(())
     }
-}
-
-/// The result of a write that some leaves missed: an error, or a note in their dtls.
-pub(super) fn conclude<'l>(
-    failure: Failure,
-    missed: impl Iterator<Item = &'l Leaf>,
-    readable: bool,
-    txg: u64,
-) -> Result<(), Failure> {
-    if !readable {
-        return Err(failure);
-    }
-    missed.for_each(|leaf| leaf.note_missed(txg, txg));
-    Ok(())
 }

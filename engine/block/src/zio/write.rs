@@ -17,12 +17,11 @@
 //!   * the checksum covers exactly the bytes that are written, padding included
 //!   * after an error, nothing stays allocated
 
-use super::flight::Failed;
 use super::{gang_write, once};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, Dedup, WritePolicy};
 use crate::store::Store;
-use crate::vdev::Task;
+use crate::vdev::{Task, doing};
 use crate::{Allocate, Class, Error, Gang, Refusal, Result, Want};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
@@ -396,24 +395,22 @@ pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
     }
 }
 
-/// Writes `stored` to `addresses` and stores them in the pointer. During the sync of a txg, and if
-/// devices are slow, the writes have only begun when this returns.
+/// Writes `stored` to `addresses` and stores them in the pointer.
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
     let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
-    if Task::current() == Task::Background && tree.has_slow_writes() {
-        // The end of the txg waits for it: see `Store::flush`.
+    if addresses.len() > 1 && tree.has_slow_writes() {
+        // All addresses at the same time.
+        let task = Task::current();
         let stored = Bytes::copy_from_slice(stored);
-        for dva in addresses {
-            let (flight, bytes) = (store.flight().clone(), stored.len() as u64);
-            flight.begin(bytes);
-            let (kept, dva) = (stored.clone(), *dva);
-            let done = move |result: std::result::Result<(), crate::vdev::Failure>| {
-                let failed = |failure| Failed { dva, stored: kept, txg, failure };
-                flight.end(bytes, result.err().map(failed));
-            };
-            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, Box::new(done));
-        }
+        let jobs = addresses.iter().map(|dva| {
+            let (tree, stored, dva) = (tree.clone(), stored.clone(), *dva);
+            move || {
+                let _doing = doing(task);
+                tree.write(dva.vdev, dva.offset_bytes, &stored, txg)
+            }
+        });
+        host::work::all(jobs.collect()).into_iter().try_for_each(|result| result.map_err(failed))?;
     } else {
         for dva in addresses {
             tree.write(dva.vdev, dva.offset_bytes, stored, txg).map_err(failed)?;

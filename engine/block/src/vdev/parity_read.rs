@@ -153,7 +153,7 @@ impl Tree {
         let mut reads: Vec<_> = wanted
             .iter_mut()
             .map(|(read, leaf, buf)| batch::Read {
-                leaf: *leaf,
+                leaf,
                 offset: map.columns[read.columns[0]].device_offset_bytes(),
                 buf: buf.as_mut_slice(),
             })

@@ -24,6 +24,9 @@ thread_local! {
 /// Largest buffer that a thread keeps for the next block. Guessed.
 const PARITY_KEPT_BYTES: usize = 2 << 20;
 
+/// Bytes for a child of a vdev with parity, and the offset there.
+type Put<'b> = (usize, u64, Cow<'b, [u8]>);
+
 impl Vdev {
     /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level vdev, parity and
     /// padding included. `None` if it holds no blocks: holes and missing vdevs.
@@ -122,7 +125,7 @@ impl Tree {
             })
             .collect();
         // What goes to each child, and where.
-        let mut puts: SmallVec<[(usize, u64, Cow<'_, [u8]>); 16]> = SmallVec::new();
+        let mut puts: SmallVec<[Put<'_>; 16]> = SmallVec::new();
         for stretch in map.reads(|_| true) {
             let bytes = match stretch.columns.as_slice() {
                 [one] => Cow::Borrowed(parts[*one]),

@@ -265,8 +265,14 @@ impl Layout {
             Some(_) => return invalid(format!("'{}' is no kind of redundancy", word.unwrap_or_default())),
         };
         let purpose = match (purpose, group) {
-            (Use::Spare, Group::Single) => return Ok(self.spares.extend(leaves)),
-            (Use::Cache, Group::Single) => return Ok(self.caches.extend(leaves)),
+            (Use::Spare, Group::Single) => {
+                self.spares.extend(leaves);
+                return Ok(());
+            }
+            (Use::Cache, Group::Single) => {
+                self.caches.extend(leaves);
+                return Ok(());
+            }
             (Use::Spare | Use::Cache, _) => return invalid("spares and cache devices have no redundancy"),
             (Use::Blocks(Purpose::Log), Group::Raidz(_)) => return invalid("unsupported 'log' device: raidz"),
             (Use::Blocks(purpose), _) => purpose,

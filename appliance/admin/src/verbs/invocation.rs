@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// `sharenfs` and `sharesmb`.
 pub type CheckShare = fn(property: &str, value: &str) -> bool;
 
+/// Unmounts a pool that another process has mounted; with `true`, even if it is in use.
+pub type UnmountElsewhere<'a> = dyn Fn(&Imported, bool) -> Result<(), NotUnmounted> + 'a;
+
 /// One run of a verb.
 pub struct Invocation<'a> {
     /// The list of imported pools.
@@ -28,7 +31,7 @@ pub struct Invocation<'a> {
     /// The line for the history of the pool.
     pub command: String,
     /// Unmounts a pool that another process has mounted; with `true`, even if it is in use.
-    pub unmount_elsewhere: Box<dyn Fn(&Imported, bool) -> Result<(), NotUnmounted> + 'a>,
+    pub unmount_elsewhere: Box<UnmountElsewhere<'a>>,
     /// Checks values of `sharenfs` and `sharesmb`.
     pub check_share: CheckShare,
     /// Whether the caller has disconnected: long verbs then end early.

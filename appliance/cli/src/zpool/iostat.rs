@@ -3,7 +3,7 @@
 //! The first report is the average since the pool was opened, each later one the average of an
 //! interval. Operations are counted at the leaves: a mirror, a raidz and the pool show the sum of
 //! theirs, copies and parity included. The columns of the queues show `-`: `block::vdev::queue`
-//! knows their depths, and no times.
+//! does not report its depths yet, and measures no times.
 //!
 //! A pool that no process has open is idle: all its numbers are zero.
 

@@ -8,6 +8,22 @@ use super::leaf::{Answer, Leaf};
 use super::queue::{Task, doing};
 use std::io;
 
+/// Runs `jobs` at the same time, each for the task of this thread. Returns their results in order.
+pub(crate) fn at_once<T, F>(jobs: impl Iterator<Item = F>) -> Vec<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let task = Task::current();
+    let job = |job: F| {
+        move || {
+            let _doing = doing(task);
+            job()
+        }
+    };
+    host::work::all(jobs.map(job).collect())
+}
+
 /// A read of a leaf.
 pub(super) struct Read<'t, 'b> {
     pub leaf: &'t Leaf,
@@ -31,17 +47,15 @@ pub(super) fn read<'t>(reads: &mut [Read<'t, '_>], stop_early: bool) -> Vec<Opti
         }
         return results;
     }
-    let task = Task::current();
     let jobs = reads.iter().map(|read| {
         let (leaf, offset, len) = (read.leaf.clone(), read.offset, read.buf.len());
         move || {
-            let _doing = doing(task);
             let mut buf = vec![0; len];
             let result = leaf.read_timed(offset, &mut buf);
             (buf, result)
         }
     });
-    let done = host::work::all(jobs.collect());
+    let done = at_once(jobs);
     let results = reads.iter_mut().zip(done).map(|(read, (buf, result))| {
         let (result, ns) = result?;
         read.buf.copy_from_slice(&buf);
@@ -62,15 +76,11 @@ pub(super) fn read_without_counting<'t>(
     if !ranges.clone().any(|(leaf, ..)| leaf.has_slow_reads()) {
         return ranges.map(|(leaf, offset, len)| read(leaf, offset, len)).collect();
     }
-    let task = Task::current();
     let jobs = ranges.map(|(leaf, offset, len)| {
         let leaf = leaf.clone();
-        move || {
-            let _doing = doing(task);
-            read(&leaf, offset, len)
-        }
+        move || read(&leaf, offset, len)
     });
-    host::work::all(jobs.collect())
+    at_once(jobs)
 }
 
 /// A write to a leaf.
@@ -86,13 +96,9 @@ pub(super) fn write(writes: &[Write<'_, '_>], txg: u64) -> Vec<Option<io::Result
     if !writes.iter().any(|write| write.leaf.has_slow_writes()) {
         return writes.iter().map(|write| write.leaf.write(txg, write.offset, write.bytes)).collect();
     }
-    let task = Task::current();
     let jobs = writes.iter().map(|write| {
         let (leaf, offset, bytes) = (write.leaf.clone(), write.offset, write.bytes.to_vec());
-        move || {
-            let _doing = doing(task);
-            leaf.write_joined(txg, offset, bytes)
-        }
+        move || leaf.write_joined(txg, offset, bytes)
     });
-    host::work::all(jobs.collect())
+    at_once(jobs)
 }

@@ -12,7 +12,7 @@
 //!     are refused
 
 use super::figures::{Figures, Telling};
-use super::queue::{CLASSES, Class, Depth, Queue};
+use super::queue::{Class, Queue};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use host::clock::Stopwatch;
 use host::device::Device;
@@ -337,11 +337,6 @@ impl Leaf {
     /// Number of operations on the device.
     pub(super) fn active(&self) -> u32 {
         self.state.queue.active()
-    }
-
-    /// Operations that wait and that are on the device, by the number of their [`Class`].
-    pub fn depths(&self) -> [Depth; CLASSES] {
-        self.state.queue.depths()
     }
 
     /// Reads without counting a failure as an error: the caller's closer look will count it.

@@ -38,8 +38,9 @@ mod tree;
 mod verify;
 mod write;
 
+pub(crate) use batch::at_once;
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
-pub use queue::{CLASSES, Class, Depth, Doing, Task, doing};
+pub use queue::{Doing, Task, doing};
 pub use rebuild::is_rebuilt;
 pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;
@@ -144,6 +145,16 @@ impl Vdev {
         for child in &self.children {
             child.collect_leaves(found);
         }
+    }
+
+    /// Whether `test` holds for some leaf at or below. Allocates nothing.
+    fn any_leaf(&self, test: &dyn Fn(&Leaf) -> bool) -> bool {
+        self.leaf().is_some_and(test) || self.children.iter().any(|child| child.any_leaf(test))
+    }
+
+    /// Whether reads of some leaf wait for its device.
+    fn has_slow_reads(&self) -> bool {
+        self.any_leaf(&Leaf::has_slow_reads)
     }
 
     /// The vdev with this guid, at or below.

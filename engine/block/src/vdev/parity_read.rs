@@ -95,7 +95,7 @@ impl Tree {
 
     /// Reads the data columns into place. Returns false if one is unavailable.
     fn read_data(&self, top: &Vdev, map: &Map, birth: u64, block: &mut [u8]) -> bool {
-        if top.leaves().iter().any(|leaf| leaf.has_slow_reads())
+        if top.has_slow_reads()
             && let Some(parts) = map.split(block)
         {
             return self.read_parts(top, map, birth, parts);
@@ -336,19 +336,20 @@ impl Tree {
             block.resize(map.size_bytes, 0);
             let total: usize = map.columns.iter().filter(|c| !c.is_data()).map(|c| c.size_bytes).sum();
             parity.resize(total, 0);
-            let slow = top.leaves().iter().any(|leaf| leaf.has_slow_reads());
-            let at_once = slow && map.split(block).is_some();
-            let read = if at_once {
-                let mut parts = map.split(block).unwrap_or_default();
+            // All columns at the same time, or parity only if the data are right.
+            let all = if top.has_slow_reads()
+                && let Some(mut parts) = map.split(block)
+            {
                 parts.extend(parity_parts(map, parity));
-                self.read_parts(top, map, birth, parts)
+                Some(self.read_parts(top, map, birth, parts))
             } else {
-                self.read_data(top, map, birth, block)
+                None
             };
-            if !read || !check(&block[..size as usize]) {
+            let data = all.unwrap_or_else(|| self.read_data(top, map, birth, block));
+            if !data || !check(&block[..size as usize]) {
                 return false;
             }
-            if !at_once && !self.read_parts(top, map, birth, parity_parts(map, parity)) {
+            if all.is_none() && !self.read_parts(top, map, birth, parity_parts(map, parity)) {
                 return false;
             }
             let mut rest = parity.as_slice();

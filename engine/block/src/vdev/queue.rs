@@ -9,8 +9,7 @@
 //! Facts: `zfs_vdev_*_min_active`, `zfs_vdev_*_max_active`, `zfs_vdev_nia_credit`,
 //! `zfs_vdev_nia_delay` (zfs(4)).
 //!
-//! Asynchronous writes that wait are joined with their neighbours on the device, as far as there
-//! are any:
+//! Asynchronous writes that wait are joined with writes that are adjacent on the device:
 //!
 //! ```text
 //!   write of a column ── Queue::join ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
@@ -90,9 +89,9 @@ pub enum Class {
 /// Number of classes.
 pub const CLASSES: usize = 9;
 
-/// Minimum and maximum of a class on the device, by class. OpenZFS's defaults but for synchronous
-/// and asynchronous reads (10 and 3 there): its maximums suit disks with one head, and devices with
-/// deep queues would idle. `zpool iostat -q` shows what is used.
+/// Minimum and maximum of a class on the device, by class. OpenZFS's defaults, except for maxima
+/// that would leave devices with deep queues idle: there synchronous reads and writes and
+/// asynchronous writes have 10, asynchronous reads 3.
 const LIMITS: [(u32, u32); CLASSES] = [(10, 32), (10, 32), (1, 16), (2, 16), (1, 3), (1, 2), (1, 1), (1, 2), (1, 3)];
 
 /// Operations of non-interactive classes that may start between two interactive ones.
@@ -136,8 +135,8 @@ impl Class {
 
 /// Longest run of writes that are joined, in bytes: as OpenZFS (`zfs_vdev_aggregation_limit`).
 const RUN_BYTES_MAX: usize = 1 << 20;
-/// Asynchronous writes on the device, above the minimum, for each so many that wait: the rest waits
-/// for neighbours. Guessed.
+/// One more asynchronous write than the minimum may be on the device for this many waiting writes.
+/// The others wait for neighbours. Guessed.
 const PENDING_FOR_ONE: usize = 16;
 /// Maximum of asynchronous writes on the device (`zfs_vdev_async_write_max_active`).
 const JOINED_MAX: u32 = 10;
@@ -196,7 +195,7 @@ impl State {
     }
 }
 
-/// Result of a write that another thread may perform.
+/// Result of a write, which another thread may perform.
 type Outcome = Arc<Mutex<Option<io::Result<()>>>>;
 
 /// Asynchronous writes that wait.
@@ -224,7 +223,7 @@ impl Pending {
         while let Some((data, _)) = self.writes.get(&at)
             && (run.is_empty() || bytes + data.len() <= RUN_BYTES_MAX)
         {
-            let (data, outcome) = self.writes.remove(&at).expect("looked at just now");
+            let (data, outcome) = self.writes.remove(&at).expect("`get` found it");
             bytes += data.len();
             run.push((at, data, outcome));
             at = at.saturating_add(run.last().map_or(0, |(_, data, _)| data.len() as u64));
@@ -303,7 +302,8 @@ impl Queue {
     }
 
     /// Depth of each class, by its number.
-    pub fn depths(&self) -> [Depth; CLASSES] {
+    #[cfg(test)]
+    fn depths(&self) -> [Depth; CLASSES] {
         self.state.lock().depths
     }
 }

@@ -137,12 +137,12 @@ impl Tree {
 
     /// Whether reads of some top-level vdev wait for devices.
     pub fn has_slow_reads(&self) -> bool {
-        self.tops.iter().any(|top| top.leaves().iter().any(|leaf| leaf.has_slow_reads()))
+        self.tops.iter().any(|top| top.has_slow_reads())
     }
 
     /// As [`Tree::has_slow_reads`], for writes.
     pub fn has_slow_writes(&self) -> bool {
-        self.tops.iter().any(|top| top.leaves().iter().any(|leaf| leaf.has_slow_writes()))
+        self.tops.iter().any(|top| top.any_leaf(&Leaf::has_slow_writes))
     }
 
     /// All owners of a dtl below top-level vdevs, in order: leaves, and distributed spares in use.

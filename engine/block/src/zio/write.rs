@@ -21,7 +21,7 @@ use super::{gang_write, once};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, Dedup, WritePolicy};
 use crate::store::Store;
-use crate::vdev::{Task, doing};
+use crate::vdev::at_once;
 use crate::{Allocate, Class, Error, Gang, Refusal, Result, Want};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
@@ -401,16 +401,12 @@ pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u
     let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
     if addresses.len() > 1 && tree.has_slow_writes() {
         // All addresses at the same time.
-        let task = Task::current();
         let stored = Bytes::copy_from_slice(stored);
         let jobs = addresses.iter().map(|dva| {
             let (tree, stored, dva) = (tree.clone(), stored.clone(), *dva);
-            move || {
-                let _doing = doing(task);
-                tree.write(dva.vdev, dva.offset_bytes, &stored, txg)
-            }
+            move || tree.write(dva.vdev, dva.offset_bytes, &stored, txg)
         });
-        host::work::all(jobs.collect()).into_iter().try_for_each(|result| result.map_err(failed))?;
+        at_once(jobs).into_iter().try_for_each(|result| result.map_err(failed))?;
     } else {
         for dva in addresses {
             tree.write(dva.vdev, dva.offset_bytes, stored, txg).map_err(failed)?;

@@ -36,6 +36,16 @@ pub struct Found {
     pub entry: Entry,
 }
 
+/// Sorts datasets as `zfs list` does, and removes duplicates.
+pub fn in_listing_order(mut all: Vec<Found>) -> Vec<Found> {
+    all.sort_by(|a, b| {
+        let (a, b) = (&a.entry, &b.entry);
+        listing_order((a.name(), a.creation_txg()), (b.name(), b.creation_txg()))
+    });
+    all.dedup_by(|a, b| a.entry.name() == b.entry.name());
+    all
+}
+
 /// Name of the pool that contains a dataset.
 pub fn pool_of(dataset: &str) -> &str {
     dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
@@ -156,12 +166,6 @@ impl<'a> Lookup<'a> {
             }
             all.extend(listing.entries.into_iter().map(|entry| Found { pool: pool.clone(), entry }));
         }
-        let key = |f: &Found| (f.entry.name().to_owned(), f.entry.creation_txg());
-        all.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            listing_order((&a.0, a.1), (&b.0, b.1))
-        });
-        all.dedup_by(|a, b| a.entry.name() == b.entry.name());
-        Ok(all)
+        Ok(in_listing_order(all))
     }
 }

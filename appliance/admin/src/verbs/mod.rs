@@ -26,5 +26,5 @@ pub mod zfs;
 pub mod zpool;
 
 pub use invocation::{CheckShare, Invocation, PoolLease};
-pub use lookup::{Found, ReadPool, cannot_open, heads, pool_of};
+pub use lookup::{Found, ReadPool, cannot_open, heads, in_listing_order, pool_of};
 pub use refusal::{Kind, Reason, Refusal};

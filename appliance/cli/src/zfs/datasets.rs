@@ -2,8 +2,7 @@
 
 use crate::context::{Context, Failure};
 use crate::zpool::{pools, writing};
-use admin::verbs::{Found, ReadPool, pool_of};
-use dataset::name::listing_order;
+use admin::verbs::{Found, ReadPool, in_listing_order, pool_of};
 use dataset::{DatasetKind, ListOptions};
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -228,12 +227,6 @@ impl Pools {
             }
             all.extend(listing.entries.into_iter().map(|entry| Found { pool: pool.clone(), entry }));
         }
-        let key = |f: &Found| (f.entry.name().to_owned(), f.entry.creation_txg());
-        all.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            listing_order((&a.0, a.1), (&b.0, b.1))
-        });
-        all.dedup_by(|a, b| a.entry.name() == b.entry.name());
-        Ok((all, code))
+        Ok((in_listing_order(all), code))
     }
 }

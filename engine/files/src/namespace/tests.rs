@@ -349,9 +349,23 @@ struct Changing {
     broken: AtomicUsize,
 }
 
-struct Breaking(Arc<dyn Vfs>, Arc<Changing>);
+/// Owner of files whose reads can be made to fail.
+trait Owner: Send + Sync {
+    fn is_broken(&self) -> bool {
+        false
+    }
+}
 
-impl Vfs for Breaking {
+impl Owner for Changing {
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Files that hold a reference to their owner while they are open.
+struct Owned<T>(MemoryVfs, Arc<T>);
+
+impl<T: Owner> Vfs for Owned<T> {
     fn root(&self) -> NodeId {
         self.0.root()
     }
@@ -365,9 +379,9 @@ impl Vfs for Breaking {
         self.0.read_link(node)
     }
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        match self.1.broken.load(Ordering::Relaxed) {
-            0 => self.0.read(node, offset, len),
-            _ => Err(Error::corrupt("a block", "its checksum is wrong")),
+        match self.1.is_broken() {
+            false => self.0.read(node, offset, len),
+            true => Err(Error::corrupt("a block", "its checksum is wrong")),
         }
     }
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
@@ -424,7 +438,7 @@ impl Provider for ChangingProvider {
         let guid = self.snapshot_guid(name)?;
         let mut t = MemoryVfs::new();
         t.add_file(t.root(), "which", format!("tank@{guid}"));
-        Ok(Arc::new(Breaking(Arc::new(t.identity(guid)), self.0.clone())))
+        Ok(Arc::new(Owned(t.identity(guid), self.0.clone())))
     }
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
         let all = self.0.snapshots.lock();

@@ -32,52 +32,10 @@ impl Many {
     }
 }
 
-/// The number of these that exist is the number of snapshots that are open.
 struct ManyProvider(Arc<Many>);
 
-struct Counted(MemoryVfs, #[allow(dead_code)] Arc<Many>);
-
-impl Vfs for Counted {
-    fn root(&self) -> NodeId {
-        self.0.root()
-    }
-    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
-        self.0.lookup(dir, name)
-    }
-    fn attr(&self, node: NodeId) -> Result<Attr> {
-        self.0.attr(node)
-    }
-    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
-        self.0.read_link(node)
-    }
-    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        self.0.read(node, offset, len)
-    }
-    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
-        self.0.read_dir(dir, cookie, sink)
-    }
-    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
-        self.0.list_xattr(node)
-    }
-    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.0.get_xattr(node, name)
-    }
-    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
-        self.0.seek_data(node, offset)
-    }
-    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
-        self.0.seek_hole(node, offset)
-    }
-    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
-        self.0.stat_fs(node)
-    }
-    fn handle(&self, node: NodeId) -> Result<FileHandle> {
-        self.0.handle(node)
-    }
-    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
-        self.0.by_handle(handle)
-    }
-}
+/// Its open snapshots and volumes hold one reference each.
+impl Owner for Many {}
 
 impl Provider for ManyProvider {
     fn name(&self) -> String {
@@ -105,7 +63,7 @@ impl Provider for ManyProvider {
         let guid = self.snapshot_guid(name)?;
         let mut t = MemoryVfs::new();
         t.add_file(t.root(), "which", guid.to_string());
-        Ok(Arc::new(Counted(t.identity(guid), self.0.clone())))
+        Ok(Arc::new(Owned(t.identity(guid), self.0.clone())))
     }
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
         Many::guid(&self.0.snapshots, name)
@@ -115,7 +73,7 @@ impl Provider for ManyProvider {
         // A file would do; what matters is its identity.
         let mut t = MemoryVfs::new();
         t.add_file(t.root(), "which", guid.to_string());
-        Ok(Arc::new(Counted(t.identity(guid), self.0.clone())))
+        Ok(Arc::new(Owned(t.identity(guid), self.0.clone())))
     }
     fn volume_guid(&self, name: &str) -> Result<u64> {
         Many::guid(&self.0.volumes, name)
@@ -220,7 +178,7 @@ fn a_number_stays_while_something_refers_to_it() {
     rig.ns.idle.lock().closed_kept = 10;
     let guids = ["held", "free"].map(|name| rig.many.take(name));
     let [held, free] = ["held", "free"].map(|name| rig.look(name).expect("there"));
-    let handles = [held, free].map(|node| rig.ns.handle(node).expect("told"));
+    let handles = [held, free].map(|node| rig.ns.handle(node).expect("a handle"));
     rig.ns.open_node(held).expect("there");
     rig.ns.open_node(held).expect("there");
     let others = |from: usize| {
@@ -235,7 +193,7 @@ fn a_number_stays_while_something_refers_to_it() {
     // A handle leads to it all the same, and so does the name, under another number.
     for (handle, guid) in handles.iter().zip(guids) {
         let found = rig.ns.by_handle(handle).expect("leads there").node;
-        assert_eq!((rig.read(found).expect("there"), rig.ns.handle(found).expect("told")), (guid, *handle));
+        assert_eq!((rig.read(found).expect("there"), rig.ns.handle(found).expect("a handle")), (guid, *handle));
     }
     assert_ne!(rig.look("free").expect("there"), free);
     rig.ns.close_node(held);
@@ -268,7 +226,7 @@ fn a_node_of_a_destroyed_snapshot_is_stale_and_never_a_file_of_another() {
     let door = door_of(b"s").expect("listed");
     // As the kernel holds what it knows.
     rig.ns.open_node(old).expect("there");
-    let handle = rig.ns.handle(old).expect("told");
+    let handle = rig.ns.handle(old).expect("a handle");
     rig.many.destroy("s");
     let new = rig.many.take("s");
     // Its blocks are reused some time after it was destroyed. Data without a checksum does not

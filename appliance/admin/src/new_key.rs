@@ -86,14 +86,14 @@ mod tests {
         let path = dir.path().join("k");
         std::fs::write(&path, "password\nnot this\n").expect("written");
         let location = format!("file://{}", path.display());
-        let nobody = |_: &str| bail!("nobody is there");
+        let no_terminal = |_: &str| bail!("there is no terminal");
         let with_file = properties(&[("keyformat", "passphrase"), ("keylocation", &location)]);
-        let key = ask(&with_file, "tank/e", None, &nobody).expect("readable").expect("a key");
+        let key = ask(&with_file, "tank/e", None, &no_terminal).expect("readable").expect("a key");
         assert_eq!(key.as_slice(), b"password");
         let asked = properties(&[("keyformat", "passphrase")]);
-        assert!(ask(&asked, "tank/e", None, &nobody).is_err());
+        assert!(ask(&asked, "tank/e", None, &no_terminal).is_err());
         let short = |_: &str| Ok(Zeroizing::new(b"short".to_vec()));
         assert_eq!(ask(&asked, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
-        assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &nobody).expect("no key").is_none());
+        assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &no_terminal).expect("no key").is_none());
     }
 }

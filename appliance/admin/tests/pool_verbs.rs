@@ -63,7 +63,7 @@ impl Rig {
 
     fn create(&self, request: CreateRequest) -> Result<(), Refusal> {
         let invocation = self.invocation(request.command_line());
-        let ask = |_: &str| anyhow::bail!("nobody is there");
+        let ask = |_: &str| anyhow::bail!("there is no terminal");
         create::plan(&invocation, request)?.run(&invocation, &ask).map(drop)
     }
 

@@ -252,7 +252,7 @@ fn create_and_clone_refuse_with_a_kind() {
         let name = name.to_owned();
         let request = CreateRequest { name, volume, properties: pairs(properties), ..CreateRequest::default() };
         let invocation = rig.invocation(&request.command_line());
-        create::plan(&invocation, &request)?.run(&invocation, &|_| anyhow::bail!("nobody is there"))
+        create::plan(&invocation, &request)?.run(&invocation, &|_| anyhow::bail!("there is no terminal"))
     };
     refused(new("none/a", &[], None), Kind::NotFound, "cannot create 'none/a': no such pool 'none'");
     refused(new("tank", &[], None), Kind::Conflict, "cannot create 'tank': dataset already exists");
@@ -262,7 +262,7 @@ fn create_and_clone_refuse_with_a_kind() {
     refused(new("tank/x", &[("compression", "no")], None), Kind::Invalid, "cannot create 'tank/x': 'compression' must");
     refused(new("tank/x", &[], Some("much")), Kind::Invalid, "cannot create 'tank/x': bad volume size 'much'");
     let secret = [("encryption", "on"), ("keyformat", "passphrase")];
-    refused(new("tank/x", &secret, None), Kind::Invalid, "cannot create 'tank/x': nobody is there");
+    refused(new("tank/x", &secret, None), Kind::Invalid, "cannot create 'tank/x': there is no terminal");
     new("tank/v", &[], Some("1000000")).expect("created");
 
     let copy = |origin: &str, name: &str, parents| {
@@ -335,7 +335,7 @@ fn set_and_inherit_refuse_with_a_kind() {
         Kind::Failed,
         "cannot set property for 'tank/a': size is greater than available space",
     );
-    refused(set(&["tank/a"], &[("userquota@nobody-has-this-name", "1M")]), Kind::Invalid, "cannot set property for");
+    refused(set(&["tank/a"], &[("userquota@no-such-user", "1M")]), Kind::Invalid, "cannot set property for");
     set(&["tank", "tank/a"], &[("atime", "off"), ("org.test:x", "-rf")]).expect("set");
 
     let inherit = |name: &str, property: &str| {

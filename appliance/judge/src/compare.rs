@@ -82,7 +82,7 @@ pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
     let text = match gain {
         None => "the difference cannot be estimated".to_owned(),
         Some((gain, half)) => {
-            let told = format!(
+            let text = format!(
                 "{} against {} operations a second: {:+.1} %, 95 % interval {:+.1} % to {:+.1} %",
                 of(a),
                 of(b),
@@ -90,7 +90,7 @@ pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
                 (gain - half) * 100.0,
                 (gain + half) * 100.0
             );
-            if gain.abs() > half { told } else { told + ": no significant difference" }
+            if gain.abs() > half { text } else { text + ": no significant difference" }
         }
     };
     Comparison { refused, text, rates, gain }

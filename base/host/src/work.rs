@@ -152,7 +152,7 @@ where
 /// Maximum of threads that [`each`] starts.
 const EACH_MAX: usize = 64;
 
-/// Calls `work` with 0 to `count - 1`, at the same time as far as there are threads, at most
+/// Calls `work` with 0 to `count - 1`, in parallel on as many threads as can start, at most
 /// [`EACH_MAX`]. Returns the results in order. For rare work, such as labels: unlike [`all`], it
 /// may borrow, and starts threads every time. A panic of `work` is one of the caller.
 pub fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {

@@ -44,7 +44,7 @@ fn a_side_that_joins_in_the_order_of_addresses_has_all_and_a_scrub_follows() {
     let status = writer.pool().unwrap().status().unwrap();
     let scan = status.scan.expect("a scrub follows");
     assert_eq!((scan.kind, scan.errors, scan.processed_bytes), (pool::status::ScanKind::Scrub, 0, 0));
-    let rebuild = status.root.children[0].rebuild.expect("it is told of").now;
+    let rebuild = status.root.children[0].rebuild.expect("status reports the rebuild").now;
     assert_eq!((rebuild.state, rebuild.errors), (3, 0));
     assert!(rebuild.rebuilt_bytes >= 5 * 6 * BLOCK && rebuild.total_bytes >= rebuild.scanned_bytes, "{rebuild:?}");
     check(&rig, &files);
@@ -130,7 +130,8 @@ fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
     writer.run_scans().unwrap();
     settle(&rig);
     assert!(!writer.feature_active("device_rebuild"));
-    let rebuild = writer.pool().unwrap().status().unwrap().root.children[0].rebuild.expect("it is told of").now;
+    let rebuild =
+        writer.pool().unwrap().status().unwrap().root.children[0].rebuild.expect("status reports the rebuild").now;
     assert_eq!(rebuild.state, 2);
     files.put(&rig);
     check(&rig, &files);

@@ -328,7 +328,10 @@ impl Opened {
     /// The tree-wide number of a node of this file system.
     fn global(&self, node: NodeId) -> Result<NodeId> {
         number::join(self.number, node.0).ok_or_else(|| match node.0 >> number::OBJECT_BITS {
-            0 => Error::unsupported("namespace", "so many file systems in one tree with so many objects"),
+            0 => Error::unsupported(
+                "namespace",
+                "a file system number and an object number that do not fit into one node number",
+            ),
             _ => Error::corrupt("namespace", format!("object number is {:#x}, expected 48 bits", node.0)),
         })
     }

@@ -233,7 +233,7 @@ fn a_record_whose_replay_a_failed_read_interrupts_changes_nothing_and_can_be_rep
     }
 }
 
-/// What is left of an interrupted replay goes to disk with its txg.
+/// The changes of an interrupted replay are synced with its txg.
 #[test]
 fn a_record_whose_replay_was_interrupted_can_be_skipped() {
     let (mut reads, mut is_done) = (0, false);

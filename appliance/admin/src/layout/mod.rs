@@ -38,7 +38,7 @@ pub struct Wrong {
 pub enum Flaw {
     /// There is no such device.
     Absent,
-    /// A device is in use, or holds data that someone may want to keep.
+    /// A device is in use, or holds data of a pool or of another file system.
     InUse,
     /// They make no vdev.
     Invalid,
@@ -262,7 +262,7 @@ impl Layout {
             None => Group::Single,
             Some(Word::Mirror) => Group::Mirror,
             Some(Word::Raidz(parity)) => Group::Raidz(parity),
-            Some(_) => return invalid(format!("'{}' is no kind of redundancy", word.unwrap_or_default())),
+            Some(_) => return invalid(format!("'{}' is not a kind of redundancy", word.unwrap_or_default())),
         };
         let purpose = match (purpose, group) {
             (Use::Spare, Group::Single) => {

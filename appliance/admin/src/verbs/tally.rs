@@ -36,7 +36,7 @@ impl Tally {
         self.unmounted |= report.failed;
     }
 
-    /// A refusal after which the verb does not go on: with everything before it.
+    /// Ends the verb with this refusal, preceded by all earlier messages.
     pub fn abort(self, refusal: Refusal) -> Refusal {
         let code = refusal.code;
         let kind = self.refused.map_or(refusal.kind, |(kind, _)| kind);

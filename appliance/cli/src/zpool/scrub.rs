@@ -15,7 +15,7 @@ const RESILVER: Options = Options { short: "", long: &[] };
 /// How often to check whether a scan has ended or its caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
 /// How often progress is printed on a terminal.
-const TELL: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// `zpool scrub`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -60,16 +60,16 @@ fn each(cx: &mut Context<'_>, parsed: &Parsed, change: ScanChange, command: &str
 /// terminal.
 pub(super) fn follow(cx: &mut Context<'_>, pool: &PoolLease, name: &str) {
     let writer = pool.writer();
-    let tell = !pool.stays() && cx.client.output_is_terminal();
-    let mut told = Instant::now();
+    let shows_progress = !pool.stays() && cx.client.output_is_terminal();
+    let mut reported = Instant::now();
     let mut lines = false;
     loop {
         let now = writer.scan_activity();
         if (!now.scrubbing && !now.resilvering) || cx.client.is_gone() || writer.failure().is_some() {
             break;
         }
-        if tell && told.elapsed() >= TELL {
-            told = Instant::now();
+        if shows_progress && reported.elapsed() >= REPORT_INTERVAL {
+            reported = Instant::now();
             if let Some(text) =
                 writer.shown().ok().and_then(|p| p.status().ok()).and_then(|s| s.scan).and_then(|s| line(&s))
             {

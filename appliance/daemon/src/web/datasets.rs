@@ -189,15 +189,15 @@ pub async fn set_properties(
     for property in change.set.keys().chain(&change.inherit) {
         may_set(&caller, property)?;
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     if !change.set.is_empty() {
         let properties = assignments(change.set)?;
-        told.push(service.set(&caller, &name, properties).await?);
+        lines.push(service.set(&caller, &name, properties).await?);
     }
     for property in change.inherit {
-        told.push(service.inherit(&caller, &name, property).await?);
+        lines.push(service.inherit(&caller, &name, property).await?);
     }
-    Ok((audited(told.join("; ")), Json(detail(service, name).await?)).into_response())
+    Ok((audited(lines.join("; ")), Json(detail(service, name).await?)).into_response())
 }
 
 impl Service {

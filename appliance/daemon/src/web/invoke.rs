@@ -51,7 +51,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Tells the verb when its request was dropped.
+/// Signals to a verb that its request was dropped.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {

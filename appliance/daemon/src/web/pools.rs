@@ -107,16 +107,16 @@ pub async fn set_properties(
     for property in change.set.keys() {
         property_name(property)?;
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (property, value) in change.set {
         let request = SetRequest { pool: name.clone(), device: None, property, value };
         let line = request.command_line();
         let run = move |invocation: &Invocation<'_>| set::run(invocation, &request);
         service.change(&caller, Change::of_pool(&name, &line), run).await?;
-        told.push(line);
+        lines.push(line);
     }
     let list = properties(State(service), Path(name)).await?;
-    Ok((audited(told.join("; ")), list).into_response())
+    Ok((audited(lines.join("; ")), list).into_response())
 }
 
 /// Audit log entry: the change as a command line.
@@ -191,8 +191,8 @@ pub async fn create(
     let request = request.await?;
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| {
-        let nobody = |_: &str| anyhow::bail!("a passphrase is required");
-        Refusal::unless_mounted(create::plan(invocation, request)?.run(invocation, &nobody)?)
+        let no_passphrase = |_: &str| anyhow::bail!("a passphrase is required");
+        Refusal::unless_mounted(create::plan(invocation, request)?.run(invocation, &no_passphrase)?)
     };
     let created = service.change(&caller, Change::of_pool(&name, &line), run).await;
     if created.is_err() {

@@ -13,6 +13,7 @@ pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 pub(super) const REQUEST_PAGES_MAX: u32 = REQUEST_BYTES_MAX >> 12;
 /// Space for the largest request with its header and structure.
 pub(super) const BUFFER_BYTES: usize = REQUEST_BYTES_MAX as usize + 4096;
+
 /// Implemented by the code that answers requests.
 pub(super) trait Answer: Send + Sync + 'static {
     /// Answers one request, now or later.

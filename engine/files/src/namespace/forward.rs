@@ -67,34 +67,34 @@ impl Vfs for Namespace {
         {
             return self.attr(node);
         }
-        let attr = self.told(&opened, opened.vfs.lookup(local, name))?;
+        let attr = self.or_stale(&opened, opened.vfs.lookup(local, name))?;
         Ok(Attr { node: opened.global(attr.node)?, ..attr })
     }
 
     fn attr(&self, node: NodeId) -> Result<Attr> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.attr(local)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.attr(local)),
             Place::Made(node, made) => self.made_attr(node, made),
         }
     }
 
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.read_link(local)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.read_link(local)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a symbolic link")),
         }
     }
 
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.read(local, offset, len)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.read(local, offset, len)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
 
     fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.read_into(local, offset, out)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.read_into(local, offset, out)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
@@ -131,7 +131,7 @@ impl Vfs for Namespace {
                 wanted = sink(entry);
                 wanted
             });
-            self.told(&opened, listed)?;
+            self.or_stale(&opened, listed)?;
             if let Some(e) = trouble {
                 return Err(e);
             }
@@ -150,7 +150,7 @@ impl Vfs for Namespace {
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.list_xattr(local)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.list_xattr(local)),
             Place::Made(..) => Ok(Vec::new()),
         }
     }
@@ -169,21 +169,21 @@ impl Vfs for Namespace {
 
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.get_xattr(local, name)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.get_xattr(local, name)),
             Place::Made(..) => Ok(None),
         }
     }
 
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.seek_data(local, offset)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.seek_data(local, offset)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
 
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
         match self.find(node)? {
-            Place::In(opened, local) => self.told(&opened, opened.vfs.seek_hole(local, offset)),
+            Place::In(opened, local) => self.or_stale(&opened, opened.vfs.seek_hole(local, offset)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }

@@ -95,7 +95,7 @@ pub(super) struct Table {
     by_number: HashMap<u64, Arc<Layer>>,
     /// Where each name led when it was last used.
     by_source: HashMap<(u64, Source), u64>,
-    /// By identity, as far as they have been requested by it. 0 is the tree's own.
+    /// By `fs_guid`; only those that were looked up by it. 0 is the tree's own.
     by_guid: HashMap<u64, u64>,
     next: u64,
 }
@@ -429,9 +429,9 @@ impl Namespace {
         true
     }
 
-    /// Reports to a reader of a snapshot that was destroyed in the meantime that it is stale,
-    /// instead of returning the error of reading its reused blocks.
-    pub(super) fn told<T>(&self, opened: &Opened, result: Result<T>) -> Result<T> {
+    /// The result of a read. If reading failed because the snapshot was destroyed in the meantime,
+    /// and its blocks were reused, the error is `Stale`.
+    pub(super) fn or_stale<T>(&self, opened: &Opened, result: Result<T>) -> Result<T> {
         match result {
             Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => match self.layer_at(opened.number) {
                 Ok(layer) if !self.is_gone(&layer) => Err(error),

@@ -222,7 +222,7 @@ impl Namespace {
         // By name: there may be thousands.
         let name = std::str::from_utf8(name).ok().filter(|name| is_name(name)).ok_or_else(missing)?;
         let opened = self.open_source(layer, &source(name.into()), dir)?;
-        self.told(&opened, opened.attr(opened.vfs.root()))
+        self.or_stale(&opened, opened.attr(opened.vfs.root()))
     }
 
     pub(super) fn made_read_dir(

@@ -28,7 +28,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Lets so many reads succeed, and all others fail.
+    /// Lets the next `reads` reads succeed, and all later ones fail.
     pub fn allow_reads(&self, reads: u64) {
         self.failed.store(0, Ordering::SeqCst);
         self.reads.store(reads, Ordering::SeqCst);

@@ -43,7 +43,7 @@ pub struct NewVolume {
     pub sparse: bool,
 }
 
-/// A request that can be carried out, as far as it can be known without a change.
+/// A request that has passed all checks that need no change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatePlan {
     record: Imported,

@@ -61,7 +61,7 @@ impl Preview for Unseen {
 pub struct DestroyPlan {
     request: DestroyRequest,
     target: Target,
-    /// Bytes that the snapshots give back, if the preview wanted to know.
+    /// Bytes that destroying the snapshots frees, if the preview requested it.
     pub reclaimed_bytes: Option<u64>,
 }
 

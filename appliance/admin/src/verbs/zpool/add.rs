@@ -36,7 +36,7 @@ pub struct AddRequest {
     pub allow_ashift_mismatch: bool,
 }
 
-/// A request that can be carried out, as far as it can be known before devices are opened.
+/// A request that has passed all checks that need no open device.
 pub struct AddPlan {
     record: Imported,
     cannot: String,

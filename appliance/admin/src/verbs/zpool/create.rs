@@ -36,7 +36,7 @@ pub struct CreateRequest {
     pub force: bool,
 }
 
-/// A request that can be carried out, as far as it can be known before devices are opened.
+/// A request that has passed all checks that need no open device.
 pub struct CreatePlan {
     request: CreateRequest,
     pub layout: Layout,

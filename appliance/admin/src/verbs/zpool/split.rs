@@ -24,7 +24,6 @@ pub struct SplitRequest {
     pub dry_run: bool,
 }
 
-/// What a split takes away.
 pub struct SplitOutcome {
     /// The pool before.
     pub status: PoolStatus,

@@ -114,9 +114,7 @@ pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: 
         progress,
         stop: AtomicBool::new(false),
     };
-    if let Err(e) = checker.used.pending_frees(|bp| {
-        checker.references.count(bp.dvas().next());
-    }) {
+    if let Err(e) = checker.used.pending_frees(|bp| checker.references.count(bp.dvas().next(), |_| ())) {
         unknown.push(e.to_string());
     }
     walk(pool.store(), &all, threads, &checker);
@@ -289,17 +287,18 @@ impl Visitor for Checker<'_> {
         let bytes = bp.asize_bytes();
         self.born[visit.root].fetch_add(self.deflated(bp), Ordering::Relaxed);
         let first = bp.dvas().next();
-        let met = self.references.count(first);
-        // Only the worker that finds a shared block first marks it: if another one marked it in
-        // between, it would look doubly used.
-        let fresh = met != Some(true) && self.used.block(bp);
+        let (met, fresh) = self.references.count(first, |met| {
+            if met == Some(true) {
+                self.used.further_copies(bp);
+                return (met, false);
+            }
+            (met, self.used.block(bp))
+        });
         let mut tally = self.tallies[visit.worker].lock();
         tally.report.blocks += 1;
         tally.report.logical_bytes += bp.lsize_bytes();
         if met == Some(true) {
             tally.report.shared_blocks += 1;
-            drop(tally);
-            self.used.further_copies(bp);
             return false;
         }
         // A shared block that is found for the first time must be in unused space, too.

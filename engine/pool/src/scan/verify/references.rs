@@ -15,14 +15,15 @@ use object::zap::Zap;
 use ondisk::Dva;
 use ondisk::ddt::{self, Key, PackedValue, Phys};
 use ondisk::pool_dir::directory;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
 struct Counted {
     says: u64,
-    found: AtomicU64,
+    /// Held while the space of the block is marked as used.
+    found: Mutex<u64>,
 }
 
 /// The shared blocks, by (device, offset in bytes).
@@ -98,15 +99,19 @@ impl References {
         }
     }
 
-    /// Counts a reference to the block whose first DVA is `dva`. Returns `None` if no table counts
-    /// it as shared, else whether it was found before.
-    pub fn count(&self, dva: Option<Dva>) -> Option<bool> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let dva = dva?;
-        let counted = self.0.get(&(u64::from(dva.vdev), dva.offset_bytes))?;
-        Some(counted.found.fetch_add(1, Ordering::Relaxed) > 0)
+    /// Counts a reference to the block whose first DVA is `dva`, and returns what `mark` returns. It
+    /// is called with `None` if no table counts the block as shared, else with whether the block
+    /// was found before. Calls for the same block follow each other: a later reference may have
+    /// copies that the first has too, and if they were marked before those of the first, the first
+    /// would look like a second use.
+    pub fn count<R>(&self, dva: Option<Dva>, mark: impl FnOnce(Option<bool>) -> R) -> R {
+        let Some(counted) = dva.and_then(|dva| self.0.get(&(u64::from(dva.vdev), dva.offset_bytes))) else {
+            return mark(None);
+        };
+        let mut found = counted.found.lock();
+        let result = mark(Some(*found > 0));
+        *found += 1;
+        result
     }
 
     /// Compares the references found with those in the tables.
@@ -127,5 +132,39 @@ impl References {
         for r in wrong {
             push(&mut report.wrong_references, r);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn a_later_reference_to_a_shared_block_waits_until_the_first_has_marked_its_space() {
+        let shared = References(HashMap::from([((0, 4096), Counted { says: 2, ..Counted::default() })]));
+        let dva = Some(Dva { vdev: 0, offset_bytes: 4096, ..Dva::default() });
+        let (begun, marked) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let first = shared.count(dva, |met| {
+                    begun.store(true, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(50));
+                    marked.store(true, Ordering::SeqCst);
+                    met
+                });
+                assert_eq!(first, Some(false));
+            });
+            while !begun.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let second = shared.count(dva, |met| (met, marked.load(Ordering::SeqCst)));
+            assert_eq!(second, (Some(true), true));
+        });
+        assert_eq!(shared.count(None, |met| met), None);
+        let mut report = Report::default();
+        shared.compare(&mut report);
+        assert_eq!(report.wrong_references_count, 0);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
-use ondisk::{BlkPtr, Endian};
+use ondisk::{BlkPtr, Dva, Endian};
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Store {
     reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
+    /// Writes of the txg that is being synced.
+    flight: Arc<zio::Flight>,
     /// Blocks that no copy could provide, for `zpool status`.
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
     allocator: RwLock<Option<Arc<dyn Allocate>>>,
@@ -45,6 +47,8 @@ pub struct Store {
     watch: RwLock<Option<Arc<dyn Watch>>>,
     /// Called when a block cannot be written.
     on_write_failure: RwLock<Option<Arc<OnWriteFailure>>>,
+    /// Number of times that writing was resumed after failures.
+    resumptions: AtomicU64,
     /// Bytes of dirty data that are in memory only.
     waiting: Arc<std::sync::atomic::AtomicU64>,
 }
@@ -57,11 +61,12 @@ pub trait Watch: Send + Sync {
     fn lost(&self, bp: &BlkPtr, at: &Bookmark);
 }
 
-/// Decides whether to retry a failed write.
-pub type OnWriteFailure = dyn Fn(&Error) -> bool + Send + Sync;
+/// Decides whether to retry a failed write. The number is [`Store::resumptions`] when the write
+/// began: if writing was resumed since, the failure is out of date.
+pub type OnWriteFailure = dyn Fn(&Error, u64) -> bool + Send + Sync;
 
-/// Blocks that are on their way to slow devices at once; bounds the memory for their compressed
-/// forms. With 128 KiB blocks and devices that take 5 ms, 16 give 400 MB/s.
+/// Threads that prepare blocks for slow devices. They wait for reads of indirect blocks, and rarely
+/// for writes, so more would only take memory.
 const WRITERS_MAX: usize = 16;
 
 /// Limit of the list of unreadable blocks, in entries.
@@ -88,6 +93,7 @@ impl Store {
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::default(),
+            flight: Arc::default(),
             data_errors: RwLock::default(),
             watch: RwLock::default(),
             demand: AtomicU64::new(0),
@@ -97,6 +103,7 @@ impl Store {
             hole_births: AtomicBool::new(true),
             waiting: Arc::default(),
             on_write_failure: RwLock::default(),
+            resumptions: AtomicU64::new(0),
         })
     }
 
@@ -501,16 +508,31 @@ impl Store {
     fn patiently<T>(&self, at: &Bookmark, mut write: impl FnMut() -> Result<T>) -> Result<T> {
         self.demand.fetch_add(1, Ordering::Relaxed);
         loop {
+            let begun = self.resumptions();
             let error = match write() {
                 Ok(written) => return Ok(written),
                 Err(e) => e.at(&self.place(at)),
             };
-            let asked = self.on_write_failure.read().clone();
-            let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
-            if !is_device || !asked.is_some_and(|ask| ask(&error)) {
+            if !self.retries(&error, begun) {
                 return Err(error);
             }
         }
+    }
+
+    /// Whether to retry a write that failed with `error` and began after `begun` resumptions.
+    fn retries(&self, error: &Error, begun: u64) -> bool {
+        let asked = self.on_write_failure.read().clone();
+        matches!(error, Error::Io { .. } | Error::Missing { .. }) && asked.is_some_and(|ask| ask(error, begun))
+    }
+
+    /// Number of times that writing was resumed after failures.
+    pub fn resumptions(&self) -> u64 {
+        self.resumptions.load(Ordering::SeqCst)
+    }
+
+    /// Counts a resumption. Writes that began earlier and fail later are retried once more.
+    pub fn count_resumption(&self) {
+        self.resumptions.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Sets the callback for blocks that no device accepts. The write is retried if it returns
@@ -593,7 +615,40 @@ impl Store {
     /// Returns when everything written before is on stable storage of enough devices. After an
     /// error it never succeeds again for those devices, since it is not known what they lost.
     pub fn flush(&self) -> Result<()> {
+        self.end_writes()?;
         self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
+    }
+
+    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated for as
+    /// long as the callback for failed writes returns true.
+    fn end_writes(&self) -> Result<()> {
+        let mut failed = self.flight.wait();
+        // Those that began before the pool was resumed are repeated without asking.
+        let mut begun = failed.iter().map(|write| write.begun).max().unwrap_or(0);
+        while let Some(first) = failed.first() {
+            let error = first.failure.clone().into_write_error(self.name.clone());
+            // Waits until the pool is resumed: once for all that failed.
+            if !self.retries(&error, begun) {
+                return Err(error);
+            }
+            begun = self.resumptions();
+            let tree = self.tree();
+            failed.retain_mut(|write| {
+                let Dva { vdev, offset_bytes, .. } = write.dva;
+                match tree.write(vdev, offset_bytes, &write.stored, write.txg) {
+                    Ok(()) => false,
+                    Err(again) => {
+                        write.failure = again;
+                        true
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flight(&self) -> &Arc<zio::Flight> {
+        &self.flight
     }
 
     /// As [`Store::flush`], for the top-level vdevs that hold these blocks.

@@ -320,8 +320,8 @@ fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
     check(&all);
 }
 
-/// A device that fails writes while a flag is set.
-struct Faulty(MemoryDevice, std::sync::atomic::AtomicBool);
+/// A device that fails writes while a flag is set, and writes to its labels while another is.
+struct Faulty(MemoryDevice, std::sync::atomic::AtomicBool, std::sync::atomic::AtomicBool);
 
 impl Device for Faulty {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
@@ -334,7 +334,9 @@ impl Device for Faulty {
         self.0.name()
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        if self.1.load(std::sync::atomic::Ordering::SeqCst) {
+        let is_label = offset < 512 << 10 || offset >= DISK_BYTES as u64 - (512 << 10);
+        let order = std::sync::atomic::Ordering::SeqCst;
+        if self.1.load(order) || is_label && self.2.load(order) {
             return Err(std::io::Error::from_raw_os_error(5));
         }
         self.0.write_at(offset, data)
@@ -348,7 +350,7 @@ impl Device for Faulty {
 }
 
 fn on_faulty() -> (Arc<Faulty>, Arc<Writer>, Vec<Arc<dyn Device>>) {
-    let faulty = Arc::new(Faulty(MemoryDevice::new("faulty", vec![0; DISK_BYTES]), false.into()));
+    let faulty = Arc::new(Faulty(MemoryDevice::new("faulty", vec![0; DISK_BYTES]), false.into(), false.into()));
     let top = NewVdev { leaf: Some(("faulty".into(), faulty.clone())), ..leaf("unused") };
     let writer = create(vec![top]);
     let devices: Vec<Arc<dyn Device>> = vec![faulty.clone()];
@@ -385,6 +387,22 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     let after = add_object(&writer).unwrap();
     // The task that got the error is done too.
     assert!(after > before + 1);
+    writer.export().unwrap();
+    check(&devices);
+}
+
+#[test]
+fn a_pool_whose_labels_cannot_be_written_is_suspended_until_they_can() {
+    let (faulty, writer, devices) = on_faulty();
+    let before = writer.synced_txg();
+    faulty.2.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
+    assert!(writer.suspension().is_some_and(|why| !why.until_reopened));
+    faulty.2.store(false, std::sync::atomic::Ordering::SeqCst);
+    writer.resume();
+    writer.sync().unwrap();
+    assert!(writer.synced_txg() > before && writer.failure().is_none());
+    add_object(&writer).unwrap();
     writer.export().unwrap();
     check(&devices);
 }

@@ -9,7 +9,7 @@ use super::queue::{Task, doing};
 use std::io;
 
 /// Runs `jobs` at the same time, each for the task of this thread. Returns their results in order.
-pub(crate) fn at_once<T, F>(jobs: impl Iterator<Item = F>) -> Vec<T>
+fn at_once<T, F>(jobs: impl Iterator<Item = F>) -> Vec<T>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
@@ -93,12 +93,12 @@ pub(super) struct Write<'t, 'b> {
 
 /// Performs all writes, as part of `txg`. Returns what [`Leaf::write`] returned for each, in order.
 pub(super) fn write(writes: &[Write<'_, '_>], txg: u64) -> Vec<Option<io::Result<()>>> {
-    if !writes.iter().any(|write| write.leaf.has_slow_writes()) {
+    if writes.len() < 2 || !writes.iter().any(|write| write.leaf.has_slow_writes()) {
         return writes.iter().map(|write| write.leaf.write(txg, write.offset, write.bytes)).collect();
     }
     let jobs = writes.iter().map(|write| {
         let (leaf, offset, bytes) = (write.leaf.clone(), write.offset, write.bytes.to_vec());
-        move || leaf.write_joined(txg, offset, bytes)
+        move || leaf.write(txg, offset, &bytes)
     });
     at_once(jobs)
 }

@@ -12,8 +12,9 @@
 //!     are refused
 
 use super::figures::{Figures, Telling};
-use super::queue::{Class, Queue};
+use super::queue::{Class, Done, Queue, Queued, Task, doing};
 use crate::zevent::{About, Operation, Report, Reporter, class};
+use bytes::Bytes;
 use host::clock::Stopwatch;
 use host::device::Device;
 use host::device::faults::{Faults, Faulty};
@@ -298,6 +299,7 @@ impl Leaf {
     /// Reads when the queue has room. Returns the duration in nanoseconds too. Nothing is counted:
     /// see [`Leaf::account_read`].
     pub(super) fn read_timed(&self, offset: u64, buf: &mut [u8]) -> Option<(io::Result<()>, u64)> {
+        self.state.queue.wait_clear(offset, buf.len() as u64);
         let device = self.open_device()?;
         let _slot = self.state.queue.enter(Class::of(false));
         let clock = Stopwatch::start();
@@ -416,6 +418,8 @@ impl Leaf {
     /// Writes part of a block of `txg` at `offset` on the device. Returns `None` if there is no
     /// device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
+        // Before the lock, which the asynchronous writes need too.
+        self.state.queue.wait_clear(offset, data.len() as u64);
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
         Some(
@@ -427,20 +431,62 @@ impl Leaf {
         )
     }
 
-    /// As [`Leaf::write`]. Asynchronous writes may be joined with others that wait for the device.
-    pub(super) fn write_joined(&self, txg: u64, offset: u64, data: Vec<u8>) -> Option<io::Result<()>> {
-        if Class::of(true) != Class::AsyncWrite {
-            return self.write(txg, offset, &data);
+    /// Starts to write `data`, part of a block of `txg`, at `offset` on the device. `done` is
+    /// called with what [`Leaf::write`] would have returned, on another thread or on this one.
+    pub(super) fn write_later(&self, txg: u64, offset: u64, data: Bytes, done: Done) {
+        if !self.state.queue.add(offset, data, txg, done) {
+            return;
         }
+        let leaf = self.clone();
+        if !host::work::start(move || leaf.write_runs()) {
+            self.write_runs();
+        }
+    }
+
+    /// Performs asynchronous writes until there are none.
+    fn write_runs(&self) {
+        let _doing = doing(Task::Background);
+        loop {
+            let run = self.state.queue.next_run();
+            if run.is_empty() {
+                return;
+            }
+            let results = self.write_run(&run);
+            self.state.queue.end_run(run.iter().map(|(offset, _)| *offset));
+            for ((_, queued), result) in run.into_iter().zip(results) {
+                for done in queued.done {
+                    // An error is not cloned: its kind and number are.
+                    let copy = result.as_ref().map(|result| result.as_ref().map(|()| ()).map_err(same_error));
+                    done(copy);
+                }
+            }
+        }
+    }
+
+    /// Writes a run of neighbours at once. If that fails, one by one, so that each has its own
+    /// result.
+    fn write_run(&self, run: &[(u64, Queued)]) -> Vec<Option<io::Result<()>>> {
         let access = self.state.access.read();
-        let device = access.device.as_ref()?;
-        if let Err(error) = self.check_write(device.as_ref(), offset, data.len()) {
-            return Some(Err(self.note_write_error(offset, data.len(), error)));
-        }
-        let write = |offset: u64, data: &[u8]| self.write_counted(device.as_ref(), offset, data);
+        let Some(device) = access.device.as_deref() else { return run.iter().map(|_| None).collect() };
+        let one = |offset: u64, data: &[u8]| {
+            let checked = self.check_write(device, offset, data.len());
+            checked.map_err(|error| self.note_write_error(offset, data.len(), error))?;
+            self.write_counted(device, offset, data)
+        };
+        let joined = match run {
+            [(first, _), _, ..] => {
+                let joined: Vec<u8> = run.iter().flat_map(|(_, queued)| &queued.data).copied().collect();
+                one(*first, &joined).is_ok()
+            }
+            _ => false,
+        };
         // Recorded after the write, so that a concurrent flush cannot clear the record without
         // flushing the bytes.
-        Some(self.state.queue.join(offset, data, &write).inspect(|()| self.note_unflushed(txg)))
+        let result = |(offset, queued): &(u64, Queued)| {
+            let result = if joined { Ok(()) } else { one(*offset, &queued.data) };
+            Some(result.inspect(|()| self.note_unflushed(queued.txg)))
+        };
+        run.iter().map(result).collect()
     }
 
     fn check_write(&self, device: &Faulty, offset: u64, len: usize) -> io::Result<()> {
@@ -713,6 +759,14 @@ impl Leaf {
     /// The dtl: the txg ranges that the device missed.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
         self.state.stale.read().clone()
+    }
+}
+
+/// An error with the same number or kind, and the same text.
+fn same_error(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod draid;
 mod draid_seeds;
 mod figures;
 pub mod indirect;
+mod later;
 mod leaf;
 mod parity_read;
 mod places;
@@ -38,7 +39,6 @@ mod tree;
 mod verify;
 mod write;
 
-pub(crate) use batch::at_once;
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub use queue::{Doing, Task, doing};
 pub use rebuild::is_rebuilt;

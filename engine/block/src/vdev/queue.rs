@@ -9,25 +9,29 @@
 //! Facts: `zfs_vdev_*_min_active`, `zfs_vdev_*_max_active`, `zfs_vdev_nia_credit`,
 //! `zfs_vdev_nia_delay` (zfs(4)).
 //!
-//! Asynchronous writes that wait are joined with writes that are adjacent on the device:
+//! Nothing waits for an asynchronous write but the end of its txg. Those that wait are joined with
+//! their neighbours on the device, as far as there are any:
 //!
 //! ```text
-//!   write of a column ── Queue::join ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
+//!   write of a column ── Queue::add ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
 //! ```
-//! The thread whose turn it is writes for all threads of the run. So few large writes are on the
-//! device even if it takes them one at a time, like a disk or a file.
+//! So few large writes are on the device even if it takes them one at a time, like a disk or a
+//! file.
 //!
 //! Invariants:
+//!   * operations that overlap an asynchronous write wait for its end, or, if they write the same
+//!     place, replace it while it waits: so each read finds what was written before it
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
+use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// What a thread works on. Determines the class of its device operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -195,16 +199,27 @@ impl State {
     }
 }
 
-/// Result of a write, which another thread may perform.
-type Outcome = Arc<Mutex<Option<io::Result<()>>>>;
+/// Is called with the result of a write; `None` if there is no device.
+pub(super) type Done = Box<dyn FnOnce(Option<io::Result<()>>) + Send>;
 
-/// Asynchronous writes that wait.
+/// A write that waits for the device.
+pub(super) struct Queued {
+    pub data: Bytes,
+    pub txg: u64,
+    /// One for each time that newer contents replaced those that waited, and one more.
+    pub done: SmallVec<[Done; 1]>,
+}
+
+/// Asynchronous writes of a leaf. No two of them overlap.
 #[derive(Default)]
 struct Pending {
-    /// By offset on the device.
-    writes: BTreeMap<u64, (Vec<u8>, Outcome)>,
+    /// Those that wait, by offset on the device.
+    writes: BTreeMap<u64, Queued>,
+    /// Those on the device: offset and length in bytes.
+    running: BTreeMap<u64, u64>,
     /// End of the last run: the next one begins behind it, if there is one.
     last: u64,
+    /// Threads that write.
     active: u32,
 }
 
@@ -214,19 +229,28 @@ impl Pending {
         self.active < LIMITS[Class::AsyncWrite as usize].0.saturating_add(more).min(JOINED_MAX)
     }
 
+    fn overlaps(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        let waits = self.writes.range(..end).next_back().map(|(at, queued)| at + queued.data.len() as u64);
+        let runs = self.running.range(..end).next_back().map(|(at, len)| at + len);
+        waits.max(runs).is_some_and(|last| last > offset)
+    }
+
     /// Takes the next run of neighbours.
-    fn take_run(&mut self) -> Vec<(u64, Vec<u8>, Outcome)> {
+    fn take_run(&mut self) -> Vec<(u64, Queued)> {
         let behind = self.writes.range(self.last..).next().or_else(|| self.writes.iter().next());
         let Some(mut at) = behind.map(|(offset, _)| *offset) else { return Vec::new() };
-        let mut run: Vec<(u64, Vec<u8>, Outcome)> = Vec::new();
+        let mut run = Vec::new();
         let mut bytes = 0;
-        while let Some((data, _)) = self.writes.get(&at)
-            && (run.is_empty() || bytes + data.len() <= RUN_BYTES_MAX)
+        while let Some(queued) = self.writes.get(&at)
+            && (run.is_empty() || bytes + queued.data.len() <= RUN_BYTES_MAX)
         {
-            let (data, outcome) = self.writes.remove(&at).expect("`get` found it");
-            bytes += data.len();
-            run.push((at, data, outcome));
-            at = at.saturating_add(run.last().map_or(0, |(_, data, _)| data.len() as u64));
+            let len = queued.data.len();
+            let queued = self.writes.remove(&at).expect("`get` found it");
+            self.running.insert(at, len as u64);
+            run.push((at, queued));
+            bytes += len;
+            at += len as u64;
         }
         self.last = at;
         run
@@ -237,8 +261,10 @@ impl Pending {
 #[derive(Default)]
 pub(super) struct Queue {
     pending: Mutex<Pending>,
-    /// A write has ended, or a run has started.
-    turn: Condvar,
+    /// Asynchronous writes have ended.
+    ended: Condvar,
+    /// Number of asynchronous writes that have not ended.
+    unended: AtomicUsize,
     state: Mutex<State>,
     /// One for each class.
     room: [Condvar; CLASSES],
@@ -266,33 +292,59 @@ impl Queue {
         Slot { queue: self, class }
     }
 
-    /// Performs an asynchronous write with `write`, joined with neighbours that wait too. `write`
-    /// may be called for other threads' writes, and another thread may perform this one.
-    pub fn join(&self, offset: u64, data: Vec<u8>, write: &dyn Fn(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
-        let own = Outcome::default();
+    /// Adds an asynchronous write, which replaces one of the same place that still waits. Waits for
+    /// others that it overlaps. Returns whether the caller should call [`Queue::next_run`], on
+    /// another thread, until there is none.
+    #[must_use]
+    pub fn add(&self, offset: u64, data: Bytes, txg: u64, done: Done) -> bool {
+        let len = data.len() as u64;
         let mut pending = self.pending.lock();
-        if pending.writes.contains_key(&offset) {
-            // Two writes to one place have no order, and callers avoid them.
-            drop(pending);
-            return write(offset, &data);
-        }
-        pending.writes.insert(offset, (data, own.clone()));
         loop {
-            if let Some(result) = own.lock().take() {
-                return result;
+            if let Some(before) = pending.writes.get_mut(&offset).filter(|before| before.data.len() as u64 == len) {
+                (before.data, before.txg) = (data, txg);
+                before.done.push(done);
+                return false;
             }
-            let run = if pending.may_start() { pending.take_run() } else { Vec::new() };
-            if run.is_empty() {
-                self.turn.wait(&mut pending);
-                continue;
+            if !pending.overlaps(offset, len) {
+                break;
             }
-            pending.active += 1;
-            drop(pending);
-            self.turn.notify_all();
-            write_run(run, write);
-            pending = self.pending.lock();
-            pending.active -= 1;
-            self.turn.notify_all();
+            self.ended.wait(&mut pending);
+        }
+        self.unended.fetch_add(1, Ordering::SeqCst);
+        pending.writes.insert(offset, Queued { data, txg, done: smallvec![done] });
+        let start = pending.may_start();
+        pending.active += u32::from(start);
+        start
+    }
+
+    /// The writes that are next, which are neighbours; empty if there are none, or enough threads
+    /// write already: then the thread ends. [`Queue::end_run`] must follow.
+    pub fn next_run(&self) -> Vec<(u64, Queued)> {
+        let mut pending = self.pending.lock();
+        let run = pending.take_run();
+        pending.active -= u32::from(run.is_empty());
+        run
+    }
+
+    /// The writes of a run have ended; their results need not be known yet.
+    pub fn end_run(&self, offsets: impl Iterator<Item = u64>) {
+        let mut pending = self.pending.lock();
+        for offset in offsets {
+            pending.running.remove(&offset);
+            self.unended.fetch_sub(1, Ordering::SeqCst);
+        }
+        drop(pending);
+        self.ended.notify_all();
+    }
+
+    /// Waits until no asynchronous write to this range waits or is on the device.
+    pub fn wait_clear(&self, offset: u64, len: u64) {
+        if self.unended.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut pending = self.pending.lock();
+        while pending.overlaps(offset, len) {
+            self.ended.wait(&mut pending);
         }
     }
 
@@ -305,21 +357,6 @@ impl Queue {
     #[cfg(test)]
     fn depths(&self) -> [Depth; CLASSES] {
         self.state.lock().depths
-    }
-}
-
-/// Writes a run of neighbours at once. If that fails, one by one, so that each has its own result.
-fn write_run(run: Vec<(u64, Vec<u8>, Outcome)>, write: &dyn Fn(u64, &[u8]) -> io::Result<()>) {
-    if let [(offset, ..), _, ..] = run.as_slice() {
-        let joined: Vec<u8> = run.iter().flat_map(|(_, data, _)| data).copied().collect();
-        if write(*offset, &joined).is_ok() {
-            run.iter().for_each(|(.., outcome)| *outcome.lock() = Some(Ok(())));
-            return;
-        }
-    }
-    for (offset, data, outcome) in run {
-        let result = write(offset, &data);
-        *outcome.lock() = Some(result);
     }
 }
 
@@ -400,34 +437,36 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_written_at_once_and_each_write_has_its_own_result() {
+    fn neighbours_are_one_run_and_newer_contents_replace_those_that_wait() {
         let queue = Queue::default();
-        let device = Mutex::new((vec![0u8; 64 << 10], 0));
-        let bad = 40 << 10;
-        let write = |offset: u64, data: &[u8]| {
-            std::thread::sleep(Duration::from_millis(5));
-            let mut device = device.lock();
-            device.1 += 1;
-            let range = offset as usize..offset as usize + data.len();
-            if range.contains(&bad) {
-                return Err(io::Error::other("bad"));
-            }
-            device.0[range].copy_from_slice(data);
-            Ok(())
-        };
-        let failed: Vec<u64> = std::thread::scope(|scope| {
-            let start = |n: u64| {
-                let (queue, write) = (&queue, &write);
-                scope.spawn(move || queue.join(n << 10, vec![n as u8 + 1; 1 << 10], write).is_err().then_some(n))
-            };
-            let running: Vec<_> = (0..64).map(start).collect();
-            running.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        let none = || -> Done { Box::new(|_| ()) };
+        let add = |n: u64, byte: u8| queue.add(n << 10, Bytes::from(vec![byte; 1 << 10]), 7, none());
+        // The first two start threads, which have not begun.
+        assert_eq!([5, 3, 4, 9].map(|n| add(n, 1)), [true, true, false, false]);
+        assert!(!add(4, 2));
+        let run = queue.next_run();
+        assert_eq!(
+            run.iter().map(|(at, queued)| (at >> 10, queued.data[0])).collect::<Vec<_>>(),
+            [(3, 1), (4, 2), (5, 1)]
+        );
+        assert_eq!(run[1].1.done.len(), 2);
+        assert!(queue.pending.lock().overlaps((5 << 10) + 1, 1) && queue.pending.lock().overlaps((9 << 10) - 1, 2));
+        assert!(!queue.pending.lock().overlaps(6 << 10, 3 << 10));
+        std::thread::scope(|scope| {
+            // Waits, as the place is on the device, and starts again.
+            let again = scope.spawn(|| add(4, 3));
+            let read = scope.spawn(|| queue.wait_clear(3 << 10, 1));
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!again.is_finished() && !read.is_finished());
+            queue.end_run(run.iter().map(|(at, _)| *at));
+            assert!(!again.join().unwrap(), "two threads are active");
         });
-        assert_eq!(failed, [40]);
-        let device = device.into_inner();
-        assert!((0..64).filter(|n| *n != 40).all(|n| device.0[n << 10..][..1 << 10] == [n as u8 + 1; 1 << 10]));
-        assert!(device.1 < 64, "{} writes", device.1);
-        assert!(queue.pending.lock().writes.is_empty());
+        let rest: Vec<u64> = (0..2).flat_map(|_| queue.next_run()).map(|(at, _)| at >> 10).collect();
+        assert_eq!(rest, [9, 4]);
+        queue.end_run([9 << 10, 4 << 10].into_iter());
+        assert!(queue.next_run().is_empty() && queue.next_run().is_empty());
+        assert_eq!((queue.pending.lock().active, queue.unended.load(Ordering::SeqCst)), (0, 0));
+        assert!(add(1, 1));
     }
 
     #[test]

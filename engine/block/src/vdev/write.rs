@@ -238,7 +238,7 @@ impl Tree {
 }
 
 /// `data`, padded with zeros to a multiple of `unit` bytes.
-fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
+pub(super) fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
     if data.len().is_multiple_of(unit) {
         return Cow::Borrowed(data);
     }
@@ -268,12 +268,20 @@ impl<'t> Attempt<'t> {
     }
 
     fn conclude(self, readable: bool, txg: u64) -> Result<(), Failure> {
-        if !readable {
-            return Err(self.failure);
-        }
-        for leaf in self.missed {
-            leaf.note_missed(txg, txg);
-        }
-        Ok(())
+        conclude(self.failure, self.missed.into_iter(), readable, txg)
     }
+}
+
+/// The result of a write that some leaves missed: an error, or a note in their dtls.
+pub(super) fn conclude<'l>(
+    failure: Failure,
+    missed: impl Iterator<Item = &'l Leaf>,
+    readable: bool,
+    txg: u64,
+) -> Result<(), Failure> {
+    if !readable {
+        return Err(failure);
+    }
+    missed.for_each(|leaf| leaf.note_missed(txg, txg));
+    Ok(())
 }

@@ -4,6 +4,7 @@
 //! Below: `vdev`, `transform`. Above: `store`. ZFS name: zio.
 
 pub(crate) mod check;
+mod flight;
 pub(crate) mod free;
 mod gang;
 mod gang_write;
@@ -18,6 +19,7 @@ mod verify;
 mod write;
 
 pub use check::{Salt, compress, decompress};
+pub(crate) use flight::Flight;
 pub use gang::members as gang_members;
 pub(crate) use heal::heal;
 pub use prefetch::Prefetcher;

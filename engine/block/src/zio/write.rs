@@ -17,11 +17,12 @@
 //!   * the checksum covers exactly the bytes that are written, padding included
 //!   * after an error, nothing stays allocated
 
+use super::flight::Failed;
 use super::{gang_write, once};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, Dedup, WritePolicy};
 use crate::store::Store;
-use crate::vdev::at_once;
+use crate::vdev::Task;
 use crate::{Allocate, Class, Error, Gang, Refusal, Result, Want};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
@@ -395,20 +396,28 @@ pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
     }
 }
 
-/// Writes `stored` to `addresses` and stores them in the pointer.
+/// Writes `stored` to `addresses` and stores them in the pointer. During the sync of a txg, and if
+/// devices are slow, the writes have only begun when this returns.
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
     let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
-    if addresses.len() > 1 && tree.has_slow_writes() {
-        // All addresses at the same time.
+    if Task::current() == Task::Background && tree.has_slow_writes() {
+        // The end of the txg waits for it: see `Store::flush`.
         let stored = Bytes::copy_from_slice(stored);
-        let jobs = addresses.iter().map(|dva| {
-            let (tree, stored, dva) = (tree.clone(), stored.clone(), *dva);
-            move || tree.write(dva.vdev, dva.offset_bytes, &stored, txg)
-        });
-        at_once(jobs).into_iter().try_for_each(|result| result.map_err(failed))?;
+        for dva in addresses {
+            let (flight, bytes) = (store.flight().clone(), stored.len() as u64);
+            let begun = store.resumptions();
+            let number = flight.begin(dva, bytes);
+            let (kept, dva) = (stored.clone(), *dva);
+            let done = move |result: std::result::Result<(), crate::vdev::Failure>| {
+                let failed = |failure| Failed { number, dva, stored: kept, txg, begun, failure };
+                flight.end(bytes, result.err().map(failed));
+            };
+            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, Box::new(done));
+        }
     } else {
         for dva in addresses {
+            store.flight().supersede(dva);
             tree.write(dva.vdev, dva.offset_bytes, stored, txg).map_err(failed)?;
         }
     }

@@ -22,10 +22,22 @@ pub struct Disk {
     pub fails_writes: AtomicBool,
     pub fails_flushes: AtomicBool,
     pub flushes: AtomicU64,
+    /// Duration of each read and write, in microseconds.
+    pub latency_us: AtomicU64,
+}
+
+impl Disk {
+    fn wait(&self) {
+        match self.latency_us.load(Ordering::Relaxed) {
+            0 => {}
+            us => std::thread::sleep(std::time::Duration::from_micros(us)),
+        }
+    }
 }
 
 impl Device for Disk {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.wait();
         self.memory.read_at(offset, buf)
     }
     fn size_bytes(&self) -> u64 {
@@ -35,6 +47,7 @@ impl Device for Disk {
         self.memory.name()
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.wait();
         if self.fails_writes.load(Ordering::Relaxed) {
             return Err(io::Error::other("broken"));
         }
@@ -107,6 +120,7 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
                 fails_writes: false.into(),
                 fails_flushes: false.into(),
                 flushes: 0.into(),
+                latency_us: 0.into(),
             })
         })
         .collect();

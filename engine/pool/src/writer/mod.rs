@@ -130,8 +130,6 @@ struct Progress {
     failed: Option<Error>,
     /// Why the pool cannot write for now: [`Writer::resume`] retries.
     suspended: Option<Error>,
-    /// Number of resumptions.
-    resumed: u64,
 }
 
 pub(crate) struct Shared {
@@ -192,7 +190,7 @@ pub struct Writer {
 impl Writer {
     fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
         let weak = Arc::downgrade(&shared);
-        let ask = move |e: &Error| weak.upgrade().is_some_and(|shared| shared.suspended(e));
+        let ask = move |e: &Error, begun| weak.upgrade().is_some_and(|shared| shared.suspended(e, begun));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));
         shared.tell_identity();
         shared.tell_failmode();
@@ -604,21 +602,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Called by the syncing thread when no device takes a block: waits for [`Writer::resume`], or
-    /// for the pool to be closed. Returns whether to retry.
-    fn suspended(&self, error: &Error) -> bool {
+    /// Called by a thread that syncs the txg when no device takes a block: suspends the pool, and
+    /// waits for [`Writer::resume`] or for the pool to be closed. Returns whether to retry. A write
+    /// that began before the last resumption is retried at once.
+    fn suspended(&self, error: &Error, begun: u64) -> bool {
         let mut progress = self.progress.lock();
-        if progress.stop {
-            return false;
+        if progress.stop || self.store.resumptions() != begun {
+            return !progress.stop;
         }
         tracing::error!("{}: suspended: {error}", self.store.name());
         self.tell_states();
         self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
-        let before = progress.resumed;
         progress.suspended = Some(error.clone());
         self.gate.suspend(true);
         self.done.notify_all();
-        while progress.resumed == before && !progress.stop {
+        while self.store.resumptions() == begun && !progress.stop {
             self.done.wait(&mut progress);
         }
         !progress.stop
@@ -627,7 +625,7 @@ impl Shared {
     fn resume(&self) {
         let mut progress = self.progress.lock();
         if progress.suspended.take().is_some() {
-            progress.resumed += 1;
+            self.store.count_resumption();
             self.store.tree().leaves().iter().for_each(|leaf| leaf.clear_errors());
             self.gate.suspend(false);
             self.done.notify_all();

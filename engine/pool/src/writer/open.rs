@@ -217,7 +217,6 @@ impl Progress {
             releases: false,
             failed: None,
             suspended: None,
-            resumed: 0,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::tx::SyncTx;
 use super::{Shared, checkpoint, evacuate, expand, label, lap, missed, mos, replaced};
 use crate::{Error, Result};
 use object::Tx;
+use ondisk::BlkPtr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -205,12 +206,28 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
     if let Some(moved) = &moved {
         shared.uberblock.lock().raidz_reflow = moved.word();
     }
-    label::write(cx, root, config_dirty)?;
+    write_label(cx, root, config_dirty)?;
     if let Some(moved) = moved {
         moved.done(cx);
     }
     stats.phase_ns[5] = lap(clock);
     Ok(())
+}
+
+/// Writes labels and uberblock. If no device takes them, the pool is suspended, and they are written
+/// once it is resumed: all blocks of the txg are on disk. After a failed flush that is not known any
+/// more, and the txg fails. Facts: spa_sync_rewrite_vdev_config.
+fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
+    let store = &cx.shared.store;
+    loop {
+        let begun = store.resumptions();
+        let Err(error) = label::write(cx, root, config_dirty) else { return Ok(()) };
+        let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
+        let has_lost = store.tree().leaves().iter().any(|leaf| leaf.has_failed());
+        if !is_device || has_lost || !cx.shared.suspended(&error, begun) {
+            return Err(error);
+        }
+    }
 }
 
 impl Shared {

@@ -1,0 +1,177 @@
+//! Writes whose end the caller does not wait for: those of a txg that is being synced.
+//!
+//! ```text
+//!   Tree::write_later ── columns, copies ──> queues of the leaves ── last one ended ──> done(result)
+//! ```
+//! What failures mean is decided as in [`super::write`], when the last part has ended.
+
+use super::columns::Map;
+use super::write::{conclude, whole_sectors};
+use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A part of a block: a child of a parity vdev, the offset there, and the bytes. Copies have one
+/// part.
+struct Part {
+    child: usize,
+    offset: u64,
+    bytes: Bytes,
+}
+
+/// A block whose parts are being written.
+struct Block {
+    /// Writes that have not ended.
+    left: usize,
+    failure: Failure,
+    missed: Vec<Leaf>,
+    /// By part: its child, and whether some leaf has it.
+    parts: Vec<(usize, bool)>,
+    /// Number of children that may lack their parts.
+    parity: usize,
+    txg: u64,
+    done: Option<Box<dyn FnOnce(Result<(), Failure>) + Send>>,
+}
+
+impl Block {
+    /// Calls `done` if all parts have ended.
+    fn end(block: &Mutex<Self>) {
+        let mut block = block.lock();
+        if block.left > 0 {
+            return;
+        }
+        let Some(done) = block.done.take() else { return };
+        let mut lacking: Vec<usize> = block.parts.iter().filter(|(_, good)| !good).map(|(child, _)| *child).collect();
+        lacking.sort_unstable();
+        lacking.dedup();
+        let readable = lacking.len() <= block.parity;
+        let result = conclude(std::mem::take(&mut block.failure), block.missed.iter(), readable, block.txg);
+        drop(block);
+        done(result);
+    }
+}
+
+impl Tree {
+    /// Starts to write `data`, part of `txg`, at `offset` of top-level vdev `vdev`. `done` is
+    /// called with what [`Tree::write`] would have returned. Reads and writes of the same place
+    /// that come later see these bytes.
+    pub(crate) fn write_later(
+        &self,
+        vdev: u32,
+        offset: u64,
+        data: Bytes,
+        txg: u64,
+        done: Box<dyn FnOnce(Result<(), Failure>) + Send>,
+    ) {
+        let Some(top) = self.tops.get(vdev as usize) else { return done(self.write(vdev, offset, &data, txg)) };
+        let parts = match &top.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) if offset.checked_add(DATA_START_BYTES).is_some() => {
+                Some((vec![Part { child: 0, offset, bytes: padded(data.clone(), 1 << top.ashift) }], 0))
+            }
+            // A raidz that is being expanded moves blocks, which must be still while they are
+            // written.
+            Kind::Raidz(g) if g.moving().is_some() => None,
+            Kind::Raidz(_) | Kind::Draid(_) => match self.parity_map(top, offset, data.len() as u64, txg) {
+                Ok(map) => Some((parity_parts(&map, padded(data.clone(), map.size_bytes)), map.parity)),
+                Err(failure) => return done(Err(failure)),
+            },
+            _ => None,
+        };
+        match parts {
+            Some((parts, parity)) => self.start(top, parts, parity, txg, done),
+            None => done(self.write(vdev, offset, &data, txg)),
+        }
+    }
+
+    fn start(
+        &self,
+        top: &Vdev,
+        parts: Vec<Part>,
+        parity: usize,
+        txg: u64,
+        done: Box<dyn FnOnce(Result<(), Failure>) + Send>,
+    ) {
+        let is_copies = matches!(top.kind, Kind::Leaf(_) | Kind::Mirror(_));
+        let mut writes = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            let vdev = if is_copies { top } else { &top.children[part.child] };
+            for source in self.collect(vdev, part.offset) {
+                let at = part.offset.wrapping_add(DATA_START_BYTES);
+                writes.push((number, source.leaf().clone(), at, part.bytes.clone()));
+            }
+        }
+        let block = Arc::new(Mutex::new(Block {
+            left: writes.len(),
+            failure: Failure::default(),
+            missed: Vec::new(),
+            parts: parts.iter().map(|part| (part.child, false)).collect(),
+            parity,
+            txg,
+            done: Some(done),
+        }));
+        if writes.is_empty() {
+            Block::end(&block);
+        }
+        for (number, leaf, at, bytes) in writes {
+            let (block, written) = (block.clone(), leaf.clone());
+            let ended = move |result: Option<std::io::Result<()>>| {
+                let is_good = matches!(result, Some(Ok(())));
+                let mut inner = block.lock();
+                inner.left -= 1;
+                match result {
+                    Some(Ok(())) => inner.parts[number].1 = true,
+                    None => inner.failure.missing.push(written.path.clone()),
+                    Some(Err(e)) => inner.failure.io.push((written.path.clone(), Arc::new(e))),
+                }
+                if !is_good {
+                    inner.missed.push(written);
+                }
+                drop(inner);
+                Block::end(&block);
+            };
+            leaf.write_later(txg, at, bytes, Box::new(ended));
+        }
+    }
+}
+
+/// `data`, padded with zeros to a multiple of `unit` bytes.
+fn padded(data: Bytes, unit: usize) -> Bytes {
+    match whole_sectors(&data, unit) {
+        Cow::Owned(whole) => whole.into(),
+        Cow::Borrowed(_) => data,
+    }
+}
+
+/// The parts of a block on a vdev with parity, padding included.
+fn parity_parts(map: &Map, block: Bytes) -> Vec<Part> {
+    let mut parity = Vec::new();
+    let total = map.generate_parity_into(&block, &mut parity);
+    parity.truncate(total);
+    let mut parity = Bytes::from(parity);
+    let columns: Vec<Bytes> = map
+        .columns
+        .iter()
+        .map(|column| match column.is_data() {
+            true => block.slice(column.block_offset_bytes..column.block_offset_bytes + column.size_bytes),
+            false => parity.split_to(column.size_bytes),
+        })
+        .collect();
+    let mut parts = Vec::new();
+    for stretch in map.reads(|_| true) {
+        let bytes = match stretch.columns.as_slice() {
+            [one] => columns[*one].clone(),
+            several => several.iter().flat_map(|place| columns[*place].iter()).copied().collect(),
+        };
+        parts.push(Part { child: stretch.child, offset: stretch.offset_bytes, bytes });
+    }
+    for column in map.columns.iter().filter(|c| c.padding_bytes > 0) {
+        let offset = column.offset_bytes.wrapping_add(column.size_bytes as u64);
+        parts.push(Part { child: column.child, offset, bytes: vec![0; column.padding_bytes].into() });
+    }
+    for (place, child, offset) in &map.also {
+        parts.push(Part { child: *child, offset: *offset, bytes: columns[*place].clone() });
+    }
+    parts
+}

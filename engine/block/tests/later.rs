@@ -1,0 +1,142 @@
+//! Writes to devices that take their time: during the sync of a txg they have only begun when
+//! `Store::write` returns, and `Store::flush` waits for them.
+
+mod support;
+
+use block::{Store, Task, doing};
+use bytes::Bytes;
+use ondisk::BlkPtr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use support::*;
+
+fn slow(layout: Layout) -> Bench {
+    let bench = bench(layout, 9);
+    bench.disks.iter().for_each(|disk| disk.latency_us.store(500, Ordering::Relaxed));
+    // The first write shows that the devices are slow.
+    write(&bench.store, &noise(512, 1));
+    bench
+}
+
+fn write(store: &Store, data: &[u8]) -> BlkPtr {
+    store.write(TXG, Bytes::copy_from_slice(data), &policy(), &AT, None).unwrap()
+}
+
+fn some(count: u64) -> impl Iterator<Item = Vec<u8>> {
+    (0..count).map(|n| noise([512, 4096, 65536, 131_072, 1536][n as usize % 5], n + 2))
+}
+
+#[test]
+fn blocks_on_their_way_are_read_rewritten_and_all_there_after_the_flush() {
+    for layout in ALL {
+        let bench = slow(layout);
+        let _sync = doing(Task::Background);
+        let mut blocks: Vec<(BlkPtr, Vec<u8>)> = some(40).map(|data| (write(&bench.store, &data), data)).collect();
+        for (n, (bp, data)) in blocks.iter_mut().enumerate() {
+            if n % 3 == 0 {
+                *data = noise(data.len(), n as u64 + 1000);
+                let place = bp.dva(0);
+                *bp = bench.store.rewrite(TXG, bp, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+                assert_eq!(bp.dva(0), place);
+            }
+            if n % 4 == 0 {
+                let read = bench.store.read_stored(bp, &AT).unwrap();
+                assert!(read == *data, "{layout:?}: {n}");
+            }
+        }
+        bench.store.flush().unwrap();
+        bench.disks.iter().for_each(|disk| disk.latency_us.store(0, Ordering::Relaxed));
+        for (bp, data) in &blocks {
+            check(&bench, bp, data, None);
+        }
+    }
+}
+
+#[test]
+fn writers_do_not_wait_for_devices_until_the_flush() {
+    let bench = slow(Layout::Raidz(2, 6));
+    bench.disks.iter().for_each(|disk| disk.latency_us.store(20_000, Ordering::Relaxed));
+    let _sync = doing(Task::Background);
+    let begun = Instant::now();
+    let data = noise(16384, 3);
+    (0..40).for_each(|_| {
+        write(&bench.store, &data);
+    });
+    let (written, before) = (begun.elapsed(), bench.disks[0].flushes.load(Ordering::Relaxed));
+    bench.store.flush().unwrap();
+    assert!(written < Duration::from_millis(400), "{written:?}: 40 blocks one after the other take 800 ms");
+    assert!(begun.elapsed() > Duration::from_millis(20));
+    assert_eq!(bench.disks[0].flushes.load(Ordering::Relaxed), before + 1);
+}
+
+#[test]
+fn a_device_that_fails_has_missed_the_txg_and_the_blocks_are_readable() {
+    for layout in [Layout::Mirror(2), Layout::Raidz(1, 5), Layout::Raidz(2, 6)] {
+        let bench = slow(layout);
+        bench.disks[1].fails_writes.store(true, Ordering::Relaxed);
+        let _sync = doing(Task::Background);
+        let blocks: Vec<(BlkPtr, Vec<u8>)> = some(20).map(|data| (write(&bench.store, &data), data)).collect();
+        bench.store.flush().unwrap();
+        let tree = bench.store.tree();
+        assert_eq!(tree.find(2).and_then(|v| v.leaf()).unwrap().stale_ranges(), [(TXG, TXG)], "{layout:?}");
+        for (bp, data) in &blocks {
+            assert!(bench.store.read_stored(bp, &AT).unwrap() == *data, "{layout:?}");
+        }
+    }
+}
+
+#[test]
+fn what_no_device_takes_is_written_again_once_devices_are_back() {
+    for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 5)] {
+        let bench = slow(layout);
+        let all_fail = |fail| bench.disks.iter().for_each(|disk| disk.fails_writes.store(fail, Ordering::Relaxed));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let disks = bench.disks.clone();
+        bench.store.set_on_write_failure(Some(Arc::new({
+            let asked = asked.clone();
+            move |_, _| {
+                // Back when asked for the third time.
+                if asked.fetch_add(1, Ordering::SeqCst) == 2 {
+                    disks.iter().for_each(|disk| disk.fails_writes.store(false, Ordering::Relaxed));
+                }
+                true
+            }
+        })));
+        let _sync = doing(Task::Background);
+        all_fail(true);
+        let blocks: Vec<(BlkPtr, Vec<u8>)> = some(10).map(|data| (write(&bench.store, &data), data)).collect();
+        bench.store.flush().unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 3, "{layout:?}: once for all blocks, until all are written");
+        bench.disks.iter().for_each(|disk| disk.latency_us.store(0, Ordering::Relaxed));
+        for (bp, data) in &blocks {
+            assert!(bench.store.read_stored(bp, &AT).unwrap() == *data, "{layout:?}");
+        }
+        bench.store.set_on_write_failure(Some(Arc::new(|_, _| false)));
+        bench.disks.iter().for_each(|disk| disk.latency_us.store(500, Ordering::Relaxed));
+        all_fail(true);
+        write(&bench.store, &noise(4096, 5));
+        assert!(bench.store.flush().is_err(), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_write_that_failed_is_not_repeated_over_newer_contents_of_the_same_place() {
+    for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 5)] {
+        let bench = slow(layout);
+        let all_fail = |fail| bench.disks.iter().for_each(|disk| disk.fails_writes.store(fail, Ordering::Relaxed));
+        bench.store.set_on_write_failure(Some(Arc::new(|_, _| true)));
+        let _sync = doing(Task::Background);
+        all_fail(true);
+        let old = write(&bench.store, &noise(4096, 1));
+        // It has failed when it takes its place in the queue no more: a read of it waits for that.
+        let _ = bench.store.read_stored(&old, &AT);
+        std::thread::sleep(Duration::from_millis(20));
+        all_fail(false);
+        let newer = noise(4096, 2);
+        let bp = bench.store.rewrite(TXG, &old, Bytes::from(newer.clone()), &policy(), &AT, None).unwrap();
+        assert_eq!(bp.dva(0), old.dva(0), "{layout:?}");
+        bench.store.flush().unwrap();
+        assert!(bench.store.read_stored(&bp, &AT).unwrap() == newer, "{layout:?}");
+    }
+}

@@ -17,7 +17,7 @@ pub mod zap;
 pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute, is_incorrect_key};
 pub use block::{
-    Block, Bookmark, Class, Compress, Dedup, Device, Error, Place, Refusal, Result, Sealed, Store, TakenBlock,
+    Block, Bookmark, Class, Compress, CryptParams, Dedup, Device, Error, Place, RawBlock, Refusal, Result, Store,
     WritePolicy, random,
 };
 pub use bpobj::{Bpobj, BpobjEntry};

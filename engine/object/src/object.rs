@@ -18,7 +18,7 @@ use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
 use crate::{Block, Bookmark, Error, Place, Result};
 use block::crypt::DatasetKeys;
-use block::{Store, TakenBlock};
+use block::{RawBlock, Store};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ enum Elsewhere {
     /// On disk, at this pointer.
     At(Box<BlkPtr>),
     /// In memory, as it will be written to disk.
-    Taken(Arc<TakenBlock>),
+    Taken(Arc<RawBlock>),
     /// In the tree of this dnode.
     Under(Arc<Dnode>),
 }

@@ -23,7 +23,7 @@
 use super::{Covered, FLAG_SPILL_BLOCK, Incoming, turned};
 use crate::{Error, Result};
 use bytes::Bytes;
-use object::{NewObject, Object, ObjectSet, TakenBlock, Tx};
+use object::{NewObject, Object, ObjectSet, RawBlock, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
@@ -233,7 +233,7 @@ impl Applier {
         unpacked(write.compression, bytes.clone(), write.logical_bytes)?;
         let compression = Compression::from_raw(write.compression)?;
         let (lsize_bytes, endian) = (write.logical_bytes, self.endian);
-        object.put_taken(tx, write.offset / size, TakenBlock { bytes, lsize_bytes, compression, endian, sealed: None })
+        object.put_raw(tx, write.offset / size, RawBlock { bytes, lsize_bytes, compression, endian, sealed: None })
     }
 
     fn write_embedded(&mut self, tx: &Tx, write: &WriteEmbedded, payload: &[u8]) -> Result<()> {

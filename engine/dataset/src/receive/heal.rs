@@ -12,7 +12,7 @@ use super::{Features, Incoming};
 use crate::live::LiveDatasets;
 use crate::{Error, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, ObjectSet, Sealed, TakenBlock};
+use object::{Bookmark, CryptParams, ObjectSet, RawBlock};
 use ondisk::send_record::{Body, Crypt};
 use ondisk::{Compression, Endian};
 use std::io::Read;
@@ -126,11 +126,11 @@ fn taken(
     lsize_bytes: u64,
     crypt: &Crypt,
     payload: Vec<u8>,
-) -> Result<TakenBlock> {
+) -> Result<RawBlock> {
     let compression = if is_packed(compression) { Compression::from_raw(compression)? } else { Compression::Off };
     // Only raw streams contain blocks in the other byte order.
     let swapped = incoming.is_raw() && flags & 2 != 0;
     let endian = if swapped { Endian::Big } else { Endian::Little };
-    let sealed = incoming.is_raw().then_some(Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });
-    Ok(TakenBlock { bytes: Bytes::from(payload), lsize_bytes, compression, endian, sealed })
+    let sealed = incoming.is_raw().then_some(CryptParams { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });
+    Ok(RawBlock { bytes: Bytes::from(payload), lsize_bytes, compression, endian, sealed })
 }

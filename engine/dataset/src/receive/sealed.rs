@@ -16,7 +16,7 @@ use super::Incoming;
 use super::apply::{Applier, bad};
 use crate::write::raw_keys::ReceivedKey;
 use crate::{Error, Result};
-use object::{Sealed, SealedObject, SealedSet, TakenBlock, Tx};
+use object::{CryptParams, RawBlock, SealedObject, SealedSet, Tx};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};
 use ondisk::{Compression, Endian};
@@ -133,8 +133,8 @@ pub(super) fn check_ivset(name: &str, sent: u64, found: u64) -> Result<()> {
     Ok(())
 }
 
-fn seal_of(crypt: &Crypt) -> Sealed {
-    Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac }
+fn seal_of(crypt: &Crypt) -> CryptParams {
+    CryptParams { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac }
 }
 
 impl Applier {
@@ -192,7 +192,7 @@ impl Applier {
             return Err(bad(format!("a block at {}, behind the last one", write.offset)));
         }
         let block = taken(write.compression, write.logical_bytes, (write.flags, &write.crypt), payload, self.endian)?;
-        object.put_taken(tx, write.offset / size, block)
+        object.put_raw(tx, write.offset / size, block)
     }
 
     /// Handles SPILL of a raw stream.
@@ -210,13 +210,13 @@ fn taken(
     (flags, crypt): (u8, &Crypt),
     payload: Vec<u8>,
     stream: Endian,
-) -> Result<TakenBlock> {
+) -> Result<RawBlock> {
     let endian = match (stream, flags & SWAPPED != 0) {
         (Endian::Little, false) | (Endian::Big, true) => Endian::Little,
         _ => Endian::Big,
     };
     let compression = if compression == 0 { Compression::Off } else { Compression::from_raw(compression)? };
-    Ok(TakenBlock { bytes: payload.into(), lsize_bytes, compression, endian, sealed: Some(seal_of(crypt)) })
+    Ok(RawBlock { bytes: payload.into(), lsize_bytes, compression, endian, sealed: Some(seal_of(crypt)) })
 }
 
 impl Incoming {

@@ -17,7 +17,7 @@
 
 use super::{NewObject, SyncContext, Tx};
 use crate::{Bookmark, Error, Object, ObjectSet, Refusal, Result};
-use block::{Sealed, TakenBlock, WritePolicy};
+use block::{CryptParams, RawBlock, WritePolicy};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, Objset, Txg};
 use parking_lot::Mutex;
@@ -70,7 +70,7 @@ impl SealedSet {
 pub(crate) struct Sealing {
     portable_mac: [u8; 32],
     /// Encryption parameters of the sender's blocks of dnodes, by number.
-    dnodes: Mutex<BTreeMap<u64, Sealed>>,
+    dnodes: Mutex<BTreeMap<u64, CryptParams>>,
 }
 
 /// An object in a raw stream.
@@ -88,7 +88,7 @@ pub struct SealedObject {
 
 impl ObjectSet {
     /// Records the encryption parameters of the sender's block `blkid` of dnodes.
-    pub fn seal_dnodes(&self, blkid: u64, sealed: Sealed) -> Result<()> {
+    pub fn seal_dnodes(&self, blkid: u64, sealed: CryptParams) -> Result<()> {
         self.need_sealing()?.dnodes.lock().insert(blkid, sealed);
         Ok(())
     }
@@ -157,7 +157,9 @@ impl ObjectSet {
             Some(sealed) => sealed,
             // It was received before the stream was interrupted.
             None => match old()? {
-                bp if bp.is_encrypted() => Sealed { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() },
+                bp if bp.is_encrypted() => {
+                    CryptParams { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() }
+                }
                 _ => {
                     let what = format!("the stream does not say how block {blkid} of dnodes is encrypted");
                     return Err(Error::corrupt(self.place_of_set(), what));
@@ -165,14 +167,14 @@ impl ObjectSet {
             },
         };
         let lsize_bytes = bytes.len() as u64;
-        let block = TakenBlock {
+        let block = RawBlock {
             bytes,
             lsize_bytes,
             compression: Compression::Off,
             endian: Endian::Little,
             sealed: Some(sealed),
         };
-        cx.store().write_taken(cx.txg(), &block, policy, at, None)
+        cx.store().write_raw(cx.txg(), &block, policy, at, None)
     }
 
     /// Sets the sender's MAC in the root block of a raw receive.
@@ -211,7 +213,7 @@ impl Object {
     }
 
     /// Sets the spill block as received.
-    pub fn take_spill(&self, tx: &Tx, block: TakenBlock) -> Result<()> {
+    pub fn take_spill(&self, tx: &Tx, block: RawBlock) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };

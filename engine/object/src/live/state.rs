@@ -2,7 +2,7 @@
 
 use super::ranges::Ranges;
 use crate::readahead::ReadAhead;
-use block::TakenBlock;
+use block::RawBlock;
 use bytes::Bytes;
 use ondisk::{BlkPtr, Dnode, Endian};
 use parking_lot::{Mutex, RwLock};
@@ -43,7 +43,7 @@ pub(crate) enum Content {
     /// Plain contents.
     Plain(Buffer),
     /// A block as received from a stream.
-    Taken(Arc<TakenBlock>),
+    Taken(Arc<RawBlock>),
 }
 
 impl Content {
@@ -68,7 +68,7 @@ pub(crate) struct Delta {
     /// precedence over `holes`.
     pub pointers: BTreeMap<u64, BlkPtr>,
     /// Blocks written as received. Disjoint from the other two; they take precedence over `holes`.
-    taken: BTreeMap<u64, Arc<TakenBlock>>,
+    taken: BTreeMap<u64, Arc<RawBlock>>,
     taken_bytes: u64,
     /// Minimum number of levels of the tree at the end of the txg.
     pub levels_min: u8,
@@ -99,28 +99,28 @@ impl Delta {
     /// Sets new contents of a block.
     pub fn put(&mut self, blkid: u64, buffer: Buffer) {
         self.pointers.remove(&blkid);
-        self.forget_taken(blkid);
+        self.forget_raw(blkid);
         self.blocks.insert(blkid, buffer);
     }
 
     /// Sets a block as received.
-    pub fn put_taken(&mut self, blkid: u64, block: Arc<TakenBlock>) {
+    pub fn put_raw(&mut self, blkid: u64, block: Arc<RawBlock>) {
         self.pointers.remove(&blkid);
         self.blocks.remove(&blkid);
-        self.forget_taken(blkid);
+        self.forget_raw(blkid);
         self.taken_bytes += block.bytes.len() as u64;
         self.taken.insert(blkid, block);
     }
 
     /// Drops the received block `blkid`. Returns whether there was one.
-    pub fn forget_taken(&mut self, blkid: u64) -> bool {
+    pub fn forget_raw(&mut self, blkid: u64) -> bool {
         let gone = self.taken.remove(&blkid);
         self.taken_bytes -= gone.as_ref().map_or(0, |block| block.bytes.len() as u64);
         gone.is_some()
     }
 
     /// Blocks that are written as received.
-    pub fn taken(&self) -> &BTreeMap<u64, Arc<TakenBlock>> {
+    pub fn taken(&self) -> &BTreeMap<u64, Arc<RawBlock>> {
         &self.taken
     }
 
@@ -134,7 +134,7 @@ impl Delta {
         forget(&mut self.pointers, &range);
         let gone: Vec<u64> = self.taken.range(range.clone()).map(|(blkid, _)| *blkid).collect();
         for blkid in gone {
-            self.forget_taken(blkid);
+            self.forget_raw(blkid);
         }
         self.holes.add(range);
     }
@@ -156,7 +156,7 @@ pub(crate) enum Found {
     /// A clone of a block on disk.
     At(BlkPtr),
     /// Not on disk yet, as received.
-    Taken(Arc<TakenBlock>),
+    Taken(Arc<RawBlock>),
     /// Under this dnode on disk.
     Disk(Arc<Dnode>),
 }

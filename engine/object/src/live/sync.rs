@@ -195,7 +195,7 @@ impl ObjectSet {
             let at = Bookmark { objset: self.id(), object: id, level: 0, blkid: job.blkid };
             let keys = self.keys().map(Arc::as_ref);
             let mut bp = match &job.content {
-                Content::Taken(block) => cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?,
+                Content::Taken(block) => cx.store().write_raw(cx.txg(), block, &policy, &at, keys)?,
                 Content::Plain(data) if id == 0 && self.is_sealed() => {
                     let old = || match trees[job.object].lock().as_ref() {
                         Some(tree) => tree.pointer(job.blkid),
@@ -286,7 +286,7 @@ impl ObjectSet {
                     new
                 }
                 Content::Taken(block) => {
-                    let new = cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?;
+                    let new = cx.store().write_raw(cx.txg(), block, &policy, &at, keys)?;
                     tree.kill(&old)?;
                     new
                 }

@@ -4,7 +4,7 @@ use super::hostnames::Hostnames;
 use crate::owner::Owner;
 use admin::house::OwnedPool;
 use analytics::name::Field;
-use analytics::sampled::{Label, Sample, Sampler};
+use analytics::sampler::{Label, Sample, Sampler};
 use observe::Events;
 use parking_lot::Mutex;
 use pool::l2::Figures as Second;

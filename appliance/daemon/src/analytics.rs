@@ -5,7 +5,7 @@ mod hostnames;
 mod live;
 mod paths;
 mod samplers;
-pub mod told;
+pub mod to_api;
 pub mod worksheets;
 
 use crate::config::AnalyticsConfig;

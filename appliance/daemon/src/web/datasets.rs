@@ -6,7 +6,7 @@ use super::invoke::Change;
 use super::names::{assignments, dataset_name, property_name};
 use super::pools::audited;
 use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
-use super::{shown, tree};
+use super::{to_api, tree};
 use admin::OwnedPool;
 use admin::new_key::Material;
 use admin::verbs::zfs::create::{CreateRequest, NewVolume, plan};
@@ -283,7 +283,7 @@ pub async fn unload_key(
 }
 
 pub async fn definitions() -> Json<PropertyDefinitionList> {
-    let items = shown::pool_definitions().chain(tree::definitions()).collect();
+    let items = to_api::pool_definitions().chain(tree::definitions()).collect();
     Json(PropertyDefinitionList { items, next: None })
 }
 

@@ -25,12 +25,12 @@ mod pictures;
 mod pools;
 mod reply;
 mod shares;
-mod shown;
 mod sight;
 mod snapshots;
 mod statistics;
 mod streams;
 mod system;
+mod to_api;
 mod tree;
 mod worksheets;
 
@@ -329,10 +329,10 @@ impl Service {
     /// Devices of a pool, including caches and spares.
     pub fn devices(&self, pool: &str) -> Option<Vec<Device>> {
         let pool = self.owner.house.list().into_iter().find(|p| p.name() == pool)?;
-        let status = shown::pool_view(&pool).ok()?.status;
-        let spares = status.spares.iter().map(|d| shown::device(d, true));
+        let status = to_api::pool_view(&pool).ok()?.status;
+        let spares = status.spares.iter().map(|d| to_api::device(d, true));
         let others = std::iter::once(&status.root).chain(&status.caches);
-        Some(others.map(|d| shown::device(d, false)).chain(spares).collect())
+        Some(others.map(|d| to_api::device(d, false)).chain(spares).collect())
     }
 
     /// Makes the NFS server drop removed shares.

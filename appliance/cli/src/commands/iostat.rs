@@ -1,7 +1,7 @@
 //! `weir iostat`: the devices of the daemon's pools, in the columns of `iostat -xn`.
 
 use super::counters::{OfDaemon, show, with_args};
-use crate::asked::metrics::Metrics;
+use crate::daemon_client::metrics::Metrics;
 use crate::report::{self, Column, Kind, Value, column};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};

@@ -193,7 +193,7 @@ fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<Own
     let Some((record, pool)) = opener.writable(dataset)? else { return Ok(None) };
     let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::owned::Programs));
+    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
     owner.ready();
     Ok(Some((owner, pool)))
 }

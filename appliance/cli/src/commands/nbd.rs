@@ -107,7 +107,7 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::owned::Programs));
+    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
     owner.ready();
     let result = (|| {
         let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);

@@ -1,6 +1,6 @@
 //! `weir serve`: the daemon.
 
-use crate::owned::Programs;
+use crate::command_runner::CommandRunner;
 use crate::state::State;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -109,6 +109,6 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let level = log(&config)?;
     let state = state(&config)?;
-    daemon::run(state, source, Arc::new(Programs), level)?;
+    daemon::run(state, source, Arc::new(CommandRunner), level)?;
     Ok(ExitCode::SUCCESS)
 }

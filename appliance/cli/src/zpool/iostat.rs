@@ -8,8 +8,8 @@
 //! A pool that no process has open is idle: all its numbers are zero.
 
 use super::pools;
-use crate::asked::pace::Pace;
 use crate::context::{Context, Failure, Outcome};
+use crate::daemon_client::pace::Pace;
 use crate::getopt::{Options as Getopt, Parsed};
 use crate::number::{ctime, nice_number, now};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};

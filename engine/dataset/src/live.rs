@@ -31,7 +31,7 @@ use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, ListOptions, Place, Refusal, Result};
 use book::{Answer, Book, Room};
-use object::{ObjectSet, SealedSet, Tx, Zap};
+use object::{ObjectSet, RawObjset, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -221,7 +221,7 @@ impl LiveDatasets {
         &self,
         id: u64,
         owners_of: Option<OwnersOf>,
-        sealed: Option<&SealedSet>,
+        sealed: Option<&RawObjset>,
     ) -> Result<Arc<LiveDataset>> {
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset_by_id(id)?;
@@ -237,7 +237,7 @@ impl LiveDatasets {
         &self,
         dataset: &Dataset,
         owners_of: Option<OwnersOf>,
-        sealed: Option<&SealedSet>,
+        sealed: Option<&RawObjset>,
     ) -> Result<Arc<LiveDataset>> {
         let name = dataset.name();
         let keys = match dataset.crypto_object()? {
@@ -248,7 +248,7 @@ impl LiveDatasets {
         let store = self.writer.store().clone();
         let kind = dataset.contents()?;
         let objset = match sealed {
-            Some(sealed) => ObjectSet::open_sealed(store, Some(&phys.bp), dataset.id(), kind, sealed),
+            Some(sealed) => ObjectSet::open_raw(store, Some(&phys.bp), dataset.id(), kind, sealed),
             None => ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind),
         };
         let objset = objset.at(name)?;

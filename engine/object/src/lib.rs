@@ -21,7 +21,7 @@ pub use block::{
     WritePolicy, random,
 };
 pub use bpobj::{Bpobj, BpobjEntry};
-pub use live::{Cloneable, NewObject, SealedObject, SealedSet, SyncContext, Tx, Written};
+pub use live::{Cloneable, NewObject, RawObject, RawObjset, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};

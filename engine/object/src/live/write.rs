@@ -91,7 +91,7 @@ impl Object {
     /// during the caller's transaction, if the caller keeps others from changing the block.
     pub fn cloneable(&self, blkid: u64) -> Result<Cloneable> {
         let tree = match self.need_live()?.find(blkid) {
-            Found::Data(_) | Found::Taken(_) => return Ok(Cloneable::NotOnDisk),
+            Found::Data(_) | Found::Raw(_) => return Ok(Cloneable::NotOnDisk),
             Found::Hole => return Ok(Cloneable::Hole),
             Found::At(bp) => return Ok(Cloneable::At(bp)),
             Found::Disk(tree) => tree,
@@ -269,7 +269,7 @@ impl Object {
             let now = match state.find(0) {
                 Found::Data(data) => Some(data.to_vec()),
                 Found::Hole => None,
-                Found::At(_) | Found::Taken(_) | Found::Disk(_) => old,
+                Found::At(_) | Found::Raw(_) | Found::Disk(_) => old,
             };
             if let Some(mut contents) = now {
                 contents.resize(bytes as usize, 0);

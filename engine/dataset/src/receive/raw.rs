@@ -16,7 +16,7 @@ use super::Incoming;
 use super::apply::{Applier, bad};
 use crate::write::raw_keys::ReceivedKey;
 use crate::{Error, Result};
-use object::{CryptParams, RawBlock, SealedObject, SealedSet, Tx};
+use object::{CryptParams, RawBlock, RawObject, RawObjset, Tx};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};
 use ondisk::{Compression, Endian};
@@ -44,7 +44,7 @@ const FUNCTIONS_MAX: u64 = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct SealedStream {
     pub key: ReceivedKey,
-    pub set: SealedSet,
+    pub set: RawObjset,
     /// Identity of the IV set of the snapshot in the stream, and of its base. 0: not specified.
     pub ivset: u64,
     pub from_ivset: u64,
@@ -98,7 +98,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
     };
     within("mdn_blksz", DNODES_BYTES..=DNODES_BYTES)?;
     within("mdn_nblkptr", 3..=3)?;
-    let set = SealedSet {
+    let set = RawObjset {
         portable_mac: bytes(list, "portable_mac")?,
         checksum: within("mdn_checksum", 0..=FUNCTIONS_MAX)? as u8,
         compression: within("mdn_compress", 0..=FUNCTIONS_MAX)? as u8,
@@ -178,7 +178,7 @@ impl Applier {
             object.set_spill(tx, None)?;
         }
         let (levels, max_block_id) = (record.levels, record.max_block_id);
-        self.set.take_object(tx, &SealedObject { new, bonus_rest, levels, max_block_id })
+        self.set.put_raw_object(tx, &RawObject { new, bonus_rest, levels, max_block_id })
     }
 
     /// Handles WRITE of a raw stream.
@@ -199,7 +199,7 @@ impl Applier {
     pub(super) fn sealed_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
         let object = self.known(spill.object)?;
         let block = taken(spill.compression, spill.length, (spill.flags, &spill.crypt), payload, self.endian)?;
-        object.take_spill(tx, block)
+        object.put_raw_spill(tx, block)
     }
 }
 

@@ -23,7 +23,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{self, ClosedLog, Log, LogFigures, Unsynced, forget_skipped, put_header};
+use crate::intent_log::{self, ClosedLog, Log, LogFigures, UnsyncedSkips, forget_skipped, put_header};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
@@ -113,7 +113,7 @@ pub struct LiveDataset {
     features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
     /// Records that a replay skipped and that are not yet recorded on disk.
-    skipped: Arc<Unsynced>,
+    skipped: Arc<UnsyncedSkips>,
     /// Size of a volume. Writers hold it for reading within their transaction, so that nothing
     /// is written beyond the end.
     volume_bytes: RwLock<u64>,
@@ -265,7 +265,7 @@ impl LiveDatasets {
         });
         let shared_name = Arc::new(RwLock::new(name.to_owned()));
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
-        let skipped = Arc::<Unsynced>::default();
+        let skipped = Arc::<UnsyncedSkips>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
             id: dataset.id(),

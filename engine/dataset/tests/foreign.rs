@@ -56,7 +56,7 @@ fn load_keys(rig: &Rig, scenario: &std::path::Path) {
 
 fn check(rig: &Rig) {
     rig.check();
-    common::shared::check(&rig.tree());
+    common::space_walk::check(&rig.tree());
 }
 
 /// Takes a snapshot of each head, and rolls back to the one before it where possible.

@@ -5,7 +5,7 @@ mod common;
 
 use common::streams::{send_from, target, try_receive};
 use common::{Rig, noise};
-use dataset::receive::{Checked, Healed, heal};
+use dataset::receive::{Healed, VerifyingReader, heal};
 use dataset::send::Options;
 use dataset::{Dataset, Error, KeyStore, write};
 use object::NewObject;
@@ -23,7 +23,7 @@ fn send(rig: &Rig, name: &str, options: Options, keys: &KeyStore) -> Vec<u8> {
 }
 
 fn healed(rig: &Rig, stream: &[u8], name: &str) -> dataset::Result<Healed> {
-    let mut checked = Checked::new(stream);
+    let mut checked = VerifyingReader::new(stream);
     let first = checked.next_record()?.expect("a stream begins with a record");
     heal(&rig.live, &mut checked, &first, name)
 }

@@ -3,7 +3,7 @@
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, SealedStream, Spot, Target, begin, state};
+use super::{CLONE, Incoming, RawStream, Spot, Target, begin, state};
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
@@ -51,7 +51,7 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
 }
 
 /// The BEGIN of the stream and, if it is raw, its description of the dataset.
-type Stream<'s> = (&'s Begin, Option<&'s SealedStream>);
+type Stream<'s> = (&'s Begin, Option<&'s RawStream>);
 
 /// Creates snapshot `short` of `node`, with the stream's guid and creation time.
 fn take(cx: &Cx<'_>, node: &Node, short: &str, (begin, sealed): Stream<'_>) -> Result<()> {

@@ -7,7 +7,7 @@
 //! OpenZFS heals file data; this also heals spill blocks.
 
 use super::apply::{bad, is_packed};
-use super::checked::{Checked, Covered};
+use super::verifying_reader::{VerifiedRecord, VerifyingReader};
 use super::{Features, Incoming};
 use crate::live::LiveDatasets;
 use crate::{Error, Place, Result};
@@ -31,7 +31,12 @@ pub struct Healed {
 
 /// Heals snapshot `name` (`DATASET@SNAPSHOT`) from the stream whose BEGIN is `first`, up to its
 /// END.
-pub fn heal<R: Read>(live: &LiveDatasets, stream: &mut Checked<R>, first: &Covered, name: &str) -> Result<Healed> {
+pub fn heal<R: Read>(
+    live: &LiveDatasets,
+    stream: &mut VerifyingReader<R>,
+    first: &VerifiedRecord,
+    name: &str,
+) -> Result<Healed> {
     let incoming = Incoming::new(first, stream.endian())?;
     let start = stream.offset();
     // Keeps blocks that are freed meanwhile from being overwritten with their old contents.

@@ -42,7 +42,7 @@ const FUNCTIONS_MAX: u64 = 64;
 
 /// A raw stream's description of the dataset as a whole.
 #[derive(Debug, Clone)]
-pub(crate) struct SealedStream {
+pub(crate) struct RawStream {
     pub key: ReceivedKey,
     pub set: RawObjset,
     /// Identity of the IV set of the snapshot in the stream, and of its base. 0: not specified.
@@ -51,7 +51,7 @@ pub(crate) struct SealedStream {
 }
 
 /// Parses the BEGIN of a raw stream, in either byte order.
-pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) -> Result<SealedStream> {
+pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) -> Result<RawStream> {
     let invalid = |what: &str| Err(Error::invalid("", what));
     if features.contains(Features::EMBED_DATA) {
         return Err(bad("embedded blocks in a raw stream"));
@@ -107,7 +107,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
         max_block_id: number("mdn_maxblkid")?,
     };
     let optional = |name: &str| list.get_u64(name).unwrap_or(0);
-    Ok(SealedStream { key, set, ivset: optional("to_ivset_guid"), from_ivset: optional("from_ivset_guid") })
+    Ok(RawStream { key, set, ivset: optional("to_ivset_guid"), from_ivset: optional("from_ivset_guid") })
 }
 
 fn bytes<const N: usize>(list: &Nvlist, name: &str) -> Result<[u8; N]> {
@@ -150,7 +150,7 @@ impl Applier {
     }
 
     /// Handles OBJECT of a raw stream.
-    pub(super) fn sealed_object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
         if self.range.is_none_or(|first| !(first..first + DNODES).contains(&record.object)) {
             return Err(bad(format!("object {} outside of its range", record.object)));
         }
@@ -182,7 +182,7 @@ impl Applier {
     }
 
     /// Handles WRITE of a raw stream.
-    pub(super) fn sealed_write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
         let object = self.known(write.object)?;
         let size = object.block_bytes();
         if write.logical_bytes != size || !write.offset.is_multiple_of(size) || write.compressed_bytes == 0 {
@@ -196,7 +196,7 @@ impl Applier {
     }
 
     /// Handles SPILL of a raw stream.
-    pub(super) fn sealed_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
         let object = self.known(spill.object)?;
         let block = taken(spill.compression, spill.length, (spill.flags, &spill.crypt), payload, self.endian)?;
         object.put_raw_spill(tx, block)

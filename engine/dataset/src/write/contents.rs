@@ -115,7 +115,7 @@ pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
 
 /// Creates and writes the object set of the new dataset `node`, which is received raw: empty, with
 /// the sender's layout.
-pub(crate) fn create_sealed(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &RawObjset) -> Result<()> {
+pub(crate) fn create_raw(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &RawObjset) -> Result<()> {
     let objset = ObjectSet::open_raw(cx.mos().store().clone(), None, node.head, kind, sealed)?;
     let policies = Policies::new(settings(cx, node.dir, &node.name)?, true, &|guid| cx.is_enabled(guid));
     DatasetSync::new(*cx, node.head, policies, None)?.run(&objset)

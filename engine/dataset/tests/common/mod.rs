@@ -6,7 +6,7 @@
 #![allow(dead_code)] // Not every test uses all of it.
 
 pub mod devices;
-pub mod shared;
+pub mod space_walk;
 pub mod streams;
 
 use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};

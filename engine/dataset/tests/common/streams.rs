@@ -1,7 +1,7 @@
 //! Sending and receiving streams in tests.
 
 use super::{Rig, owners_of};
-use dataset::receive::{Checked, Target, receive};
+use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing};
 use dataset::stream::Writer;
 use dataset::{Datasets, Error, KeyStore};
@@ -41,7 +41,7 @@ pub fn target<'a>(to: &str, force: bool) -> Target<'a> {
 }
 
 pub fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> dataset::Result<u64> {
-    let mut checked = Checked::new(stream);
+    let mut checked = VerifyingReader::new(stream);
     let Some(first) = checked.next_record()? else { return Err(Error::invalid("", "an empty stream")) };
     receive(&rig.live, &mut checked, &first, target)
 }

@@ -6,7 +6,7 @@ use crate::context::{Context, Failure};
 use crate::number::nice_bytes;
 use crate::zpool::writing::why;
 use dataset::property::Value;
-use dataset::receive::{Checked, Covered, Target, receive, skip};
+use dataset::receive::{Target, VerifiedRecord, VerifyingReader, receive, skip};
 use dataset::write::{self, ReceivedProperties};
 use dataset::{Dataset, Datasets, Error, ListOptions, Refusal};
 use ondisk::ObjsetKind;
@@ -25,8 +25,8 @@ impl Receiver<'_> {
     pub(super) fn one<R: Read>(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Checked<R>,
-        first: &Covered,
+        stream: &mut VerifyingReader<R>,
+        first: &VerifiedRecord,
     ) -> Result<(), Failure> {
         let Body::Begin(begin) = &first.record.body else {
             return Err(Failure::failed("cannot receive: invalid stream (bad magic number)"));
@@ -148,8 +148,8 @@ impl Receiver<'_> {
     fn heal<R: Read>(
         &self,
         cx: &mut Context<'_>,
-        stream: &mut Checked<R>,
-        first: &Covered,
+        stream: &mut VerifyingReader<R>,
+        first: &VerifiedRecord,
         begin: &Begin,
         to: &Destination,
     ) -> Result<(), Failure> {

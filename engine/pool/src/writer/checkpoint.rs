@@ -147,7 +147,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
         shared.discarding.store(false, Ordering::SeqCst);
         // Devices that only the checkpoint needed may be detached.
-        super::replaced::after_resilver(cx)?;
+        super::detach::after_resilver(cx)?;
     }
     Ok(())
 }

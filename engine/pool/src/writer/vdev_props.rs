@@ -5,8 +5,8 @@
 //! stored in the configuration too. Facts: vdev_props_set_sync, vdev_passivate, vdev_clear
 //! (module/zfs/vdev.c, vdev_removal.c).
 
+use super::detach::after_resilver;
 use super::props::{on_disk, shown};
-use super::replaced::after_resilver;
 use super::states::{Opener, come_back};
 use super::tx::SyncTx;
 use super::{Shared, Writer};
@@ -115,7 +115,7 @@ impl Writer {
             if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
                 is_back |= self.open_again(leaf, open);
             }
-            self.shared.tell_leaf(block::zevent::class::VDEV_CLEAR, leaf);
+            self.shared.report_leaf(block::zevent::class::VDEV_CLEAR, leaf);
         }
         self.resume();
         self.task(move |cx| {

@@ -6,8 +6,7 @@ use pool::devices::{self, Device};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use pool::writer::Lasts;
-use pool::writer::ScanRefused;
+use pool::writer::{Lasts, ScanRefused};
 
 /// Opens the device at a path for writing, exclusively.
 pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {

@@ -7,9 +7,9 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::table::{Field, GetLine, GetTable};
-use admin::status::VdevStatus;
 use admin::vdev_names::{self as names, NameOptions, vdev_name};
 use admin::view::PoolView;
+use pool::status::VdevStatus;
 use serde_json::Value;
 
 const OPTIONS: Options = Options {

@@ -11,11 +11,11 @@ use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
 use admin::advice;
 use admin::health::{self, state_name};
-use admin::status::{
+use admin::vdev_names::{NameOptions, vdev_name, width};
+use pool::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
-use admin::vdev_names::{NameOptions, vdev_name, width};
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -327,7 +327,7 @@ pub async fn importable(
                 guid: candidate.found.guid.to_string(),
                 state: devices.state,
                 health,
-                destroyed: candidate.label_state == import::LabelState::Destroyed,
+                destroyed: candidate.label_state == pool::PoolState::Destroyed,
                 devices,
             }
         });

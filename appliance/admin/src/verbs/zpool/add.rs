@@ -10,11 +10,11 @@ use crate::add;
 use crate::house;
 use crate::layout::{Layout, Leaf, Purpose, Wrong, check_in_use, check_replication};
 use crate::state::Imported;
-use crate::status::PoolStatus;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Reason, Refusal};
 use crate::view;
 use pool::property::{SetValue, Source};
+use pool::status::PoolStatus;
 use std::path::PathBuf;
 
 /// Devices to add.

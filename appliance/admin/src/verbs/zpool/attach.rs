@@ -10,12 +10,11 @@ use super::{change_places, device, imported, is_idle_spare, record};
 use crate::attach;
 use crate::layout::{Group, Layout, Leaf, check_in_use};
 use crate::state::Imported;
-use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, PoolLease, Reason, Refusal};
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
+use pool::writer::Joins;
 use std::time::Duration;
-
-pub use crate::attach::Joins;
 
 /// How often to check whether the caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);

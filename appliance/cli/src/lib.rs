@@ -24,5 +24,3 @@ pub mod text;
 pub mod tree;
 pub mod zfs;
 pub mod zpool;
-
-pub use admin::state;

@@ -3,12 +3,12 @@
 use super::counters::{OfDaemon, percent, show_as, with_args};
 use super::statistic::cells;
 use crate::daemon_client::DaemonClient;
-use crate::daemon_client::metrics::Metrics;
 use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::{Result, bail};
 use api::CellKey;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use record::collect::machine::memory_bytes;
+use record::metrics::Metrics;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 

@@ -3,13 +3,13 @@
 
 use super::counters::percent;
 use crate::daemon_client::DaemonClient;
-use crate::daemon_client::metrics::Metrics;
 use crate::number::nice_bytes;
 use crate::report::TimeForm;
 use crate::report::{self, decimal, moment};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use record::collect::machine::memory_bytes;
+use record::metrics::Metrics;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -6,8 +6,6 @@ use clap::ArgMatches;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub use ::load::bench::command;
-
 /// Runs `weir bench`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ask = DaemonClient::find().ok().map(|daemon| {

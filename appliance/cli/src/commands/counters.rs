@@ -2,11 +2,11 @@
 //! later ones the time since the previous report.
 
 use crate::daemon_client::DaemonClient;
-use crate::daemon_client::metrics::Metrics;
-use crate::daemon_client::pace::Pace;
 use crate::report::{Column, Options, Report, Stamp, Value, args, explained, pace_args};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
+use record::metrics::Metrics;
+use record::pace::Pace;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 use super::inject_parse::{self as parse, Wanted};
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
-use crate::state::State;
 use admin::OwnedPool;
+use admin::state::State;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches};
 use daemon::Owner;

@@ -3,9 +3,9 @@
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
 use crate::number::date_minutes;
-use crate::state::State;
 use crate::zfs::datasets::Pools;
 use admin::schedule::{self, Label, Ruled, Wrong};
+use admin::state::State;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches};
 use std::io::BufWriter;

@@ -2,11 +2,9 @@
 
 pub mod when;
 
-pub use record::{metrics, pace};
-
 use crate::commands::serve;
 use crate::forward;
-use crate::state::State;
+use admin::state::State;
 use anyhow::{Context as _, Result};
 use daemon::config::Source;
 use record::metrics::Metrics;

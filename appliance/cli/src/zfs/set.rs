@@ -115,8 +115,8 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     });
     changed.map_err(|reason| reason.refuse("Key change error").with_code(KEY_NOT_CHANGED))?;
     match material {
-        Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
-        None => super::keys::drop_one(&cx.state, record, &name).map(|_| ()),
+        Some(material) => admin::kept_keys::keep_new(&cx.state, record, &name, &material),
+        None => admin::kept_keys::drop_one(&cx.state, record, &name).map(|_| ()),
     }
     .map_err(|e| Failure::failed(format!("Key change error: {e:#}")))?;
     Ok(0)

@@ -9,12 +9,12 @@
 
 use super::pools;
 use crate::context::{Context, Failure, Outcome};
-use crate::daemon_client::pace::Pace;
 use crate::getopt::{Options as Getopt, Parsed};
 use crate::number::{ctime, nice_number, now};
 use admin::vdev_names::{NameOptions, find, vdev_name, width};
 use observe::{Registry, Spread, Value};
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
+use record::pace::Pace;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

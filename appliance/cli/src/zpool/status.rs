@@ -5,7 +5,6 @@ use super::pools::{Selection, views};
 use super::scrub::host_seconds as now;
 use super::status_json;
 use crate::context::{Context, Failure, Outcome};
-use crate::daemon_client::pace::Pace;
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
@@ -16,6 +15,7 @@ use pool::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
+use record::pace::Pace;
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Copy, Default)]

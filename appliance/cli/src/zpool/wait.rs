@@ -11,7 +11,7 @@ use super::iostat::{Stamp, pace};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::number;
-use crate::state::Imported;
+use admin::state::Imported;
 use pool::status::{PoolStatus, Progress, ScanKind, VdevStatus};
 use std::time::{Duration, Instant};
 

@@ -7,11 +7,10 @@
 
 use crate::client::Client;
 use crate::context::{Context, Failure};
-use crate::state::Imported;
 use admin::new_key::Material;
+use admin::state::Imported;
 use admin::verbs::{PoolLease, Reason};
 use admin::write::WritablePool;
-pub use admin::write::is_in_use;
 use anyhow::{Context as _, Result};
 use api::Wanted;
 use dataset::Error;

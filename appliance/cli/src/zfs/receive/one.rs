@@ -121,7 +121,7 @@ impl Receiver<'_> {
             Err(error) => return Err(self.tell(cannot, &to, &error)),
         };
         if let Some(key) = &encryption.key {
-            super::super::keys::keep_new(&cx.state, self.record, &to.dataset, key)
+            admin::kept_keys::keep_new(&cx.state, self.record, &to.dataset, key)
                 .map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
         }
         let late = write::receive_properties(self.live(), &to.dataset, &properties, !is_there);

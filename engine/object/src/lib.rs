@@ -15,7 +15,7 @@ mod sa_write;
 pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;
-pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute, is_incorrect_key};
+pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute};
 pub use block::{
     Block, Bookmark, Class, Compress, CryptParams, Dedup, Device, Error, Place, RawBlock, Refusal, Result, Store,
     WritePolicy, random,

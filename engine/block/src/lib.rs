@@ -32,9 +32,8 @@ pub use store::{OnWriteFailure, Store, Watch};
 pub use vdev::{Task, doing};
 pub use zio::{CryptParams, RawBlock, compress, decompress, gang_members};
 
-pub use host::clock::{Stopwatch, nanoseconds};
 pub use host::device::Device;
-pub use host::{processors, random};
+pub use host::random;
 
 use bytes::Bytes;
 use ondisk::Endian;

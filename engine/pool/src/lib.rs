@@ -19,12 +19,12 @@ pub mod status;
 pub mod usable;
 pub mod writer;
 
-pub use block::inject;
 pub use block::l2;
 pub use block::vdev::set_slow;
 pub use block::zevent;
-pub use block::{Block, Bookmark, Class, Stopwatch, Store, nanoseconds};
+pub use block::{Bookmark, Class, Store};
 pub use facts::LoggedError;
+pub use host::clock::{Stopwatch, nanoseconds};
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
 pub use object::{Error, Place, Refusal, Result};

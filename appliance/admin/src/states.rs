@@ -2,7 +2,8 @@
 
 use crate::write::WritablePool;
 use anyhow::Result;
-use pool::devices::{self, Device};
+use host::device::Device;
+use pool::devices;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -35,7 +35,6 @@ use object::{ObjectSet, RawObjset, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use pool::l2::Secondary;
 use pool::space::Allocator;
 use pool::{Participant, SpaceCheck, Stopwatch, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +252,7 @@ impl LiveDatasets {
         };
         let objset = objset.at(name)?;
         let settings = Settings::of(dataset)?;
-        self.writer.store().second().set_policy(dataset.id(), Secondary::from_number(settings.secondary_cache));
+        self.writer.set_secondary_cache(dataset.id(), settings.secondary_cache);
         self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes);
         let features = dataset.tree().pool().features();
         // The owner of an encrypted file is known only once the file is decrypted.
@@ -463,8 +462,7 @@ impl LiveDatasets {
                 Err(e) => return Err(e),
             };
             let settings = Settings::of(&dataset)?;
-            let policy = Secondary::from_number(settings.secondary_cache);
-            self.writer.store().second().set_policy(dataset.id(), policy);
+            self.writer.set_secondary_cache(dataset.id(), settings.secondary_cache);
             {
                 // A dataset closed in the meantime has no page any more, and must
                 // not get one again.

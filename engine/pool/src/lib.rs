@@ -19,8 +19,6 @@ pub mod status;
 pub mod usable;
 pub mod writer;
 
-pub use block::l2;
-pub use block::vdev::set_slow;
 pub use block::zevent;
 pub use block::{Bookmark, Class, Store};
 pub use facts::LoggedError;

@@ -199,7 +199,7 @@ impl Service {
             level,
         });
         otlp::start(&service)?;
-        pool::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         let of = Arc::downgrade(&service);
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {
@@ -234,7 +234,7 @@ impl Service {
         self.owner.mounts.set_uring(config.mount_uring);
         self.sessions.set_hours(config.api.session_hours);
         self.hosts.set(&config.api.hosts);
-        pool::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         self.exports.set_on(&config.shares.options);
         self.analytics.engine.switch(config.analytics.enabled);
         Ok(())

@@ -73,6 +73,7 @@ use crate::dedup::Dedup;
 use crate::space::Allocator;
 use crate::{Error, Pool, Refusal, Result, SpaceCheck};
 use block::Store;
+use block::l2::Secondary;
 use config::Identity;
 use deflate::Deflate;
 use features::LiveFeatures;
@@ -338,6 +339,12 @@ impl Writer {
     /// Whether a feature is active.
     pub fn feature_active(&self, name: &str) -> bool {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
+    }
+
+    /// Sets which blocks of `dataset` the cache devices store: `setting` is the number of the
+    /// property `secondarycache`.
+    pub fn set_secondary_cache(&self, dataset: u64, setting: u64) {
+        self.store().second().set_policy(dataset, Secondary::from_number(setting));
     }
 
     /// A random number from the operating system.

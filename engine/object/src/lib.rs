@@ -25,4 +25,4 @@ pub use live::{Cloneable, NewObject, RawObject, RawObjset, SyncContext, Tx, Writ
 pub use object::{Extent, Object, Part, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};
-pub use zap::{Zap, ZapEntry, ZapValue};
+pub use zap::{Zap, ZapEntry};

@@ -30,10 +30,11 @@
 
 use crate::write::cx::Cx;
 use crate::{Error, Result};
-use object::{Zap, ZapValue};
+use object::Zap;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::DIRECTORY_OBJECT;
+use ondisk::zap::Value as ZapValue;
 use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::{BTreeMap, HashMap};

@@ -196,7 +196,7 @@ fn count_in_bookmarks(
         if mark.freed_before_next_snap != before
             && let Some(zap) = cx.field_u64(id, FIELD_BOOKMARKS)?
         {
-            let value = object::ZapValue { int_bytes: 8, ints: mark.to_words().to_vec() };
+            let value = ondisk::zap::Value { int_bytes: 8, ints: mark.to_words().to_vec() };
             cx.zap(zap)?.update(cx.tx(), &name, &value)?;
         }
     }

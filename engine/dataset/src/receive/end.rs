@@ -10,10 +10,10 @@ use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
 use crate::{Error, KeyStore, Place, Refusal, Result};
-use object::ZapValue;
 use ondisk::DslDataset;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;
+use ondisk::zap::Value as ZapValue;
 
 /// Ends the receive into `spot`.
 pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target: &Target<'_>) -> Result<()> {

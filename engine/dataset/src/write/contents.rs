@@ -13,7 +13,8 @@ use crate::property::Value;
 use crate::property::set::{PropertySet, SetBy};
 use crate::{Error, Result};
 use object::zap::ZapSpec;
-use object::{DatasetKeys, NewObject, ObjectSet, RawObjset, Tx, Zap, ZapValue};
+use object::{DatasetKeys, NewObject, ObjectSet, RawObjset, Tx, Zap};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 

@@ -8,8 +8,9 @@ use super::limits::{self, Counted};
 use super::{deadlist, feature};
 use crate::name::{DatasetName, Tail};
 use crate::{Error, Refusal, Result};
-use object::zap::NormFlags;
-use object::{Zap, ZapValue};
+use object::Zap;
+use ondisk::zap::NormFlags;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
 
 /// Maximum length of a dataset name, without its NUL.

@@ -25,9 +25,9 @@ use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
 use crate::{Error, Pool, Result};
 use block::label::sync_uberblock;
-use object::zap::ZapValue;
 use ondisk::pool_dir::directory;
 use ondisk::uberblock::Uberblock;
+use ondisk::zap::Value as ZapValue;
 use std::sync::atomic::Ordering;
 
 const FEATURE: &str = "zpool_checkpoint";

@@ -15,8 +15,9 @@ use crate::property::SetValue;
 use crate::{Error, Pool, Result};
 use block::Class;
 use block::vdev::Aux;
-use object::zap::{Zap, ZapValue};
+use object::zap::Zap;
 use ondisk::pool_dir::config;
+use ondisk::zap::Value as ZapValue;
 
 /// Entries that a fault leaves in a leaf's configuration.
 const FAULTS: [&str; 3] = [config::FAULTED, config::DEGRADED, config::AUX_STATE];

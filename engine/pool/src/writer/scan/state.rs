@@ -16,11 +16,11 @@ use crate::writer::detach;
 use crate::writer::tx::SyncTx;
 use block::vdev::Leaf;
 use block::zevent::class;
-use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::errlog::ErrorBookmark;
 use ondisk::pool_dir::directory;
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
 use std::collections::BTreeMap;
 

@@ -32,9 +32,6 @@ pub use store::{OnWriteFailure, Store, Watch};
 pub use vdev::{Task, doing};
 pub use zio::{CryptParams, RawBlock, compress, decompress, gang_members};
 
-pub use host::device::Device;
-pub use host::random;
-
 use bytes::Bytes;
 use ondisk::Endian;
 

@@ -10,10 +10,10 @@ use crate::l2::L2;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::zevent::{Reading, Reporter};
 use crate::{
-    Allocate, Block, Bookmark, Class, Device, Duplicates, Error, Place, RawBlock, References, Refusal, Result,
-    WritePolicy, zio,
+    Allocate, Block, Bookmark, Class, Duplicates, Error, Place, RawBlock, References, Refusal, Result, WritePolicy, zio,
 };
 use bytes::Bytes;
+use host::device::Device;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
 use parking_lot::RwLock;

@@ -23,6 +23,8 @@ pub use block::zevent;
 pub use block::{Bookmark, Class, Store};
 pub use facts::LoggedError;
 pub use host::clock::{Stopwatch, nanoseconds};
+pub use host::device::Device;
+pub use host::random;
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
 pub use object::{Error, Place, Refusal, Result};

@@ -11,7 +11,7 @@ use common::{Rig, layout, noise};
 use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
-use dataset::write::{self, KeyChange, KeyFormat, NewKey};
+use dataset::write::{self, KeyChange, NewKey};
 use dataset::{Dataset, Datasets, Error, KeyStore, LiveDataset};
 use object::{NewObject, ObjectSet};
 use ondisk::ObjectType;
@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use transform::crypt::KeyFormat;
 use zeroize::Zeroizing;
 
 const RAW: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: true };

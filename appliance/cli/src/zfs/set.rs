@@ -11,7 +11,7 @@ use admin::verbs::{Found, Kind, Reason};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::View;
 use dataset::property;
-use dataset::write::{self, KeyChange, KeyFormat, NewKey};
+use dataset::write::{self, KeyChange, NewKey};
 
 const SET: Options = Options { short: "u", long: &[] };
 const INHERIT: Options = Options { short: "rS", long: &[] };
@@ -166,11 +166,7 @@ fn new_key(
     all.push(("keylocation".into(), location.clone()));
     let material = admin::new_key::ask(&all, name, Some(&format), &|format| writing::ask(cx.client, format))?;
     let material = material.context("Dataset not encrypted.")?;
-    let format = match format.as_str() {
-        "raw" => KeyFormat::Raw,
-        "hex" => KeyFormat::Hex,
-        _ => KeyFormat::Passphrase,
-    };
+    let format = write::key_format(&format);
     let iterations = match given("pbkdf2iters").map(|text| text.parse::<u64>()) {
         Some(Err(_)) => bail!("bad numeric value for pbkdf2iters"),
         other => other.and_then(Result::ok),

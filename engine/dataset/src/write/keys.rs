@@ -47,6 +47,15 @@ pub struct NewKey {
     pub material: Zeroizing<Vec<u8>>,
 }
 
+/// The format of a key, by its word for `keyformat`: `raw`, `hex`, or a passphrase.
+pub fn key_format(word: &str) -> KeyFormat {
+    match word {
+        "raw" => KeyFormat::Raw,
+        "hex" => KeyFormat::Hex,
+        _ => KeyFormat::Passphrase,
+    }
+}
+
 /// Encryption of a new dataset.
 pub(crate) enum Plan {
     None,

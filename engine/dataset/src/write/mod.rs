@@ -51,7 +51,7 @@ pub use contents::{FileSystemMaker, FileSystemTraits, Fill};
 pub use create::{Bootstrap, NewDataset, bootstrap, create, volume_reservation};
 pub use destroy::destroy;
 pub use holds::{hold, release};
-pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
+pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
 pub use promote::promote;
 pub use props::Change;
 pub use raw_keys::set_encryption_root;
@@ -59,7 +59,6 @@ pub use received_props::{ReceivedProperties, receive_properties, snapshot_differ
 pub use rename::{rename, rename_snapshot};
 pub use rollback::rollback;
 pub use snapshot::{Failures, snapshot};
-pub use transform::crypt::KeyFormat;
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new};

@@ -63,7 +63,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Validates properties of the root file system of a pool with these features.
-pub fn check_properties(properties: &[(String, String)], features: &[String]) -> dataset::Result<()> {
+pub fn check_properties(properties: &[(String, String)], features: &[String]) -> pool::Result<()> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
     dataset::write::check_new("", false, properties, &is_enabled)
 }

@@ -5,8 +5,9 @@
 mod common;
 
 use common::{Rig, noise};
-use dataset::{DatasetKind, Error, ListOptions, write};
+use dataset::{DatasetKind, ListOptions, write};
 use ondisk::ObjectType;
+use pool::Error;
 
 /// Changes the contents of a file system: some files are overwritten, some truncated, some freed
 /// while their names remain, which accounting does not notice.

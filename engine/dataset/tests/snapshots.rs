@@ -6,7 +6,8 @@ mod common;
 
 use common::{Rig, layout, new_file, noise, space_walk};
 use dataset::write::{self, Failures, NewDataset};
-use dataset::{Entry, Error, LiveDataset, Refusal};
+use dataset::{Entry, LiveDataset};
+use pool::{Error, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -22,11 +22,12 @@ use crate::write::space::{self, Delta, Part};
 use crate::write::{deadlist, feature, props};
 use crate::{Place, Result};
 use bytes::Bytes;
-use object::{ObjectSet, Store, SyncContext, Tx, WritePolicy, Written};
+use object::{ObjectSet, SyncContext, Tx, WritePolicy, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
 use parking_lot::Mutex;
+use pool::Store;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -12,9 +12,10 @@ use super::{Features, Incoming};
 use crate::live::LiveDatasets;
 use crate::{Error, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, CryptParams, ObjectSet, RawBlock};
+use object::{CryptParams, ObjectSet, RawBlock};
 use ondisk::send_record::{Body, Crypt};
 use ondisk::{Compression, Endian};
+use pool::Bookmark;
 use std::io::Read;
 use std::sync::Arc;
 

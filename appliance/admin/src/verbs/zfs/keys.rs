@@ -11,7 +11,8 @@ use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::property::{self, View};
-use dataset::{Dataset, Entry, Error, KeyLocation, ListOptions, Refusal as Denied};
+use dataset::{Dataset, Entry, KeyLocation, ListOptions};
+use pool::{Error, Refusal as Denied};
 use std::fs;
 
 /// The largest key file that is read, in bytes.

@@ -16,8 +16,8 @@
 //!   * a block of dnodes without dnodes is a hole, whatever the stream says
 
 use super::{NewObject, SyncContext, Tx};
-use crate::{Bookmark, Error, Object, ObjectSet, Refusal, Result};
-use block::{CryptParams, RawBlock, WritePolicy};
+use crate::{Error, Object, ObjectSet, Refusal, Result};
+use block::{Bookmark, CryptParams, RawBlock, WritePolicy};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, Objset, Txg};
 use parking_lot::Mutex;

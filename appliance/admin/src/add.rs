@@ -5,10 +5,10 @@
 
 use crate::create::{Devices, open_devices};
 use crate::layout::{Flaw, Layout, Replication, Wrong};
-use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::write::WritablePool;
 use anyhow::{Result, bail};
 use pool::devices;
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
 
 const SAME_DEVICE: &str = "one or more vdevs refer to the same device";
 

@@ -8,9 +8,7 @@ use crate::layout::Leaf;
 use crate::write::WritablePool;
 use anyhow::Result;
 use pool::devices;
-use pool::writer::NewLeaf;
-
-pub use pool::writer::Joins;
+use pool::writer::{Joins, NewLeaf};
 
 const WORDS: Devices = Devices { same: "device is busy", too_small: "device is too small" };
 

@@ -7,12 +7,13 @@
 //!     not used: an administrator has to decide
 //!   * a device that an administrator took offline is not replaced
 
-use crate::attach::{Joins, attach};
+use crate::attach::attach;
 use crate::layout::Leaf;
-use crate::status::{VdevAux, VdevState, VdevStatus};
 use crate::write::WritablePool;
 use anyhow::Result;
 use pool::devices::{self, PathKind};
+use pool::status::{VdevAux, VdevState, VdevStatus};
+use pool::writer::Joins;
 use std::path::{Path, PathBuf};
 
 /// Replaces failed devices with new ones at the same paths. Returns the paths.

@@ -9,7 +9,8 @@ use crate::write::{self, WritablePool, lock_owner};
 use anyhow::{Result, bail};
 use dataset::KeyStore;
 use dataset::write::Bootstrap;
-use pool::devices::{self, Device, MIN_DEVICE_BYTES};
+use host::device::Device;
+use pool::devices;
 use pool::property::SetValue;
 use pool::writer::{self, CreatePool, NewAuxiliary, NewDevices, NewDraid, NewVdev, WriteOptions};
 use pool::{Class, Error, OpenOptions, Refusal, Writer};
@@ -62,7 +63,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Validates properties of the root file system of a pool with these features.
-pub fn check_properties(properties: &[(String, String)], features: &[String]) -> dataset::Result<()> {
+pub fn check_properties(properties: &[(String, String)], features: &[String]) -> pool::Result<()> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
     dataset::write::check_new("", false, properties, &is_enabled)
 }
@@ -97,7 +98,7 @@ pub(crate) fn open_device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device
         }
         error => anyhow::Error::from(error),
     })?;
-    if device.size_bytes() < MIN_DEVICE_BYTES {
+    if devices::is_too_small(device.size_bytes()) {
         bail!(Wrong { flaw: Flaw::Invalid, text: words.too_small.into() });
     }
     Ok(device)

@@ -14,8 +14,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use pool::PoolState as LabelState;
-
 /// A pool that was found.
 pub struct Candidate {
     /// Devices and labels.

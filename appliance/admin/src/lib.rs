@@ -42,7 +42,3 @@ pub use house::{House, OwnedPool};
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};
 pub use volumes::OpenVolume;
-
-pub use pool::property;
-pub use pool::stats;
-pub use pool::status;

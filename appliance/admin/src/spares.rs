@@ -3,11 +3,12 @@
 //! Invariants:
 //!   * a device gets one spare; a device that an administrator took offline gets none
 
-use crate::attach::{Joins, attach};
+use crate::attach::attach;
 use crate::layout::Leaf;
-use crate::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
 use crate::write::WritablePool;
 use anyhow::Result;
+use pool::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
+use pool::writer::Joins;
 use std::path::PathBuf;
 
 /// Replaces failed devices with spares. Returns pairs of paths: failed device and spare.

@@ -2,12 +2,12 @@
 
 use crate::write::WritablePool;
 use anyhow::Result;
-use pool::devices::{self, Device};
+use host::device::Device;
+use pool::devices;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use pool::writer::Lasts;
-use pool::writer::ScanRefused;
+use pool::writer::{Lasts, ScanRefused};
 
 /// Opens the device at a path for writing, exclusively.
 pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {

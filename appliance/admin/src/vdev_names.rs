@@ -1,6 +1,6 @@
 //! The names of devices: by path, by last component, by guid, with symbolic links resolved.
 
-use crate::status::{PoolStatus, VdevStatus};
+use pool::status::{PoolStatus, VdevStatus};
 
 /// How devices are named in output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -216,7 +216,7 @@ impl WritablePool {
         self.closings.fetch_add(1, Ordering::SeqCst);
         match self.live.synced()?.dataset(name) {
             Ok(dataset) => self.files.close_one(dataset.id(), name),
-            Err(dataset::Error::NotFound { .. }) => Ok(()),
+            Err(pool::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

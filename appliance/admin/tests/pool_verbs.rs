@@ -3,9 +3,8 @@
 
 use admin::layout::Layout;
 use admin::state::State;
-use admin::status::VdevState;
 use admin::verbs::zpool::add::{self, AddRequest};
-use admin::verbs::zpool::attach::{self, DetachRequest, JoinRequest, Joins};
+use admin::verbs::zpool::attach::{self, DetachRequest, JoinRequest};
 use admin::verbs::zpool::checkpoint::{self, CheckpointRequest};
 use admin::verbs::zpool::clear::{self, ClearRequest};
 use admin::verbs::zpool::create::{self, CreateRequest};
@@ -22,7 +21,8 @@ use admin::verbs::zpool::states::{self, OfflineRequest, OnlineRequest};
 use admin::verbs::zpool::sweep::{self, SweepRequest};
 use admin::verbs::zpool::sync::{self, SyncRequest};
 use admin::verbs::{Invocation, Kind, PoolLease, Refusal};
-use pool::writer::{Order, Work};
+use pool::status::VdevState;
+use pool::writer::{Joins, Order, Work};
 
 /// A folder with files for devices, and a state folder.
 struct Rig {

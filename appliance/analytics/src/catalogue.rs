@@ -17,7 +17,7 @@ use observe::Layer;
 pub enum Origin {
     /// Operations of some layers.
     Events(&'static [Layer], Weight),
-    /// Metrics reported by a [`Sampler`](crate::sampled::Sampler).
+    /// Metrics reported by a [`Sampler`](crate::sampler::Sampler).
     Sampled,
 }
 

@@ -25,7 +25,7 @@ use crate::catalogue;
 use crate::explain::{Explainer, Explanation};
 use crate::name::{BadName, Name};
 use crate::ring::{Extent, Ring};
-use crate::sampled::{Sample, Sampler};
+use crate::sampler::{Sample, Sampler};
 use crate::tally::{Describe, layers_of};
 pub use answer::{Answer, Columns};
 pub use live::DEFAULTS;

@@ -2,7 +2,7 @@
 //! other fields.
 //!
 //! ```text
-//! observe::Events ─> engine ─┬─ tally, sampled  counts of one second, for each statistic
+//! observe::Events ─> engine ─┬─ tally, sampler  counts of one second, for each statistic
 //!                            ├─ ring            each operation of the last minutes
 //!                            ├─ archive         columns of seconds, minutes, hours, for weeks
 //!                            └─ explain         what distinguishes the operations in a rectangle
@@ -25,6 +25,6 @@ pub mod name;
 pub mod operation;
 pub mod picture;
 pub mod ring;
-pub mod sampled;
+pub mod sampler;
 pub mod scheme;
 pub mod tally;

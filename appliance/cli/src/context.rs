@@ -1,8 +1,8 @@
 //! Context of a verb of `weir zpool` and `weir zfs`: its output, the imported pools, its result.
 
 use crate::client::Client;
-use crate::state::State;
 use admin::mounts::{MountReport, Mounter};
+use admin::state::State;
 use admin::verbs::{Invocation, Refusal};
 use daemon::Owner;
 use std::io::Write;

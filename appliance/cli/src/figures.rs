@@ -81,7 +81,7 @@ impl Figures {
     /// Starts to write them for the pool of `dataset`, with datasets mounted at `places`.
     pub fn write_for(pool: &WritablePool, dataset: &str, places: Vec<PathBuf>) -> Result<Self> {
         let name = dataset.split('/').next().unwrap_or(dataset).to_owned();
-        let path = path(&crate::state::folder()?, &name);
+        let path = path(&admin::state::folder()?, &name);
         let folder = path.parent().expect("it was joined");
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let (stop, stopped) = channel();

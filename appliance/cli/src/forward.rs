@@ -3,8 +3,8 @@
 //! A minimal HTTP/1.1 client: one request, and a chunked answer with one frame per line.
 
 use crate::client::{Client, Here};
-use crate::state::{Imported, State};
 use crate::zfs::datasets::is_path;
+use admin::state::{Imported, State};
 use anyhow::{Context as _, Result, bail};
 use api::{
     COMMAND_BYTES_PATH, COMMAND_ENVIRONMENT, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, CommandAnswer,

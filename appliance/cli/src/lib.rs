@@ -3,19 +3,19 @@
 //! **Invariant: a command parses its arguments, calls the layers below, and prints. Only `inspect`
 //! knows the on-disk format.**
 
-pub mod asked;
 pub mod beadm;
 pub mod client;
+pub mod command_runner;
 pub mod commands;
 pub mod context;
 pub mod copy;
+pub mod daemon_client;
 pub mod figures;
 pub mod forward;
 pub mod getopt;
 pub mod json;
 pub mod mounts;
 pub mod number;
-pub mod owned;
 pub mod program;
 pub mod report;
 pub mod source;
@@ -24,5 +24,3 @@ pub mod text;
 pub mod tree;
 pub mod zfs;
 pub mod zpool;
-
-pub use admin::state;

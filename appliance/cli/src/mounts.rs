@@ -2,8 +2,8 @@
 //! process has closed the pool.
 
 use crate::context::Context;
-use crate::state::{Imported, State};
 use admin::mounts::{Mounted, NotUnmounted, PoolMounts, cannot_unmount};
+use admin::state::{Imported, State};
 use daemon::Owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub fn wait_for(state: &State, record: &Imported) {
     if is_served || !places(state, record).is_empty() {
         return;
     }
-    let Ok(found) = admin::import::find(&crate::zpool::pools::request(record)) else { return };
+    let Ok(found) = admin::import::find(&admin::house::request(record)) else { return };
     let deadline = Instant::now() + SYNC_MAX;
     // Block devices show no lock; the process that has the pool does.
     let socket = daemon::socket::of_pool(state.folder(), record.guid);

@@ -7,8 +7,9 @@
 
 use crate::client::Here;
 use crate::context::{Context, dispatch};
-use crate::state::{self, State};
 use crate::{beadm, commands, zfs, zpool};
+use admin::state;
+use admin::state::State;
 use std::ffi::OsString;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

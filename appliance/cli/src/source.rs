@@ -2,7 +2,7 @@
 //! and key.
 
 use crate::forward::Hold;
-use crate::state::{Imported, State};
+use admin::state::{Imported, State};
 use admin::write::WritablePool;
 use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::{Context, Result, bail};
@@ -253,7 +253,7 @@ impl Opener {
             };
             if let Some(record) = &record {
                 let state = State::of_process()?;
-                crate::zfs::keys::restore(&state, record, &pool.datasets, &pool.keys);
+                admin::kept_keys::restore(&state, record, &pool.datasets, &pool.keys);
             }
             for warning in pool.pool().warnings() {
                 eprintln!("weir: {pool_name}: {warning}");
@@ -285,16 +285,16 @@ impl Opener {
     pub fn writable(&mut self, dataset: &str) -> Result<Option<(Imported, WritablePool)>> {
         let pool_name = dataset.split(['/', '@']).next().unwrap_or(dataset);
         let Some(record) = self.imported(pool_name)?.filter(|r| !r.readonly) else { return Ok(None) };
-        let request = crate::zpool::pools::request(&record);
+        let request = admin::house::request(&record);
         let options = OpenOptions { name: Some(record.name.clone()), ..self.capped(open_options(&record)) };
         let state = State::of_process()?;
         let pool = open_patiently(&state, &record, || admin::write::open_with(&request, &options)).map_err(|e| {
             match crate::zpool::writing::reason(&e) {
-                why if crate::zpool::writing::is_in_use(&e) => anyhow::anyhow!("cannot mount '{dataset}': {why}"),
+                why if admin::write::is_in_use(&e) => anyhow::anyhow!("cannot mount '{dataset}': {why}"),
                 why => anyhow::anyhow!("cannot open '{pool_name}' for writing: {why} (-o ro mounts it read-only)"),
             }
         })?;
-        crate::zfs::keys::restore(&state, &record, &pool.live.synced()?, &pool.keys);
+        admin::kept_keys::restore(&state, &record, &pool.live.synced()?, &pool.keys);
         Ok(Some((record, pool)))
     }
 
@@ -364,7 +364,7 @@ fn open_patiently(state: &State, record: &Imported, open: impl Fn() -> Result<Wr
     loop {
         match open() {
             Err(error)
-                if crate::zpool::writing::is_in_use(&error)
+                if admin::write::is_in_use(&error)
                     && Instant::now() < deadline
                     && crate::mounts::places(state, record).is_empty() =>
             {

@@ -6,7 +6,7 @@
 
 use block::vdev::{DATA_START_BYTES, Kind};
 use dataset::{Datasets, KeyStore, LiveDatasets};
-use object::{TakenBlock, Zap};
+use object::{RawBlock, Zap};
 use ondisk::{BlkPtr, Compression, Endian};
 use pool::writer::WriteOptions;
 use pool::{OpenOptions, Pool, Writer};
@@ -75,14 +75,14 @@ impl Copy {
         let head = live.open(dataset, Some(files::zpl::owners_of)).expect("the dataset");
         let object = object_of(head.objset(), file);
         let tx = head.begin(1 << 20).expect("a transaction");
-        let block = TakenBlock {
+        let block = RawBlock {
             bytes: vec![0x5a; 8192].into(),
             lsize_bytes: u64::from(object.dnode().data_block_bytes),
             compression: Compression::Gzip(1),
             endian: Endian::Little,
             sealed: None,
         };
-        object.put_taken(&tx, blkid, block).expect("taken");
+        object.put_raw(&tx, blkid, block).expect("taken");
         drop((tx, object, head));
         live.close_all().expect("closes");
         live.writer().export().expect("exports");

@@ -5,7 +5,7 @@ mod hostnames;
 mod live;
 mod paths;
 mod samplers;
-pub mod told;
+pub mod to_api;
 pub mod worksheets;
 
 use crate::config::AnalyticsConfig;
@@ -57,7 +57,7 @@ impl Analytics {
         let paths = Arc::new(Paths::new(owner));
         let server = Arc::<Mutex<Weak<Figures>>>::default();
         let network = Network::new(server.clone()).context("analytics")?;
-        let samplers: Vec<Box<dyn analytics::sampled::Sampler>> =
+        let samplers: Vec<Box<dyn analytics::sampler::Sampler>> =
             vec![Box::new(Machine::default()), Box::new(Pools::new(owner, &events)), Box::new(network)];
         let engine = Engine::open(&config, events.clone(), paths, samplers).context("analytics")?;
         engine.switch(wanted.enabled);

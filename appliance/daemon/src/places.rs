@@ -5,8 +5,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use serve::network::network;
-
 /// Slots for callers with keys of type `K`.
 pub struct Places<K: Ord + Clone> {
     most: usize,

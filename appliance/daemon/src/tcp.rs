@@ -14,7 +14,6 @@
 //!     [`PATIENCE`]
 //!   * a client that reads nothing of its reply for [`STALLED`] is disconnected
 
-use crate::places::network;
 use crate::tls::Current;
 use anyhow::{Context as _, Result};
 use axum::Router;
@@ -26,6 +25,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
+use serve::network::network;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;

@@ -6,6 +6,7 @@ use admin::verify::{self as verifying, Place, Verdict};
 use admin::{OpenPool, OwnedPool};
 use anyhow::{Result, bail};
 use api::{DamagedDevice, DamagedFile, Verification};
+use pool::scan::Phase;
 
 /// Limit for the damaged files that are listed.
 const NAMED: usize = 1_000;
@@ -17,9 +18,9 @@ pub fn verify(pool: &OwnedPool, running: &Running) -> Result<Finished> {
     let open = OpenPool { datasets: pool.datasets()?, keys: pool.keys().clone() };
     let found = verifying::verify(&open, 0, &|progress| {
         let doing = match progress.phase {
-            verifying::Phase::SpaceMaps => "loading space maps",
-            verifying::Phase::Blocks => "reading blocks",
-            verifying::Phase::Compare => "comparing",
+            Phase::SpaceMaps => "loading space maps",
+            Phase::Blocks => "reading blocks",
+            Phase::Compare => "comparing",
         };
         running.progress(doing, progress.done_bytes, progress.total_bytes);
         !running.is_cancelled() && kept.as_ref().is_none_or(|kept| kept.holds())

@@ -2,7 +2,7 @@
 
 use crate::events::Happening;
 use crate::jobs::Finished;
-use crate::scanned;
+use crate::scan_job;
 use crate::web::Service;
 use admin::OwnedPool;
 use admin::latest::{Found, Latest};
@@ -132,7 +132,7 @@ pub fn watch(service: &Arc<Service>) {
             let service = service.clone();
             upkeep.of(Whose::Pool(pool.guid()), move || {
                 freeing(&service, &pool);
-                scanned::show(&service.jobs, &pool);
+                scan_job::show(&service.jobs, &pool);
                 other_devices(&pool);
                 spares(&pool);
             });

@@ -55,7 +55,7 @@ pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
 pub(crate) use seal::seal_indirect;
 
-/// The error of [`DatasetKeys::unwrap`] for a wrong wrapping key; see [`is_incorrect_key`].
+/// The error of [`DatasetKeys::unwrap`] for a wrong wrapping key; see [`Error::is_incorrect_key`].
 const INCORRECT_KEY: &str = "incorrect key";
 
 /// Block keys cached per dataset. A dataset has one salt for each time that its key was loaded and
@@ -84,14 +84,16 @@ struct Ciphers {
     oldest_first: VecDeque<[u8; SALT_BYTES]>,
 }
 
-/// Whether an error means that the key given to [`DatasetKeys::unwrap`] is wrong.
-pub fn is_incorrect_key(error: &Error) -> bool {
-    matches!(error, Error::Invalid { what, .. } if what == INCORRECT_KEY)
+impl Error {
+    /// Whether the key given to [`DatasetKeys::unwrap`] is wrong.
+    pub fn is_incorrect_key(&self) -> bool {
+        matches!(self, Self::Invalid { what, .. } if what == INCORRECT_KEY)
+    }
 }
 
 impl DatasetKeys {
     /// Unwraps the keys of a key object. A wrong key is an [`Error::Invalid`] that
-    /// [`is_incorrect_key`] recognises; a key object version above 1 is unsupported.
+    /// [`Error::is_incorrect_key`] recognises; a key object version above 1 is unsupported.
     pub fn unwrap(params: &WrappedKeyParams, wrapping_key: &[u8; 32]) -> Result<Arc<Self>> {
         let suite = params.known_suite()?;
         if params.version > 1 {

@@ -13,8 +13,7 @@
 
 use crate::vdev::Tree;
 use crate::{Bookmark, Error};
-use host::device::faults::Faults;
-pub use host::device::faults::{Area, Operation, Outcome, Rule, Struck};
+use host::device::faults::{Faults, Rule, Struck};
 use ondisk::{BlkPtr, ObjectType};
 use parking_lot::RwLock;
 use std::ops::RangeInclusive;

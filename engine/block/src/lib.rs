@@ -30,11 +30,7 @@ pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
 pub use store::{OnWriteFailure, Store, Watch};
 pub use vdev::{Task, doing};
-pub use zio::{Sealed, TakenBlock, compress, decompress, gang_members};
-
-pub use host::clock::{Stopwatch, nanoseconds};
-pub use host::device::Device;
-pub use host::{processors, random};
+pub use zio::{CryptParams, RawBlock, compress, decompress, gang_members};
 
 use bytes::Bytes;
 use ondisk::Endian;

@@ -10,10 +10,10 @@ use crate::l2::L2;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::zevent::{Reading, Reporter};
 use crate::{
-    Allocate, Block, Bookmark, Class, Device, Duplicates, Error, Place, References, Refusal, Result, TakenBlock,
-    WritePolicy, zio,
+    Allocate, Block, Bookmark, Class, Duplicates, Error, Place, RawBlock, References, Refusal, Result, WritePolicy, zio,
 };
 use bytes::Bytes;
+use host::device::Device;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Dva, Endian};
 use parking_lot::RwLock;
@@ -364,7 +364,7 @@ impl Store {
     /// Overwrites all addresses of an unreadable block with its contents from elsewhere (corrective
     /// receive). Returns false, without writing, if `block` is not what the pointer describes or
     /// cannot be turned into it. The caller ensures that nothing frees the block meanwhile.
-    pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
+    pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
         let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
         if is_healed {
             if let Some(key) = cache_key(bp) {
@@ -460,17 +460,17 @@ impl Store {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
     }
 
-    /// Writes a block as it was received, born in `txg`: see [`TakenBlock`]. With `keys`, it is
+    /// Writes a block as it was received, born in `txg`: see [`RawBlock`]. With `keys`, it is
     /// encrypted unless it is already.
-    pub fn write_taken(
+    pub fn write_raw(
         &self,
         txg: u64,
-        block: &TakenBlock,
+        block: &RawBlock,
         policy: &WritePolicy,
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        self.patiently(at, || zio::write_taken(self, txg, block, policy, keys))
+        self.patiently(at, || zio::write_raw(self, txg, block, policy, keys))
     }
 
     /// As [`Store::write`], but overwrites `old`, born in the same txg, if the contents fit into

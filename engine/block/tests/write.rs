@@ -8,7 +8,7 @@ mod support;
 
 use block::crypt::DatasetKeys;
 use block::vdev::Contents;
-use block::{Compress, Error, Refusal, Store, TakenBlock, WritePolicy};
+use block::{Compress, Error, RawBlock, Refusal, Store, WritePolicy};
 use bytes::Bytes;
 use host::device::Device;
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
@@ -91,8 +91,8 @@ fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
         let bench = bench(layout, 12);
         let take = |bytes: Vec<u8>, compression| {
             let (bytes, lsize_bytes) = (Bytes::from(bytes), LSIZE as u64);
-            let block = TakenBlock { bytes, lsize_bytes, compression, endian: Endian::Little, sealed: None };
-            bench.store.write_taken(TXG, &block, &policy(), &AT, None).unwrap()
+            let block = RawBlock { bytes, lsize_bytes, compression, endian: Endian::Little, sealed: None };
+            bench.store.write_raw(TXG, &block, &policy(), &AT, None).unwrap()
         };
         for compression in
             [Compression::Lzjb, Compression::Gzip(1), Compression::Zle, Compression::Lz4, Compression::Zstd]
@@ -129,14 +129,14 @@ fn a_gang_and_a_pointer_with_contents_are_unpacked_too() {
     )
     .unwrap();
     for (length, expected) in [(packed.len(), Contents::Whole), (packed.len() / 2, Contents::Malformed)] {
-        let block = TakenBlock {
+        let block = RawBlock {
             bytes: Bytes::copy_from_slice(&packed[..length]),
             lsize_bytes: 131_072,
             compression: Compression::Gzip(1),
             endian: Endian::Little,
             sealed: None,
         };
-        let bp = bench.store.write_taken(TXG, &block, &policy(), &AT, None).unwrap();
+        let bp = bench.store.write_raw(TXG, &block, &policy(), &AT, None).unwrap();
         assert!(bp.is_gang());
         let seen = bench.store.verify_contents(&bp, None);
         assert_eq!((seen.contents, seen.readable), (expected, expected == Contents::Whole), "{seen:?}");

@@ -10,8 +10,9 @@ use crate::property::def::Kinds;
 use crate::property::set::PropertySet;
 use crate::tree::Datasets;
 use crate::{Error, Place, Result};
-use object::{ObjectSet, Zap, ZapValue};
+use object::{ObjectSet, Zap};
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::{Arc, OnceLock};
 

@@ -118,7 +118,7 @@ impl Dir {
     }
 
     /// The value of a named field, if present.
-    pub fn field(&self, name: &str) -> Result<Option<object::ZapValue>> {
+    pub fn field(&self, name: &str) -> Result<Option<ondisk::zap::Value>> {
         match &self.fields {
             Some(zap) => zap.lookup(name).at(&self.name),
             None => Ok(None),

@@ -79,7 +79,7 @@ impl KeyStore {
 
     /// Loads the key of the encryption root of `dataset`, in the form that `keyformat` specifies: a
     /// passphrase, hex digits or raw bytes. A wrong key is an [`Error::Invalid`] that
-    /// `object::is_incorrect_key` recognises.
+    /// [`Error::is_incorrect_key`] recognises.
     pub fn load(&self, dataset: &Dataset, material: &[u8]) -> Result<()> {
         let (root, key) = Self::root_of(dataset)?;
         let wrapping = key.wrapping_key(material).at(root.name())?;

@@ -23,7 +23,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{self, ClosedLog, Log, LogFigures, Unsynced, forget_skipped, put_header};
+use crate::intent_log::{self, ClosedLog, Log, LogFigures, UnsyncedSkips, forget_skipped, put_header};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
@@ -31,11 +31,10 @@ use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, ListOptions, Place, Refusal, Result};
 use book::{Answer, Book, Room};
-use object::{ObjectSet, SealedSet, Tx, Zap};
+use object::{ObjectSet, RawObjset, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use pool::l2::Secondary;
 use pool::space::Allocator;
 use pool::{Participant, SpaceCheck, Stopwatch, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +112,7 @@ pub struct LiveDataset {
     features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
     /// Records that a replay skipped and that are not yet recorded on disk.
-    skipped: Arc<Unsynced>,
+    skipped: Arc<UnsyncedSkips>,
     /// Size of a volume. Writers hold it for reading within their transaction, so that nothing
     /// is written beyond the end.
     volume_bytes: RwLock<u64>,
@@ -221,7 +220,7 @@ impl LiveDatasets {
         &self,
         id: u64,
         owners_of: Option<OwnersOf>,
-        sealed: Option<&SealedSet>,
+        sealed: Option<&RawObjset>,
     ) -> Result<Arc<LiveDataset>> {
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset_by_id(id)?;
@@ -237,7 +236,7 @@ impl LiveDatasets {
         &self,
         dataset: &Dataset,
         owners_of: Option<OwnersOf>,
-        sealed: Option<&SealedSet>,
+        sealed: Option<&RawObjset>,
     ) -> Result<Arc<LiveDataset>> {
         let name = dataset.name();
         let keys = match dataset.crypto_object()? {
@@ -248,12 +247,12 @@ impl LiveDatasets {
         let store = self.writer.store().clone();
         let kind = dataset.contents()?;
         let objset = match sealed {
-            Some(sealed) => ObjectSet::open_sealed(store, Some(&phys.bp), dataset.id(), kind, sealed),
+            Some(sealed) => ObjectSet::open_raw(store, Some(&phys.bp), dataset.id(), kind, sealed),
             None => ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind),
         };
         let objset = objset.at(name)?;
         let settings = Settings::of(dataset)?;
-        self.writer.store().second().set_policy(dataset.id(), Secondary::from_number(settings.secondary_cache));
+        self.writer.set_secondary_cache(dataset.id(), settings.secondary_cache);
         self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes);
         let features = dataset.tree().pool().features();
         // The owner of an encrypted file is known only once the file is decrypted.
@@ -265,7 +264,7 @@ impl LiveDatasets {
         });
         let shared_name = Arc::new(RwLock::new(name.to_owned()));
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
-        let skipped = Arc::<Unsynced>::default();
+        let skipped = Arc::<UnsyncedSkips>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
             id: dataset.id(),
@@ -463,8 +462,7 @@ impl LiveDatasets {
                 Err(e) => return Err(e),
             };
             let settings = Settings::of(&dataset)?;
-            let policy = Secondary::from_number(settings.secondary_cache);
-            self.writer.store().second().set_policy(dataset.id(), policy);
+            self.writer.set_secondary_cache(dataset.id(), settings.secondary_cache);
             {
                 // A dataset closed in the meantime has no page any more, and must
                 // not get one again.

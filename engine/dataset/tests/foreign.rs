@@ -5,8 +5,9 @@
 mod common;
 
 use common::{Rig, noise};
-use dataset::{DatasetKind, Error, ListOptions, write};
+use dataset::{DatasetKind, ListOptions, write};
 use ondisk::ObjectType;
+use pool::Error;
 
 /// Changes the contents of a file system: some files are overwritten, some truncated, some freed
 /// while their names remain, which accounting does not notice.
@@ -56,7 +57,7 @@ fn load_keys(rig: &Rig, scenario: &std::path::Path) {
 
 fn check(rig: &Rig) {
     rig.check();
-    common::shared::check(&rig.tree());
+    common::space_walk::check(&rig.tree());
 }
 
 /// Takes a snapshot of each head, and rolls back to the one before it where possible.

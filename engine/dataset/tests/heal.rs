@@ -5,11 +5,12 @@ mod common;
 
 use common::streams::{send_from, target, try_receive};
 use common::{Rig, noise};
-use dataset::receive::{Checked, Healed, heal};
+use dataset::receive::{Healed, VerifyingReader, heal};
 use dataset::send::Options;
-use dataset::{Dataset, Error, KeyStore, write};
+use dataset::{Dataset, KeyStore, write};
 use object::NewObject;
 use ondisk::{BlkPtr, ObjectType};
+use pool::Error;
 use zeroize::Zeroizing;
 
 const COMPRESSED: Options = Options { large_blocks: true, embedded: false, compressed: true, raw: false };
@@ -22,8 +23,8 @@ fn send(rig: &Rig, name: &str, options: Options, keys: &KeyStore) -> Vec<u8> {
     send_from(&rig.tree(), name, None, options, keys)
 }
 
-fn healed(rig: &Rig, stream: &[u8], name: &str) -> dataset::Result<Healed> {
-    let mut checked = Checked::new(stream);
+fn healed(rig: &Rig, stream: &[u8], name: &str) -> pool::Result<Healed> {
+    let mut checked = VerifyingReader::new(stream);
     let first = checked.next_record()?.expect("a stream begins with a record");
     heal(&rig.live, &mut checked, &first, name)
 }

@@ -4,13 +4,13 @@
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
 use bytes::Bytes;
-use dataset::Result;
-use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, Skipped, SyncMode};
+use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, SkippedRecord, SyncMode};
 use host::device::{Device, MemoryDevice};
 use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
 use ondisk::zil::{Body, RecordType};
 use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind, Txg};
 use parking_lot::{Condvar, Mutex};
+use pool::Result;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ impl Ground for Pool {
     fn random(&self) -> u64 {
         0x1234_5678
     }
-    fn skipped(&self, _claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
+    fn skipped(&self, _claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let mut noted = self.noted.lock();
         noted.0.push(sequence);
         noted.1 += usize::from(named.is_some());

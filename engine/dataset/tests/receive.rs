@@ -9,7 +9,7 @@ mod common;
 use common::streams::{send, take, target, try_receive};
 use common::{Rig, owners_of};
 use dataset::property::Value;
-use dataset::receive::{Checked, Target, receive};
+use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
 use dataset::write::ReceivedProperties;
@@ -42,7 +42,7 @@ fn history() -> Option<Arc<Datasets>> {
 
 /// The records, without the fields that identify their pool and name.
 fn records(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
-    let (mut checked, mut all) = (Checked::new(stream), Vec::new());
+    let (mut checked, mut all) = (VerifyingReader::new(stream), Vec::new());
     while let Some(packet) = checked.next_record().unwrap() {
         let Record { body, .. } = packet.record;
         let body = match body {
@@ -102,7 +102,7 @@ fn full_streams_come_back_as_they_were() {
 /// The stream as a big-endian host would have written it. System attributes record their own byte
 /// order, so they may stay as they are: the file system came to that host from a little-endian one.
 fn turned(stream: &[u8]) -> Vec<u8> {
-    let (mut checked, mut writer) = (Checked::new(stream), Writer::new(Vec::new(), Endian::Big));
+    let (mut checked, mut writer) = (VerifyingReader::new(stream), Writer::new(Vec::new(), Endian::Big));
     let mut types = BTreeMap::new();
     while let Some(packet) = checked.next_record().unwrap() {
         let (mut body, mut payload) = (packet.record.body, packet.payload);
@@ -226,7 +226,7 @@ fn increments_go_on_top_of_what_they_build_on() {
         rig.check();
     };
     take(&rig, &send(&tree, "th/prom@s1", None, plain), "tank/a@s1", false).unwrap();
-    let said = |result: dataset::Result<u64>| result.unwrap_err().to_string();
+    let said = |result: pool::Result<u64>| result.unwrap_err().to_string();
     let error = said(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
     assert!(error.ends_with("most recent snapshot of tank/a does not\nmatch incremental source"), "{error}");
     let error = said(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));
@@ -488,7 +488,7 @@ fn after_a_power_cut_the_pool_opens_and_the_receive_goes_on_or_begins_anew() {
                 cuts.set(cuts.get() + 1);
             };
             let source = WithCuts { stream, at: 0, every: stream.len() / 5, rig: &rig, after: &after };
-            let mut checked = Checked::new(source);
+            let mut checked = VerifyingReader::new(source);
             let first = checked.next_record().unwrap().unwrap();
             receive(&rig.live, &mut checked, &first, &Target { resumable, ..target(to, false) }).unwrap();
             assert!(cuts.get() >= 4, "{to}: {} cuts", cuts.get());

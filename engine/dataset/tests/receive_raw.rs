@@ -8,20 +8,21 @@ mod common;
 
 use common::streams::{send, send_from, take, target};
 use common::{Rig, layout, noise};
-use dataset::receive::{Checked, Target, receive};
+use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
-use dataset::write::{self, KeyChange, KeyFormat, NewKey};
-use dataset::{Dataset, Datasets, Error, KeyStore, LiveDataset};
+use dataset::write::{self, KeyChange, NewKey};
+use dataset::{Dataset, Datasets, KeyStore, LiveDataset};
 use object::{NewObject, ObjectSet};
 use ondisk::ObjectType;
 use ondisk::send_record::{Body, Features};
-use pool::{OpenOptions, Pool, search};
+use pool::{Error, OpenOptions, Pool, search};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use transform::crypt::KeyFormat;
 use zeroize::Zeroizing;
 
 const RAW: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: true };
@@ -118,7 +119,7 @@ fn what_the_kernel_encrypted_opens_with_its_key() {
 
 /// The records, without names and checksums.
 fn bodies(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
-    let (mut checked, mut all) = (Checked::new(stream), Vec::new());
+    let (mut checked, mut all) = (VerifyingReader::new(stream), Vec::new());
     while let Some(packet) = checked.next_record().unwrap() {
         match packet.record.body {
             Body::Begin(begin) => {
@@ -415,7 +416,7 @@ fn what_does_not_go_on_top_is_refused() {
     let wrong = refused(&c, &second, "tank/e/copy@2", false);
     assert!(wrong.contains("encryption key does not match existing key"), "{wrong}");
     // Streams that lack required fields.
-    let mut checked = Checked::new(&full[..]);
+    let mut checked = VerifyingReader::new(&full[..]);
     let first = checked.next_record().unwrap().unwrap();
     let Body::Begin(begin) = &first.record.body else { panic!("no BEGIN") };
     assert!(begin.features.contains(Features::RAW));
@@ -444,7 +445,7 @@ fn what_breaks_off_goes_on_sealed() {
         snapshot(&a, name);
     }
     let resumable = |stream: &[u8], to: &str| {
-        let mut checked = Checked::new(stream);
+        let mut checked = VerifyingReader::new(stream);
         let first = checked.next_record()?.expect("a stream begins with a record");
         receive(&b.live, &mut checked, &first, &Target { resumable: true, ..target(to, false) })
     };

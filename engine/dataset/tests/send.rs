@@ -6,10 +6,10 @@
 
 use dataset::send::{Base, Options, Outgoing, Package, PackageOptions, Resume};
 use dataset::stream::{Reader, Writer};
-use dataset::{Dataset, Datasets, Error, KeyStore};
+use dataset::{Dataset, Datasets, KeyStore};
 use ondisk::nvlist::Nvlist;
 use ondisk::send_record::{Body, Features, Record};
-use pool::{OpenOptions, Pool, search};
+use pool::{Error, OpenOptions, Pool, search};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{Rig, layout, new_file, noise, shared};
+use common::{Rig, layout, new_file, noise, space_walk};
 use dataset::write::{self, Failures, NewDataset};
-use dataset::{Entry, Error, LiveDataset, Refusal};
+use dataset::{Entry, LiveDataset};
+use pool::{Error, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +32,7 @@ fn destroy(rig: &Rig, list: &[&str]) -> Result<(), Failures> {
 /// Everything that must hold, including the space of each state.
 fn check(rig: &Rig) {
     rig.check();
-    shared::check(&rig.tree());
+    space_walk::check(&rig.tree());
 }
 
 /// Writes blocks of `file` from seeds; 0 makes a hole.

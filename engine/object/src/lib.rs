@@ -15,14 +15,11 @@ mod sa_write;
 pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;
-pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute, is_incorrect_key};
-pub use block::{
-    Block, Bookmark, Class, Compress, Dedup, Device, Error, Place, Refusal, Result, Sealed, Store, TakenBlock,
-    WritePolicy, random,
-};
+pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute};
+pub use block::{Block, Compress, CryptParams, Dedup, Error, Place, RawBlock, Refusal, Result, WritePolicy};
 pub use bpobj::{Bpobj, BpobjEntry};
-pub use live::{Cloneable, NewObject, SealedObject, SealedSet, SyncContext, Tx, Written};
+pub use live::{Cloneable, NewObject, RawObject, RawObjset, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};
-pub use zap::{Zap, ZapEntry, ZapValue};
+pub use zap::{Zap, ZapEntry};

@@ -16,9 +16,9 @@ pub use parts::{Extent, Part};
 
 use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
-use crate::{Block, Bookmark, Error, Place, Result};
+use crate::{Block, Error, Place, Result};
 use block::crypt::DatasetKeys;
-use block::{Store, TakenBlock};
+use block::{Bookmark, RawBlock, Store};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ enum Elsewhere {
     /// On disk, at this pointer.
     At(Box<BlkPtr>),
     /// In memory, as it will be written to disk.
-    Taken(Arc<TakenBlock>),
+    Raw(Arc<RawBlock>),
     /// In the tree of this dnode.
     Under(Arc<Dnode>),
 }
@@ -184,7 +184,7 @@ impl Object {
             Found::Data(data) => Ok(Some(Block { data, endian: Endian::Little })),
             Found::Hole => Ok(None),
             Found::At(bp) => Err(Elsewhere::At(Box::new(bp))),
-            Found::Taken(block) => Err(Elsewhere::Taken(block)),
+            Found::Raw(block) => Err(Elsewhere::Raw(block)),
             Found::Disk(tree) => Err(Elsewhere::Under(tree)),
         }
     }
@@ -277,7 +277,7 @@ impl Object {
     fn block_on_disk(&self, place: &Elsewhere, blkid: u64, recent: &mut Recent) -> Result<Option<Block>> {
         let (bp, size) = match place {
             Elsewhere::At(bp) => (**bp, bp.lsize_bytes()),
-            Elsewhere::Taken(block) => {
+            Elsewhere::Raw(block) => {
                 let data = block.contents().at_with(|| self.place())?;
                 return Ok(Some(Block { data, endian: block.endian }));
             }
@@ -486,7 +486,7 @@ impl Object {
             .unwrap_or(u64::MAX);
         let is_hole = match self.changed(blkid) {
             Ok(block) => block.is_none(),
-            Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => false,
+            Err(Elsewhere::At(_) | Elsewhere::Raw(_)) => false,
             Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(tree, 0, blkid, recent)?.is_hole(),
         };
         let next = blkid.saturating_add(1);

@@ -2,13 +2,13 @@
 //!
 //! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
 
-use crate::live::SealedSet;
-use crate::live::sealed::Sealing;
+use crate::live::RawObjset;
+use crate::live::raw::RawState;
 use crate::live::set::{LiveSet, new_phys};
 use crate::live::state::LiveObject;
-use crate::{Bookmark, Error, Object, Place, Result};
-use block::Store;
+use crate::{Error, Object, Place, Result};
 use block::crypt::DatasetKeys;
+use block::{Bookmark, Store};
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
 use parking_lot::Mutex;
@@ -74,12 +74,12 @@ impl ObjectSet {
 
     /// As [`ObjectSet::open_live`], for a raw receive: nothing in the set can be read, and blocks
     /// are written as they were received, until its root block has the sender's MAC.
-    pub fn open_sealed(
+    pub fn open_raw(
         store: Arc<Store>,
         root: Option<&BlkPtr>,
         id: u64,
         kind: ObjsetKind,
-        sealed: &SealedSet,
+        sealed: &RawObjset,
     ) -> Result<Arc<Self>> {
         let (mut phys, bp, size_bytes) = match root.filter(|bp| !bp.is_hole()) {
             Some(bp) => (Self::load_phys(&store, bp, id, None)?, *bp, bp.lsize_bytes() as usize),
@@ -95,7 +95,7 @@ impl ObjectSet {
         phys: Objset,
         (bp, size_bytes): (BlkPtr, usize),
         keys: Option<Arc<DatasetKeys>>,
-        sealing: Option<Sealing>,
+        sealing: Option<RawState>,
     ) -> Arc<Self> {
         let sealed = sealing.is_some();
         let live = LiveSet::new(&phys, bp, size_bytes, store.waiting_bytes().clone(), sealing);

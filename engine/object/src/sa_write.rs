@@ -14,11 +14,12 @@
 //!   * the caller serialises changes to one object's attributes, and reads during a change
 
 use crate::sa::{Layout, SaTable, Slots};
-use crate::zap::{ZapSpec, ZapValue};
+use crate::zap::ZapSpec;
 use crate::{Error, Object, ObjectSet, Place, Refusal, Result, Tx, Zap};
 use ondisk::acl::Ace;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use ondisk::sa::{Attr, ByteSwap, Registered, SaHeader};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, ObjectType, blkptr};
 use parking_lot::RwLock;
 use std::sync::Arc;

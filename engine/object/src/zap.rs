@@ -26,12 +26,11 @@ mod write;
 pub use cursor::Cursor;
 pub use form::Shared;
 pub use norm::normalise;
-pub use ondisk::zap::{Flags as ZapFlags, NormFlags, Value as ZapValue};
 pub use write::ZapSpec;
 
 use crate::{Block, Error, Place, Result};
 use form::{Form, FormRead, Kind};
-use ondisk::zap::{Header, Leaf, Micro, hash};
+use ondisk::zap::{Flags as ZapFlags, Header, Leaf, Micro, NormFlags, Value as ZapValue, hash};
 use std::sync::Arc;
 
 /// Source of a ZAP's blocks: an object, or memory in tests.

@@ -4,8 +4,10 @@
 mod harness;
 
 use harness::{Context, store};
-use object::zap::{NormFlags, ZapFlags, ZapSpec};
-use object::{ObjectSet, Refusal, Tx, Zap, ZapValue};
+use object::zap::ZapSpec;
+use object::{ObjectSet, Refusal, Tx, Zap};
+use ondisk::zap::Value as ZapValue;
+use ondisk::zap::{Flags as ZapFlags, NormFlags};
 use ondisk::{ObjectType, ObjsetKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;

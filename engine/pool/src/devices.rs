@@ -8,14 +8,13 @@
 
 use crate::import::search::FoundDevice;
 use crate::{Error, Refusal, Result};
-use host::device::FileDevice;
+use host::device::{Device, FileDevice};
+use ondisk::label::MIN_DEVICE_BYTES;
 use ondisk::pool_dir::config;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
-
-pub use host::device::{Device, MemoryDevice};
-pub use ondisk::label::MIN_DEVICE_BYTES;
+use std::time::Duration;
 
 /// log2 of the sector size of files, and of disks that report none.
 const ASHIFT_MIN: u8 = 9;
@@ -54,6 +53,17 @@ pub fn open_for_writing(path: &Path) -> Result<Arc<dyn Device>> {
 
 fn is_busy(e: &std::io::Error) -> bool {
     matches!(e.kind(), std::io::ErrorKind::ResourceBusy | std::io::ErrorKind::WouldBlock)
+}
+
+/// Whether a device of `size_bytes` is too small for a pool, log and cache devices included.
+pub fn is_too_small(size_bytes: u64) -> bool {
+    size_bytes < MIN_DEVICE_BYTES
+}
+
+/// Sets the duration from which an operation of a device counts as slow, at least one millisecond:
+/// one value for all pools of the process.
+pub fn set_slow(after: Duration) {
+    block::vdev::set_slow(after);
 }
 
 /// log2 of the preferred write unit of a device: a disk's physical sectors; 9 for files.

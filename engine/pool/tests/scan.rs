@@ -3,7 +3,7 @@
 //! miss.
 
 use host::device::{Device, MemoryDevice};
-use object::{NewObject, TakenBlock};
+use object::{NewObject, RawBlock};
 use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
 use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};
@@ -115,14 +115,14 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
     let object = writer.task(|cx| {
         let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 128 << 10))?;
         for (blkid, compression) in [(0, Compression::Gzip(1)), (2, Compression::Lz4), (5, Compression::Zstd)] {
-            let block = TakenBlock {
+            let block = RawBlock {
                 bytes: contents(blkid, 4096).into(),
                 lsize_bytes: 128 << 10,
                 compression,
                 endian: Endian::Little,
                 sealed: None,
             };
-            object.put_taken(cx.tx(), blkid, block)?;
+            object.put_raw(cx.tx(), blkid, block)?;
         }
         object.write_at(cx.tx(), 128 << 10, &contents(9, 128 << 10))?;
         Ok(object.id())

@@ -4,5 +4,5 @@
 //! difference.**
 
 pub mod datasets;
-pub mod recorded;
+pub mod recordings;
 pub mod tree;

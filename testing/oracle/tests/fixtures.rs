@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use dataset::{Dataset, DatasetKind};
 use files::vfs::{FileKind, Vfs};
 use oracle::datasets::Opened;
-use oracle::{recorded, tree};
+use oracle::{recordings, tree};
 use pool::search;
 use std::path::{Path, PathBuf};
 
@@ -38,12 +38,12 @@ impl Scenario {
 
     fn compare_file_system(&self, dataset: &Dataset, file: &Path) -> Result<()> {
         let (files, mounts) = (self.opened.files(dataset)?, self.mounts(dataset)?);
-        if let Some(text) = recorded::differences(&recorded::tree(file)?, &tree::tree(&*files, &mounts)?) {
+        if let Some(text) = recordings::differences(&recordings::tree(file)?, &tree::tree(&*files, &mounts)?) {
             anyhow::bail!("tree: {text}");
         }
         let xattrs = PathBuf::from(format!("{}.xattr", file.display()));
         if xattrs.exists()
-            && let Some(text) = recorded::differences(&recorded::xattrs(&xattrs)?, &tree::xattrs(&*files, &mounts)?)
+            && let Some(text) = recordings::differences(&recordings::xattrs(&xattrs)?, &tree::xattrs(&*files, &mounts)?)
         {
             anyhow::bail!("xattrs: {text}");
         }
@@ -55,17 +55,17 @@ impl Scenario {
     fn compare_more(&self, files: &dyn Vfs, file: &Path) -> Result<()> {
         let recorded = |kind: &str| -> Result<Option<Vec<Vec<u8>>>> {
             let path = PathBuf::from(format!("{}.{kind}", file.display()));
-            path.exists().then(|| recorded::tree(&path)).transpose()
+            path.exists().then(|| recordings::tree(&path)).transpose()
         };
         if let Some(openzfs) = recorded("stat")?
-            && let Some(text) = recorded::differences(&openzfs, &tree::stats(files)?)
+            && let Some(text) = recordings::differences(&openzfs, &tree::stats(files)?)
         {
             anyhow::bail!("stat: {text}");
         }
         if let Some(openzfs) = recorded("lookup")? {
             let name = |line: &'_ Vec<u8>| line.iter().rposition(|b| *b == b'|').unwrap_or(line.len());
             let names: Vec<&[u8]> = openzfs.iter().map(|line| &line[..name(line)]).collect();
-            if let Some(text) = recorded::differences(&openzfs, &tree::lookups(files, &names)?) {
+            if let Some(text) = recordings::differences(&openzfs, &tree::lookups(files, &names)?) {
                 anyhow::bail!("lookup: {text}");
             }
         }

@@ -44,10 +44,10 @@ fn the_kernels_log_leads_to_the_tree_that_the_kernel_came_to() {
     assert!(!dataset.log().needs_replay());
 
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../images/unclean-log/tree-after-replay");
-    let expected = timeless(oracle::recorded::tree(&manifest).unwrap());
+    let expected = timeless(oracle::recordings::tree(&manifest).unwrap());
     let compare = |files: &FileSystem, when: &str| {
         let found = timeless(tree(files, &Mounts::new()).unwrap());
-        if let Some(text) = oracle::recorded::differences(&expected, &found) {
+        if let Some(text) = oracle::recordings::differences(&expected, &found) {
             panic!("{when}: {text}");
         }
     };

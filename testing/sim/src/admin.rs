@@ -4,9 +4,9 @@
 //!   * the workers record acknowledgements after the command that changes `sync` has returned;
 //!     nothing is read from the pool
 
-use crate::Chance;
 use crate::rig::Rig;
 use anyhow::Result;
+use damage::chance::Chance;
 use damage::promises::Promises;
 
 /// Properties that affect how a dataset is written, with values that do not change the files.

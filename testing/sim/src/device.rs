@@ -4,8 +4,8 @@
 //! instant. Writes and flushes are counted across the devices, and a cut is requested by that
 //! number.
 
-use crate::Chance;
 use crate::pages::{Pages, SECTOR_BYTES};
+use damage::chance::Chance;
 use host::device::Device;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

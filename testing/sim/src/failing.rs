@@ -15,12 +15,12 @@
 
 mod hurt;
 
-use crate::Chance;
 use crate::device::Machine;
 use crate::rig::{Extras, Layout, POOL, Rig, Shape, verify, verify_without};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow, bail};
 use block::vdev::{Kind, MirrorKind, Vdev};
+use damage::chance::Chance;
 use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
 use std::time::{Duration, Instant};

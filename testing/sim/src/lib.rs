@@ -24,5 +24,4 @@ pub mod rig;
 pub mod run;
 pub mod workload;
 
-pub use damage::chance::Chance;
 pub use device::{Cut, Faults, Machine, SimDevice};

@@ -4,7 +4,7 @@ use crate::device::Machine;
 use anyhow::{Context, Result, bail};
 use block::Class;
 use block::vdev::Kind;
-use dataset::write::{Bootstrap, KeyChange, KeyFormat, NewDataset, NewKey, bootstrap};
+use dataset::write::{Bootstrap, KeyChange, NewDataset, NewKey, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
@@ -17,6 +17,7 @@ use pool::writer::{
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
+use transform::crypt::KeyFormat;
 use zeroize::Zeroizing;
 
 pub const POOL: &str = "sim";

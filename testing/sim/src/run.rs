@@ -1,6 +1,5 @@
 //! One seed: a pool, a workload, power cuts, and the check after each.
 
-use crate::Chance;
 use crate::admin;
 use crate::device::{Cut, Faults, Machine};
 use crate::model::Model;
@@ -8,6 +7,7 @@ use crate::rig::{Extras, Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use block::Class;
+use damage::chance::Chance;
 use damage::promises::Promises;
 use files::vfs::{Caller, NewNode, Vfs};
 use pool::writer::{Order, Work};

@@ -3,9 +3,9 @@
 //! Few names in few directories, so that changes interact: renames replace files, removed names
 //! come back, links share nodes.
 
-use crate::Chance;
 use crate::model::{Found, Kind, Model, Path, State};
 use anyhow::{Context, Result, bail};
+use damage::chance::Chance;
 use damage::promises::{Promise, Promises, Seen};
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use std::collections::BTreeMap;

@@ -7,10 +7,11 @@
 //! repeats one seed.
 
 use anyhow::{Context, Result, bail};
+use damage::chance::Chance;
 use files::Volume;
 use sim::device::{Cut, Machine};
+use sim::pages;
 use sim::rig::{Extras, Layout, Rig, Shape, verify};
-use sim::{Chance, pages};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -10,8 +10,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use dataset::property::{self, PropertyDef, Source};
 use dataset::tree::Entry;
 use dataset::write;
-use dataset::{DatasetKind, Datasets, Error, Refusal, View};
+use dataset::{DatasetKind, Datasets, View};
 use pool::property::SetValue;
+use pool::{Error, Refusal};
 use std::sync::Arc;
 
 /// Format of the names of automatic snapshots, in local time: as beadm(8) and bectl(8) use.

@@ -2,7 +2,7 @@
 //! used.
 //!
 //! ```text
-//!   words ──parse──> Layout ──check_replication──> ──check_unused──> create, add open and label
+//!   words ──parse──> Layout ──check_replication──> ──check_in_use──> create, add open and label
 //! ```
 //! Facts: construct_spec, get_replication, check_file in cmd/zpool/zpool_vdev.c.
 //!
@@ -10,11 +10,11 @@
 //!   * nothing is written here; messages are OpenZFS's, to the letter
 
 mod draid;
+mod in_use;
 mod replication;
-mod unused;
 
+pub use in_use::{Owner, check_in_use};
 pub use replication::{Replication, check_replication};
-pub use unused::{Owner, check_unused};
 
 use pool::devices::{self, PathKind};
 use std::collections::HashSet;

@@ -123,7 +123,7 @@ pub fn check_replication(layout: &Layout, pool: Option<Replication>) -> Result<(
     if lines.is_empty() {
         return Ok(());
     }
-    Err(super::unused::overridable(super::Flaw::Invalid, &lines))
+    Err(super::in_use::overridable(super::Flaw::Invalid, &lines))
 }
 
 /// The problem if the leaves of a group differ in type or size.

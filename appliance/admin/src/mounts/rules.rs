@@ -65,7 +65,7 @@ pub fn plan(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
 }
 
 fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
-    let broken = |e: dataset::Error| NotMounted::Broken(e.to_string());
+    let broken = |e: pool::Error| NotMounted::Broken(e.to_string());
     if dataset.kind().map_err(broken)? != DatasetKind::FileSystem {
         return Err(NotMounted::NoFileSystem);
     }

@@ -29,7 +29,8 @@ pub use rules::{Rule, Ruled, Wrong, rules, rules_of};
 use crate::write::WritablePool;
 use dataset::property::{self, Source};
 use dataset::write::{self, Failures};
-use dataset::{Dataset, Entry, Error, View};
+use dataset::{Dataset, Entry, View};
+use pool::Error;
 use std::collections::HashMap;
 
 /// The property of a snapshot that records the rule that took it.

@@ -2,7 +2,8 @@
 
 use super::label::Label;
 use dataset::property::{self, Source};
-use dataset::{Dataset, Datasets, Entry, Error, ListOptions, View};
+use dataset::{Dataset, Datasets, Entry, ListOptions, View};
+use pool::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 

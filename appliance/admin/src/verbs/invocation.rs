@@ -8,8 +8,8 @@ use crate::write::{self, WritablePool};
 use crate::{House, OwnedPool, kept_keys};
 use anyhow::Result;
 use dataset::write::Failures;
-use dataset::{Datasets, Error, KeyStore};
-use pool::Pool;
+use dataset::{Datasets, KeyStore};
+use pool::{Error, Pool};
 use std::sync::Arc;
 
 /// Whether a server of this program understands a property's value. True for all properties but

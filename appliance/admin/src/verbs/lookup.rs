@@ -5,7 +5,8 @@ use super::refusal::{Kind, Refusal};
 use super::tally::Tally;
 use crate::state::Imported;
 use dataset::name::listing_order;
-use dataset::{Dataset, Datasets, Entry, Error, KeyStore, ListOptions, Mounts, View};
+use dataset::{Dataset, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
+use pool::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,7 +10,6 @@
 mod names;
 
 pub use names::{DamagedFile, Place};
-pub use pool::scan::Phase;
 
 use crate::OpenPool;
 use anyhow::Result;

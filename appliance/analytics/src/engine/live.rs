@@ -4,7 +4,7 @@ use crate::archive::{Archive, Definition, Row, Tier};
 use crate::catalogue;
 use crate::column::Column;
 use crate::name::{BadName, Name};
-use crate::sampled::SampledTally;
+use crate::sampler::SampledTally;
 use crate::scheme::Scheme;
 use crate::tally::Tally;
 use std::collections::VecDeque;

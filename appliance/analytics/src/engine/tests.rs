@@ -1,7 +1,7 @@
 //! Tests the engine with a simulated clock.
 
 use super::*;
-use crate::sampled::Label;
+use crate::sampler::Label;
 use crate::tally::tests::events;
 use observe::event::Note;
 use proptest::prelude::*;

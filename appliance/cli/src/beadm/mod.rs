@@ -9,10 +9,10 @@ mod mount;
 
 use crate::context::{Context, Failure, Verb, for_anyone, for_owner};
 use crate::getopt::Parsed;
-use crate::state::Imported;
 use crate::zfs::datasets::Pools;
 use crate::zpool::pools;
 use admin::environments::{Environment, MenuChange, find, refresh_menus};
+use admin::state::Imported;
 use admin::verbs::{ReadPool, pool_of};
 use admin::write::WritablePool;
 use std::sync::Arc;

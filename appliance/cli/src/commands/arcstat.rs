@@ -2,13 +2,13 @@
 
 use super::counters::{OfDaemon, percent, show_as, with_args};
 use super::statistic::cells;
-use crate::asked::Daemon;
-use crate::asked::metrics::Metrics;
+use crate::daemon_client::DaemonClient;
 use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::{Result, bail};
 use api::CellKey;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use record::collect::machine::memory_bytes;
+use record::metrics::Metrics;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -283,7 +283,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         fields.retain(|f| f != "time");
     }
     let pool = matches.get_one::<String>("pool").cloned();
-    let rows = move |daemon: &Daemon, before: Option<&Metrics>, now: &Metrics| {
+    let rows = move |daemon: &DaemonClient, before: Option<&Metrics>, now: &Metrics| {
         if let Some(pool) = &pool
             && !now.labels("weir_cache_size_bytes", "pool").contains(pool)
         {
@@ -296,7 +296,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// Cache results of client operations per second, from Analytics, for whole closed seconds.
-fn accesses(daemon: &Daemon, before: Option<&Metrics>, now: &Metrics) -> BTreeMap<String, f64> {
+fn accesses(daemon: &DaemonClient, before: Option<&Metrics>, now: &Metrics) -> BTreeMap<String, f64> {
     // A second is closed a little after its end, so the span is two seconds in the past.
     let start = now.at.as_secs_f64() - now.seconds(before);
     let (from, to) = (start as u64, now.at.as_secs());

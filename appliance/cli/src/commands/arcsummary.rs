@@ -2,14 +2,14 @@
 //! OpenZFS's arc_summary.
 
 use super::counters::percent;
-use crate::asked::Daemon;
-use crate::asked::metrics::Metrics;
+use crate::daemon_client::DaemonClient;
 use crate::number::nice_bytes;
 use crate::report::TimeForm;
 use crate::report::{self, decimal, moment};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use record::collect::machine::memory_bytes;
+use record::metrics::Metrics;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -74,7 +74,7 @@ pub fn command() -> Command {
 
 /// Runs `weir arcsummary`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let now = daemon.metrics()?;
     let pool = matches.get_one::<String>("pool").map(String::as_str);
     let labels: Vec<(&str, &str)> = pool.map(|pool| ("pool", pool)).into_iter().collect();

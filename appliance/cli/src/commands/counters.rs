@@ -1,12 +1,12 @@
 //! Common parts of commands that show counters: the first report covers the time since the start,
 //! later ones the time since the previous report.
 
-use crate::asked::Daemon;
-use crate::asked::metrics::Metrics;
-use crate::asked::pace::Pace;
+use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Options, Report, Stamp, Value, args, explained, pace_args};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
+use record::metrics::Metrics;
+use record::pace::Pace;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
@@ -72,18 +72,18 @@ pub fn show_as<C: Counters>(
 
 /// Statistics of the daemon.
 pub struct OfDaemon<F> {
-    daemon: Daemon,
+    daemon: DaemonClient,
     rows: F,
 }
 
-impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> OfDaemon<F> {
+impl<F: FnMut(&DaemonClient, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> OfDaemon<F> {
     /// `rows` computes the rows from two readings.
     pub fn new(rows: F) -> Result<Self> {
-        Ok(Self { daemon: Daemon::find()?, rows })
+        Ok(Self { daemon: DaemonClient::find()?, rows })
     }
 }
 
-impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> Counters for OfDaemon<F> {
+impl<F: FnMut(&DaemonClient, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> Counters for OfDaemon<F> {
     type Reading = Metrics;
 
     fn read(&mut self) -> Result<Metrics> {

@@ -1,7 +1,7 @@
 //! `weir dist`: the distribution of a statistic, as bars in the terminal, and its percentiles.
 
 use super::statistic::{breakdown, cells, now, recorded, shown, span, span_args};
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{
     self, Column, Form, Kind, Options, Report, Stamp, Value, args, column, decimal, explained, moment, pace_args,
 };
@@ -118,7 +118,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     }
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let name = if breakdown(name).is_some() { name.to_owned() } else { format!("{name}[latency]") };
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let every = options.interval.map_or(0, |i| i.as_secs());
     if options.interval.is_some_and(|i| i.subsec_nanos() != 0 || i.as_secs() == 0) {
         bail!("invalid interval: statistics are kept per second, expected whole seconds");

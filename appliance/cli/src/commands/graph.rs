@@ -1,7 +1,7 @@
 //! `weir graph`: charts of recorded runs and of the output of other tools.
 
 use super::record::time;
-use crate::asked::when;
+use crate::daemon_client::when;
 use crate::report;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValuesParser;

@@ -6,12 +6,13 @@
 use super::inject_parse::{self as parse, Wanted};
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
-use crate::state::State;
 use admin::OwnedPool;
+use admin::state::State;
 use anyhow::Result;
+use block::inject::{DataRule, Handler, What};
 use clap::{Arg, ArgAction, ArgMatches};
 use daemon::Owner;
-use pool::inject::{DataRule, Handler, Outcome as Effect, What};
+use host::device::faults::Outcome as Effect;
 use std::io::BufWriter;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -187,7 +188,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
             let found = admin::vdev_names::find(&status, name).filter(|v| v.is_leaf());
             let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is not a device of '{}'", owned.name()))?;
             let areas = region.map(|region| region.areas(found.phys_bytes)).unwrap_or_default();
-            Ok(What::Device(pool::inject::Rule { device: found.guid, areas, ..rule.clone() }))
+            Ok(What::Device(host::device::faults::Rule { device: found.guid, areas, ..rule.clone() }))
         }
         parse::What::Blocks(rule) => Ok(What::Data(rule.clone())),
         parse::What::Object { dataset, path, dnode, level, bytes, error, per_million } => {

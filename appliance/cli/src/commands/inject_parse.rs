@@ -1,10 +1,10 @@
 //! The options of `weir inject`, before anything is looked up in a pool.
 
+use block::inject::{DataError, DataRule};
 use clap::ArgMatches;
-use host::device::faults::errno;
+use host::device::faults::{Area, Operation, Outcome, Rule, errno};
 use ondisk::label::{BOOTENV_OFFSET, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_OFFSET, label_offset};
 use ondisk::{Dnode, ObjectType};
-use pool::inject::{Area, DataError, DataRule, Operation, Outcome, Rule};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! `weir iostat`: the devices of the daemon's pools, in the columns of `iostat -xn`.
 
 use super::counters::{OfDaemon, show, with_args};
-use crate::asked::metrics::Metrics;
 use crate::report::{self, Column, Kind, Value, column};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use record::metrics::Metrics;
 use std::process::ExitCode;
 
 const NO_QUEUE: &str =

@@ -14,7 +14,6 @@ pub mod inject;
 mod inject_parse;
 pub mod inspect;
 pub mod iostat;
-pub mod load;
 pub mod ls;
 pub mod man;
 pub mod mount;
@@ -65,8 +64,8 @@ pub const COMMANDS: &[Command] = &[
     Command { command: nbd::command, run: nbd::run },
     Command { command: serve::command, run: serve::run },
     Command { command: schedule::command, run: schedule::run },
-    Command { command: load::command, run: load::run },
-    Command { command: bench::command, run: bench::run },
+    Command { command: ::load::command::command, run: ::load::command::run },
+    Command { command: ::load::bench::command, run: bench::run },
     Command { command: record::command, run: record::run },
     Command { command: graph::command, run: graph::run },
     Command { command: config::command, run: config::run },

@@ -87,7 +87,7 @@ fn by_daemon(matches: &ArgMatches) -> Result<Option<u8>> {
     }
     let args: Vec<String> = std::env::args().collect();
     let verb = args.iter().position(|a| a == "mount").unwrap_or(0);
-    crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args[verb..])
+    crate::forward::to_daemon(&admin::state::State::of_process()?, "weir", &args[verb..])
 }
 
 /// Options of the mount.
@@ -191,9 +191,9 @@ pub fn shape(matches: &ArgMatches) -> Shape {
 /// Opens the pool of a dataset for writing, owned by this process; `None`: it can only be read.
 fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<OwnedPool>)>> {
     let Some((record, pool)) = opener.writable(dataset)? else { return Ok(None) };
-    let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
+    let house = House::new(admin::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::owned::Programs));
+    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
     owner.ready();
     Ok(Some((owner, pool)))
 }
@@ -240,7 +240,7 @@ pub fn tell_parent(place: &Path) -> Result<()> {
 }
 
 fn open_log(place: &Path) -> Result<File> {
-    let dir = crate::state::folder()?.join("log");
+    let dir = admin::state::folder()?.join("log");
     host::durable::make_private(&dir).with_context(|| dir.display().to_string())?;
     let name: String = place.to_string_lossy().chars().map(|c| if c == '/' { '-' } else { c }).collect();
     let path = dir.join(format!("mount{name}.log"));

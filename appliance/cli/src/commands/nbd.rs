@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if !given("search") {
         let args: Vec<String> = std::env::args().collect();
         let verb = args.iter().position(|a| a == "nbd").unwrap_or(0);
-        if let Some(code) = crate::forward::run(&crate::state::State::of_process()?, "weir", &args[verb..])? {
+        if let Some(code) = crate::forward::run(&admin::state::State::of_process()?, "weir", &args[verb..])? {
             return Ok(ExitCode::from(code));
         }
     } else {
@@ -105,9 +105,9 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     let Some((record, pool)) = opener.writable(&one.name)? else {
         bail!("'{}' is not in a pool that is imported for writing", one.name);
     };
-    let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
+    let house = House::new(admin::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::owned::Programs));
+    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
     owner.ready();
     let result = (|| {
         let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);

@@ -1,7 +1,7 @@
 //! `weir record`: records the statistics of the machine and of Weir, second by second, into one
 //! file.
 
-use crate::asked::{Daemon, when};
+use crate::daemon_client::{DaemonClient, when};
 use crate::report;
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -207,7 +207,7 @@ fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
 pub fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
     let mut sources = collect::machine();
     if with_daemon {
-        let daemon = Daemon::find()?;
+        let daemon = DaemonClient::find()?;
         let ask = move || daemon.metrics_text().map_err(|e| format!("{e:#}"));
         sources.push(Box::new(daemon::Daemon::new(Box::new(ask))));
     }

@@ -1,7 +1,7 @@
 //! `weir serve`: the daemon.
 
-use crate::owned::Programs;
-use crate::state::State;
+use crate::command_runner::CommandRunner;
+use admin::state::State;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::SetLevel;
@@ -63,7 +63,7 @@ pub fn state(config: &Config) -> Result<State> {
     let state = State::of_process()?;
     match &config.state {
         Some(folder) if !state.is_chosen() => {
-            crate::state::choose(folder.clone());
+            admin::state::choose(folder.clone());
             State::of_process()
         }
         _ => Ok(state),
@@ -109,6 +109,6 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let level = log(&config)?;
     let state = state(&config)?;
-    daemon::run(state, source, Arc::new(Programs), level)?;
+    daemon::run(state, source, Arc::new(CommandRunner), level)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `weir slower`: each operation that took longer than a limit, with what it waited for.
 
 use super::statistic::{span, span_args};
-use crate::asked::{Daemon, with};
+use crate::daemon_client::{DaemonClient, with};
 use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -127,7 +127,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     }
     let slower = (matches.get_one::<f64>("ms").context("MS")? * 1e6).round() as u64;
     let limit = matches.get_one::<u64>("limit").copied().unwrap_or(LIMIT);
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let names = match matches.get_one::<String>("name") {
         Some(name) => vec![name.clone()],
         None => protocols(&daemon)?,
@@ -152,7 +152,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-fn protocols(daemon: &Daemon) -> Result<Vec<String>> {
+fn protocols(daemon: &DaemonClient) -> Result<Vec<String>> {
     let all: api::StatisticList = daemon.get("/v1/analytics/statistics")?;
     let fits = |s: &&api::Statistic| {
         s.category == "Protocol" && s.unit == "ops" && s.fields.iter().any(|f| f.name == "latency")
@@ -161,7 +161,7 @@ fn protocols(daemon: &Daemon) -> Result<Vec<String>> {
 }
 
 fn gather(
-    daemon: &Daemon,
+    daemon: &DaemonClient,
     names: &[String],
     (from, to): (u64, u64),
     slower: u64,

@@ -1,8 +1,8 @@
 //! `weir stat NAME [INTERVAL [COUNT]]`: a statistic of Analytics, with a row for each key of its
 //! breakdown.
 
-use crate::asked::Daemon;
-use crate::asked::when;
+use crate::daemon_client::DaemonClient;
+use crate::daemon_client::when;
 use crate::report::{Column, Kind, Options, Report, Stamp, Value, column, decimal, explained};
 use anyhow::{Context as _, Result, bail};
 use api::{CellKey, StatisticColumn, StatisticData};
@@ -206,7 +206,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     let mut options = Options::of(matches)?;
     options.interval = rest.first().map(|t| crate::report::interval(t)).transpose()?;
     options.count = rest.get(1).map(|t| crate::report::count(t)).transpose()?;
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let out = || BufWriter::new(std::io::stdout().lock());
     let field = breakdown(name).map(str::to_owned);
     if options.glossary || options.schema {
@@ -239,7 +239,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
 }
 
 fn follow<W: Write>(
-    daemon: &Daemon,
+    daemon: &DaemonClient,
     name: &str,
     every: u64,
     printer: &mut Printer<W>,
@@ -260,7 +260,7 @@ fn follow<W: Write>(
 }
 
 /// Values of a time span, once it has ended and all of it is available.
-pub fn recorded(daemon: &Daemon, name: &str, from: u64, to: u64) -> Result<StatisticData> {
+pub fn recorded(daemon: &DaemonClient, name: &str, from: u64, to: u64) -> Result<StatisticData> {
     let end = Duration::from_secs(to);
     std::thread::sleep((end + SLACK).saturating_sub(now()));
     loop {

@@ -1,7 +1,7 @@
 //! `weir top`: the busiest clients, files, datasets, users, types of operation, or disks.
 
 use super::statistic::{cells, key_text, now, quoted, recorded};
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{
     self, Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained, height, pace_args,
 };
@@ -82,7 +82,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     if every == 0 || options.interval.is_some_and(|i| i.subsec_nanos() != 0) {
         bail!("invalid interval: statistics are kept per second, expected whole seconds");
     }
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let stats = statistics(&daemon.get("/v1/analytics/statistics")?, field);
     let live = options.terminal && options.form == Form::Table && options.count.is_none();
     let rows = matches.get_one::<u64>("rows").map_or_else(
@@ -121,7 +121,7 @@ fn statistics(all: &StatisticList, field: &str) -> Vec<String> {
     all.items.iter().filter(fits).map(|s| s.name.clone()).collect()
 }
 
-fn gather(daemon: &Daemon, stats: &[String], field: &str, from: u64, to: u64) -> Result<BTreeMap<String, Busy>> {
+fn gather(daemon: &DaemonClient, stats: &[String], field: &str, from: u64, to: u64) -> Result<BTreeMap<String, Busy>> {
     let mut found: BTreeMap<String, Busy> = BTreeMap::new();
     for stat in stats {
         // The plain count is always recorded; if it is zero, no breakdown is needed.
@@ -148,7 +148,7 @@ fn gather(daemon: &Daemon, stats: &[String], field: &str, from: u64, to: u64) ->
 }
 
 fn print<W: Write>(
-    daemon: &Daemon,
+    daemon: &DaemonClient,
     report: &mut Report<W>,
     field: &str,
     (from, to): (u64, u64),

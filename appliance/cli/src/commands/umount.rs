@@ -32,7 +32,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(SOME_FAILED));
     }
     if !matches.get_flag("lazy") {
-        let state = crate::state::State::of_process()?;
+        let state = admin::state::State::of_process()?;
         let imported = state.pools()?;
         imported.iter().filter(|r| pools.contains(&r.name)).for_each(|r| mounts::wait_for(&state, r));
     }

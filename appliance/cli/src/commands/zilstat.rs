@@ -1,10 +1,10 @@
 //! `weir zilstat`: intent log statistics, with the field names of OpenZFS's zilstat, and others.
 
 use super::counters::{OfDaemon, show_as, with_args};
-use crate::asked::metrics::Metrics;
 use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use record::metrics::Metrics;
 use std::process::ExitCode;
 
 const NO_KINDS: &str = "- : records are counted by block, not by write type.";

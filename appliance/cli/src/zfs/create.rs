@@ -2,8 +2,8 @@
 
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use crate::state::Imported;
 use crate::zpool::writing::{self, command_line};
+use admin::state::Imported;
 use admin::verbs::zfs::create::{self, CloneRequest, CreateRequest, NewVolume, plan};
 use admin::verbs::zfs::rename::{self, RenameRequest};
 

@@ -5,8 +5,6 @@ use crate::getopt::{Options, Parsed};
 use crate::zpool::writing::command_line;
 use admin::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 
-pub use admin::kept_keys::{drop_one, keep_new, restore};
-
 const LOAD: Options = Options { short: "anrL:", long: &[] };
 const UNLOAD: Options = Options { short: "ar", long: &[] };
 

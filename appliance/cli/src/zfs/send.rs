@@ -2,7 +2,7 @@
 //!
 //! In a process that owns the pool, standard output is the caller's: the bytes are transferred
 //! beside the text ([`crate::client::Client::output`]). In both cases the blocks being read are
-//! kept from being freed ([`crate::owned::keep`]).
+//! kept from being freed ([`crate::command_runner::keep`]).
 
 use super::datasets::Pools;
 use super::flow;
@@ -17,8 +17,9 @@ use daemon::Direction;
 use daemon::flows::Begun;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
-use dataset::{Entry, Error, ListOptions};
+use dataset::{Entry, ListOptions};
 use ondisk::{Endian, Nvlist};
+use pool::Error;
 use pool::space::alloc::Kept;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -125,7 +126,7 @@ impl Source {
         {
             let failed = |e: anyhow::Error| Failure::failed(format!("{e:#}"));
             match owned(cx, &record).map_err(failed)? {
-                Some(pool) => self.kept.extend(crate::owned::keep(&pool).map_err(failed)?),
+                Some(pool) => self.kept.extend(crate::command_runner::keep(&pool).map_err(failed)?),
                 None => self.holds.extend(crate::forward::hold(&cx.state, &record).map_err(failed)?),
             }
         }
@@ -365,7 +366,7 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
 
 /// The base of a stream of a package, and the estimated size. Like OpenZFS, it ignores the base of
 /// the first stream of a clone.
-fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, dataset::Result<u64>) {
+fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, pool::Result<u64>) {
     let base = stream.from.as_ref().filter(|from| match from {
         Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
         Base::Bookmark(_) => true,
@@ -460,7 +461,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
-fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
+fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> pool::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
     let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,

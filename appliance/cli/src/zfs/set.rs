@@ -11,7 +11,7 @@ use admin::verbs::{Found, Kind, Reason};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::View;
 use dataset::property;
-use dataset::write::{self, KeyChange, KeyFormat, NewKey};
+use dataset::write::{self, KeyChange, NewKey};
 
 const SET: Options = Options { short: "u", long: &[] };
 const INHERIT: Options = Options { short: "rS", long: &[] };
@@ -108,15 +108,15 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let invocation = cx.invocation(command_line("zfs change-key", args));
     let changed = invocation.change(record, |pool| {
         write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
-            dataset::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
+            pool::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
             error => error.into(),
         })?;
         if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user, invocation.check_share) }
     });
     changed.map_err(|reason| reason.refuse("Key change error").with_code(KEY_NOT_CHANGED))?;
     match material {
-        Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
-        None => super::keys::drop_one(&cx.state, record, &name).map(|_| ()),
+        Some(material) => admin::kept_keys::keep_new(&cx.state, record, &name, &material),
+        None => admin::kept_keys::drop_one(&cx.state, record, &name).map(|_| ()),
     }
     .map_err(|e| Failure::failed(format!("Key change error: {e:#}")))?;
     Ok(0)
@@ -166,11 +166,7 @@ fn new_key(
     all.push(("keylocation".into(), location.clone()));
     let material = admin::new_key::ask(&all, name, Some(&format), &|format| writing::ask(cx.client, format))?;
     let material = material.context("Dataset not encrypted.")?;
-    let format = match format.as_str() {
-        "raw" => KeyFormat::Raw,
-        "hex" => KeyFormat::Hex,
-        _ => KeyFormat::Passphrase,
-    };
+    let format = write::key_format(&format);
     let iterations = match given("pbkdf2iters").map(|text| text.parse::<u64>()) {
         Some(Err(_)) => bail!("bad numeric value for pbkdf2iters"),
         other => other.and_then(Result::ok),

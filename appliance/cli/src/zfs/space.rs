@@ -103,9 +103,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outco
     Ok(0)
 }
 
-fn cannot(name: &str, error: &dataset::Error) -> Failure {
+fn cannot(name: &str, error: &pool::Error) -> Failure {
     Failure::failed(match error {
-        dataset::Error::KeyUnavailable { .. } => {
+        pool::Error::KeyUnavailable { .. } => {
             format!("cannot get used/quota for '{name}': encryption key not loaded")
         }
         error => format!("cannot get used/quota for {name}: {error}"),

@@ -4,9 +4,9 @@ use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use admin::layout::{Group, Layout, Leaf, Purpose, Top};
-use admin::status::{PoolStatus, VdevClass, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::verbs::zpool::add::{AddRequest, plan};
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use std::fmt::Write;
 
 const OPTIONS: Options = Options {

@@ -6,7 +6,8 @@ use super::states::operands;
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use admin::verbs::zpool::attach::{self, DetachRequest, JoinRequest, Joins};
+use admin::verbs::zpool::attach::{self, DetachRequest, JoinRequest};
+use pool::writer::Joins;
 
 const JOIN: Options = Options { short: "fo:sw", long: &[] };
 const DETACH: Options = Options { short: "", long: &[] };

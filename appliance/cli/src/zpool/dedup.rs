@@ -1,7 +1,7 @@
 //! The histogram of the dedup table (`zpool status -D`).
 
 use crate::number::{nice_bytes, number};
-use admin::status::DedupRow;
+use pool::status::DedupRow;
 
 /// Formats the histogram with its totals. Numbers are rounded with `-p` too, as in OpenZFS.
 pub fn histogram(rows: &[DedupRow]) -> String {

@@ -7,9 +7,9 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::table::{Field, GetLine, GetTable};
-use admin::status::VdevStatus;
 use admin::vdev_names::{self as names, NameOptions, vdev_name};
 use admin::view::PoolView;
+use pool::status::VdevStatus;
 use serde_json::Value;
 
 const OPTIONS: Options = Options {
@@ -77,7 +77,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let Some(record) = records.first() else { return Ok(code) };
         let pool = pools::open(cx, record)?;
         let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{first}': {e:#}"));
-        let view = admin::view::of_imported(&pool, &pools::facts(record)).map_err(failed)?;
+        let view = admin::view::of_imported(&pool, &admin::house::facts(record)).map_err(failed)?;
         return devices_of(cx, &pool, &view, list, devices, &options);
     }
     let wanted = if list == "all" { None } else { Some(values::wanted(list)?) };

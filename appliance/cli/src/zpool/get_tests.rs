@@ -2,7 +2,7 @@
 
 use super::super::samples::{rz, tank};
 use super::*;
-use admin::property::Source;
+use pool::property::Source;
 
 fn options() -> GetOptions {
     GetOptions {
@@ -25,7 +25,7 @@ fn values_make_columns_as_wide_as_their_names_suggest() {
     pool.properties.comment = Some("hello".into());
     let expected = "NAME  PROPERTY  VALUE    SOURCE\ntank  comment   hello    local\n";
     assert_eq!(render(std::slice::from_ref(&pool), wanted("comment"), &options()), expected);
-    let y = admin::property::SetValue::Text("y".into());
+    let y = pool::property::SetValue::Text("y".into());
     pool.properties.set.insert("org.example:x".into(), y);
     let expected = "NAME  PROPERTY       VALUE          SOURCE\ntank  org.example:x  y              local\n";
     assert_eq!(render(&[pool], wanted("org.example:x"), &options()), expected);

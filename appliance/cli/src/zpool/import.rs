@@ -8,13 +8,13 @@ use crate::getopt::{Options, Parsed};
 use crate::number::ctime;
 use admin::advice;
 use admin::health::{self, Reason, state_name};
-use admin::import::{self, Candidate, LabelState, OpenRequest};
-use admin::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use admin::import::{self, Candidate, OpenRequest};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::verbs::Invocation;
 use admin::verbs::zpool::import::{Detail, ImportRefusal, ImportRequest, Rewound, find, plan, search};
-use pool::FoundPool;
 use pool::property::full_name;
+use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use pool::{FoundPool, PoolState};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -96,7 +96,7 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     for option in parsed.all('o') {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let known = matches!(full_name(name), "readonly" | "altroot" | "cachefile");
-        if option.contains('=') && !known && admin::property::find(name).is_none() && !name.starts_with("feature@") {
+        if option.contains('=') && !known && pool::property::find(name).is_none() && !name.starts_with("feature@") {
             return Err(Failure::failed(format!("property '{name}' is not a valid pool or vdev property")));
         }
         if full_name(name) == "readonly" && !matches!(value, "on" | "off") {
@@ -237,7 +237,7 @@ pub fn show(candidate: &Candidate) -> String {
 fn describe(
     name: &str,
     status: &PoolStatus,
-    label_state: LabelState,
+    label_state: PoolState,
     needs_force: bool,
     problem: Option<&str>,
 ) -> String {
@@ -246,7 +246,7 @@ fn describe(
         reason = Reason::HostidMismatch;
     }
     let indent = if status.comment.is_some() { " " } else { "" };
-    let destroyed = if label_state == LabelState::Destroyed { " (DESTROYED)" } else { "" };
+    let destroyed = if label_state == PoolState::Destroyed { " (DESTROYED)" } else { "" };
     let mut out = format!(
         "{indent}  pool: {}\n{indent}    id: {}\n{indent} state: {}{destroyed}\n",
         name,
@@ -265,10 +265,10 @@ fn describe(
     }
     if status.root.state == VdevState::CantOpen && status.root.aux == VdevAux::CorruptData {
         match label_state {
-            LabelState::Destroyed => {
+            PoolState::Destroyed => {
                 let _ = writeln!(out, "\t{indent}The pool was destroyed, but can be imported using the '-Df' flags.");
             }
-            LabelState::Exported => {}
+            PoolState::Exported => {}
             _ => {
                 let _ = writeln!(
                     out,

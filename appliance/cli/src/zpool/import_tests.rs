@@ -2,7 +2,7 @@
 
 use super::super::samples::{degraded, file, group, tank};
 use super::*;
-use admin::status::VdevAux;
+use pool::status::VdevAux;
 
 #[test]
 fn a_degraded_pool_can_be_imported() {
@@ -29,7 +29,7 @@ config:
 \tcache
 \t  /tmp/v/g
 ";
-    assert_eq!(describe("rz", &status, LabelState::Exported, false, None), expected);
+    assert_eq!(describe("rz", &status, PoolState::Exported, false, None), expected);
 }
 
 #[test]
@@ -59,7 +59,7 @@ config:
 \t    /tmp/v/k             ONLINE
 \t    /tmp/v/l             ONLINE
 ";
-    assert_eq!(describe("rz", &status, LabelState::Exported, false, None), expected);
+    assert_eq!(describe("rz", &status, PoolState::Exported, false, None), expected);
 }
 
 #[test]
@@ -77,7 +77,7 @@ comment: hello
 \t    /tmp/v/a  ONLINE
 \t    /tmp/v/b  ONLINE
 ";
-    assert_eq!(describe("tank", &status, LabelState::Exported, false, None), expected);
+    assert_eq!(describe("tank", &status, PoolState::Exported, false, None), expected);
 }
 
 #[test]
@@ -93,12 +93,12 @@ config:
 \tone              ONLINE
 \t  /tmp/v/single  ONLINE
 ";
-    assert_eq!(describe("one", &status, LabelState::Destroyed, false, None), expected);
+    assert_eq!(describe("one", &status, PoolState::Destroyed, false, None), expected);
 }
 
 #[test]
 fn a_pool_of_another_host_asks_for_force() {
-    let text = describe("tank", &tank().status, LabelState::Active, true, None);
+    let text = describe("tank", &tank().status, PoolState::Active, true, None);
     assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
     assert!(text.contains("name or numeric identifier and\n\tthe '-f' flag.\n   see: https://"), "{text}");
 }

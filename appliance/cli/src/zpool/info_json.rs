@@ -2,8 +2,8 @@
 
 use crate::json::{Object, number};
 use admin::health;
-use admin::status::{PoolStatus, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name};
+use pool::status::{PoolStatus, VdevStatus};
 
 /// The members of a pool: name, type, state, guid, versions.
 pub fn pool(status: &PoolStatus, with_type: bool, as_int: bool) -> Object {

@@ -8,13 +8,13 @@
 //! A pool that no process has open is idle: all its numbers are zero.
 
 use super::pools;
-use crate::asked::pace::Pace;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options as Getopt, Parsed};
 use crate::number::{ctime, nice_number, now};
-use admin::status::{PoolStatus, VdevClass, VdevStatus};
 use admin::vdev_names::{NameOptions, find, vdev_name, width};
 use observe::{Registry, Spread, Value};
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
+use record::pace::Pace;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

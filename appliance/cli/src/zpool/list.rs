@@ -9,9 +9,9 @@ use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::number::{number, percent};
 use crate::table::{Column, list_header, list_line};
-use admin::status::{VdevClass, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::view::PoolView;
+use pool::status::{VdevClass, VdevStatus};
 use serde_json::Value;
 
 const OPTIONS: Options = Options {

@@ -108,7 +108,7 @@ fn candidate(cx: &Context<'_>, word: &str, shelves: &BTreeMap<String, String>) -
     let failed = |why: String| Failure::failed(format!("cannot look at '{}': {why}", leaf.name()));
     let device = host::device::FileDevice::open(&leaf.path).map_err(|e| failed(super::writing::os_text(&e)))?;
     let size_bytes = host::device::Device::size_bytes(&device);
-    if size_bytes < pool::devices::MIN_DEVICE_BYTES {
+    if pool::devices::is_too_small(size_bytes) {
         return Err(failed("the device is smaller than 64 MiB".to_owned()));
     }
     let shelf = shelves.iter().find(|(device, _)| is_called(&leaf, device)).map(|(_, shelf)| shelf.clone());

@@ -1,9 +1,9 @@
 //! Opens the imported pools that a verb operates on.
 
 use crate::context::{Context, Failure};
-use crate::state::Imported;
 use admin::OwnedPool;
-pub use admin::house::{facts, request};
+use admin::house::{facts, request};
+use admin::state::Imported;
 use admin::view::PoolView;
 use pool::Pool;
 use std::sync::Arc;

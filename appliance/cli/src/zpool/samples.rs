@@ -1,10 +1,10 @@
 //! Sample pools for output tests: OpenZFS 2.3.2 printed the status and properties of the same
 //! pools.
 
-use admin::property::PropertyContext;
-use admin::stats::PoolStats;
-use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use admin::view::PoolView;
+use pool::property::PropertyContext;
+use pool::stats::PoolStats;
+use pool::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 
 /// A file vdev of 128 MiB.
 pub fn file(name: &str, guid: u64) -> VdevStatus {

@@ -5,9 +5,9 @@ use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::number::{duration, nice_bytes};
-use admin::status::{Progress, ScanStatus};
 use admin::verbs::PoolLease;
 use admin::verbs::zpool::scan::{self, ScanChange, ScanRequest};
+use pool::status::{Progress, ScanStatus};
 use std::time::{Duration, Instant};
 
 const SCRUB: Options = Options { short: "epswC", long: &[] };

@@ -3,7 +3,7 @@
 use super::writing::{change, command_line};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::state::Imported;
+use admin::state::Imported;
 use admin::verbs::zpool::set::{self, SetRequest};
 use anyhow::Result;
 use ondisk::feature::{FEATURES, Feature, by_name};

@@ -4,9 +4,9 @@
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use admin::status::{PoolStatus, VdevClass, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::verbs::zpool::split::{self, SplitRequest};
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
 
 const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
 

@@ -5,8 +5,8 @@ use super::scrub::follow;
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use admin::status::VdevState;
 use admin::verbs::zpool::states::{self, OfflineRequest, OnlineRequest};
+use pool::status::VdevState;
 
 const OFFLINE: Options = Options { short: "ft", long: &[("power", false, 'P')] };
 const ONLINE: Options = Options { short: "e", long: &[("power", false, 'P')] };

@@ -4,18 +4,18 @@ use super::iostat::{Stamp, pace, wait};
 use super::pools::{Selection, views};
 use super::scrub::host_seconds as now;
 use super::status_json;
-use crate::asked::pace::Pace;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
 use admin::advice;
 use admin::health::{self, state_name};
-use admin::status::{
+use admin::vdev_names::{NameOptions, vdev_name, width};
+use pool::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
-use admin::vdev_names::{NameOptions, vdev_name, width};
+use record::pace::Pace;
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Copy, Default)]

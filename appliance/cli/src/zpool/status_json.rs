@@ -7,7 +7,7 @@ use crate::json::{self, Object};
 use crate::number::{date_zone, nice_bytes, nice_number};
 use admin::advice;
 use admin::health;
-use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
+use pool::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use serde_json::Value;
 
 /// The document of these pools.

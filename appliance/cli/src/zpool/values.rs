@@ -2,7 +2,7 @@
 
 use crate::context::Failure;
 use crate::number::{nice_number, percent, ratio};
-use admin::property::{self, Kind, Property, PropertyContext, PropertyDef, Source, Value};
+use pool::property::{self, Kind, Property, PropertyContext, PropertyDef, Source, Value};
 
 /// The text of a value; `literal`: exact numbers (`-p`).
 pub fn text(property: &Property, literal: bool) -> String {

@@ -3,10 +3,10 @@
 //! Values set by a user come from `admin::vdev_properties`, all others from the device's status.
 
 use crate::number::{number, percent};
-use admin::property::{SetValue, Source};
-use admin::status::{PoolStatus, VdevStatus};
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::vdev_properties::{NAMES, find};
+use pool::property::{SetValue, Source};
+use pool::status::{PoolStatus, VdevStatus};
 use std::collections::BTreeMap;
 
 /// The minimum width of the property's column.

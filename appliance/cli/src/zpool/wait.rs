@@ -11,8 +11,8 @@ use super::iostat::{Stamp, pace};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::number;
-use crate::state::Imported;
-use admin::status::{PoolStatus, Progress, ScanKind, VdevStatus};
+use admin::state::Imported;
+use pool::status::{PoolStatus, Progress, ScanKind, VdevStatus};
 use std::time::{Duration, Instant};
 
 /// A background activity of a pool.
@@ -156,7 +156,7 @@ fn left(status: &PoolStatus, freeing: u64, resilver_due: bool) -> Left {
         let scan = scan.filter(|s| kinds.contains(&s.kind) && s.pause_time == 0)?;
         Some(scan.to_examine_bytes.saturating_sub(scan.issued_bytes()))
     };
-    let work = |of: fn(&VdevStatus) -> admin::status::VdevWork| {
+    let work = |of: fn(&VdevStatus) -> pool::status::VdevWork| {
         let going: Vec<_> = status.root.walk().into_iter().map(of).filter(|work| work.state == 1).collect();
         (!going.is_empty()).then(|| going.iter().map(|w| w.total_bytes.saturating_sub(w.done_bytes)).sum())
     };
@@ -215,7 +215,7 @@ impl Shown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::status::{ScanStatus, VdevWork};
+    use pool::status::{ScanStatus, VdevWork};
 
     #[test]
     fn what_goes_on_is_told_in_bytes_that_are_left() {

@@ -7,14 +7,13 @@
 
 use crate::client::Client;
 use crate::context::{Context, Failure};
-use crate::state::Imported;
 use admin::new_key::Material;
+use admin::state::Imported;
 use admin::verbs::{PoolLease, Reason};
 use admin::write::WritablePool;
-pub use admin::write::is_in_use;
 use anyhow::{Context as _, Result};
 use api::Wanted;
-use dataset::Error;
+use pool::Error;
 
 /// A command line as the pool's history stores it.
 pub fn command_line(verb: &str, args: &[String]) -> String {

@@ -142,7 +142,7 @@ impl Accounts {
         if administrators(&changed) == 0 && administrators(&kept) > 0 {
             return refuse(ErrorCode::Conflict, "there would be no administrator left");
         }
-        match crate::kept::replace(&self.path, &changed) {
+        match crate::secret_file::replace(&self.path, &changed) {
             Ok(()) => *kept = changed,
             Err(e) => return refuse(ErrorCode::Internal, format!("{}: {e}", self.path.display())),
         }

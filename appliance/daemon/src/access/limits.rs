@@ -8,8 +8,8 @@
 //!   * an attacked account waits at most a minute: attackers cannot lock a user out for good
 //!   * memory is bounded; when it is full, the entry with the shortest wait is dropped
 
-use crate::places::network;
 use parking_lot::Mutex;
+use serve::network::network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

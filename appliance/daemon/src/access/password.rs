@@ -4,9 +4,10 @@
 //! [`Hash`] requires a [`Turn`].
 
 use super::secret;
-use crate::places::{Full, Places, network};
+use crate::places::{Full, Places};
 use argon2::{Algorithm, Argon2, Params, Version};
 use serde::{Deserialize, Serialize};
+use serve::network::network;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

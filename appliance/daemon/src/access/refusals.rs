@@ -6,8 +6,8 @@
 //!   * every refusal is recorded, or counted in a later entry or in the log of the process
 //!   * memory is bounded
 
-use crate::places::network;
 use parking_lot::Mutex;
+use serve::network::network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

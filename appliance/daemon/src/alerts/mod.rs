@@ -207,7 +207,7 @@ impl Inner {
         let mut kept = self.kept.lock();
         let mut changed = kept.clone();
         let done = change(&mut changed)?;
-        crate::kept::replace(&self.path, &changed)
+        crate::secret_file::replace(&self.path, &changed)
             .map_err(|e| Refused::Failed(format!("{}: {e}", self.path.display())))?;
         *kept = changed;
         self.changed.notify_all();
@@ -218,7 +218,7 @@ impl Inner {
     fn note<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.kept.lock();
         let done = change(&mut kept);
-        if let Err(error) = crate::kept::replace(&self.path, &*kept) {
+        if let Err(error) = crate::secret_file::replace(&self.path, &*kept) {
             tracing::warn!(%error, file = %self.path.display(), "cannot save alerts");
         }
         self.changed.notify_all();

@@ -6,7 +6,7 @@
 //!
 //! Invariant: a slow reader misses seconds; nothing is buffered for it beyond the channel.
 
-use super::told;
+use super::to_api;
 use crate::web::Sight;
 use analytics::engine::{Answer, Engine};
 use analytics::name::Field;
@@ -35,7 +35,7 @@ impl Second {
     /// Builds the texts from answers with a step of one second.
     pub fn new(second: u64, answers: &[Answer]) -> Self {
         let text = |answer: &Answer| -> (String, Arc<str>) {
-            let told = told::second(answer, second);
+            let told = to_api::second(answer, second);
             let text = serde_json::to_string(&told).unwrap_or_default();
             (told.name, text.into())
         };

@@ -4,10 +4,9 @@ use super::hostnames::Hostnames;
 use crate::owner::Owner;
 use admin::house::OwnedPool;
 use analytics::name::Field;
-use analytics::sampled::{Label, Sample, Sampler};
+use analytics::sampler::{Label, Sample, Sampler};
 use observe::Events;
 use parking_lot::Mutex;
-use pool::l2::Figures as Second;
 use pool::writer::TxgStats;
 use pool::{Store, Writer};
 use serve::nfs::Figures;
@@ -124,6 +123,16 @@ impl Sampler for Network {
     }
 }
 
+/// Counts of a pool's cache devices that are reported as changes.
+#[derive(Clone, Copy, Default)]
+struct CacheDeviceCounts {
+    hits: u64,
+    misses: u64,
+    written_bytes: u64,
+    read_bytes: u64,
+    errors: u64,
+}
+
 /// Caches, space, txgs and devices of the open pools.
 pub struct Pools {
     owner: Weak<Owner>,
@@ -132,7 +141,7 @@ pub struct Pools {
     /// By pool: its last txg, and the bytes that its cache had evicted.
     seen: HashMap<u64, (u64, [u64; 2])>,
     /// By pool: previous counts of its cache devices.
-    second: HashMap<u64, Second>,
+    second: HashMap<u64, CacheDeviceCounts>,
     last: Instant,
 }
 
@@ -170,8 +179,15 @@ fn cache(name: &str, store: &Store, evicted: [u64; 2], out: &mut Vec<Sample>) ->
 
 /// Samples the cache devices of a pool: contents, and changes since `before`. Returns the current
 /// counts. Nothing is sampled for a pool without cache devices.
-fn second(name: &str, store: &Store, before: Second, out: &mut Vec<Sample>) -> Second {
-    let now = store.second().figures();
+fn second(name: &str, store: &Store, before: CacheDeviceCounts, out: &mut Vec<Sample>) -> CacheDeviceCounts {
+    let figures = store.second().figures();
+    let now = CacheDeviceCounts {
+        hits: figures.hits,
+        misses: figures.misses,
+        written_bytes: figures.written_bytes,
+        read_bytes: figures.read_bytes,
+        errors: figures.wrong + figures.read_errors,
+    };
     if store.tree().caches.is_empty() {
         return now;
     }
@@ -184,9 +200,8 @@ fn second(name: &str, store: &Store, before: Second, out: &mut Vec<Sample>) -> S
     {
         out.push(Sample::new("arc.l2_bytes", &[(Field::Direction, word), pool], grown(now, before)));
     }
-    out.push(Sample::new("arc.l2_size", &[pool], now.stored_bytes));
-    let errors = |of: &Second| of.wrong + of.read_errors;
-    out.push(Sample::new("arc.l2_errors", &[pool], grown(errors(&now), errors(&before))));
+    out.push(Sample::new("arc.l2_size", &[pool], figures.stored_bytes));
+    out.push(Sample::new("arc.l2_errors", &[pool], grown(now.errors, before.errors)));
     now
 }
 

@@ -174,7 +174,7 @@ impl Worksheets {
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        crate::kept::replace(&self.path, kept)
+        crate::secret_file::replace(&self.path, kept)
     }
 }
 

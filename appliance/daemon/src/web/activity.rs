@@ -9,7 +9,7 @@ use super::streams::{self, ALIVE};
 use crate::command::{Io, in_thread};
 use crate::http::{Lines, OutputOf, pass};
 use crate::jobs::{Finished, Running, goes_on, is_stream};
-use crate::{scanned, verify};
+use crate::{scan_job, verify};
 use admin::OwnedPool;
 use admin::verbs::pool_of;
 use api::{
@@ -55,7 +55,7 @@ pub async fn start_job(
     let target_too = target.clone();
     let job = waiting(move || {
         if kind == JobKind::Scrub {
-            scanned::begin(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target.clone()))?;
+            scan_job::begin(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target.clone()))?;
         }
         let started = service.jobs.start(kind, &target, &by, work(kind, pool));
         // The watching thread may have noticed the scrub first.
@@ -70,7 +70,7 @@ pub async fn start_job(
 fn work(kind: JobKind, pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow::Result<Finished> + Send + 'static {
     move |running| match kind {
         JobKind::Verify => verify::verify(&pool, running),
-        JobKind::Scrub | JobKind::Resilver | JobKind::Destroy => scanned::follow(&pool, running),
+        JobKind::Scrub | JobKind::Resilver | JobKind::Destroy => scan_job::follow(&pool, running),
         JobKind::Send | JobKind::Receive => anyhow::bail!("it is started by its command"),
     }
 }
@@ -93,7 +93,7 @@ pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>
         Some(JobKind::Resilver) => return refused("a resilver cannot be stopped, because devices lack data"),
         Some(JobKind::Scrub) => {
             let pool = service.pool(&job.map(|job| job.target).unwrap_or_default())?;
-            let stopped = waiting(move || scanned::stop(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why)));
+            let stopped = waiting(move || scan_job::stop(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why)));
             stopped.await?;
         }
         Some(JobKind::Verify | JobKind::Send | JobKind::Receive) | None => {}

@@ -1,12 +1,12 @@
 //! The caller of a request.
 
 use crate::owner::Peer;
-use crate::places::network;
 use crate::tcp::Remote;
 use api::{Authentication, Role};
 use axum::extract::{FromRequestParts, connect_info::ConnectInfo};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
+use serve::network::network;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use super::invoke::Change;
 use super::names::{assignments, dataset_name, property_name};
 use super::pools::audited;
 use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
-use super::{shown, tree};
+use super::{to_api, tree};
 use admin::OwnedPool;
 use admin::new_key::Material;
 use admin::verbs::zfs::create::{CreateRequest, NewVolume, plan};
@@ -108,12 +108,10 @@ pub async fn list(State(service): State<Arc<Service>>, Query(wanted): Query<Want
     .await
 }
 
-fn not_found(name: &str, error: &dataset::Error) -> Problem {
+fn not_found(name: &str, error: &pool::Error) -> Problem {
     let (code, message) = match error {
-        dataset::Error::NotFound { .. } => {
-            (ErrorCode::NotFound, format!("cannot open '{name}': dataset does not exist"))
-        }
-        dataset::Error::Invalid { .. } => (ErrorCode::InvalidRequest, format!("cannot open '{name}': {error}")),
+        pool::Error::NotFound { .. } => (ErrorCode::NotFound, format!("cannot open '{name}': dataset does not exist")),
+        pool::Error::Invalid { .. } => (ErrorCode::InvalidRequest, format!("cannot open '{name}': {error}")),
         error => (ErrorCode::Failed, format!("cannot open '{name}': {error}")),
     };
     Problem::new(code, message).at(name)
@@ -283,7 +281,7 @@ pub async fn unload_key(
 }
 
 pub async fn definitions() -> Json<PropertyDefinitionList> {
-    let items = shown::pool_definitions().chain(tree::definitions()).collect();
+    let items = to_api::pool_definitions().chain(tree::definitions()).collect();
     Json(PropertyDefinitionList { items, next: None })
 }
 

@@ -25,12 +25,12 @@ mod pictures;
 mod pools;
 mod reply;
 mod shares;
-mod shown;
 mod sight;
 mod snapshots;
 mod statistics;
 mod streams;
 mod system;
+mod to_api;
 mod tree;
 mod worksheets;
 
@@ -199,7 +199,7 @@ impl Service {
             level,
         });
         otlp::start(&service)?;
-        pool::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         let of = Arc::downgrade(&service);
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {
@@ -234,7 +234,7 @@ impl Service {
         self.owner.mounts.set_uring(config.mount_uring);
         self.sessions.set_hours(config.api.session_hours);
         self.hosts.set(&config.api.hosts);
-        pool::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         self.exports.set_on(&config.shares.options);
         self.analytics.engine.switch(config.analytics.enabled);
         Ok(())
@@ -329,10 +329,10 @@ impl Service {
     /// Devices of a pool, including caches and spares.
     pub fn devices(&self, pool: &str) -> Option<Vec<Device>> {
         let pool = self.owner.house.list().into_iter().find(|p| p.name() == pool)?;
-        let status = shown::pool_view(&pool).ok()?.status;
-        let spares = status.spares.iter().map(|d| shown::device(d, true));
+        let status = to_api::pool_view(&pool).ok()?.status;
+        let spares = status.spares.iter().map(|d| to_api::device(d, true));
         let others = std::iter::once(&status.root).chain(&status.caches);
-        Some(others.map(|d| shown::device(d, false)).chain(spares).collect())
+        Some(others.map(|d| to_api::device(d, false)).chain(spares).collect())
     }
 
     /// Makes the NFS server drop removed shares.

@@ -6,7 +6,7 @@ use super::guard::Audited;
 use super::invoke::Change;
 use super::names::{absolute_path, assignments, dataset_name, property_name};
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
-use super::shown;
+use super::to_api;
 use admin::OwnedPool;
 use admin::import::OpenRequest;
 use admin::verbs::zpool::clear::{self, ClearRequest};
@@ -52,7 +52,7 @@ impl Service {
 
     /// All pools, in short form.
     pub fn pools(&self) -> Vec<Pool> {
-        let line = |pool: &Arc<OwnedPool>| match shown::pool_view(pool).and_then(|view| shown::pool(pool, &view)) {
+        let line = |pool: &Arc<OwnedPool>| match to_api::pool_view(pool).and_then(|view| to_api::pool(pool, &view)) {
             Ok(line) => Some(line),
             Err(error) => {
                 tracing::warn!(pool = pool.name(), error = %format!("{error:#}"), "cannot read its state");
@@ -78,7 +78,7 @@ pub async fn list(State(service): State<Arc<Service>>) -> Answer<Json<PoolList>>
 }
 
 async fn detail(service: Arc<Service>, name: String) -> Answer<PoolDetail> {
-    waiting(move || Ok(shown::pool_detail(&service.pool(&name)?)?)).await
+    waiting(move || Ok(to_api::pool_detail(&service.pool(&name)?)?)).await
 }
 
 pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Answer<Json<PoolDetail>> {
@@ -87,8 +87,8 @@ pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) 
 
 pub async fn properties(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Answer<Json<PropertyList>> {
     waiting(move || {
-        let view = shown::pool_view(&service.pool(&name)?)?;
-        Ok(Json(PropertyList { items: shown::pool_properties(&view.properties), next: None }))
+        let view = to_api::pool_view(&service.pool(&name)?)?;
+        Ok(Json(PropertyList { items: to_api::pool_properties(&view.properties), next: None }))
     })
     .await
 }
@@ -320,14 +320,14 @@ pub async fn importable(
         let items = found.map(|found| {
             let candidate = import::examine(found, &OpenRequest::default());
             let status = &candidate.status;
-            let health = shown::health(admin::health::reason(status, true));
-            let devices = shown::device(&status.root, false);
+            let health = to_api::health(admin::health::reason(status, true));
+            let devices = to_api::device(&status.root, false);
             ImportablePool {
                 name: candidate.found.name().to_owned(),
                 guid: candidate.found.guid.to_string(),
                 state: devices.state,
                 health,
-                destroyed: candidate.label_state == import::LabelState::Destroyed,
+                destroyed: candidate.label_state == pool::PoolState::Destroyed,
                 devices,
             }
         });

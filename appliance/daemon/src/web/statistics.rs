@@ -3,7 +3,7 @@
 use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
-use crate::analytics::told;
+use crate::analytics::to_api;
 use analytics::catalogue::{CATALOGUE, Shown};
 use analytics::engine::{Dataset, Error};
 use analytics::explain::{Explanation, Times};
@@ -185,7 +185,7 @@ pub async fn query(
         if let Some(rows) = wanted.rows {
             found.fold(rows, wanted.scale.unwrap_or_default(), wanted.top);
         }
-        Ok(Json(told::data(sight.answer(found))))
+        Ok(Json(to_api::data(sight.answer(found))))
     })
     .await
 }

@@ -4,7 +4,7 @@
 use admin::House;
 use admin::house::{Leave, Scope};
 use admin::state::State;
-use cli::owned::Programs;
+use cli::command_runner::CommandRunner;
 use daemon::config::{Config, Settings};
 use daemon::web::{self, Service};
 use daemon::{Mounts, Owner, Peer, tcp, tls};
@@ -107,7 +107,7 @@ impl Rig {
         let config = settings.now();
         let state = State::new(folder.path().join("state"));
         let house = House::new(state, Scope::All, None);
-        let owner = Owner::new(house, Mounts::new(true), Arc::new(Programs));
+        let owner = Owner::new(house, Mounts::new(true), Arc::new(CommandRunner));
         let (stop, stopped) = watch::channel(false);
         let load = || tls::Current::new(tls::load(&config.api, &folder.path().join("state")).expect("a certificate"));
         let level = |level: &str| if level == "loud" { Err("no such level".to_owned()) } else { Ok(()) };

@@ -11,7 +11,7 @@
 //! they are read.
 //!
 //! Pages are never stored for a file that is open for writing, because only the kernel has its
-//! newer pages ([`super::held`] enforces this).
+//! newer pages ([`super::kernel_refs`] enforces this).
 //!
 //! This work runs on its own thread. Storing waits for pages that the kernel keeps locked until a
 //! read is answered, so a thread that answers reads must not wait for it. When this thread falls

@@ -11,8 +11,8 @@
 //! Nothing in a read-only tree changes while it is mounted. So the kernel caches everything for a
 //! year, sends no OPEN and RELEASE, and requests only what it has not read yet. The caches stay
 //! valid for a writable tree too, since all changes come through the kernel, which updates them; it
-//! sends OPEN and RELEASE so that we know what is in use ([`held`]). The space used on disk changes
-//! later, without a request ([`settle`]).
+//! sends OPEN and RELEASE so that we know what is in use ([`kernel_refs`]). The space used on disk
+//! changes later, without a request ([`settle`]).
 //!
 //! Each write reaches the `Vfs` when the process makes it (unless [`MountOptions::write_back`] is
 //! set): the process gets the error of a full pool, other servers see the data, and all timestamps
@@ -56,9 +56,9 @@ mod ahead;
 mod attach;
 mod attr;
 mod figures;
-mod held;
 mod inode;
 mod ioctl;
+mod kernel_refs;
 mod mount;
 mod names;
 mod ops;

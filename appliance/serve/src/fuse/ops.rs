@@ -4,8 +4,8 @@
 use super::ahead::Ahead;
 use super::attr::errno;
 use super::figures::Figures;
-use super::held::Held;
 use super::inode::InodeMap;
+use super::kernel_refs::KernelRefs;
 use super::mount::MountOptions;
 use super::names::Names;
 use super::reply::{Notifier, Reply, Shown};
@@ -47,7 +47,7 @@ pub(super) struct Ops {
     exact: bool,
     pub names: Names,
     pub ahead: Ahead,
-    pub held: Held,
+    pub held: KernelRefs,
     pub slow: Slow,
     /// Number of syncs in progress, and how many serving threads may run one, so that the others
     /// continue to serve.
@@ -76,7 +76,7 @@ impl Ops {
             exact: vfs.names_are_exact(),
             names: Names::new(),
             ahead,
-            held: Held::new(vfs.clone()),
+            held: KernelRefs::new(vfs.clone()),
             slow: Slow::new(),
             syncing: AtomicUsize::new(0),
             sync_threads: threads / 2,

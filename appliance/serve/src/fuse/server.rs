@@ -3,7 +3,7 @@
 //!
 //! A read-only tree needs no state for open files, so the kernel is asked not to send OPEN and
 //! RELEASE. A writable tree receives both, so that it knows which files are in use and which are
-//! being written (see [`super::held`]).
+//! being written (see [`super::kernel_refs`]).
 
 use super::attr::device_number_parts;
 use super::figures::Counted;

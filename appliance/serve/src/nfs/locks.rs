@@ -9,12 +9,10 @@
 //!   * locks of two owners overlap only if both are read locks
 //!   * there are never more locks than the limit of the table
 
+use files::vfs::FileHandle;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// Identifies a file across all protocols and restarts.
-pub use files::vfs::FileHandle as FileKey;
 
 /// The owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -96,7 +94,7 @@ pub enum LockRefusal {
 
 /// Called with a file after locks on it were released, so that waiting requests can be retried.
 /// Called without any lock of the table held.
-pub type Watcher = Arc<dyn Fn(FileKey) + Send + Sync>;
+pub type Watcher = Arc<dyn Fn(FileHandle) + Send + Sync>;
 
 /// Locks of all files.
 pub struct LockTable {
@@ -109,7 +107,7 @@ pub struct LockTable {
 struct Files {
     /// NFSv4 clients whose locks conflicted with a request.
     blockers: HashSet<u64>,
-    held: HashMap<FileKey, Vec<HeldLock>>,
+    held: HashMap<FileHandle, Vec<HeldLock>>,
     count: usize,
 }
 
@@ -128,7 +126,7 @@ impl LockTable {
     }
 
     /// Returns the lock that conflicts with the given one.
-    pub fn test(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> Option<HeldLock> {
+    pub fn test(&self, file: FileHandle, owner: &LockOwner, range: LockRange, exclusive: bool) -> Option<HeldLock> {
         let files = &mut *self.files.lock();
         let held = conflict(files.held.get(&file)?, owner, range, exclusive)?;
         note_blocker(&mut files.blockers, held);
@@ -141,7 +139,13 @@ impl LockTable {
     }
 
     /// Locks a range, or returns the reason for the refusal.
-    pub fn lock(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> Result<(), LockRefusal> {
+    pub fn lock(
+        &self,
+        file: FileHandle,
+        owner: &LockOwner,
+        range: LockRange,
+        exclusive: bool,
+    ) -> Result<(), LockRefusal> {
         if self.lock_quietly(file, owner, range, exclusive)? {
             self.tell(file);
         }
@@ -152,7 +156,7 @@ impl LockTable {
     /// The caller must then [notify](LockTable::tell) waiting requests.
     pub fn lock_quietly(
         &self,
-        file: FileKey,
+        file: FileHandle,
         owner: &LockOwner,
         range: LockRange,
         exclusive: bool,
@@ -188,7 +192,7 @@ impl LockTable {
     }
 
     /// Unlocks a range. Fails only if this splits a lock and the table is full.
-    pub fn unlock(&self, file: FileKey, owner: &LockOwner, range: LockRange) -> Result<(), LockRefusal> {
+    pub fn unlock(&self, file: FileHandle, owner: &LockOwner, range: LockRange) -> Result<(), LockRefusal> {
         {
             let files = &mut *self.files.lock();
             let Some(locks) = files.held.get_mut(&file) else { return Ok(()) };
@@ -209,7 +213,7 @@ impl LockTable {
     }
 
     /// Whether the owner holds any lock on the file.
-    pub fn holds(&self, file: FileKey, owner: &LockOwner) -> bool {
+    pub fn holds(&self, file: FileHandle, owner: &LockOwner) -> bool {
         self.files.lock().held.get(&file).is_some_and(|locks| locks.iter().any(|l| l.owner == *owner))
     }
 
@@ -239,7 +243,7 @@ impl LockTable {
     }
 
     /// Notifies the watchers that locks on a file were released.
-    pub fn tell(&self, file: FileKey) {
+    pub fn tell(&self, file: FileHandle) {
         let watchers = self.watchers.read().clone();
         watchers.iter().for_each(|w| w(file));
     }
@@ -278,7 +282,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    const FILE: FileKey = FileKey { fs_guid: 1, object: 2, generation: 3 };
+    const FILE: FileHandle = FileHandle { fs_guid: 1, object: 2, generation: 3 };
 
     fn owner(n: u8) -> LockOwner {
         LockOwner::V4 { client: 1, owner: Arc::from([n]) }

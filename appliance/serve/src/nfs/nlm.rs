@@ -12,12 +12,13 @@
 
 use super::access;
 use super::core::Core;
-use super::locks::{FileKey, HeldLock, LockOwner, LockRange, LockRefusal};
+use super::locks::{HeldLock, LockOwner, LockRange, LockRefusal};
 use super::monitor::Monitor;
 use super::portmap;
 use super::rpc::{Call, Fault, Program};
 use super::status::Status;
 use super::xdr::{Reader, Result, Writer};
+use files::vfs::FileHandle;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
@@ -86,7 +87,7 @@ impl<'a> LockArgs<'a> {
 /// A request that waits for a lock, and what is needed to call its client back.
 #[derive(Clone)]
 struct Waiting {
-    file: FileKey,
+    file: FileHandle,
     owner: LockOwner,
     range: LockRange,
     exclusive: bool,
@@ -96,7 +97,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn is(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> bool {
+    fn is(&self, file: FileHandle, owner: &LockOwner, range: LockRange, exclusive: bool) -> bool {
         (self.file, self.range, self.exclusive) == (file, range, exclusive) && self.owner == *owner
     }
 }
@@ -114,7 +115,7 @@ pub struct LockManager {
     core: Arc<Core>,
     monitor: Arc<Monitor>,
     waiting: Mutex<Vec<Waiting>>,
-    shares: Mutex<HashMap<FileKey, Vec<Reservation>>>,
+    shares: Mutex<HashMap<FileHandle, Vec<Reservation>>>,
     calls: SyncSender<Waiting>,
 }
 
@@ -142,7 +143,7 @@ impl LockManager {
 
     /// Called when locks on a file were released: grants it to waiting requests, in the order of
     /// their arrival.
-    fn freed(&self, file: FileKey) {
+    fn freed(&self, file: FileHandle) {
         let mut narrows = false;
         let mut lost = Vec::new();
         {
@@ -186,7 +187,7 @@ impl LockManager {
         self.core.locks.release(|owner| is_of(owner, name));
     }
 
-    fn file(&self, call: &Call<'_>, handle: &[u8], exclusive: bool) -> std::result::Result<FileKey, u32> {
+    fn file(&self, call: &Call<'_>, handle: &[u8], exclusive: bool) -> std::result::Result<FileHandle, u32> {
         let number = |status| match status {
             Status::STALE | Status::BADHANDLE => STALE_HANDLE,
             Status::ROFS => READ_ONLY,
@@ -201,7 +202,7 @@ impl LockManager {
             .or_else(|_| access::check_write(at.vfs(), &at.attr, &at.who));
         may.map_err(|_| DENIED)?;
         let (fs_guid, object, generation) = (at.file.fs_guid, at.attr.ino, at.attr.generation);
-        Ok(FileKey { fs_guid, object, generation })
+        Ok(FileHandle { fs_guid, object, generation })
     }
 
     fn test(&self, call: &Call<'_>, args: &mut Reader<'_>) -> Result<std::result::Result<(), (u32, Option<HeldLock>)>> {

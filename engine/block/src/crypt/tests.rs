@@ -376,7 +376,7 @@ fn key_objects_are_checked() {
     // The first version of the format did not record its version.
     let old = with(attribute::VERSION, None).unwrap();
     assert_eq!(old.wrapped.version, 0);
-    assert!(is_incorrect_key(&DatasetKeys::unwrap(&old.wrapped, &[0; 32]).unwrap_err()));
+    assert!(DatasetKeys::unwrap(&old.wrapped, &[0; 32]).unwrap_err().is_incorrect_key());
     let unwrap = |object: KeyObject| DatasetKeys::unwrap(&object.wrapped, &[0; 32]).unwrap_err();
     assert!(matches!(unwrap(with(attribute::VERSION, number(2)).unwrap()), Error::Unsupported { .. }));
     assert!(matches!(unwrap(with(attribute::SUITE, number(9)).unwrap()), Error::Unsupported { .. }));

@@ -1,7 +1,7 @@
 //! Maps the bytes of one block to the children of a raidz or draid: rows of parity and data
 //! columns.
 //!
-//! Below: `transform::parity`. Above: `raidz`, `raidz_expanded` and `draid` make a [`Map`]; the I/O
+//! Below: `transform::parity`. Above: `raidz`, `raidz_reflow` and `draid` make a [`Map`]; the I/O
 //! of the vdev tree and `reconstruct` use it. ZFS name: raidz_map_t.
 //!
 //! ```text

@@ -28,7 +28,7 @@ mod parity_read;
 mod places;
 mod queue;
 pub mod raidz;
-mod raidz_expanded;
+mod raidz_reflow;
 mod rebuild;
 pub mod reconstruct;
 mod repair;

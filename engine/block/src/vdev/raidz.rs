@@ -33,7 +33,7 @@
 use smallvec::SmallVec;
 
 use super::columns::{Column, Map, Role};
-use super::raidz_expanded;
+use super::raidz_reflow;
 use crate::{Error, Result};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
@@ -256,7 +256,7 @@ impl Geometry {
         Ok(if width == self.children {
             self.plain(offset_bytes, size_bytes)
         } else {
-            raidz_expanded::map(self, width, offset_bytes, size_bytes)
+            raidz_reflow::map(self, width, offset_bytes, size_bytes)
         })
     }
 

@@ -7,7 +7,7 @@
 //!   * only bytes that match the pointer's checksum are written, so that nothing can get worse
 
 use super::check;
-use super::taken::TakenBlock;
+use super::raw::RawBlock;
 use crate::crypt::DatasetKeys;
 use crate::store::Store;
 use crate::{Error, Result};
@@ -15,7 +15,7 @@ use ondisk::{BlkPtr, Compression};
 use transform::compress::{Algorithm, compress_into, zstd};
 
 /// As [`Store::heal`].
-pub(crate) fn heal(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
+pub(crate) fn heal(store: &Store, bp: &BlkPtr, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
     if bp.is_hole() || bp.is_embedded() || bp.is_redacted() {
         return Ok(false);
     }
@@ -35,7 +35,7 @@ pub(crate) fn heal(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<
 }
 
 /// The stored bytes that the pointer describes, if they can be made from `block`.
-fn made_again(store: &Store, bp: &BlkPtr, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<Option<Vec<u8>>> {
+fn made_again(store: &Store, bp: &BlkPtr, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<Option<Vec<u8>>> {
     let (salt, psize) = (store.salt(), bp.psize_bytes() as usize);
     let matches = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
     if block.sealed.is_some() {

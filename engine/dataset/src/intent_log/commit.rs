@@ -31,15 +31,15 @@ use super::figures::LogFigures;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay::Old;
-use super::skipped::Skipped;
+use super::replay_skips::SkippedRecord;
 use crate::live::SyncMode;
 use crate::{Error, Result};
-use object::{Class, ObjectSet, Tx};
+use object::{ObjectSet, Tx};
 use ondisk::zil::write::{encode_block, encode_write, set_sequence, write_record_bytes};
 use ondisk::zil::{Body, MIN_BLOCK_BYTES, RecordType};
 use ondisk::{BlkPtr, ZilHeader};
 use parking_lot::Mutex;
-use pool::Stopwatch;
+use pool::{Class, Stopwatch};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -68,7 +68,7 @@ pub trait Ground: Send + Sync {
     /// Record `sequence` of the log claimed in `claim_txg` is skipped by a replay. The skip is
     /// recorded on disk with the open txg, so that nothing replayed later is on disk without
     /// it. `named`: what to record beside the number.
-    fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
+    fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let _ = (claim_txg, sequence, named);
         Ok(())
     }

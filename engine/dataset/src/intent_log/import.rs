@@ -14,10 +14,10 @@ use crate::live::{Policies, Settings};
 use crate::write::cx::Cx;
 use crate::{Datasets, Error, ListOptions, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, Class, Compress, Dedup, WritePolicy};
+use object::{Compress, Dedup, WritePolicy};
 use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader};
 use parking_lot::Mutex;
-use pool::{Participant, Pool, SyncTx};
+use pool::{Bookmark, Class, Participant, Pool, SyncTx};
 use std::sync::Arc;
 
 /// Offset of the log header in a root block.

@@ -40,7 +40,7 @@ mod missing;
 mod pack;
 mod pending;
 mod replay;
-mod skipped;
+mod replay_skips;
 mod summary;
 
 pub use crate::live::SyncMode;
@@ -51,6 +51,6 @@ pub use import::claim_logs;
 pub(crate) use import::put_header;
 pub(crate) use replay::ClosedLog;
 pub use replay::Replayed;
-pub use skipped::{NAMED_MAX, Skipped};
-pub(crate) use skipped::{Unsynced, forget_skipped, skipped_numbers};
+pub use replay_skips::{NAMED_MAX, SkippedRecord};
+pub(crate) use replay_skips::{UnsyncedSkips, forget_skipped, skipped_numbers};
 pub use summary::{LogEntry, LogSummary, has_skipped, has_unread, needs_replay, read};

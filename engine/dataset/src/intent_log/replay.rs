@@ -19,12 +19,13 @@ use super::chain::{self, LOG_LEVEL, Step, Walked};
 use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use super::missing::{Missing, contents_of};
-use super::skipped::{NAMED_MAX, Skipped};
+use super::replay_skips::{NAMED_MAX, SkippedRecord};
 use crate::{Error, Place, Refusal, Result};
 use bytes::Bytes;
-use object::{Bookmark, ObjectSet, Store};
+use object::ObjectSet;
 use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, ZilHeader, blkptr};
+use pool::{Bookmark, Store};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub struct Replayed {
     /// Records that were not replayed.
     pub skipped_records: u64,
     /// The first [`NAMED_MAX`] of them.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRecord>,
     /// The log is kept, because records were skipped, now or by an earlier replay.
     pub is_kept: bool,
 }
@@ -239,7 +240,7 @@ impl Log {
         let is_named = run.replayed.skipped.len() < NAMED_MAX;
         if is_named {
             let skipped =
-                Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body, self.has_names()), cause };
+                SkippedRecord { sequence, txg, kind: record.kind.name(), what: what_of(body, self.has_names()), cause };
             tracing::error!(dataset = self.ground.name(), "intent log: {skipped}");
             run.replayed.skipped.push(skipped);
         }

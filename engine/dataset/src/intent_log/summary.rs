@@ -3,7 +3,7 @@
 use super::chain::{self, Step};
 use super::missing::Missing;
 use super::replay::shortened;
-use super::skipped::{skipped_numbers, skipped_records};
+use super::replay_skips::{skipped_numbers, skipped_records};
 use crate::{Dataset, Error, KeyStore, Result};
 use object::ObjectSet;
 use ondisk::zil::{Body, Record, RecordType};

@@ -1,7 +1,7 @@
 //! What the intent log of a dataset depends on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
-use crate::intent_log::{Ground, LogFigures, Skipped, Unsynced, skipped_numbers};
+use crate::intent_log::{Ground, LogFigures, SkippedRecord, UnsyncedSkips, skipped_numbers};
 use object::Tx;
 use parking_lot::{Mutex, RwLock};
 use pool::Writer;
@@ -22,7 +22,7 @@ pub(super) struct DatasetGround {
     pub features: Arc<Mutex<BTreeSet<&'static str>>>,
     pub figures: Arc<LogFigures>,
     /// Shared with the dataset: recorded on disk with the txg in which they were skipped.
-    pub skipped: Arc<Unsynced>,
+    pub skipped: Arc<UnsyncedSkips>,
 }
 
 impl Ground for DatasetGround {
@@ -50,7 +50,7 @@ impl Ground for DatasetGround {
         self.writer.random()
     }
 
-    fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
+    fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let tx = self.writer.hold()?;
         self.skipped.add(tx.txg(), claim_txg, sequence, named);
         Ok(())

@@ -10,9 +10,10 @@
 
 use crate::{Place, Result};
 use bytes::Bytes;
-use object::zap::{NormFlags, Zap};
+use object::zap::Zap;
 use object::{Object, ObjectSet, Tx};
 use ondisk::Dnode;
+use ondisk::zap::NormFlags;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

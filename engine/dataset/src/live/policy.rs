@@ -3,8 +3,9 @@
 //! Facts: `dmu_write_policy` in module/zfs/dmu.c, `spa_preferred_class` in module/zfs/spa_misc.c.
 
 use super::settings::{RedundantMetadata, Settings};
-use object::{Class, Compress, Dedup, WritePolicy, Written};
+use object::{Compress, Dedup, WritePolicy, Written};
 use ondisk::{Checksum, Compression, ObjectType};
+use pool::Class;
 
 /// Policy decided once per txg.
 pub(crate) struct Policies {

@@ -22,11 +22,12 @@ use crate::write::space::{self, Delta, Part};
 use crate::write::{deadlist, feature, props};
 use crate::{Place, Result};
 use bytes::Bytes;
-use object::{ObjectSet, Store, SyncContext, Tx, WritePolicy, Written};
+use object::{ObjectSet, SyncContext, Tx, WritePolicy, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
 use parking_lot::Mutex;
+use pool::Store;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -196,7 +197,7 @@ fn count_in_bookmarks(
         if mark.freed_before_next_snap != before
             && let Some(zap) = cx.field_u64(id, FIELD_BOOKMARKS)?
         {
-            let value = object::ZapValue { int_bytes: 8, ints: mark.to_words().to_vec() };
+            let value = ondisk::zap::Value { int_bytes: 8, ints: mark.to_words().to_vec() };
             cx.zap(zap)?.update(cx.tx(), &name, &value)?;
         }
     }

@@ -13,7 +13,8 @@
 use super::value::Value;
 use crate::Result;
 use crate::dir::open_zap;
-use object::{ObjectSet, ZapValue};
+use object::ObjectSet;
+use ondisk::zap::Value as ZapValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 

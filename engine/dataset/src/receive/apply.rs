@@ -20,10 +20,10 @@
 //! would have. Its receiver writes them there, and the attributes are lost. Here they are restored
 //! as spill blocks.
 
-use super::{Covered, FLAG_SPILL_BLOCK, Incoming, turned};
+use super::{FLAG_SPILL_BLOCK, Incoming, VerifiedRecord, byteswap};
 use crate::{Error, Result};
 use bytes::Bytes;
-use object::{NewObject, Object, ObjectSet, TakenBlock, Tx};
+use object::{NewObject, Object, ObjectSet, RawBlock, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
@@ -73,14 +73,14 @@ impl Applier {
     }
 
     /// Applies one record.
-    pub(super) fn apply(&mut self, tx: &Tx, packet: Covered) -> Result<()> {
+    pub(super) fn apply(&mut self, tx: &Tx, packet: VerifiedRecord) -> Result<()> {
         let payload = packet.payload;
         match &packet.record.body {
             Body::ObjectRange { first, slots, crypt, flags, .. } if self.is_raw => {
                 self.object_range(*first, *slots, crypt, *flags)
             }
-            Body::Object(record) if self.is_raw => self.sealed_object(tx, record, payload),
-            Body::Write(write) if self.is_raw => self.sealed_write(tx, write, payload),
+            Body::Object(record) if self.is_raw => self.raw_object(tx, record, payload),
+            Body::Write(write) if self.is_raw => self.raw_write(tx, write, payload),
             Body::WriteEmbedded(_) if self.is_raw => Err(bad("an embedded block in a raw stream")),
             Body::Object(record) => self.object(tx, record, payload),
             Body::FreeObjects { first, count, .. } => self.free_objects(tx, *first, *count),
@@ -233,7 +233,7 @@ impl Applier {
         unpacked(write.compression, bytes.clone(), write.logical_bytes)?;
         let compression = Compression::from_raw(write.compression)?;
         let (lsize_bytes, endian) = (write.logical_bytes, self.endian);
-        object.put_taken(tx, write.offset / size, TakenBlock { bytes, lsize_bytes, compression, endian, sealed: None })
+        object.put_raw(tx, write.offset / size, RawBlock { bytes, lsize_bytes, compression, endian, sealed: None })
     }
 
     fn write_embedded(&mut self, tx: &Tx, write: &WriteEmbedded, payload: &[u8]) -> Result<()> {
@@ -270,7 +270,7 @@ impl Applier {
             return Ok(());
         }
         if self.is_raw {
-            return self.sealed_spill(tx, spill, payload);
+            return self.raw_spill(tx, spill, payload);
         }
         if !(512..=OLD_MAX_BLOCK_BYTES).contains(&spill.length) || !spill.length.is_multiple_of(512) {
             return Err(bad(format!("a spill block of {} bytes", spill.length)));
@@ -283,7 +283,7 @@ impl Applier {
     /// Converts stream contents to the on-disk form, where dnodes and pointers say little-endian.
     fn native(&self, what: &str, of: ObjectType, mut data: Vec<u8>) -> Result<Vec<u8>> {
         if self.endian == Endian::Big {
-            turned::turn(what, of, &mut data)?;
+            byteswap::byteswap(what, of, &mut data)?;
         }
         Ok(data)
     }

@@ -12,18 +12,19 @@
 //! `dsl_dataset_modified_since_snap` in dsl_dataset.c, and for messages `zfs_receive_one` in
 //! lib/libzfs/libzfs_sendrecv.c.
 
-use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, SealedStream, Spot, Target, state};
+use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, RawStream, Spot, Target, state};
 use crate::live::{LiveDatasets, OwnersOf};
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{clone, create, deadlist, feature, keys, limits};
 use crate::{Error, KeyStore, Refusal, Result};
-use object::{Bookmark, ZapValue};
 use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
+use pool::Bookmark;
 use zeroize::Zeroizing;
 
 /// Stream features that require the corresponding pool feature to be enabled.
@@ -138,7 +139,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
         }
         check_base(cx, incoming, name, id)?;
         if let Some(sealed) = &incoming.sealed {
-            check_sealed_base(cx, sealed, name, (from.dir, id))?;
+            check_raw_base(cx, sealed, name, (from.dir, id))?;
         }
         return cx.sync.all_or_nothing(|| {
             let dir = tree::create_dir(cx, parent, last)?;
@@ -161,7 +162,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
             let node = Node { name: name.clone(), dir, head, snapshot: None };
             sealed.key.create(cx, &node)?;
             limits::start(cx, dir)?;
-            contents::create_sealed(cx, &node, incoming.kind, &sealed.set)?;
+            contents::create_raw(cx, &node, incoming.kind, &sealed.set)?;
             started(cx, incoming, wanted, &node)
         });
     }
@@ -236,7 +237,7 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
             }
             check_base(cx, incoming, name, base)?;
             if let Some(sealed) = &incoming.sealed {
-                check_sealed_base(cx, sealed, name, (node.dir, base))?;
+                check_raw_base(cx, sealed, name, (node.dir, base))?;
             }
             Some(base)
         }
@@ -354,12 +355,12 @@ fn check_replaceable(cx: &Cx<'_>, node: &Node, dir: &ondisk::DslDir, head: &DslD
 
 /// Rejects raw streams that do not build on snapshot `base` of directory `dir`: their blocks would
 /// be unreadable.
-fn check_sealed_base(cx: &Cx<'_>, sealed: &SealedStream, name: &str, (dir, base): (u64, u64)) -> Result<()> {
+fn check_raw_base(cx: &Cx<'_>, sealed: &RawStream, name: &str, (dir, base): (u64, u64)) -> Result<()> {
     if keys::key_of(cx, dir)?.is_none() {
         return Err(Error::invalid(name, "cannot perform raw receive on top of existing unencrypted dataset"));
     }
     sealed.key.check(cx, dir, name)?;
-    super::sealed::check_ivset(name, sealed.from_ivset, cx.field_u64(base, FIELD_IVSET_GUID)?.unwrap_or(0))
+    super::raw::check_ivset(name, sealed.from_ivset, cx.field_u64(base, FIELD_IVSET_GUID)?.unwrap_or(0))
 }
 
 /// Rejects streams that do not build on snapshot `base`, and bases that cannot be cloned.

@@ -3,17 +3,17 @@
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, SealedStream, Spot, Target, begin, state};
+use super::{CLONE, Incoming, RawStream, Spot, Target, begin, state};
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
 use crate::{Error, KeyStore, Place, Refusal, Result};
-use object::ZapValue;
 use ondisk::DslDataset;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;
+use ondisk::zap::Value as ZapValue;
 
 /// Ends the receive into `spot`.
 pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target: &Target<'_>) -> Result<()> {
@@ -51,7 +51,7 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
 }
 
 /// The BEGIN of the stream and, if it is raw, its description of the dataset.
-type Stream<'s> = (&'s Begin, Option<&'s SealedStream>);
+type Stream<'s> = (&'s Begin, Option<&'s RawStream>);
 
 /// Creates snapshot `short` of `node`, with the stream's guid and creation time.
 fn take(cx: &Cx<'_>, node: &Node, short: &str, (begin, sealed): Stream<'_>) -> Result<()> {

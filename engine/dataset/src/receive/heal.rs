@@ -7,14 +7,15 @@
 //! OpenZFS heals file data; this also heals spill blocks.
 
 use super::apply::{bad, is_packed};
-use super::checked::{Checked, Covered};
+use super::verifying_reader::{VerifiedRecord, VerifyingReader};
 use super::{Features, Incoming};
 use crate::live::LiveDatasets;
 use crate::{Error, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, ObjectSet, Sealed, TakenBlock};
+use object::{CryptParams, ObjectSet, RawBlock};
 use ondisk::send_record::{Body, Crypt};
 use ondisk::{Compression, Endian};
+use pool::Bookmark;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -31,7 +32,12 @@ pub struct Healed {
 
 /// Heals snapshot `name` (`DATASET@SNAPSHOT`) from the stream whose BEGIN is `first`, up to its
 /// END.
-pub fn heal<R: Read>(live: &LiveDatasets, stream: &mut Checked<R>, first: &Covered, name: &str) -> Result<Healed> {
+pub fn heal<R: Read>(
+    live: &LiveDatasets,
+    stream: &mut VerifyingReader<R>,
+    first: &VerifiedRecord,
+    name: &str,
+) -> Result<Healed> {
     let incoming = Incoming::new(first, stream.endian())?;
     let start = stream.offset();
     // Keeps blocks that are freed meanwhile from being overwritten with their old contents.
@@ -126,11 +132,11 @@ fn taken(
     lsize_bytes: u64,
     crypt: &Crypt,
     payload: Vec<u8>,
-) -> Result<TakenBlock> {
+) -> Result<RawBlock> {
     let compression = if is_packed(compression) { Compression::from_raw(compression)? } else { Compression::Off };
     // Only raw streams contain blocks in the other byte order.
     let swapped = incoming.is_raw() && flags & 2 != 0;
     let endian = if swapped { Endian::Big } else { Endian::Little };
-    let sealed = incoming.is_raw().then_some(Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });
-    Ok(TakenBlock { bytes: Bytes::from(payload), lsize_bytes, compression, endian, sealed })
+    let sealed = incoming.is_raw().then_some(CryptParams { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });
+    Ok(RawBlock { bytes: Bytes::from(payload), lsize_bytes, compression, endian, sealed })
 }

@@ -17,17 +17,17 @@
 
 mod apply;
 mod begin;
-mod checked;
+mod byteswap;
 mod end;
 mod heal;
-mod sealed;
+mod raw;
 mod state;
-mod turned;
+mod verifying_reader;
 
-pub use checked::{Checked, Covered};
 pub use heal::{Healed, heal};
-pub(crate) use sealed::SealedStream;
+pub(crate) use raw::RawStream;
 pub(crate) use state::put as put_state;
+pub use verifying_reader::{VerifiedRecord, VerifyingReader};
 
 use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
 use crate::{Datasets, Error, ListOptions, Place, Result, write};
@@ -96,12 +96,12 @@ pub(crate) struct Incoming {
     /// For a redacted stream: guids of the snapshots whose blocks were left out.
     pub redacted: Option<Vec<u64>>,
     /// For a raw stream: its description of the dataset as a whole.
-    pub sealed: Option<Arc<SealedStream>>,
+    pub sealed: Option<Arc<RawStream>>,
 }
 
 impl Incoming {
     /// Parses the first record. Rejects, by name, features that this version cannot receive.
-    fn new(first: &Covered, endian: Option<Endian>) -> Result<Self> {
+    fn new(first: &VerifiedRecord, endian: Option<Endian>) -> Result<Self> {
         let Body::Begin(begin) = &first.record.body else {
             return Err(Error::invalid("", "invalid stream (bad magic number)"));
         };
@@ -137,7 +137,7 @@ impl Incoming {
         };
         let list = if first.payload.is_empty() { Nvlist::new() } else { Nvlist::parse(&first.payload).at("BEGIN")? };
         let sealed = match begin.features.contains(Features::RAW) {
-            true => Some(Arc::new(sealed::parse(&list, begin.features, begin.flags & FLAG_SPILL_BLOCK != 0)?)),
+            true => Some(Arc::new(raw::parse(&list, begin.features, begin.flags & FLAG_SPILL_BLOCK != 0)?)),
             false => None,
         };
         let words = |name: &str| match list.get(name) {
@@ -178,8 +178,8 @@ pub fn find_snapshot(tree: &Arc<Datasets>, guid: u64) -> Result<Option<String>> 
 /// On failure, destroys what was created for the stream, unless the receive is resumable.
 pub fn receive<R: Read>(
     live: &LiveDatasets,
-    stream: &mut Checked<R>,
-    first: &Covered,
+    stream: &mut VerifyingReader<R>,
+    first: &VerifiedRecord,
     target: &Target<'_>,
 ) -> Result<u64> {
     let incoming = Incoming::new(first, stream.endian())?;
@@ -220,7 +220,7 @@ fn sweep(live: &LiveDatasets, dataset: &str) -> Result<()> {
 
 /// Reads a stream to its END and verifies it, for a caller that only needs to get past it. Returns
 /// the bytes read.
-pub fn skip<R: Read>(stream: &mut Checked<R>) -> Result<u64> {
+pub fn skip<R: Read>(stream: &mut VerifyingReader<R>) -> Result<u64> {
     let start = stream.offset();
     while let Some(packet) = stream.next_record()? {
         if matches!(packet.record.body, Body::End { .. }) {
@@ -234,7 +234,7 @@ pub fn skip<R: Read>(stream: &mut Checked<R>) -> Result<u64> {
 /// interrupted.
 fn feed<R: Read>(
     live: &LiveDatasets,
-    stream: &mut Checked<R>,
+    stream: &mut VerifyingReader<R>,
     incoming: &Incoming,
     spot: &Spot,
     before: u64,

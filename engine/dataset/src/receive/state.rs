@@ -16,10 +16,10 @@ use crate::live::{LiveDatasets, ReceivedTo};
 use crate::write::cx::Cx;
 use crate::write::tree;
 use crate::{Error, Refusal, Result};
-use object::ZapValue;
 use ondisk::DslDataset;
 use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;
+use ondisk::zap::Value as ZapValue;
 
 const FIELDS: [&str; 10] = [
     field::FIELD_RESUME_FROMGUID,

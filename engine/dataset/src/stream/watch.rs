@@ -26,7 +26,7 @@ pub fn place_of(body: &Body) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receive::Checked;
+    use crate::receive::VerifyingReader;
     use crate::stream::{Writer, begin, kind_name};
     use ondisk::Endian;
     use ondisk::send_record::Begin;
@@ -59,7 +59,7 @@ mod tests {
     fn every_byte_of_a_stream_is_told_once_on_both_ends() {
         let (sent, received) = (Seen::default(), Seen::default());
         let stream = write(&sent);
-        let mut checked = Checked::new(&stream[..]).watched(Some(Box::new(received.clone())));
+        let mut checked = VerifyingReader::new(&stream[..]).watched(Some(Box::new(received.clone())));
         while checked.next_record().unwrap().is_some() {}
         let expected = [(0, 0, 328), (2, 9, 312), (5, 0, 312)];
         assert_eq!((&sent.0.lock()[..], &received.0.lock()[..]), (&expected[..], &expected[..]));
@@ -72,7 +72,7 @@ mod tests {
     fn who_looks_on_can_end_a_stream() {
         let seen = Seen::default();
         let two = [write(&seen), write(&Seen::default())].concat();
-        let mut checked = Checked::new(&two[..]).watched(Some(Box::new(seen.clone())));
+        let mut checked = VerifyingReader::new(&two[..]).watched(Some(Box::new(seen.clone())));
         let error = std::iter::from_fn(|| checked.next_record().transpose()).find_map(|r| r.err());
         assert!(error.is_some_and(|e| e.to_string().contains("enough")));
     }

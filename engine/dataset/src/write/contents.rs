@@ -13,7 +13,8 @@ use crate::property::Value;
 use crate::property::set::{PropertySet, SetBy};
 use crate::{Error, Result};
 use object::zap::ZapSpec;
-use object::{DatasetKeys, NewObject, ObjectSet, SealedSet, Tx, Zap, ZapValue};
+use object::{DatasetKeys, NewObject, ObjectSet, RawObjset, Tx, Zap};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 
@@ -115,8 +116,8 @@ pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
 
 /// Creates and writes the object set of the new dataset `node`, which is received raw: empty, with
 /// the sender's layout.
-pub(crate) fn create_sealed(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &SealedSet) -> Result<()> {
-    let objset = ObjectSet::open_sealed(cx.mos().store().clone(), None, node.head, kind, sealed)?;
+pub(crate) fn create_raw(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &RawObjset) -> Result<()> {
+    let objset = ObjectSet::open_raw(cx.mos().store().clone(), None, node.head, kind, sealed)?;
     let policies = Policies::new(settings(cx, node.dir, &node.name)?, true, &|guid| cx.is_enabled(guid));
     DatasetSync::new(*cx, node.head, policies, None)?.run(&objset)
 }

@@ -9,9 +9,11 @@
 //!   * a changed node is written back before another one that may be the same is read
 
 use crate::{Error, Place, Result};
+use object::zap::Zap;
 use object::zap::ZapSpec;
-use object::zap::{NormFlags, Zap};
-use object::{Bpobj, NewObject, Object, ObjectSet, Tx, ZapValue};
+use object::{Bpobj, NewObject, Object, ObjectSet, Tx};
+use ondisk::zap::NormFlags;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, DslDataset, DslDir, ObjectType, SpaceTriple, feature};
 use pool::SyncTx;
 use std::sync::Arc;

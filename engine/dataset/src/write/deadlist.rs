@@ -12,9 +12,9 @@ use crate::deadlist::{Deadlist, add};
 use crate::{Error, Place, Result};
 use object::Bpobj;
 use object::bpobj_write::{NewEntry, new_header};
-use object::zap::NormFlags;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::pool_dir::directory;
+use ondisk::zap::NormFlags;
 use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn add_keys(cx: &Cx<'_>, id: u64, txgs: &[u64]) -> Result<()> {
     let zap = cx.zap(id)?;
     for txg in txgs {
         let list = shared.map_or_else(|| new_list(cx), Ok)?;
-        zap.insert(cx.tx(), format!("{txg:x}").as_bytes(), &object::ZapValue::one(list))?;
+        zap.insert(cx.tx(), format!("{txg:x}").as_bytes(), &ondisk::zap::Value::one(list))?;
     }
     match shared {
         Some(_) => cx.feature_add(EMPTY_BPOBJ, i64::try_from(txgs.len()).unwrap_or(i64::MAX)),

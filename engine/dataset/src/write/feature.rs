@@ -4,7 +4,7 @@
 
 use super::cx::Cx;
 use crate::Result;
-use object::ZapValue;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Checksum, Compression, feature};
 
 pub(crate) const ENCRYPTION: &str = "com.datto:encryption";

@@ -8,7 +8,8 @@ use super::tree::{self, Node};
 use super::unsnap;
 use crate::live::LiveDatasets;
 use crate::{Error, Refusal, Result};
-use object::{Zap, ZapValue};
+use object::Zap;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjectType};
 use pool::SpaceCheck;
 

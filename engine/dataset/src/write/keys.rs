@@ -14,10 +14,11 @@ use super::{feature, rename};
 use crate::dir::open_zap;
 use crate::keys::KeyLocation;
 use crate::{Error, KeyStore, Place, Result};
-use object::random;
-use object::{DatasetKeys, KeyAttribute, KeyObject, ZapValue};
+use object::{DatasetKeys, KeyAttribute, KeyObject};
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use ondisk::zap::Value as ZapValue;
+use pool::random;
 use std::collections::HashSet;
 use std::sync::Arc;
 use transform::crypt::{KeyFormat, Suite, WrapContext, unwrap_keys, wrap_keys, wrapping_key};
@@ -44,6 +45,15 @@ pub struct NewKey {
     pub iterations: Option<u64>,
     /// The key: a passphrase, hex digits or raw bytes.
     pub material: Zeroizing<Vec<u8>>,
+}
+
+/// The format of a key, by its word for `keyformat`: `raw`, `hex`, or a passphrase.
+pub fn key_format(word: &str) -> KeyFormat {
+    match word {
+        "raw" => KeyFormat::Raw,
+        "hex" => KeyFormat::Hex,
+        _ => KeyFormat::Passphrase,
+    }
 }
 
 /// Encryption of a new dataset.

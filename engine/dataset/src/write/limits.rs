@@ -7,8 +7,8 @@
 
 use super::cx::Cx;
 use crate::Result;
-use object::ZapValue;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
+use ondisk::zap::Value as ZapValue;
 
 /// The feature that is active when counts are kept anywhere.
 pub(crate) const FEATURE: &str = "com.joyent:filesystem_limits";

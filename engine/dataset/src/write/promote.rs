@@ -16,7 +16,7 @@ use super::{bookmark, deadlist, keys, rename, snapshot, unsnap};
 use crate::live::LiveDatasets;
 use crate::tree::CHAIN_MAX;
 use crate::{Error, KeyStore, Refusal, Result};
-use object::ZapValue;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjectType, SpaceTriple};
 use pool::SpaceCheck;
 

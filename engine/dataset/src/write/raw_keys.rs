@@ -16,9 +16,10 @@ use super::{feature, values};
 use crate::live::LiveDatasets;
 use crate::property::Value;
 use crate::{Error, KeyStore, Result};
-use object::{DatasetKeys, KeyObject, ZapValue, key_attribute as name};
+use object::{DatasetKeys, KeyObject, key_attribute as name};
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use ondisk::zap::Value as ZapValue;
 
 /// Version of received key objects.
 const VERSION: u64 = 1;

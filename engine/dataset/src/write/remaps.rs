@@ -12,10 +12,10 @@
 use super::cx::Cx;
 use super::deadlist::{self, LIST_BLOCK_BYTES};
 use crate::Result;
-use object::ZapValue;
 use object::bpobj::Bpobj;
 use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
 use ondisk::pool_dir::directory;
+use ondisk::zap::Value as ZapValue;
 
 const OBSOLETE_COUNTS: &str = "com.delphix:obsolete_counts";
 

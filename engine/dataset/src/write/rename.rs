@@ -12,7 +12,7 @@ use super::{keys, snapshot, tree};
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail, is_hidden};
 use crate::{Error, Refusal, Result};
-use object::ZapValue;
+use ondisk::zap::Value as ZapValue;
 use pool::SpaceCheck;
 
 /// Renames dataset `from` to `to`, which may have another parent in the same pool. The caller

@@ -8,8 +8,9 @@ use super::limits::{self, Counted};
 use super::{deadlist, feature};
 use crate::name::{DatasetName, Tail};
 use crate::{Error, Refusal, Result};
-use object::zap::NormFlags;
-use object::{Zap, ZapValue};
+use object::Zap;
+use ondisk::zap::NormFlags;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
 
 /// Maximum length of a dataset name, without its NUL.
@@ -37,7 +38,7 @@ pub(crate) fn now() -> u64 {
 /// A unique number, not 0.
 pub(crate) fn unique() -> u64 {
     loop {
-        let number = object::random::u64();
+        let number = pool::random::u64();
         if number != 0 {
             return number;
         }

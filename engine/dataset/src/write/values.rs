@@ -8,8 +8,8 @@ use super::feature;
 use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
 use crate::{Error, Result};
-use object::ZapValue;
 use ondisk::Checksum;
+use ondisk::zap::Value as ZapValue;
 
 /// Maximum bytes of a value of a user property, with its NUL (`ZAP_MAXVALUELEN`).
 const USER_VALUE_MAX: usize = 8192;

@@ -6,7 +6,7 @@
 #![allow(dead_code)] // Not every test uses all of it.
 
 pub mod devices;
-pub mod shared;
+pub mod space_walk;
 pub mod streams;
 
 use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};
@@ -14,7 +14,8 @@ use dataset::{Accounts, Datasets, Dir, KeyStore, LiveDataset, LiveDatasets, Prin
 use dataset::{live::Owners, write};
 use host::device::{Device, MemoryDevice};
 use object::zap::{Zap, ZapSpec};
-use object::{NewObject, ObjectSet, Result, Tx, ZapValue};
+use object::{NewObject, ObjectSet, Result, Tx};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, ObjectType};
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, scan, search_devices};

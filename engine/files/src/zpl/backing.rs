@@ -8,7 +8,7 @@ use super::Space;
 pub use super::trivial_acl::{AclInherit, AclMode};
 use crate::Result;
 use crate::vfs::{Quota, Time};
-pub use dataset::intent_log::{Encoded, Reach};
+use dataset::intent_log::{Encoded, Reach};
 use dataset::quota::Principal;
 use object::Tx;
 use ondisk::zil::{Body, RecordType};

@@ -7,8 +7,9 @@ use super::node::kind_of;
 use super::{CaseSensitivity, DIRS_MAX, FileSystem};
 use crate::vfs::{DirEntry, FileKind, NodeId};
 use crate::{Error, Result};
-use object::{Zap, ZapValue};
+use object::Zap;
 use ondisk::ObjectType;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::DirEntryValue;
 
 /// Cookies up to this are before the first entry of the ZAP.

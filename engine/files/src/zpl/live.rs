@@ -375,7 +375,8 @@ impl FileSystem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zpl::backing::{Encoded, Estimate, Reach, Settings};
+    use crate::zpl::backing::{Estimate, Settings};
+    use dataset::intent_log::{Encoded, Reach};
     use object::Tx;
     use ondisk::zil::{Body, RecordType};
 

@@ -8,12 +8,12 @@
 //!   * During replay, each replayed record is recorded once it is completely done. That marks it as
 //!     replayed in the log.
 
-use super::backing::{Encoded, Reach};
 use super::live::Live;
 use super::make::Made;
 use super::state::State;
 use super::{FileSystem, trivial_acl};
 use crate::vfs::{FileKind, SetAttr, SetTime, Time};
+use dataset::intent_log::{Encoded, Reach};
 use object::Tx;
 use ondisk::BlkPtr;
 use ondisk::acl::Ace;

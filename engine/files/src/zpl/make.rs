@@ -11,10 +11,11 @@ use crate::vfs::{Caller, FileKind, NewNode, SetAttr, Time};
 use crate::{Error, Refusal, Result};
 use dataset::quota::Principal;
 use object::zap::ZapSpec;
-use object::{NewObject, ObjectSet, SaTable, Tx, Zap, ZapValue};
+use object::{NewObject, ObjectSet, SaTable, Tx, Zap};
 use ondisk::ObjectType;
 use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::Flags;
 use std::sync::Arc;
 

@@ -4,13 +4,14 @@
 //! mounts the file system.
 
 use super::backing::time_now;
-use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Encoded, Estimate, Reach, Settings, XattrMode};
+use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
 use super::{
     CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, VERSION_MAX, create_contents,
     owners_of,
 };
 use crate::vfs::Quota;
 use crate::{Error, Result};
+use dataset::intent_log::{Encoded, Reach};
 use dataset::live::{self, AclType, LateChanges, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
 use dataset::write::{FileSystemMaker, FileSystemTraits};

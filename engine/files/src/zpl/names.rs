@@ -10,7 +10,8 @@ use super::make::Forced;
 use super::state::State;
 use crate::vfs::{Attr, Caller, FileKind, NewNode, SetAttr, SetTime, Time};
 use crate::{Error, Refusal, Result};
-use object::{Tx, ZapValue};
+use object::Tx;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::{DirEntryValue, Flags};
 use std::sync::atomic::Ordering;
 

@@ -12,9 +12,10 @@ use super::names::{NAMES_BYTES, check_directory};
 use super::state::State;
 use crate::vfs::{Attr, Caller, NewNode};
 use crate::{Error, Result};
-use object::{Object, Place, Tx, Zap, ZapValue};
+use object::{Object, Place, Tx, Zap};
 use ondisk::acl::AclPhys;
 use ondisk::sa::Attr as Sa;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::{DirEntryValue, Flags};
 use std::sync::atomic::Ordering;
 

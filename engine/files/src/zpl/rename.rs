@@ -12,7 +12,8 @@ use super::undo::Undo;
 use super::{CaseSensitivity, FileSystem};
 use crate::vfs::{Caller, FileKind, NewNode, RenameFlags, Time};
 use crate::{Error, Refusal, Result};
-use object::{Tx, ZapValue};
+use object::Tx;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::Flags;
 use std::sync::Arc;
 

@@ -15,7 +15,8 @@ use super::FileSystem;
 use super::live::Locked;
 use super::state::State;
 use crate::Result;
-use object::{Tx, ZapValue};
+use object::Tx;
+use ondisk::zap::Value as ZapValue;
 use ondisk::znode::DirEntryValue;
 
 /// The steps of an operation that are complete, and the attributes that its files had before.

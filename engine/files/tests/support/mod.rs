@@ -4,8 +4,9 @@
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, References, Store, Want, WritePolicy};
 use bytes::Bytes;
+use dataset::intent_log::{Encoded, Reach};
 use files::vfs::Time;
-use files::zpl::backing::{Backing, Encoded, Estimate, Reach, Settings};
+use files::zpl::backing::{Backing, Estimate, Settings};
 use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
 use host::device::{Device, MemoryDevice};
 use object::{ObjectSet, Refusal, Result, SyncContext, Tx, Written};

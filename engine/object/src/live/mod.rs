@@ -21,15 +21,15 @@
 
 pub(crate) mod numbers;
 pub(crate) mod ranges;
+pub(crate) mod raw;
 mod remake;
-pub(crate) mod sealed;
 pub(crate) mod set;
 pub(crate) mod state;
 mod sync;
 mod tree;
 mod write;
 
-pub use sealed::{SealedObject, SealedSet};
+pub use raw::{RawObject, RawObjset};
 pub use set::NewObject;
 pub use sync::{SyncContext, Written};
 pub use write::Cloneable;

@@ -1,7 +1,7 @@
 //! The live part of an object set: its objects in memory, free numbers, and the next root block.
 
 use super::numbers::{Mask, Numbers, run};
-use super::sealed::Sealing;
+use super::raw::RawState;
 use super::state::{Buffer, Content, Dirty, LiveObject, WRITTEN};
 use super::{SyncContext, Tx};
 use crate::objset::USER_USED;
@@ -144,11 +144,17 @@ pub(crate) struct LiveSet {
     /// The root block must be written even if no object changed.
     pub root_changed: std::sync::atomic::AtomicBool,
     /// State of a raw receive.
-    pub sealed: Option<Sealing>,
+    pub sealed: Option<RawState>,
 }
 
 impl LiveSet {
-    pub fn new(phys: &Objset, bp: BlkPtr, size_bytes: usize, waiting: Arc<AtomicU64>, sealed: Option<Sealing>) -> Self {
+    pub fn new(
+        phys: &Objset,
+        bp: BlkPtr,
+        size_bytes: usize,
+        waiting: Arc<AtomicU64>,
+        sealed: Option<RawState>,
+    ) -> Self {
         let dirty = Dirty::new(waiting);
         let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
         let mut number = 0;

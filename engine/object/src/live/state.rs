@@ -2,7 +2,7 @@
 
 use super::ranges::Ranges;
 use crate::readahead::ReadAhead;
-use block::TakenBlock;
+use block::RawBlock;
 use bytes::Bytes;
 use ondisk::{BlkPtr, Dnode, Endian};
 use parking_lot::{Mutex, RwLock};
@@ -43,7 +43,7 @@ pub(crate) enum Content {
     /// Plain contents.
     Plain(Buffer),
     /// A block as received from a stream.
-    Taken(Arc<TakenBlock>),
+    Raw(Arc<RawBlock>),
 }
 
 impl Content {
@@ -51,7 +51,7 @@ impl Content {
     pub fn bytes(&self) -> crate::Result<Bytes> {
         match self {
             Self::Plain(buffer) => Ok(buffer.bytes()),
-            Self::Taken(block) => block.contents(),
+            Self::Raw(block) => block.contents(),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) struct Delta {
     /// precedence over `holes`.
     pub pointers: BTreeMap<u64, BlkPtr>,
     /// Blocks written as received. Disjoint from the other two; they take precedence over `holes`.
-    taken: BTreeMap<u64, Arc<TakenBlock>>,
+    raw: BTreeMap<u64, Arc<RawBlock>>,
     taken_bytes: u64,
     /// Minimum number of levels of the tree at the end of the txg.
     pub levels_min: u8,
@@ -89,7 +89,7 @@ impl Delta {
         self.wiped = true;
         self.blocks.clear();
         self.pointers.clear();
-        self.taken.clear();
+        self.raw.clear();
         self.taken_bytes = 0;
         self.levels_min = 0;
         self.holes = Ranges::default();
@@ -99,29 +99,29 @@ impl Delta {
     /// Sets new contents of a block.
     pub fn put(&mut self, blkid: u64, buffer: Buffer) {
         self.pointers.remove(&blkid);
-        self.forget_taken(blkid);
+        self.forget_raw(blkid);
         self.blocks.insert(blkid, buffer);
     }
 
     /// Sets a block as received.
-    pub fn put_taken(&mut self, blkid: u64, block: Arc<TakenBlock>) {
+    pub fn put_raw(&mut self, blkid: u64, block: Arc<RawBlock>) {
         self.pointers.remove(&blkid);
         self.blocks.remove(&blkid);
-        self.forget_taken(blkid);
+        self.forget_raw(blkid);
         self.taken_bytes += block.bytes.len() as u64;
-        self.taken.insert(blkid, block);
+        self.raw.insert(blkid, block);
     }
 
     /// Drops the received block `blkid`. Returns whether there was one.
-    pub fn forget_taken(&mut self, blkid: u64) -> bool {
-        let gone = self.taken.remove(&blkid);
+    pub fn forget_raw(&mut self, blkid: u64) -> bool {
+        let gone = self.raw.remove(&blkid);
         self.taken_bytes -= gone.as_ref().map_or(0, |block| block.bytes.len() as u64);
         gone.is_some()
     }
 
     /// Blocks that are written as received.
-    pub fn taken(&self) -> &BTreeMap<u64, Arc<TakenBlock>> {
-        &self.taken
+    pub fn raw(&self) -> &BTreeMap<u64, Arc<RawBlock>> {
+        &self.raw
     }
 
     /// Turns blocks into holes.
@@ -132,9 +132,9 @@ impl Delta {
         }
         forget(&mut self.blocks, &range);
         forget(&mut self.pointers, &range);
-        let gone: Vec<u64> = self.taken.range(range.clone()).map(|(blkid, _)| *blkid).collect();
+        let gone: Vec<u64> = self.raw.range(range.clone()).map(|(blkid, _)| *blkid).collect();
         for blkid in gone {
-            self.forget_taken(blkid);
+            self.forget_raw(blkid);
         }
         self.holes.add(range);
     }
@@ -156,7 +156,7 @@ pub(crate) enum Found {
     /// A clone of a block on disk.
     At(BlkPtr),
     /// Not on disk yet, as received.
-    Taken(Arc<TakenBlock>),
+    Raw(Arc<RawBlock>),
     /// Under this dnode on disk.
     Disk(Arc<Dnode>),
 }
@@ -247,8 +247,8 @@ impl LiveObject {
         let first = |delta: &Delta| {
             let written = delta.blocks.range(blkid..).next().map(|(b, _)| *b);
             let cloned = delta.pointers.range(blkid..).next().map(|(b, _)| *b);
-            let taken = delta.taken.range(blkid..).next().map(|(b, _)| *b);
-            written.into_iter().chain(cloned).chain(taken).min()
+            let raw = delta.raw.range(blkid..).next().map(|(b, _)| *b);
+            written.into_iter().chain(cloned).chain(raw).min()
         };
         state.deltas().filter_map(first).min()
     }
@@ -333,8 +333,8 @@ impl State {
             if let Some(bp) = delta.pointers.get(&blkid) {
                 return Found::At(*bp);
             }
-            if let Some(block) = delta.taken.get(&blkid) {
-                return Found::Taken(block.clone());
+            if let Some(block) = delta.raw.get(&blkid) {
+                return Found::Raw(block.clone());
             }
             if delta.wiped || delta.holes.contains(blkid) {
                 return Found::Hole;

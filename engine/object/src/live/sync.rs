@@ -10,8 +10,8 @@ use super::ranges::Ranges;
 use super::set::LiveSet;
 use super::state::{Content, Delta, LiveObject};
 use super::tree::{Change, Tree, dnodes_in};
-use crate::{Bookmark, Error, ObjectSet, Result};
-use block::{Store, WritePolicy};
+use crate::{Error, ObjectSet, Result};
+use block::{Bookmark, Store, WritePolicy};
 use bytes::Bytes;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Txg};
@@ -164,7 +164,7 @@ impl ObjectSet {
             if g.delta.head.is_some() {
                 let job = |blkid: &u64, content| Job { object, blkid: *blkid, content };
                 jobs.extend(g.delta.blocks.iter().map(|(blkid, b)| job(blkid, Content::Plain(b.clone()))));
-                jobs.extend(g.delta.taken().iter().map(|(blkid, t)| job(blkid, Content::Taken(t.clone()))));
+                jobs.extend(g.delta.raw().iter().map(|(blkid, t)| job(blkid, Content::Raw(t.clone()))));
             }
         }
         let trees: Vec<Mutex<Option<Tree<'_>>>> = going.iter().map(|g| Mutex::new(self.tree(cx, g))).collect();
@@ -195,7 +195,7 @@ impl ObjectSet {
             let at = Bookmark { objset: self.id(), object: id, level: 0, blkid: job.blkid };
             let keys = self.keys().map(Arc::as_ref);
             let mut bp = match &job.content {
-                Content::Taken(block) => cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?,
+                Content::Raw(block) => cx.store().write_raw(cx.txg(), block, &policy, &at, keys)?,
                 Content::Plain(data) if id == 0 && self.is_sealed() => {
                     let old = || match trees[job.object].lock().as_ref() {
                         Some(tree) => tree.pointer(job.blkid),
@@ -226,7 +226,7 @@ impl ObjectSet {
             let Some(tree) = slot.as_mut() else { return Ok(()) };
             let delta = &going[i].delta;
             let mut blocks: Vec<_> = (first[i]..first[i + 1]).map(|j| (jobs[j].blkid, *pointers[j].lock())).collect();
-            if !delta.pointers.is_empty() || !delta.taken().is_empty() {
+            if !delta.pointers.is_empty() || !delta.raw().is_empty() {
                 blocks.extend(delta.pointers.iter().map(|(blkid, bp)| (*blkid, taken_over(*bp, cx.txg()))));
                 blocks.sort_unstable_by_key(|(blkid, _)| *blkid);
             }
@@ -285,8 +285,8 @@ impl ObjectSet {
                     tree.kill(&old)?;
                     new
                 }
-                Content::Taken(block) => {
-                    let new = cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?;
+                Content::Raw(block) => {
+                    let new = cx.store().write_raw(cx.txg(), block, &policy, &at, keys)?;
                     tree.kill(&old)?;
                     new
                 }

@@ -12,7 +12,8 @@
 
 use super::SyncContext;
 use super::sync::Written;
-use crate::{Bookmark, Error, Place, Result};
+use crate::{Error, Place, Result};
+use block::Bookmark;
 use block::crypt::DatasetKeys;
 use bytes::Bytes;
 use ondisk::{BlkPtr, Dnode, ObjectType, Txg, blkptr};

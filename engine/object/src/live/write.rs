@@ -3,7 +3,7 @@
 use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
 use crate::{Error, Object, Refusal, Result};
-use block::TakenBlock;
+use block::RawBlock;
 use block::crypt::DatasetKeys;
 use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Object {
     /// during the caller's transaction, if the caller keeps others from changing the block.
     pub fn cloneable(&self, blkid: u64) -> Result<Cloneable> {
         let tree = match self.need_live()?.find(blkid) {
-            Found::Data(_) | Found::Taken(_) => return Ok(Cloneable::NotOnDisk),
+            Found::Data(_) | Found::Raw(_) => return Ok(Cloneable::NotOnDisk),
             Found::Hole => return Ok(Cloneable::Hole),
             Found::At(bp) => return Ok(Cloneable::At(bp)),
             Found::Disk(tree) => tree,
@@ -116,14 +116,14 @@ impl Object {
             }
             let delta = state.open_mut();
             delta.blocks.remove(&blkid);
-            delta.forget_taken(blkid);
+            delta.forget_raw(blkid);
             delta.pointers.insert(blkid, bp);
             Ok(())
         })
     }
 
     /// Sets block `blkid` as received: compressed, and perhaps encrypted, by the sender.
-    pub fn put_taken(&self, tx: &Tx, blkid: u64, block: TakenBlock) -> Result<()> {
+    pub fn put_raw(&self, tx: &Tx, blkid: u64, block: RawBlock) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
@@ -135,7 +135,7 @@ impl Object {
                 Arc::make_mut(head).max_block_id = blkid;
                 *head_changed = true;
             }
-            state.open_mut().put_taken(blkid, Arc::new(block));
+            state.open_mut().put_raw(blkid, Arc::new(block));
             Ok(())
         })
     }
@@ -167,7 +167,7 @@ impl Object {
             }
             let delta = state.open_mut();
             // Punched while the lock was released: the bytes read are gone.
-            let elsewhere = delta.pointers.remove(&blkid).is_some() | delta.forget_taken(blkid);
+            let elsewhere = delta.pointers.remove(&blkid).is_some() | delta.forget_raw(blkid);
             let cut = delta.holes.contains(blkid) && !elsewhere && !delta.blocks.contains_key(&blkid);
             let buffer = delta.blocks.entry(blkid).or_insert_with(|| Buffer::new(old));
             if cut {
@@ -269,7 +269,7 @@ impl Object {
             let now = match state.find(0) {
                 Found::Data(data) => Some(data.to_vec()),
                 Found::Hole => None,
-                Found::At(_) | Found::Taken(_) | Found::Disk(_) => old,
+                Found::At(_) | Found::Raw(_) | Found::Disk(_) => old,
             };
             if let Some(mut contents) = now {
                 contents.resize(bytes as usize, 0);

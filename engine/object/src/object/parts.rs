@@ -59,7 +59,7 @@ impl Object {
             Ok(block) => Ok(Some(block)),
             Err(Elsewhere::Under(tree)) => self.block_in_memory(&tree, blkid),
             // Rare; a full read will find it.
-            Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => Ok(None),
+            Err(Elsewhere::At(_) | Elsewhere::Raw(_)) => Ok(None),
         })?;
         if parts.is_some() {
             self.note_read(offset, len);
@@ -161,7 +161,7 @@ impl Object {
     fn step(&self, blkid: u64, recent: &mut Recent) -> Result<(bool, u64)> {
         let tree = match self.changed(blkid) {
             Ok(block) => return Ok((block.is_none(), blkid + 1)),
-            Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => return Ok((false, blkid + 1)),
+            Err(Elsewhere::At(_) | Elsewhere::Raw(_)) => return Ok((false, blkid + 1)),
             Err(Elsewhere::Under(tree)) => tree,
         };
         let after = if blkid > tree.max_block_id {

@@ -5,9 +5,9 @@
 //! its own with the collision number plus one.
 
 use super::form::{Form, Kind, MicroForm};
-use super::{Zap, ZapEntry, ZapValue};
+use super::{Zap, ZapEntry};
 use crate::{Block, Place, Result};
-use ondisk::zap::{Leaf, LeafEntry};
+use ondisk::zap::{Leaf, LeafEntry, Value as ZapValue};
 
 /// A walk; see [`Zap::cursor`]. It ends after the first error.
 pub struct Cursor<'z> {

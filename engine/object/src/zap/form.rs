@@ -8,9 +8,9 @@
 //!   * a form is changed only together with the blocks it was made from, under the same lock
 //!   * after a change that failed half-way, and after the object was freed, it is read again
 
-use super::{BlockSource, NormFlags, ZapFlags, normalise};
+use super::{BlockSource, normalise};
 use crate::{Block, Error, Place, Result};
-use ondisk::zap::{BlockKind, Header, Micro, MicroEntry, hash};
+use ondisk::zap::{BlockKind, Flags as ZapFlags, Header, Micro, MicroEntry, NormFlags, hash};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 //! It follows Unicode 5.0. Bytes that are not UTF-8 are kept as they are. Case folds letter by
 //! letter (so `ß` and `ﬀ` are kept), before decomposition.
 
-use super::NormFlags;
+use ondisk::zap::NormFlags;
 use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 

@@ -18,11 +18,11 @@ pub(crate) mod store;
 mod tests;
 
 use super::form::{Form, Kind, MicroForm, MicroPlace};
-use super::{Zap, ZapFlags, ZapValue, normalise};
+use super::{Zap, normalise};
 use crate::{Error, NewObject, Object, ObjectSet, Refusal, Result, Tx};
 use fat::{Fat, is_micro_value};
 use ondisk::ObjectType;
-use ondisk::zap::{Header, Key, Micro, NormFlags, hash, micro};
+use ondisk::zap::{Flags as ZapFlags, Header, Key, Micro, NormFlags, Value as ZapValue, hash, micro};
 use std::sync::Arc;
 use store::{BlockStore, InObject, little};
 

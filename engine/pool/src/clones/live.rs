@@ -14,10 +14,11 @@
 use crate::writer::SyncTx;
 use crate::{Error, Place, Pool, Result};
 use block::References;
-use object::zap::{Zap, ZapFlags, ZapSpec, ZapValue};
+use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet};
 use ondisk::brt::{self, Header};
 use ondisk::pool_dir::{self, config};
+use ondisk::zap::{Flags as ZapFlags, Value as ZapValue};
 use ondisk::{BlkPtr, Endian, ObjectType};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};

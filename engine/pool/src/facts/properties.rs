@@ -1,8 +1,9 @@
 //! Properties that were set on the pool.
 
 use crate::{Pool, Result};
-use object::zap::{Zap, ZapValue};
+use object::zap::Zap;
 use ondisk::pool_dir::directory;
+use ondisk::zap::Value as ZapValue;
 
 impl Pool {
     /// Name and value of every property that was set (`pool_props`), including user properties.

@@ -3,8 +3,8 @@
 //! ZFS name: zutil_import, spa_load.
 
 pub(crate) mod build;
+pub(crate) mod indirect_mapping;
 pub mod open;
 mod parity;
-pub(crate) mod removed;
 pub mod search;
 mod stale;

@@ -189,7 +189,7 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     // devices. The lists of spares and cache devices may be stored on a removed device.
     drop((directory, mos, store));
     let (store, mos) = assemble(&name, &root.children, &devices, uberblock, options)?;
-    super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+    super::indirect_mapping::load_mappings(&store, &mos, &root).at(&name)?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;
     let caches = auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?;

@@ -11,7 +11,8 @@
 //!   * every block pointer is passed to the visitor once, before the blocks below it
 //!   * an unreadable block ends the walk below it, not the whole walk
 
-use crate::{Block, Bookmark, Result, Store};
+use crate::{Bookmark, Result, Store};
+use block::Block;
 use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};

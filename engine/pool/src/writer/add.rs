@@ -96,7 +96,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         cx.config_changed();
         Ok(())
     })?;
-    shared.tell_added();
+    shared.report_added();
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   txg n:   label of txg 0 on the new device ─> configuration, objects, DTL of all txgs up to n + 2 ─> labels, uberblock
-//!   later:   a resilver empties the DTL ─> `replaced` detaches the old device
+//!   later:   a resilver empties the DTL ─> `detach` detaches the old device
 //! ```
 //! Facts: spa_vdev_attach (module/zfs/spa.c).
 //!
@@ -139,8 +139,8 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     let boots = cx.pool_number("bootfs")?.is_some_and(|dataset| dataset != 0);
     if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {
         let told = [(new.spare.is_some(), class::VDEV_SPARE), (boots, class::BOOTFS_VDEV_ATTACH)];
-        told.iter().filter(|(holds, _)| *holds).for_each(|(_, class)| shared.tell_leaf(class, leaf));
-        shared.tell_leaf(class::VDEV_ATTACH, leaf);
+        told.iter().filter(|(holds, _)| *holds).for_each(|(_, class)| shared.report_leaf(class, leaf));
+        shared.report_leaf(class::VDEV_ATTACH, leaf);
     }
     if !new.sequentially {
         shared.scan.resilver_wanted();

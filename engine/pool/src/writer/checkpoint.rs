@@ -25,9 +25,9 @@ use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
 use crate::{Error, Pool, Result};
 use block::label::sync_uberblock;
-use object::zap::ZapValue;
 use ondisk::pool_dir::directory;
 use ondisk::uberblock::Uberblock;
+use ondisk::zap::Value as ZapValue;
 use std::sync::atomic::Ordering;
 
 const FEATURE: &str = "zpool_checkpoint";
@@ -147,7 +147,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
         shared.discarding.store(false, Ordering::SeqCst);
         // Devices that only the checkpoint needed may be detached.
-        super::replaced::after_resilver(cx)?;
+        super::detach::after_resilver(cx)?;
     }
     Ok(())
 }

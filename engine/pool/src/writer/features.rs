@@ -58,7 +58,7 @@ impl LiveFeatures {
         }
         let mut description = feature.summary.as_bytes().to_vec();
         description.push(0);
-        let value = object::ZapValue { int_bytes: 1, ints: description.into_iter().map(u64::from).collect() };
+        let value = ondisk::zap::Value { int_bytes: 1, ints: description.into_iter().map(u64::from).collect() };
         Self::zap(mos, directory::FEATURE_DESCRIPTIONS)?.update(tx, feature.guid.as_bytes(), &value)?;
         self.set(mos, tx, feature, u64::from(feature.flags.is_activated_on_enable()))?;
         let enabled_txg = feature::by_name("enabled_txg").expect("in the table");

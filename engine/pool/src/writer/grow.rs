@@ -80,7 +80,7 @@ pub(super) fn expand_all(cx: &SyncTx<'_>) -> bool {
     measure(tree.leaves());
     let grown = expand(cx, &|_| true);
     for leaf in grown.iter().flat_map(|(id, _)| tree.tops[*id as usize].leaves()) {
-        cx.shared.tell_leaf(class::VDEV_AUTOEXPAND, leaf);
+        cx.shared.report_leaf(class::VDEV_AUTOEXPAND, leaf);
     }
     !grown.is_empty()
 }

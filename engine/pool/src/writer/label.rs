@@ -85,7 +85,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
         if let Err(e) = labels(Which::Odd) {
             tracing::warn!("{}: labels: {e}", shared.store.name());
         }
-        shared.tell_config();
+        shared.report_config();
     }
     Ok(())
 }

@@ -25,7 +25,10 @@ mod checkpoint;
 mod config;
 mod create;
 mod deflate;
+mod detach;
+mod dtl;
 mod evacuate;
+mod events;
 mod expand;
 mod features;
 mod gate;
@@ -33,12 +36,10 @@ mod grow;
 mod history;
 mod label;
 mod maps;
-mod missed;
 mod mos;
 mod open;
 mod props;
 mod remove;
-mod replaced;
 mod scan;
 mod shape;
 mod split;
@@ -46,7 +47,6 @@ mod states;
 mod stats;
 mod sweep;
 mod sync;
-mod told;
 mod tree;
 mod tx;
 mod vdev_props;
@@ -73,6 +73,7 @@ use crate::dedup::Dedup;
 use crate::space::Allocator;
 use crate::{Error, Pool, Refusal, Result, SpaceCheck};
 use block::Store;
+use block::l2::Secondary;
 use config::Identity;
 use deflate::Deflate;
 use features::LiveFeatures;
@@ -168,7 +169,7 @@ pub(crate) struct Shared {
     /// Dedup tables (DDT).
     dedup: Arc<Dedup>,
     /// Devices that leave the pool with the syncing txg.
-    farewells: Mutex<Vec<replaced::Farewell>>,
+    farewells: Mutex<Vec<detach::Farewell>>,
     /// The pool as it was opened; `None` while it is being created.
     base: Option<Arc<Pool>>,
     /// States of the pool for readers.
@@ -177,7 +178,7 @@ pub(crate) struct Shared {
     options: WriteOptions,
     stats: stats::Stats,
     /// Device states that were last reported.
-    states: told::States,
+    states: events::ReportedStates,
     interval: Duration,
 }
 
@@ -192,9 +193,9 @@ impl Writer {
         let weak = Arc::downgrade(&shared);
         let ask = move |e: &Error, begun| weak.upgrade().is_some_and(|shared| shared.suspended(e, begun));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));
-        shared.tell_identity();
-        shared.tell_failmode();
-        shared.tell_states();
+        shared.report_identity();
+        shared.report_failmode();
+        shared.report_states();
         let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
             let shared = shared.clone();
             move || {
@@ -338,6 +339,12 @@ impl Writer {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
     }
 
+    /// Sets which blocks of `dataset` the cache devices store: `setting` is the number of the
+    /// property `secondarycache`.
+    pub fn set_secondary_cache(&self, dataset: u64, setting: u64) {
+        self.store().second().set_policy(dataset, Secondary::from_number(setting));
+    }
+
     /// A random number from the operating system.
     pub fn random(&self) -> u64 {
         host::random::u64()
@@ -391,7 +398,7 @@ impl Writer {
             identity.name = name.to_owned();
             identity.label_name = name.to_owned();
         }
-        self.shared.tell_identity();
+        self.shared.report_identity();
         self.change_config()
     }
 
@@ -417,7 +424,7 @@ impl Writer {
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);
             cx.shared.identity.lock().guid = guid;
-            cx.shared.tell_identity();
+            cx.shared.report_identity();
             cx.store().reporter().sysevent(block::zevent::class::POOL_REGUID, |_| ());
             cx.config_changed();
             Ok(())
@@ -611,7 +618,7 @@ impl Shared {
             return !progress.stop;
         }
         tracing::error!("{}: suspended: {error}", self.store.name());
-        self.tell_states();
+        self.report_states();
         self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
         progress.suspended = Some(error.clone());
         self.gate.suspend(true);

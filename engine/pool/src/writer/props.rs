@@ -5,10 +5,10 @@
 use super::tx::SyncTx;
 use crate::Result;
 use crate::property::SetValue;
-use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
 use ondisk::pool_dir::directory;
+use ondisk::zap::Value as ZapValue;
 
 pub(super) fn on_disk(value: &SetValue) -> ZapValue {
     match value {

@@ -13,7 +13,7 @@
 //!   * other top-level devices keep their numbers, because DVAs contain them
 
 use super::Writer;
-use super::replaced::{farewells, free_objects};
+use super::detach::{farewells, free_objects};
 use super::tree::{self, known};
 use super::tx::SyncTx;
 use super::vdevs::{self, List};
@@ -119,7 +119,7 @@ fn remove_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<()> {
         cx.history("vdev remove", None, &format!("{name} vdev ({kind}) {path}"))
     })?;
     if let Some(leaf) = leaving {
-        cx.shared.tell_leaf(class::VDEV_REMOVE_AUX, leaf);
+        cx.shared.report_leaf(class::VDEV_REMOVE_AUX, leaf);
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         let path = top.path.as_deref().unwrap_or("-");
         cx.history("vdev remove", None, &format!("{} vdev (log) {path}", shared.store.name()))
     })?;
-    shared.tell_top(class::VDEV_REMOVE_DEV, &top, device.map(|top| &**top));
+    shared.report_top(class::VDEV_REMOVE_DEV, &top, device.map(|top| &**top));
     shared.farewells.lock().extend(farewells);
     Ok(())
 }

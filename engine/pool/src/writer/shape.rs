@@ -1,7 +1,7 @@
 //! Changes of the configuration when devices are attached or detached: a parent is inserted above a
 //! device, or removed. Pure functions: no device is accessed.
 //!
-//! Above: `attach`, `replaced`, `split`. Facts: vdev_add_parent, vdev_remove_parent,
+//! Above: `attach`, `detach`, `split`. Facts: vdev_add_parent, vdev_remove_parent,
 //! vdev_top_transfer, vdev_compact_children (module/zfs/vdev.c).
 //!
 //! Invariants:

@@ -13,8 +13,8 @@
 //!     know: after a power failure they belong to the new pool, or are sides of the old one that
 //!     are current or have stale data
 
+use super::detach::{free_objects, take_out};
 use super::remove::free_maps;
-use super::replaced::{free_objects, take_out};
 use super::shape;
 use super::tree::{self, is_required, known};
 use super::tx::SyncTx;

@@ -1,7 +1,7 @@
 //! Devices that an administrator takes offline and brings back: `zpool offline`, `online`,
 //! `reopen`, and forced faults.
 //!
-//! The txgs that a device misses meanwhile are in its DTL (`missed`), by which it is resilvered.
+//! The txgs that a device misses meanwhile are in its DTL (`dtl`), by which it is resilvered.
 //! Facts: vdev_offline, vdev_online, vdev_fault, vdev_clear (module/zfs/vdev.c); configuration
 //! entries: vdev_config_generate (vdev_label.c).
 //!
@@ -167,7 +167,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
     mark(cx.shared, guid, &[(config::OFFLINE, None), (config::REMOVED, None)]);
     come_back(cx);
     cx.config_changed();
-    cx.shared.tell_leaf(class::VDEV_ONLINE, leaf);
+    cx.shared.report_leaf(class::VDEV_ONLINE, leaf);
     Ok(leaf.is_open() && !leaf.has_failed())
 }
 

@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, checkpoint, evacuate, expand, label, lap, missed, mos, replaced};
+use super::{Shared, checkpoint, detach, dtl, evacuate, expand, label, lap, mos};
 use crate::{Error, Result};
 use object::Tx;
 use ondisk::BlkPtr;
@@ -33,7 +33,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Ok(txg) => progress.synced = txg,
             Err(e) => {
                 tracing::error!("{}: txg {open} cannot be written, the pool is suspended: {e}", shared.store.name());
-                shared.tell_states();
+                shared.report_states();
                 shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
                 progress.failed = Some(e);
             }
@@ -148,14 +148,14 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
-    replaced::bid_farewell(shared);
+    detach::bid_farewell(shared);
 
     shared.allocator.synced(txg, shared.mos.clone());
     for anomaly in shared.allocator.take_anomalies() {
         tracing::error!("{}: {anomaly}", shared.store.name());
     }
     participants.iter().for_each(|p| p.synced(txg));
-    shared.tell_states();
+    shared.report_states();
     let after = shared.written();
     // Without the writes to devices that left in this txg.
     (stats.writes, stats.written_bytes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
@@ -176,7 +176,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
                 format!("txg {txg} does not settle after {PASSES_MAX} passes"),
             ));
         }
-        missed::sync(cx)?;
+        dtl::sync(cx)?;
         if shared.config_dirty.swap(false, Ordering::SeqCst)
             | shared.features.label_changed.swap(false, Ordering::SeqCst)
         {
@@ -194,12 +194,12 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         stats.phase_ns[4] += lap(clock);
         // A device may fail at the very end. Its missed writes must be in its DTL on disk before
         // the uberblock makes the txg valid.
-        if missed::is_pending(shared) {
+        if dtl::is_pending(shared) {
             continue;
         }
         moving = shared.expansion.moving();
         let moved = expand::step(cx, moving.as_ref())?;
-        if !missed::is_pending(shared) {
+        if !dtl::is_pending(shared) {
             break (root, moved);
         }
     };

@@ -4,7 +4,7 @@
 //!   current VdevConfig ── shape ──> new one ── commit ──> new device tree: devices that stay are the same objects, with their
 //!                                                         error counts and DTLs
 //! ```
-//! Above: `states`, `attach`, `replaced`, `split`. Facts: vdev_dtl_required, vdev_dtl_reassess
+//! Above: `states`, `attach`, `detach`, `split`. Facts: vdev_dtl_required, vdev_dtl_reassess
 //! (module/zfs/vdev.c).
 //!
 //! Invariants:

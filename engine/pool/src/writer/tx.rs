@@ -173,7 +173,7 @@ impl SyncTx<'_> {
     fn history_record(&self, mut list: Nvlist) -> Result<()> {
         list.put(keys::HOST, host::name().as_str());
         super::history::append(self, &list)?;
-        self.shared.tell_history(&list);
+        self.shared.report_history(&list);
         Ok(())
     }
 

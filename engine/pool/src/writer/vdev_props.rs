@@ -5,8 +5,8 @@
 //! stored in the configuration too. Facts: vdev_props_set_sync, vdev_passivate, vdev_clear
 //! (module/zfs/vdev.c, vdev_removal.c).
 
+use super::detach::after_resilver;
 use super::props::{on_disk, shown};
-use super::replaced::after_resilver;
 use super::states::{Opener, come_back};
 use super::tx::SyncTx;
 use super::{Shared, Writer};
@@ -15,8 +15,9 @@ use crate::property::SetValue;
 use crate::{Error, Pool, Result};
 use block::Class;
 use block::vdev::Aux;
-use object::zap::{Zap, ZapValue};
+use object::zap::Zap;
 use ondisk::pool_dir::config;
+use ondisk::zap::Value as ZapValue;
 
 /// Entries that a fault leaves in a leaf's configuration.
 const FAULTS: [&str; 3] = [config::FAULTED, config::DEGRADED, config::AUX_STATE];
@@ -115,7 +116,7 @@ impl Writer {
             if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
                 is_back |= self.open_again(leaf, open);
             }
-            self.shared.tell_leaf(block::zevent::class::VDEV_CLEAR, leaf);
+            self.shared.report_leaf(block::zevent::class::VDEV_CLEAR, leaf);
         }
         self.resume();
         self.task(move |cx| {

@@ -14,16 +14,17 @@ use super::tx::SyncTx;
 use crate::config::VdevConfig;
 use crate::import::build::{self, Context};
 use crate::space::alloc::{NewDevice, Shape, metaslab_shift};
-use crate::{Error, Result};
+use crate::{Error, Result, devices};
 use block::Class;
 use block::vdev::raidz::Moving;
 use block::vdev::{Leaf, Vdev, draid};
 use host::device::Device;
+use object::NewObject;
 use object::zap::{Zap, ZapSpec};
-use object::{NewObject, ZapValue};
-use ondisk::label::{END_BYTES, MIN_DEVICE_BYTES, START_BYTES, usable_bytes};
+use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{allocation_bias as bias, config, directory, vdev_top, vdev_type as kind};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, ObjectType, l2arc};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ pub(super) fn new_guid() -> u64 {
 }
 
 fn check_size(path: &str, device: &dyn Device) -> Result<()> {
-    if device.size_bytes() < MIN_DEVICE_BYTES {
+    if devices::is_too_small(device.size_bytes()) {
         return Err(Error::invalid(path, "device is too small: less than 64 MiB"));
     }
     Ok(())

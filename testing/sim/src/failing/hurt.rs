@@ -3,11 +3,11 @@
 //! Below: `device`, `rig`. Above: `failing`.
 
 use super::wait;
-use crate::Chance;
 use crate::device::{Faults, Machine};
 use crate::pages::Pages;
 use crate::rig::{Layout, Rig, Shape, new_leaf};
 use anyhow::{Context, Result, bail};
+use damage::chance::Chance;
 use pool::writer::{Joins, Lasts, NewLeaf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,8 +3,9 @@
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads, pool_of};
+use dataset::Entry;
 use dataset::write;
-use dataset::{Entry, Error, Refusal as Denied};
+use pool::{Error, Refusal as Denied};
 
 /// Which bookmark to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

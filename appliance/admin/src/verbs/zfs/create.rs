@@ -10,10 +10,10 @@ use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::{WritablePool, maker};
+use dataset::DatasetKind;
 use dataset::property::{full_name, parse_size};
 use dataset::write::{self, NewDataset};
-use dataset::{DatasetKind, Error};
-use pool::Pool;
+use pool::{Error, Pool};
 
 /// Default `volblocksize`.
 const VOLUME_BLOCK: &str = "16384";

@@ -1,8 +1,9 @@
 //! What depends on a dataset or snapshot, and in which order all of it can be destroyed.
 
 use crate::verbs::{Kind, Refusal};
+use dataset::Dataset;
 use dataset::name::is_hidden;
-use dataset::{Dataset, Error};
+use pool::Error;
 use std::collections::HashSet;
 
 /// What must be destroyed before a dataset, in a possible order: its descendants, its snapshots,

@@ -17,7 +17,8 @@ use crate::verbs::{Invocation, Kind, Reason, Refusal, cannot_open, heads, pool_o
 use crate::write::WritablePool;
 use dataset::name::is_hidden;
 use dataset::write::{self, Failures};
-use dataset::{Dataset, DatasetKind, Error, Refusal as Denied};
+use dataset::{Dataset, DatasetKind};
+use pool::{Error, Refusal as Denied};
 use std::collections::HashMap;
 use std::path::PathBuf;
 

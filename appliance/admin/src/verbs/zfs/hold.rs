@@ -4,8 +4,9 @@ use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads};
+use dataset::Dataset;
 use dataset::write;
-use dataset::{Dataset, Error, Refusal as Denied};
+use pool::{Error, Refusal as Denied};
 
 /// Which holds to place or to release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

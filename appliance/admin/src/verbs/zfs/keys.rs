@@ -11,7 +11,8 @@ use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::property::{self, View};
-use dataset::{Dataset, Entry, Error, KeyLocation, ListOptions, Refusal as Denied, is_incorrect_key};
+use dataset::{Dataset, Entry, KeyLocation, ListOptions};
+use pool::{Error, Refusal as Denied};
 use std::fs;
 
 /// The largest key file that is read, in bytes.
@@ -179,7 +180,7 @@ fn load_one(
             keys.load(dataset, &material).map_err(|e| plain(&e))?;
             Ok(kept_keys::keep_new(&invocation.state, &found.pool.record, name, &material)?)
         }
-        Err(error) if is_incorrect_key(&error) => {
+        Err(error) if error.is_incorrect_key() => {
             Err(Reason::new(Kind::Failed, format!("Incorrect key provided for '{name}'.")))
         }
         Err(error) => Err(plain(&error)),

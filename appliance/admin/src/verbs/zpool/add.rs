@@ -8,13 +8,13 @@ use super::create::ashift;
 use super::{change_places, imported, record};
 use crate::add;
 use crate::house;
-use crate::layout::{Layout, Leaf, Purpose, Wrong, check_replication, check_unused};
+use crate::layout::{Layout, Leaf, Purpose, Wrong, check_in_use, check_replication};
 use crate::state::Imported;
-use crate::status::PoolStatus;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Reason, Refusal};
 use crate::view;
 use pool::property::{SetValue, Source};
+use pool::status::PoolStatus;
 use std::path::PathBuf;
 
 /// Devices to add.
@@ -83,7 +83,7 @@ pub fn plan(invocation: &Invocation<'_>, request: AddRequest) -> Result<AddPlan,
         let is_its_own = || view.status.all_vdevs().iter().any(|v| v.guid == device);
         imported.iter().any(|p| p.guid == guid) && (guid != record.guid || is_its_own())
     };
-    check_unused(&layout, *force || request.allow_in_use, &is_imported)?;
+    check_in_use(&layout, *force || request.allow_in_use, &is_imported)?;
     let pool_level = add::replication(&view.status);
     let has_blocks = layout.tops.iter().any(|top| top.purpose != Purpose::Log);
     if !force && !request.allow_replication_mismatch && has_blocks && pool_level.is_some() {

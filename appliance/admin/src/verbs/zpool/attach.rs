@@ -8,14 +8,13 @@ use super::create::ashift;
 use super::scan::{Follow, resilver_now};
 use super::{change_places, device, imported, is_idle_spare, record};
 use crate::attach;
-use crate::layout::{Group, Layout, Leaf, check_unused};
+use crate::layout::{Group, Layout, Leaf, check_in_use};
 use crate::state::Imported;
-use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, PoolLease, Reason, Refusal};
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
+use pool::writer::Joins;
 use std::time::Duration;
-
-pub use crate::attach::Joins;
 
 /// How often to check whether the caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
@@ -183,7 +182,7 @@ fn new_leaf(
         let is_its_own = || status.all_vdevs().iter().any(|v| v.guid == device);
         imported.iter().any(|p| p.guid == guid) && (guid != status.guid || is_its_own())
     };
-    check_unused(&layout, *force, &is_imported)?;
+    check_in_use(&layout, *force, &is_imported)?;
     Ok(Some(NewLeaf { leaf: leaf.clone(), spare: None }))
 }
 

@@ -5,7 +5,7 @@
 use super::imported;
 use crate::create::{self, CreateRequest as NewPool, check_name, check_properties};
 use crate::house::Leave;
-use crate::layout::{Layout, Wrong, check_replication, check_unused};
+use crate::layout::{Layout, Wrong, check_in_use, check_replication};
 use crate::mounts::MountReport;
 use crate::new_key::{self, AskNew};
 use crate::pool_properties::{PoolSetting, When, is_known, parse};
@@ -141,7 +141,7 @@ pub fn plan(invocation: &Invocation<'_>, request: CreateRequest) -> Result<Creat
     let layout = request.layout.clone()?;
     let imported = imported(invocation)?;
     let is_imported = |guid: u64, _device: u64| imported.iter().any(|p| p.guid == guid);
-    check_unused(&layout, request.force, &is_imported)?;
+    check_in_use(&layout, request.force, &is_imported)?;
     if !request.force {
         check_replication(&layout, None)?;
     }

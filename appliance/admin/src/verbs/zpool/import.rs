@@ -8,16 +8,16 @@
 use super::imported;
 use crate::clear::discard_unread_logs;
 use crate::house;
-use crate::import::{self, LabelState};
+use crate::import;
 use crate::keys::Ask;
 use crate::mounts::MountReport;
 use crate::state::Imported;
-use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use crate::verbs::line::line;
 use crate::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::write;
-use pool::FoundPool;
+use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use pool::{FoundPool, PoolState};
 use std::path::PathBuf;
 
 /// Where devices are searched for by default.
@@ -169,7 +169,7 @@ pub fn search(invocation: &Invocation<'_>, request: &ImportRequest) -> Result<Se
     let mut found = import::search(&request.places());
     let any = !found.is_empty();
     found.retain(|p| imported.iter().all(|i| i.guid != p.guid));
-    found.retain(|p| (p.state() == LabelState::Destroyed) == request.destroyed);
+    found.retain(|p| (p.state() == PoolState::Destroyed) == request.destroyed);
     Ok(Search { found, any })
 }
 

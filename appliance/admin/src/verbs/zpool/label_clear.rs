@@ -1,10 +1,9 @@
 //! `zpool labelclear`: removes a pool's labels from a device.
 
 use super::imported;
-use crate::import::LabelState;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
-use pool::devices;
+use pool::{PoolState, devices};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -38,12 +37,12 @@ pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(
     };
     let pool = found.config.get_str("name").unwrap_or_default();
     let is_imported = imported(invocation)?.iter().any(|p| Some(p.guid) == found.config.get_u64("pool_guid"));
-    let kind = match LabelState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
-        LabelState::Active | LabelState::Exported if is_imported => {
+    let kind = match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
+        PoolState::Active | PoolState::Exported if is_imported => {
             return Err(Refusal::new(Kind::Conflict, format!("{shown} is a member (ACTIVE) of pool \"{pool}\"")));
         }
-        LabelState::Active => Some("potentially active"),
-        LabelState::Exported => Some("exported"),
+        PoolState::Active => Some("potentially active"),
+        PoolState::Exported => Some("exported"),
         _ => None,
     };
     if let (Some(kind), false) = (kind, *force) {

@@ -21,9 +21,9 @@ pub mod sync;
 use super::tally::Tally;
 use super::{Invocation, Kind, PoolLease, Reason, Refusal};
 use crate::state::Imported;
-use crate::status::{PoolStatus, VdevClass, VdevStatus};
 use crate::vdev_names;
-use dataset::Error;
+use pool::Error;
+use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use std::path::PathBuf;
 
 /// The imported pools.

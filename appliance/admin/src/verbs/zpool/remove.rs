@@ -7,10 +7,10 @@
 
 use super::{device, finish, lease_status, record};
 use crate::remove;
-use crate::status::VdevClass;
 use crate::verbs::line::line;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
+use pool::status::VdevClass;
 
 /// Devices to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use super::{lease_status, record};
 use crate::create::check_name;
 use crate::pool_properties::{PoolSetting, When, parse};
 use crate::split;
-use crate::status::PoolStatus;
 use crate::vdev_names;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, PoolLease, Reason, Refusal};
+use pool::status::PoolStatus;
 
 /// A pool to split.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,12 +7,13 @@
 use super::scan::{Follow, resilver_due};
 use super::{device, is_idle_spare, lease_status, record, records};
 use crate::state::Imported;
-use crate::states::{self, Lasts};
-use crate::status::VdevState;
+use crate::states;
 use crate::vdev_names;
 use crate::verbs::line::line;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
+use pool::status::VdevState;
+use pool::writer::Lasts;
 
 /// Devices to take offline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

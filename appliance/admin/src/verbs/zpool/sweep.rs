@@ -8,11 +8,11 @@
 //! (lib/libzfs/libzfs_pool.c).
 
 use super::{lease_status, record};
-use crate::status::{PoolStatus, VdevClass};
 use crate::vdev_names;
 use crate::verbs::line::line;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, PoolLease, Reason, Refusal};
+use pool::status::{PoolStatus, VdevClass};
 use pool::writer::{Order, Work, WorkRefused};
 use std::time::Duration;
 

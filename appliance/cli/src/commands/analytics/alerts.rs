@@ -3,7 +3,7 @@
 use super::super::statistic::breakdown;
 use super::explain::edge;
 use super::table;
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result, bail};
 use api::{Alert, AlertAction, AlertList, AlertReduction, AlertRule, AlertSide};
@@ -72,16 +72,18 @@ pub fn command() -> Command {
 /// Runs `weir analytics alerts`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
-        return table(matches, COLUMNS, || Ok(Daemon::find()?.get::<AlertList>(PATH)?.items.iter().map(row).collect()));
+        return table(matches, COLUMNS, || {
+            Ok(DaemonClient::find()?.get::<AlertList>(PATH)?.items.iter().map(row).collect())
+        });
     };
     if verb == "create" {
         let rule = rule(of)?;
-        let made: Alert = Daemon::find()?.send("POST", PATH, &rule)?;
+        let made: Alert = DaemonClient::find()?.send("POST", PATH, &rule)?;
         println!("{} {}: {}", made.id, made.rule.title, state(&made));
         return Ok(());
     }
     let path = format!("{PATH}/{}", of.get_one::<u32>("id").context("a number")?);
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     match verb {
         "show" => println!("{}", serde_json::to_string_pretty(&daemon.get::<Alert>(&path)?)?),
         "destroy" => drop(daemon.bytes("DELETE", &path, None)?),

@@ -3,7 +3,7 @@
 
 use super::super::statistic::now;
 use super::table;
-use crate::asked::{Daemon, when};
+use crate::daemon_client::{DaemonClient, when};
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result, bail};
 use api::{ChangeCounted, CountStatistic, Counted, CountedList, PruneCounted};
@@ -50,9 +50,9 @@ pub fn command() -> Command {
 /// Runs `weir analytics datasets`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
-        return table(matches, COLUMNS, || Ok(list(&Daemon::find()?)?.iter().map(row).collect()));
+        return table(matches, COLUMNS, || Ok(list(&DaemonClient::find()?)?.iter().map(row).collect()));
     };
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let name = of.get_one::<String>("name").context("a name")?;
     if matches!(verb, "add" | "watch" | "archive") {
         let name = match name.parse::<u32>() {
@@ -85,11 +85,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-fn list(daemon: &Daemon) -> Result<Vec<Counted>> {
+fn list(daemon: &DaemonClient) -> Result<Vec<Counted>> {
     Ok(daemon.get::<CountedList>("/v1/analytics/datasets")?.items)
 }
 
-fn find(daemon: &Daemon, name: &str) -> Result<Counted> {
+fn find(daemon: &DaemonClient, name: &str) -> Result<Counted> {
     let number = name.parse::<u32>().ok();
     match list(daemon)?.into_iter().find(|d| d.name == name || Some(d.id) == number) {
         Some(found) => Ok(found),

@@ -1,7 +1,7 @@
 //! `weir analytics explain`: what distinguishes the operations in a rectangle of a heat map.
 
 use super::super::statistic::{breakdown, span_args};
-use crate::asked::{Daemon, with};
+use crate::daemon_client::{DaemonClient, with};
 use crate::report::{Column, Form, Kind, Options, Report, Stamp, args, column, decimal, explained, moment};
 use anyhow::{Context as _, Result, bail};
 use api::StatisticExplanation;
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ("low", low.map(|n| n.to_string())),
         ("high", high.map(|n| n.to_string())),
     ];
-    let found: StatisticExplanation = Daemon::find()?.get(&with("/v1/analytics/explain", &params))?;
+    let found: StatisticExplanation = DaemonClient::find()?.get(&with("/v1/analytics/explain", &params))?;
     print(out, &options, &found, (from, to))
 }
 

@@ -1,7 +1,7 @@
 //! `weir analytics export`: a statistic as a file for other programs, or as a picture.
 
 use super::super::statistic::{span, span_args};
-use crate::asked::{Daemon, with};
+use crate::daemon_client::{DaemonClient, with};
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::io::{IsTerminal, Write};
@@ -79,7 +79,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     ];
     params.extend(DRAWN.iter().map(|(id, ..)| (*id, text(id))));
     let path = if picture { "/v1/analytics/picture" } else { "/v1/analytics/export" };
-    let bytes = Daemon::find()?.bytes("GET", &with(path, &params), None)?;
+    let bytes = DaemonClient::find()?.bytes("GET", &with(path, &params), None)?;
     match output {
         Some(file) => std::fs::write(file, &bytes).with_context(|| file.display().to_string())?,
         None => {

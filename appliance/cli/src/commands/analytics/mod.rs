@@ -8,7 +8,7 @@ mod export;
 mod overhead;
 mod worksheets;
 
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -70,7 +70,7 @@ fn table(matches: &ArgMatches, columns: &[Column], rows: impl FnOnce() -> Result
 
 fn statistics(matches: &ArgMatches) -> Result<()> {
     table(matches, STATISTICS, || {
-        let all: api::StatisticList = Daemon::find()?.get("/v1/analytics/statistics")?;
+        let all: api::StatisticList = DaemonClient::find()?.get("/v1/analytics/statistics")?;
         let row = |s: &api::Statistic| {
             let field = |f: &api::StatisticField| format!("{}{}", f.name, if f.heat_map { "+" } else { "" });
             let fields: Vec<String> = s.fields.iter().map(field).collect();

@@ -6,7 +6,7 @@
 //! the measurement ends early.
 
 use super::super::statistic::now;
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained};
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ChangeCounted, ChangeSettings, CountStatistic, Counted, CountedList, SettingList};
@@ -86,7 +86,7 @@ struct Measured {
 
 /// Restores the daemon's settings when it is dropped.
 struct Restore<'a> {
-    daemon: &'a Daemon,
+    daemon: &'a DaemonClient,
     made: Vec<Counted>,
     suspended: Vec<Counted>,
     was_on: bool,
@@ -107,14 +107,14 @@ impl Drop for Restore<'_> {
     }
 }
 
-fn switch(daemon: &Daemon, on: bool) -> Result<()> {
+fn switch(daemon: &DaemonClient, on: bool) -> Result<()> {
     let mut change = ChangeSettings::default();
     change.set.insert(KEY.to_owned(), Some(on.to_string()));
     daemon.bytes("PATCH", "/v1/settings", Some(&serde_json::to_vec(&change)?))?;
     Ok(())
 }
 
-fn suspend(daemon: &Daemon, of: &Counted, suspended: bool) -> Result<()> {
+fn suspend(daemon: &DaemonClient, of: &Counted, suspended: bool) -> Result<()> {
     daemon.send::<Counted>("PATCH", &format!("/v1/analytics/datasets/{}", of.id), &ChangeCounted { suspended })?;
     Ok(())
 }
@@ -149,7 +149,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         file_size: 16 << 20,
         ..Plan::default()
     };
-    let daemon = Daemon::find()?;
+    let daemon = DaemonClient::find()?;
     let pid = daemon.pid()?;
     let found = measure(&daemon, &plan, number("rounds"), pid, options.form == Form::Table && options.terminal)?;
     let mut report = Report::untimed(out, COLUMNS, &options)?;
@@ -160,7 +160,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(report.flush()?)
 }
 
-fn measure(daemon: &Daemon, plan: &Plan, rounds: u64, pid: Option<u32>, tells: bool) -> Result<[Vec<Measured>; 3]> {
+fn measure(
+    daemon: &DaemonClient,
+    plan: &Plan,
+    rounds: u64,
+    pid: Option<u32>,
+    tells: bool,
+) -> Result<[Vec<Measured>; 3]> {
     let settings: SettingList = daemon.get("/v1/settings")?;
     let was_on = settings.items.iter().find(|s| s.name == KEY).map(|s| s.value == "true");
     let was_on = was_on.with_context(|| format!("the daemon has no setting {KEY}"))?;

@@ -1,7 +1,7 @@
 //! `weir analytics worksheets`: the saved worksheets.
 
 use super::table;
-use crate::asked::Daemon;
+use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -50,7 +50,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some((verb, of)) = matches.subcommand() {
         let path = format!("/v1/analytics/worksheets/{}", of.get_one::<u64>("id").context("a number")?);
-        let daemon = Daemon::find()?;
+        let daemon = DaemonClient::find()?;
         if verb == "show" {
             println!("{}", serde_json::to_string_pretty(&daemon.get::<serde_json::Value>(&path)?)?);
         } else {
@@ -59,7 +59,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         return Ok(());
     }
     table(matches, COLUMNS, || {
-        let all: List = Daemon::find()?.get("/v1/analytics/worksheets")?;
+        let all: List = DaemonClient::find()?.get("/v1/analytics/worksheets")?;
         let row = |w: &Worksheet| {
             let names: Vec<&str> = w.graphs.iter().map(|g| g.name.as_str()).collect();
             vec![

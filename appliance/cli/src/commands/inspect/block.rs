@@ -3,8 +3,9 @@
 use super::{argument, convert, object};
 use crate::source::Opener;
 use ::object::ObjectSet;
-use ::pool::{Bookmark, Pool};
+use ::pool::Pool;
 use anyhow::{Context, Result, bail};
+use block::Bookmark;
 use block::vdev::{DATA_START_BYTES, Fault};
 use clap::ArgMatches;
 use serde_json::{Value, json};

@@ -146,7 +146,7 @@ pub fn type_name(kind: ObjectType) -> String {
 }
 
 /// A value of a ZAP.
-pub fn zap_value(value: &object::ZapValue) -> Value {
+pub fn zap_value(value: &ondisk::zap::Value) -> Value {
     if let Some(n) = value.as_u64() {
         return json!(n);
     }

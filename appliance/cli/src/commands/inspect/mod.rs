@@ -168,7 +168,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         // The process that has the pool imported knows them.
         let mut args: Vec<String> = ["inspect", "txgs", argument(matches, "POOL")].map(str::to_owned).to_vec();
         args.extend(matches.get_flag("json").then(|| "--json".to_owned()));
-        if let Some(code) = crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args)? {
+        if let Some(code) = crate::forward::to_daemon(&admin::state::State::of_process()?, "weir", &args)? {
             return Ok(ExitCode::from(code));
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// `inspect txgs POOL`.
 pub fn txgs(matches: &ArgMatches) -> Result<Value> {
     let pool = argument(matches, "POOL");
-    let Some(document) = figures::read(&crate::state::folder()?, pool)? else {
+    let Some(document) = figures::read(&admin::state::folder()?, pool)? else {
         bail!("{pool}: no process has the pool mounted for writing; statistics exist only while one does");
     };
     Ok(show(&document))
@@ -18,7 +18,7 @@ pub fn txgs(matches: &ArgMatches) -> Result<Value> {
 
 /// Whether a process has left statistics of the pool in the state directory.
 pub fn are_in_folder(matches: &ArgMatches) -> Result<bool> {
-    Ok(figures::read(&crate::state::folder()?, argument(matches, "POOL"))?.is_some())
+    Ok(figures::read(&admin::state::folder()?, argument(matches, "POOL"))?.is_some())
 }
 
 /// The same for a pool that this process has imported.

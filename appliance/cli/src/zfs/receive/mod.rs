@@ -22,14 +22,15 @@ use super::datasets::Pools;
 use super::flow;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use crate::state::Imported;
 use crate::zpool::writing::{command_line, open, why};
+use admin::state::Imported;
 use admin::verbs::PoolLease;
 use daemon::{Direction, Flow, Owner};
-use dataset::receive::{CLONE, Checked, Covered};
-use dataset::{Datasets, Error, LiveDatasets, Refusal, write};
+use dataset::receive::{CLONE, VerifiedRecord, VerifyingReader};
+use dataset::{Datasets, LiveDatasets, write};
 use ondisk::send_record::Body;
 use package::List;
+use pool::{Error, Refusal};
 use props::Asked as AskedProperties;
 use std::cell::RefCell;
 use std::io::Read;
@@ -180,7 +181,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
     let flow = if asked.is_dry { None } else { flow::begin(cx, Direction::Receive, &asked.to) };
-    let mut stream = Checked::new(input).watched(flow::receiving(flow.as_ref()));
+    let mut stream = VerifyingReader::new(input).watched(flow::receiving(flow.as_ref()));
     let first = begin_of(&mut stream)?.ok_or_else(|| Failure::failed("cannot receive: failed to read from stream"))?;
     if asked.is_dry {
         let looked = Pools::new(cx).pool(cx, &record.name)?;
@@ -205,7 +206,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 }
 
 /// Reads the next stream's BEGIN. `None`: the input ends here, or the package does.
-fn begin_of<R: Read>(stream: &mut Checked<R>) -> Result<Option<Covered>, Failure> {
+fn begin_of<R: Read>(stream: &mut VerifyingReader<R>) -> Result<Option<VerifiedRecord>, Failure> {
     let failed = |why: String| Failure::failed(format!("cannot receive: {why}"));
     let packet = stream.next_record().map_err(|e| failed(said(&e)))?;
     match packet {

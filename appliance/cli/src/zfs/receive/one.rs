@@ -6,11 +6,12 @@ use crate::context::{Context, Failure};
 use crate::number::nice_bytes;
 use crate::zpool::writing::why;
 use dataset::property::Value;
-use dataset::receive::{Checked, Covered, Target, receive, skip};
+use dataset::receive::{Target, VerifiedRecord, VerifyingReader, receive, skip};
 use dataset::write::{self, ReceivedProperties};
-use dataset::{Dataset, Datasets, Error, ListOptions, Refusal};
+use dataset::{Dataset, Datasets, ListOptions};
 use ondisk::ObjsetKind;
 use ondisk::send_record::{Begin, Body, Features};
+use pool::{Error, Refusal};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,8 +26,8 @@ impl Receiver<'_> {
     pub(super) fn one<R: Read>(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Checked<R>,
-        first: &Covered,
+        stream: &mut VerifyingReader<R>,
+        first: &VerifiedRecord,
     ) -> Result<(), Failure> {
         let Body::Begin(begin) = &first.record.body else {
             return Err(Failure::failed("cannot receive: invalid stream (bad magic number)"));
@@ -121,7 +122,7 @@ impl Receiver<'_> {
             Err(error) => return Err(self.tell(cannot, &to, &error)),
         };
         if let Some(key) = &encryption.key {
-            super::super::keys::keep_new(&cx.state, self.record, &to.dataset, key)
+            admin::kept_keys::keep_new(&cx.state, self.record, &to.dataset, key)
                 .map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
         }
         let late = write::receive_properties(self.live(), &to.dataset, &properties, !is_there);
@@ -148,8 +149,8 @@ impl Receiver<'_> {
     fn heal<R: Read>(
         &self,
         cx: &mut Context<'_>,
-        stream: &mut Checked<R>,
-        first: &Covered,
+        stream: &mut VerifyingReader<R>,
+        first: &VerifiedRecord,
         begin: &Begin,
         to: &Destination,
     ) -> Result<(), Failure> {

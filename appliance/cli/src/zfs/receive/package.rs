@@ -6,7 +6,7 @@
 use super::{Receiver, begin_of};
 use crate::context::{Context, Failure};
 use dataset::property::Value;
-use dataset::receive::{Checked, Covered};
+use dataset::receive::{VerifiedRecord, VerifyingReader};
 use ondisk::nvlist::{Nvlist, Value as Field};
 use ondisk::send_record::{Begin, Body, Features};
 use std::io::Read;
@@ -130,8 +130,8 @@ impl Receiver<'_> {
     pub(super) fn all<R: Read>(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Checked<R>,
-        first: Covered,
+        stream: &mut VerifyingReader<R>,
+        first: VerifiedRecord,
     ) -> Result<u8, Failure> {
         let Body::Begin(begin) = &first.record.body else { return Ok(1) };
         let to_name = String::from_utf8_lossy(&begin.to_name).into_owned();
@@ -171,7 +171,7 @@ impl Receiver<'_> {
 
     /// A raw stream makes each dataset an encryption root. Datasets that were none when sent
     /// inherit their key from the parent again. Facts: `recv_fix_encryption_hierarchy`.
-    fn set_roots(&self, list: &List, top: &str) -> Result<(), dataset::Error> {
+    fn set_roots(&self, list: &List, top: &str) -> Result<(), pool::Error> {
         let tree = self.tree()?;
         for entry in tree.list(&[top], &dataset::ListOptions::heads())?.entries {
             let Some(head) = entry.dataset().filter(|head| list.recursive || head.name() == top) else { continue };

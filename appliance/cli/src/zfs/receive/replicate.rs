@@ -15,7 +15,8 @@ use super::Receiver;
 use super::name::Destination;
 use super::package::List;
 use crate::context::{Context, Failure};
-use dataset::{Dataset, Error, ListOptions, write};
+use dataset::{Dataset, ListOptions, write};
+use pool::Error;
 
 /// The limit of passes. Each pass must make progress.
 const PASSES_MAX: usize = 1000;

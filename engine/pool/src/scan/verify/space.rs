@@ -125,7 +125,7 @@ impl<'a> Used<'a> {
     fn copies_of_removal(&self) -> Result<()> {
         for top in self.pool.root_vdev().children.iter().filter(|top| top.number(config::REMOVING) != 0) {
             let Some(device) = self.space.device(top.id) else { continue };
-            let mapping = crate::import::removed::load(self.pool.mos(), top)?;
+            let mapping = crate::import::indirect_mapping::load(self.pool.mos(), top)?;
             let end = mapping.entries().last().map_or(0, |e| e.source_bytes + e.size_bytes);
             let runs = device.allocated.runs().map(|run| (run.start << device.shift, run.len << device.shift));
             for (at, len) in runs.take_while(|(at, _)| *at < end) {

@@ -21,13 +21,13 @@
 
 mod checkpoint;
 mod delta;
-mod evacuated;
 mod group;
 mod hold;
 mod keep;
 mod live;
 mod load;
 mod logs;
+mod removal;
 mod size;
 mod slab;
 mod stats;
@@ -35,7 +35,6 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use evacuated::Gone;
 pub use group::Shape;
 pub(crate) use group::is_writable;
 pub use hold::{Held, Meant, Sweep};
@@ -43,6 +42,7 @@ pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
 pub use logs::LogStats;
+pub(crate) use removal::RemovalFree;
 pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;
 pub use stats::{ClassSpace, SpaceCheck, SpaceStats};
@@ -163,7 +163,7 @@ pub struct Allocator {
     /// Devices that become larger in the syncing txg, with their new sizes in bytes.
     growing: Mutex<Vec<(u32, u64)>>,
     /// Devices that are being or were removed, and the frees on them.
-    evacuated: evacuated::Evacuated,
+    evacuated: removal::RemovalFrees,
     /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
     checkpoint_txg: AtomicU64,
     /// Freed space is noted for a later trim.
@@ -389,7 +389,7 @@ impl Allocator {
     }
 
     fn give_back(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
-        if self.evacuated.put_down(txg, birth, dva) {
+        if self.evacuated.defer(txg, birth, dva) {
             return;
         }
         self.give_back_here(table, txg, birth, dva, was_named);

@@ -7,7 +7,7 @@ use ondisk::spacemap::{self, Action, Header};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
-mod logged;
+mod log_spacemap;
 mod model;
 use model::{FakeMaps, Model};
 

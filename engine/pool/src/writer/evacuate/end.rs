@@ -7,8 +7,8 @@
 //!   * a device leaves in a later txg than the last copy: the data that the previous state needs
 //!     stays on it
 
+use super::super::detach::{farewells, free_objects};
 use super::super::remove::free_maps;
-use super::super::replaced::{farewells, free_objects};
 use super::super::tree::{self, known};
 use super::super::tx::SyncTx;
 use super::super::vdevs;
@@ -57,7 +57,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         cx.history("vdev remove completed", None, &text)
     })?;
     shared.evacuation.active.store(false, Ordering::SeqCst);
-    shared.tell_top(class::VDEV_REMOVE_DEV, &top, Some(&tree.tops[growing.vdev as usize]));
+    shared.report_top(class::VDEV_REMOVE_DEV, &top, Some(&tree.tops[growing.vdev as usize]));
     shared.farewells.lock().extend(farewells);
     Ok(())
 }

@@ -11,7 +11,7 @@
 use super::super::tx::SyncTx;
 use super::State;
 use crate::Result;
-use crate::space::alloc::Gone;
+use crate::space::alloc::RemovalFree;
 use block::Allocate;
 use block::vdev::Kind;
 use block::vdev::indirect::Mapping;
@@ -22,7 +22,7 @@ use ondisk::Dva;
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let allocator = &cx.shared.allocator;
     loop {
-        let all = allocator.take_put_down(cx.txg());
+        let all = allocator.take_deferred(cx.txg());
         if all.is_empty() {
             return Ok(());
         }
@@ -31,7 +31,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     }
 }
 
-fn free(cx: &SyncTx<'_>, state: &mut State, gone: &Gone) {
+fn free(cx: &SyncTx<'_>, state: &mut State, gone: &RemovalFree) {
     let (vdev, offset, size) = (gone.dva.vdev, gone.dva.offset_bytes, gone.dva.asize_bytes);
     let tree = cx.store().tree();
     match tree.tops.get(vdev as usize).map(|top| &top.kind) {
@@ -59,7 +59,7 @@ fn free(cx: &SyncTx<'_>, state: &mut State, gone: &Gone) {
     }
 }
 
-fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &Gone, mapping: &Mapping, (offset, size): (u64, u64)) {
+fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &RemovalFree, mapping: &Mapping, (offset, size): (u64, u64)) {
     match mapping.resolve(offset, size) {
         Ok(pieces) => {
             state.obsolete.entry(gone.dva.vdev).or_default().push((offset, size));

@@ -9,7 +9,7 @@
 use super::super::tx::SyncTx;
 use super::OBSOLETE_COUNTS;
 use crate::config::VdevConfig;
-use crate::import::removed;
+use crate::import::indirect_mapping;
 use crate::{Error, Place, Pool, Result};
 use block::vdev::indirect::{Entry, Mapping};
 use object::NewObject;
@@ -52,7 +52,7 @@ impl Growing {
         let header = MappingHeader::parse(bonus.bonus(), bonus.endian())?;
         let list = pool.mos().object(births).at_with(|| top.display_name())?;
         let births_count = birth_count(list.bonus(), list.endian())?;
-        let mapping = Arc::new(removed::load(pool.mos(), top)?);
+        let mapping = Arc::new(indirect_mapping::load(pool.mos(), top)?);
         Ok(Self { vdev, object, births, births_count, header, mapping })
     }
 

@@ -8,7 +8,7 @@
 use super::issue::{self, Found};
 use super::state::{self, End};
 use super::{Figures, State, is_active, is_paused};
-use crate::scan::ordered::{self, Ended, Position, Readers, Sink};
+use crate::scan::dsl_scan::{self, Ended, Position, Readers, Sink};
 use crate::writer::Shared;
 use crate::{Bookmark, Result};
 use ondisk::BlkPtr;
@@ -163,7 +163,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
         size,
         until: Instant::now() + GATHER_MAX,
     };
-    let walked = ordered::visit(&pool, readers, &mut place, &mut gather);
+    let walked = dsl_scan::visit(&pool, readers, &mut place, &mut gather);
     let (found, bytes) = (std::mem::take(&mut gather.found), gather.bytes);
     let forget = |state: &mut State| {
         if state.generation == generation {
@@ -205,5 +205,5 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
 
 /// Whether nothing is left: a dataset that changed while the last batch ran may have added work.
 fn is_finished(state: &State) -> bool {
-    state.scan.is_some_and(|s| s.bookmark.objset == ordered::NO_OBJSET)
+    state.scan.is_some_and(|s| s.bookmark.objset == dsl_scan::NO_OBJSET)
 }

@@ -9,12 +9,12 @@
 
 use crate::writer::tx::SyncTx;
 use crate::{Bookmark, Result};
-use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::dsl_dir::DslDir;
 use ondisk::errlog::{ErrorBookmark, HeadError};
 use ondisk::pool_dir::directory;
+use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -331,7 +331,7 @@ impl Writer {
                 cx.config_changed();
                 let text = format!("func=3 mintxg=0 maxtxg={}", cx.txg());
                 cx.history("error scrub setup", None, &text)?;
-                cx.shared.tell_scan(class::ERROR_SCRUB_START);
+                cx.shared.report_scan(class::ERROR_SCRUB_START);
                 Ok(Ok(()))
             }
             Some(ScanRefused::ErrorScrubPaused) => state::pause_errors(cx, state, false).map(Ok),

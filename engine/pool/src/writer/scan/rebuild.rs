@@ -24,16 +24,16 @@ use super::{State, run};
 use crate::config::VdevConfig;
 use crate::space::alloc::Kept;
 use crate::writer::tx::SyncTx;
-use crate::writer::{Shared, replaced};
+use crate::writer::{Shared, detach};
 use crate::{Pool, Result};
 use block::vdev::{Kind, Leaf, Tree, Vdev, is_rebuilt};
 use block::zevent::class;
-use object::ZapValue;
 use object::zap::Zap;
 use ondisk::Txg;
 use ondisk::pool_dir::{config, vdev_top};
 use ondisk::removal::Rebuild;
 use ondisk::scan::ScanFunction;
+use ondisk::zap::Value as ZapValue;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     keep(cx, state, vdev, rebuild)?;
     tell(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
     if active.is_none() {
-        cx.shared.tell_rebuild(class::RESILVER_START);
+        cx.shared.report_rebuild(class::RESILVER_START);
     }
     cx.shared.scan.changed.notify_all();
     Ok(())
@@ -306,13 +306,13 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     keep(cx, state, vdev, rebuild)?;
     cx.feature_decrement(FEATURE)?;
     tell(cx, vdev, if complete { "complete" } else { "canceled" })?;
-    cx.shared.tell_rebuild(class::RESILVER_FINISH);
+    cx.shared.report_rebuild(class::RESILVER_FINISH);
     let tree = cx.store().tree();
     if complete && rebuild.errors == 0 {
         let until = rebuild.max_txg.0;
         let leaves = tree.tops.get(vdev as usize).map(|top| top.logs()).unwrap_or_default();
         leaves.into_iter().filter(|leaf| is_rebuilt(leaf, until)).for_each(|leaf| leaf.excise(until));
-        replaced::after_resilver(cx)?;
+        detach::after_resilver(cx)?;
     }
     if state.is_rebuilding() {
         return Ok(());

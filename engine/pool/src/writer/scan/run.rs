@@ -3,8 +3,8 @@
 use super::batch::{self, Outcome};
 use super::state::{self, End};
 use super::{State, is_active, is_paused, note_mended, rebuild};
+use crate::scan::dsl_scan::Readers;
 use crate::scan::find;
-use crate::scan::ordered::Readers;
 use crate::writer::Shared;
 use crate::writer::tx::SyncTx;
 use crate::{Bookmark, Error, Pool, Result};
@@ -169,7 +169,7 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
     }
     state::keep_error_scrub(cx, Some(&scrub))?;
     cx.history(text, None, &format!("errors={}", scrub.errors))?;
-    cx.shared.tell_scan(if complete { class::ERROR_SCRUB_FINISH } else { class::ERROR_SCRUB_ABORT });
+    cx.shared.report_scan(if complete { class::ERROR_SCRUB_FINISH } else { class::ERROR_SCRUB_ABORT });
     Ok(())
 }
 

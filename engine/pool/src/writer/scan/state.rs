@@ -11,16 +11,16 @@
 
 use super::{Change, ScanRefused, Scans, State, is_active, is_paused};
 use crate::Result;
-use crate::scan::ordered::{NO_OBJSET, Position};
-use crate::writer::replaced;
+use crate::scan::dsl_scan::{NO_OBJSET, Position};
+use crate::writer::detach;
 use crate::writer::tx::SyncTx;
 use block::vdev::Leaf;
 use block::zevent::class;
-use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::errlog::ErrorBookmark;
 use ondisk::pool_dir::directory;
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
+use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
 use std::collections::BTreeMap;
 
@@ -210,7 +210,7 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
     keep(cx, state)?;
     cx.config_changed();
     cx.history("scan setup", None, &format!("func={} mintxg={min} maxtxg={max}", function as u64))?;
-    cx.shared.tell_scan(match function {
+    cx.shared.report_scan(match function {
         ScanFunction::Resilver => class::RESILVER_START,
         _ => class::SCRUB_START,
     });
@@ -259,9 +259,9 @@ pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     state.began_anew(cx.txg());
     keep(cx, state)?;
     match (how, scan.function) {
-        (End::Complete, ScanFunction::Resilver) => cx.shared.tell_scan(class::RESILVER_FINISH),
-        (End::Complete, _) => cx.shared.tell_scan(class::SCRUB_FINISH),
-        (End::Cancelled, ScanFunction::Scrub) => cx.shared.tell_scan(class::SCRUB_ABORT),
+        (End::Complete, ScanFunction::Resilver) => cx.shared.report_scan(class::RESILVER_FINISH),
+        (End::Complete, _) => cx.shared.report_scan(class::SCRUB_FINISH),
+        (End::Cancelled, ScanFunction::Scrub) => cx.shared.report_scan(class::SCRUB_ABORT),
         _ => {}
     }
     Ok(())
@@ -282,7 +282,7 @@ fn resilvered(cx: &SyncTx<'_>, state: &mut State, scan: &Scan) -> Result<()> {
             leaf.note_missed(*txg, *txg);
         }
     }
-    replaced::after_resilver(cx)
+    detach::after_resilver(cx)
 }
 
 /// Stores the position that a batch has reached.
@@ -315,7 +315,7 @@ pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<
     }
     state.changed_txg = cx.txg();
     cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))?;
-    cx.shared.tell_scan(if paused { class::SCRUB_PAUSED } else { class::SCRUB_RESUME });
+    cx.shared.report_scan(if paused { class::SCRUB_PAUSED } else { class::SCRUB_RESUME });
     Ok(())
 }
 
@@ -326,7 +326,7 @@ pub(super) fn pause_errors(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> 
         *scrub
     });
     keep_error_scrub(cx, scrub.as_ref())?;
-    cx.shared.tell_scan(if paused { class::ERROR_SCRUB_PAUSED } else { class::ERROR_SCRUB_RESUME });
+    cx.shared.report_scan(if paused { class::ERROR_SCRUB_PAUSED } else { class::ERROR_SCRUB_RESUME });
     Ok(())
 }
 

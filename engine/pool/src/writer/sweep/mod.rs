@@ -18,17 +18,17 @@
 //!   * the progress of a leaf is recorded after the work was done
 
 mod autotrim;
-mod kept;
+mod leaf_zap;
 mod run;
 
-pub(crate) use kept::read as read_work;
+pub(crate) use leaf_zap::read as read_work;
 
 use super::tree::find_leaf;
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
 use block::vdev::Leaf;
-use kept::Progress;
+use leaf_zap::Progress;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Writer {
         if let Some(why) = shared.refusal_of_work(work, guid, order) {
             return Ok(Err(why));
         }
-        self.task(move |cx| cx.all_or_nothing(|| kept::change(cx, work, guid, order)))?;
+        self.task(move |cx| cx.all_or_nothing(|| leaf_zap::change(cx, work, guid, order)))?;
         shared.sweeps.changed.notify_all();
         shared.start_sweeps()?;
         Ok(Ok(()))
@@ -173,7 +173,7 @@ impl Shared {
         if !state.is_loaded {
             // A copy: reading may wait for the end of a txg, which needs the configuration.
             let root = self.root.lock().clone();
-            state.leaves = kept::load(&self.mos, &root)?;
+            state.leaves = leaf_zap::load(&self.mos, &root)?;
             state.is_loaded = true;
         }
         Ok(())

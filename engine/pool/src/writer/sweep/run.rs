@@ -1,6 +1,6 @@
 //! The thread of a top-level device: processes range after range.
 
-use super::{Work, WorkState, kept};
+use super::{Work, WorkState, leaf_zap};
 use crate::Result;
 use crate::space::alloc::{Held, Meant, Sweep};
 use crate::writer::Shared;
@@ -57,7 +57,7 @@ pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
             Ok(Pass::Done) => {
                 // The work is done before its completion is recorded.
                 let done = active.clone();
-                let ended = shared.task(move |cx| cx.all_or_nothing(|| kept::complete(cx, work, &done)));
+                let ended = shared.task(move |cx| cx.all_or_nothing(|| leaf_zap::complete(cx, work, &done)));
                 if let Err(error) = ended {
                     wait(shared, &error);
                 }
@@ -258,7 +258,7 @@ fn note(shared: &Arc<Shared>, work: Work, leaves: &[u64]) {
         for guid in leaves {
             let progress = cx.shared.sweeps.state.lock().leaves.get(&(guid, work)).copied();
             let Some(progress) = progress.filter(|p| p.state != WorkState::None) else { continue };
-            if let Err(error) = kept::keep(cx, work, guid, &progress) {
+            if let Err(error) = leaf_zap::keep(cx, work, guid, &progress) {
                 tracing::warn!(%error, "how far trimming or initializing is cannot be noted");
             }
         }

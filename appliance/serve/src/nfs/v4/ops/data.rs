@@ -5,9 +5,8 @@ use super::super::rights;
 use super::super::state::{IoWant, StateId};
 use super::super::status::{Result, Status};
 use super::Compound;
-use crate::nfs::locks::FileKey;
 use crate::nfs::xdr::{Reader, Writer};
-use files::vfs::SyncKind;
+use files::vfs::{FileHandle, SyncKind};
 use observe::event::note;
 
 /// `UNSTABLE4`, `DATA_SYNC4`, `FILE_SYNC4`.
@@ -19,7 +18,7 @@ pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
 
 impl Compound<'_> {
     /// Whether the stateid permits I/O to the file.
-    pub(super) fn check_io(&self, id: &StateId, file: FileKey, want: IoWant) -> Result<()> {
+    pub(super) fn check_io(&self, id: &StateId, file: FileHandle, want: IoWant) -> Result<()> {
         let asker = self.asker();
         self.server.with(|state| state.check_io(asker, id, file, want))
     }

@@ -5,9 +5,9 @@ use super::super::state::{LockAnswer, LockWho, OwnerKey, StateId};
 use super::super::status::{Result, Status};
 use super::open::{name_of_owner, write_state};
 use super::{Compound, op};
-use crate::nfs::locks::{FileKey, HeldLock, LockOwner, LockRange};
+use crate::nfs::locks::{HeldLock, LockOwner, LockRange};
 use crate::nfs::xdr::{Reader, Writer};
-use files::vfs::FileKind;
+use files::vfs::{FileHandle, FileKind};
 use std::sync::Arc;
 
 /// Reads `nfs_lock_type4`: `READ_LT` or `WRITE_LT`. The blocking variants are treated the same,
@@ -42,7 +42,7 @@ fn write_denied(w: &mut Writer, held: &HeldLock) {
 
 impl Compound<'_> {
     /// The current file, which must be a regular file.
-    fn lockable(&self) -> Result<FileKey> {
+    fn lockable(&self) -> Result<FileHandle> {
         match self.current()? {
             Place::Pseudo(_) => Err(Status::ISDIR),
             Place::Node(node) => match node.attr()?.kind {

@@ -460,7 +460,7 @@ impl Compound<'_> {
     }
 
     /// The file of the current file handle.
-    pub(super) fn open_file(&self) -> Result<crate::nfs::locks::FileKey> {
+    pub(super) fn open_file(&self) -> Result<files::vfs::FileHandle> {
         match self.current()? {
             Place::Node(node) => Ok(node.key),
             Place::Pseudo(_) => Err(Status::BAD_STATEID),

@@ -3,8 +3,9 @@
 
 use super::opens::{READ, WRITE, next};
 use super::{Asker, Entry, OwnerKey, State, StateId};
-use crate::nfs::locks::{FileKey, HeldLock, LockOwner, LockRange, LockRefusal};
+use crate::nfs::locks::{HeldLock, LockOwner, LockRange, LockRefusal};
 use crate::nfs::v4::status::{Result, Status};
+use files::vfs::FileHandle;
 use std::sync::Arc;
 
 pub(super) struct LockState {
@@ -12,7 +13,7 @@ pub(super) struct LockState {
     pub owner: OwnerKey,
     /// The open that the lock stateid belongs to.
     pub open: u64,
-    pub file: FileKey,
+    pub file: FileHandle,
     pub seqid: u32,
 }
 
@@ -40,7 +41,7 @@ impl State {
         &mut self,
         asker: Asker,
         who: &LockWho,
-        file: FileKey,
+        file: FileHandle,
         range: LockRange,
         exclusive: bool,
         reclaims: bool,
@@ -141,7 +142,7 @@ impl State {
         &mut self,
         client: u64,
         owner: &Arc<[u8]>,
-        file: FileKey,
+        file: FileHandle,
         range: LockRange,
         exclusive: bool,
     ) -> Result<LockAnswer> {
@@ -159,7 +160,7 @@ impl State {
     }
 
     /// LOCKU.
-    pub fn unlock(&mut self, asker: Asker, id: &StateId, file: FileKey, range: LockRange) -> Result<StateId> {
+    pub fn unlock(&mut self, asker: Asker, id: &StateId, file: FileHandle, range: LockRange) -> Result<StateId> {
         let index = self.index_of(id)?;
         let Some(Entry::Lock(lock)) = self.states.get(&index) else { return Err(Status::BAD_STATEID) };
         Self::check_owner(asker, lock.client)?;
@@ -190,7 +191,7 @@ impl State {
     /// RELEASE_LOCKOWNER.
     pub fn release_lock_owner(&mut self, client: u64, owner: &Arc<[u8]>) -> Result<()> {
         let key = OwnerKey::Lock(client, owner.clone());
-        let states: Vec<(u64, FileKey)> = self
+        let states: Vec<(u64, FileHandle)> = self
             .states
             .iter()
             .filter_map(|(i, e)| match e {

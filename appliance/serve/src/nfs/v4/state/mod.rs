@@ -37,7 +37,8 @@ pub(crate) use seqid::{Begin, OwnerKey, Reply};
 pub(crate) use sessions::{ChannelAttrs, SequenceAnswer, SequenceArgs};
 
 use super::status::{Result, Status};
-use crate::nfs::locks::{FileKey, LockOwner, LockTable};
+use crate::nfs::locks::{LockOwner, LockTable};
+use files::vfs::FileHandle;
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -140,7 +141,7 @@ pub(crate) struct State {
     sessions: HashMap<[u8; 16], sessions::SessionState>,
     slots: usize,
     states: HashMap<u64, Entry>,
-    files: HashMap<FileKey, FileState>,
+    files: HashMap<FileHandle, FileState>,
     owners: HashMap<OwnerKey, seqid::Owner>,
     /// Stateids that were removed because a lease expired, so that their users get the right error.
     expired: VecDeque<u64>,

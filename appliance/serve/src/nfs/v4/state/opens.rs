@@ -2,8 +2,8 @@
 //! 9.11).
 
 use super::{Asker, Entry, FileState, Held, OwnerKey, State, StateId};
-use crate::nfs::locks::FileKey;
 use crate::nfs::v4::status::{Result, Status};
+use files::vfs::FileHandle;
 
 /// Read, as `share_access` or `share_deny`.
 pub(crate) const READ: u32 = 1;
@@ -13,7 +13,7 @@ pub(crate) const BOTH: u32 = 3;
 pub(super) struct Open {
     pub client: u64,
     pub owner: OwnerKey,
-    pub file: FileKey,
+    pub file: FileHandle,
     pub access: u32,
     pub deny: u32,
     /// A bit for each combination of access and deny that OPEN was called with: what OPEN_DOWNGRADE
@@ -27,7 +27,7 @@ pub(super) struct Open {
 /// Arguments of an open.
 pub(crate) struct OpenRequest<'a> {
     pub owner: &'a OwnerKey,
-    pub file: FileKey,
+    pub file: FileHandle,
     pub access: u32,
     pub deny: u32,
     /// CLAIM_PREVIOUS.
@@ -96,7 +96,7 @@ impl State {
         Ok(self.state_id(index, 1))
     }
 
-    pub(super) fn opens_of(&self, file: FileKey) -> impl Iterator<Item = (u64, &Open)> {
+    pub(super) fn opens_of(&self, file: FileHandle) -> impl Iterator<Item = (u64, &Open)> {
         let opens = self.files.get(&file).map_or(&[][..], |f| &f.opens);
         opens.iter().filter_map(|index| match self.states.get(index) {
             Some(Entry::Open(open)) => Some((*index, open)),
@@ -106,7 +106,7 @@ impl State {
 
     /// Fails if a share reservation conflicts, after removing clients whose lease has expired. The
     /// owner's own reservations count too (RFC 7530 section 9.7, RFC 8881 section 9.7).
-    fn check_shares(&mut self, file: FileKey, access: u32, deny: u32) -> Result<()> {
+    fn check_shares(&mut self, file: FileHandle, access: u32, deny: u32) -> Result<()> {
         loop {
             let other = self
                 .opens_of(file)
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// OPEN_CONFIRM.
-    pub fn open_confirm(&mut self, id: &StateId, file: FileKey) -> Result<StateId> {
+    pub fn open_confirm(&mut self, id: &StateId, file: FileHandle) -> Result<StateId> {
         let (index, open) = self.open_mut(Asker::Any, id)?;
         if open.file != file {
             return Err(Status::BAD_STATEID);
@@ -151,7 +151,14 @@ impl State {
     }
 
     /// OPEN_DOWNGRADE.
-    pub fn downgrade(&mut self, asker: Asker, id: &StateId, file: FileKey, access: u32, deny: u32) -> Result<StateId> {
+    pub fn downgrade(
+        &mut self,
+        asker: Asker,
+        id: &StateId,
+        file: FileHandle,
+        access: u32,
+        deny: u32,
+    ) -> Result<StateId> {
         self.check_confirmed(id)?;
         let (index, open) = self.open_mut(asker, id)?;
         if open.file != file {
@@ -185,7 +192,7 @@ impl State {
     }
 
     /// CLOSE.
-    pub fn close(&mut self, asker: Asker, id: &StateId, file: FileKey) -> Result<StateId> {
+    pub fn close(&mut self, asker: Asker, id: &StateId, file: FileHandle) -> Result<StateId> {
         self.check_confirmed(id)?;
         let (index, open) = self.open_mut(asker, id)?;
         if open.file != file {
@@ -240,7 +247,7 @@ impl State {
     }
 
     /// Whether a stateid permits I/O to `file`. Renews the lease.
-    pub fn check_io(&mut self, asker: Asker, id: &StateId, file: FileKey, want: IoWant) -> Result<()> {
+    pub fn check_io(&mut self, asker: Asker, id: &StateId, file: FileHandle, want: IoWant) -> Result<()> {
         let access = if want == IoWant::Read { READ } else { WRITE };
         if *id == StateId::ANONYMOUS || *id == StateId::BYPASS {
             if self.in_grace() {

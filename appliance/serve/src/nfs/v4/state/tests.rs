@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const LEASE: Millis = 90_000;
 const CALLER: Caller = Caller { principal: 0, host: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)) };
-const FILE: FileKey = FileKey { fs_guid: 1, object: 2, generation: 3 };
+const FILE: FileHandle = FileHandle { fs_guid: 1, object: 2, generation: 3 };
 
 fn machine(limits: Limits, may_reclaim: &[&[u8]]) -> State {
     let may_reclaim = may_reclaim.iter().map(|n| n.to_vec()).collect();

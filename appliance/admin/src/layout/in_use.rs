@@ -43,7 +43,7 @@ fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
 /// returns whether that pool is imported here and, as far as known, has the device: a device whose
 /// addition failed belongs to no pool. Devices of an imported pool are refused even with `force`,
 /// which overrides all other owners.
-pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
+pub fn check_in_use(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
     let mut lines = Vec::new();
     for leaf in layout.leaves() {
         let name = leaf.name();

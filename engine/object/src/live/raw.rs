@@ -16,8 +16,8 @@
 //!   * a block of dnodes without dnodes is a hole, whatever the stream says
 
 use super::{NewObject, SyncContext, Tx};
-use crate::{Bookmark, Error, Object, ObjectSet, Refusal, Result};
-use block::{Sealed, TakenBlock, WritePolicy};
+use crate::{Error, Object, ObjectSet, Refusal, Result};
+use block::{Bookmark, CryptParams, RawBlock, WritePolicy};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, Objset, Txg};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// Parameters of an object set in a raw stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedSet {
+pub struct RawObjset {
     /// MAC of the tree of dnodes.
     pub portable_mac: [u8; 32],
     /// `dn_checksum` of the meta dnode.
@@ -41,7 +41,7 @@ pub struct SealedSet {
     pub max_block_id: u64,
 }
 
-impl SealedSet {
+impl RawObjset {
     /// Gives the meta dnode the sender's shape. In an existing set (not `is_new`), fails with
     /// [`Error::Invalid`] if it has another one.
     pub(crate) fn shape(&self, phys: &mut Objset, is_new: bool) -> Result<()> {
@@ -61,21 +61,21 @@ impl SealedSet {
         Ok(())
     }
 
-    pub(crate) fn start(&self) -> Sealing {
-        Sealing { portable_mac: self.portable_mac, dnodes: Mutex::default() }
+    pub(crate) fn start(&self) -> RawState {
+        RawState { portable_mac: self.portable_mac, dnodes: Mutex::default() }
     }
 }
 
 /// State of a raw receive.
-pub(crate) struct Sealing {
+pub(crate) struct RawState {
     portable_mac: [u8; 32],
     /// Encryption parameters of the sender's blocks of dnodes, by number.
-    dnodes: Mutex<BTreeMap<u64, Sealed>>,
+    dnodes: Mutex<BTreeMap<u64, CryptParams>>,
 }
 
 /// An object in a raw stream.
 #[derive(Debug, Clone)]
-pub struct SealedObject {
+pub struct RawObject {
     /// Number, type, sizes, and the bonus up to `dn_bonuslen`, encrypted.
     pub new: NewObject,
     /// The rest of the bonus: encryption covers all of it.
@@ -88,21 +88,21 @@ pub struct SealedObject {
 
 impl ObjectSet {
     /// Records the encryption parameters of the sender's block `blkid` of dnodes.
-    pub fn seal_dnodes(&self, blkid: u64, sealed: Sealed) -> Result<()> {
+    pub fn seal_dnodes(&self, blkid: u64, sealed: CryptParams) -> Result<()> {
         self.need_sealing()?.dnodes.lock().insert(blkid, sealed);
         Ok(())
     }
 
-    fn need_sealing(&self) -> Result<&Sealing> {
+    fn need_sealing(&self) -> Result<&RawState> {
         let sealing = self.live().and_then(|live| live.sealed.as_ref());
         sealing.ok_or_else(|| Error::invalid(self.place_of_set(), "it is not received as its sender sealed it"))
     }
 
     /// Creates an object from a raw stream, or updates an existing one. Existing blocks are kept
     /// unless the shape of the tree must change.
-    pub fn take_object(self: &Arc<Self>, tx: &Tx, taken: &SealedObject) -> Result<()> {
+    pub fn put_raw_object(self: &Arc<Self>, tx: &Tx, raw: &RawObject) -> Result<()> {
         self.need_sealing()?;
-        let new = &taken.new;
+        let new = &raw.new;
         let id = new.id.ok_or_else(|| Error::invalid(self.place_of_set(), "an object without number"))?;
         let found = match self.object(id) {
             Ok(object) => Some(object),
@@ -114,12 +114,12 @@ impl ObjectSet {
             dnode.data_block_bytes == new.block_bytes
                 && dnode.slots == new.slots
                 && dnode.indirect_shift == new.indirect_shift
-                && dnode.levels <= taken.levels
+                && dnode.levels <= raw.levels
                 && dnode.blkptrs.len() <= new.pointers()
         });
         let object = match kept {
             Some(object) => {
-                let behind = taken.max_block_id.checked_add(1).and_then(|n| n.checked_mul(object.block_bytes()));
+                let behind = raw.max_block_id.checked_add(1).and_then(|n| n.checked_mul(object.block_bytes()));
                 let behind = behind.ok_or_else(|| Error::invalid(object.place(), "a last block beyond all"))?;
                 object.punch(tx, behind, u64::MAX)?;
                 object.clone()
@@ -131,7 +131,7 @@ impl ObjectSet {
                 self.create_object(tx, new)?
             }
         };
-        object.put_sealed(tx, taken)
+        object.put_sealed(tx, raw)
     }
 
     /// Writes a block of dnodes with the sender's encryption parameters; `old` returns the previous
@@ -157,7 +157,9 @@ impl ObjectSet {
             Some(sealed) => sealed,
             // It was received before the stream was interrupted.
             None => match old()? {
-                bp if bp.is_encrypted() => Sealed { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() },
+                bp if bp.is_encrypted() => {
+                    CryptParams { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() }
+                }
                 _ => {
                     let what = format!("the stream does not say how block {blkid} of dnodes is encrypted");
                     return Err(Error::corrupt(self.place_of_set(), what));
@@ -165,14 +167,14 @@ impl ObjectSet {
             },
         };
         let lsize_bytes = bytes.len() as u64;
-        let block = TakenBlock {
+        let block = RawBlock {
             bytes,
             lsize_bytes,
             compression: Compression::Off,
             endian: Endian::Little,
             sealed: Some(sealed),
         };
-        cx.store().write_taken(cx.txg(), &block, policy, at, None)
+        cx.store().write_raw(cx.txg(), &block, policy, at, None)
     }
 
     /// Sets the sender's MAC in the root block of a raw receive.
@@ -186,9 +188,9 @@ impl ObjectSet {
 }
 
 impl Object {
-    fn put_sealed(&self, tx: &Tx, taken: &SealedObject) -> Result<()> {
+    fn put_sealed(&self, tx: &Tx, raw: &RawObject) -> Result<()> {
         let live = self.need_live()?;
-        let new = &taken.new;
+        let new = &raw.new;
         live.change(tx.txg(), |state, head_changed| {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
             *head_changed = true;
@@ -196,14 +198,14 @@ impl Object {
             head.object_type = new.object_type;
             (head.bonus_type, head.checksum, head.compression) = (new.bonus_type, new.checksum, new.compression);
             head.blkptrs.resize(new.pointers().max(head.blkptrs.len()), BlkPtr::HOLE);
-            (head.bonus, head.bonus_rest) = (new.bonus.clone(), taken.bonus_rest.clone());
-            head.max_block_id = taken.max_block_id;
+            (head.bonus, head.bonus_rest) = (new.bonus.clone(), raw.bonus_rest.clone());
+            head.max_block_id = raw.max_block_id;
             if head.bonus.len() + head.bonus_rest.len() > head.bonus_bytes_max() {
                 let what = format!("a bonus of {} bytes", head.bonus.len() + head.bonus_rest.len());
                 return Err(Error::invalid(self.place(), what));
             }
             let delta = state.open_mut();
-            delta.levels_min = delta.levels_min.max(taken.levels);
+            delta.levels_min = delta.levels_min.max(raw.levels);
             Ok(())
         })?;
         live.zap.forget();
@@ -211,7 +213,7 @@ impl Object {
     }
 
     /// Sets the spill block as received.
-    pub fn take_spill(&self, tx: &Tx, block: TakenBlock) -> Result<()> {
+    pub fn put_raw_spill(&self, tx: &Tx, block: RawBlock) -> Result<()> {
         let live = self.need_live()?;
         live.change(tx.txg(), |state, head_changed| {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
@@ -222,7 +224,7 @@ impl Object {
                 head.spill = None;
                 return Err(Error::invalid(self.place(), "the bonus leaves no place for a spill pointer"));
             }
-            state.open_mut().spill = Some(Some(super::state::Content::Taken(Arc::new(block))));
+            state.open_mut().spill = Some(Some(super::state::Content::Raw(Arc::new(block))));
             Ok(())
         })
     }

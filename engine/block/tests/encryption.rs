@@ -3,7 +3,7 @@
 
 mod support;
 
-use block::crypt::{DatasetKeys, KeyObject, WrappingKey, is_incorrect_key};
+use block::crypt::{DatasetKeys, KeyObject, WrappingKey};
 use block::vdev::Contents;
 use block::{Class, Compress, Error, WritePolicy};
 use bytes::Bytes;
@@ -210,7 +210,7 @@ fn a_new_key_object_opens_with_its_key_and_after_a_change_with_the_new_one_only(
         check(&bench, &bp, &noise(512, 1), Some(&opened));
         if let Some(before) = before.replace(wrapping) {
             let e = DatasetKeys::unwrap(&object.wrapped, before.bytes()).unwrap_err();
-            assert!(is_incorrect_key(&e));
+            assert!(e.is_incorrect_key());
         }
     }
     assert!(WrappingKey::new(KeyFormat::Passphrase, b"short", None).is_err());

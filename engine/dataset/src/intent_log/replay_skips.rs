@@ -30,10 +30,11 @@
 
 use crate::write::cx::Cx;
 use crate::{Error, Result};
-use object::{Zap, ZapValue};
+use object::Zap;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::DIRECTORY_OBJECT;
+use ondisk::zap::Value as ZapValue;
 use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::{BTreeMap, HashMap};
@@ -55,7 +56,7 @@ const UNNAMED: &str = "it could not be replayed";
 
 /// A record that was not replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRecord {
     /// Its number in the log.
     pub sequence: u64,
     /// The txg in which the change was made.
@@ -68,7 +69,7 @@ pub struct Skipped {
     pub cause: String,
 }
 
-impl std::fmt::Display for Skipped {
+impl std::fmt::Display for SkippedRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "record {} of txg {}, {} {}: {}", self.sequence, self.txg, self.kind, self.what, self.cause)
     }
@@ -76,7 +77,7 @@ impl std::fmt::Display for Skipped {
 
 /// Skipped records that are not on disk yet.
 #[derive(Default)]
-pub(crate) struct Unsynced(Mutex<BTreeMap<u64, Batch>>);
+pub(crate) struct UnsyncedSkips(Mutex<BTreeMap<u64, Batch>>);
 
 /// Skipped records of one txg.
 #[derive(Default)]
@@ -87,9 +88,9 @@ struct Batch {
     unnamed: Vec<u64>,
 }
 
-impl Unsynced {
+impl UnsyncedSkips {
     /// Record `sequence` of the log claimed in `claim_txg` is skipped in `txg`, which is held.
-    pub(crate) fn add(&self, txg: u64, claim_txg: u64, sequence: u64, named: Option<&Skipped>) {
+    pub(crate) fn add(&self, txg: u64, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) {
         let mut all = self.0.lock();
         let batch = all.entry(txg).or_default();
         batch.claim_txg = claim_txg;

@@ -131,7 +131,7 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
 fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let tree = cx.store().tree();
     take_out(cx, guid)?;
-    cx.shared.tell_leaf(class::VDEV_REMOVE, find_log(&tree, guid)?.1);
+    cx.shared.report_leaf(class::VDEV_REMOVE, find_log(&tree, guid)?.1);
     Ok(())
 }
 

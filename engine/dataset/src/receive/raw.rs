@@ -16,7 +16,7 @@ use super::Incoming;
 use super::apply::{Applier, bad};
 use crate::write::raw_keys::ReceivedKey;
 use crate::{Error, Result};
-use object::{Sealed, SealedObject, SealedSet, TakenBlock, Tx};
+use object::{CryptParams, RawBlock, RawObject, RawObjset, Tx};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};
 use ondisk::{Compression, Endian};
@@ -42,16 +42,16 @@ const FUNCTIONS_MAX: u64 = 64;
 
 /// A raw stream's description of the dataset as a whole.
 #[derive(Debug, Clone)]
-pub(crate) struct SealedStream {
+pub(crate) struct RawStream {
     pub key: ReceivedKey,
-    pub set: SealedSet,
+    pub set: RawObjset,
     /// Identity of the IV set of the snapshot in the stream, and of its base. 0: not specified.
     pub ivset: u64,
     pub from_ivset: u64,
 }
 
 /// Parses the BEGIN of a raw stream, in either byte order.
-pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) -> Result<SealedStream> {
+pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) -> Result<RawStream> {
     let invalid = |what: &str| Err(Error::invalid("", what));
     if features.contains(Features::EMBED_DATA) {
         return Err(bad("embedded blocks in a raw stream"));
@@ -98,7 +98,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
     };
     within("mdn_blksz", DNODES_BYTES..=DNODES_BYTES)?;
     within("mdn_nblkptr", 3..=3)?;
-    let set = SealedSet {
+    let set = RawObjset {
         portable_mac: bytes(list, "portable_mac")?,
         checksum: within("mdn_checksum", 0..=FUNCTIONS_MAX)? as u8,
         compression: within("mdn_compress", 0..=FUNCTIONS_MAX)? as u8,
@@ -107,7 +107,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
         max_block_id: number("mdn_maxblkid")?,
     };
     let optional = |name: &str| list.get_u64(name).unwrap_or(0);
-    Ok(SealedStream { key, set, ivset: optional("to_ivset_guid"), from_ivset: optional("from_ivset_guid") })
+    Ok(RawStream { key, set, ivset: optional("to_ivset_guid"), from_ivset: optional("from_ivset_guid") })
 }
 
 fn bytes<const N: usize>(list: &Nvlist, name: &str) -> Result<[u8; N]> {
@@ -133,8 +133,8 @@ pub(super) fn check_ivset(name: &str, sent: u64, found: u64) -> Result<()> {
     Ok(())
 }
 
-fn seal_of(crypt: &Crypt) -> Sealed {
-    Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac }
+fn seal_of(crypt: &Crypt) -> CryptParams {
+    CryptParams { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac }
 }
 
 impl Applier {
@@ -150,7 +150,7 @@ impl Applier {
     }
 
     /// Handles OBJECT of a raw stream.
-    pub(super) fn sealed_object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
         if self.range.is_none_or(|first| !(first..first + DNODES).contains(&record.object)) {
             return Err(bad(format!("object {} outside of its range", record.object)));
         }
@@ -178,11 +178,11 @@ impl Applier {
             object.set_spill(tx, None)?;
         }
         let (levels, max_block_id) = (record.levels, record.max_block_id);
-        self.set.take_object(tx, &SealedObject { new, bonus_rest, levels, max_block_id })
+        self.set.put_raw_object(tx, &RawObject { new, bonus_rest, levels, max_block_id })
     }
 
     /// Handles WRITE of a raw stream.
-    pub(super) fn sealed_write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
         let object = self.known(write.object)?;
         let size = object.block_bytes();
         if write.logical_bytes != size || !write.offset.is_multiple_of(size) || write.compressed_bytes == 0 {
@@ -192,14 +192,14 @@ impl Applier {
             return Err(bad(format!("a block at {}, behind the last one", write.offset)));
         }
         let block = taken(write.compression, write.logical_bytes, (write.flags, &write.crypt), payload, self.endian)?;
-        object.put_taken(tx, write.offset / size, block)
+        object.put_raw(tx, write.offset / size, block)
     }
 
     /// Handles SPILL of a raw stream.
-    pub(super) fn sealed_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
+    pub(super) fn raw_spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
         let object = self.known(spill.object)?;
         let block = taken(spill.compression, spill.length, (spill.flags, &spill.crypt), payload, self.endian)?;
-        object.take_spill(tx, block)
+        object.put_raw_spill(tx, block)
     }
 }
 
@@ -210,13 +210,13 @@ fn taken(
     (flags, crypt): (u8, &Crypt),
     payload: Vec<u8>,
     stream: Endian,
-) -> Result<TakenBlock> {
+) -> Result<RawBlock> {
     let endian = match (stream, flags & SWAPPED != 0) {
         (Endian::Little, false) | (Endian::Big, true) => Endian::Little,
         _ => Endian::Big,
     };
     let compression = if compression == 0 { Compression::Off } else { Compression::from_raw(compression)? };
-    Ok(TakenBlock { bytes: payload.into(), lsize_bytes, compression, endian, sealed: Some(seal_of(crypt)) })
+    Ok(RawBlock { bytes: payload.into(), lsize_bytes, compression, endian, sealed: Some(seal_of(crypt)) })
 }
 
 impl Incoming {

@@ -2,7 +2,7 @@
 //! space accounting.
 
 use dataset::{Dataset, Datasets, ListOptions};
-use object::Bookmark;
+use pool::Bookmark;
 use pool::scan::walk::{Visit, Visitor, walk};
 use pool::scan::{Root, RootKind};
 use std::collections::BTreeMap;

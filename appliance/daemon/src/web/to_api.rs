@@ -3,14 +3,14 @@
 use admin::OwnedPool;
 use admin::advice;
 use admin::health::{self, Reason, state_name};
-use admin::property::{Kind, Property as PoolProperty, PropertyContext, Source as PoolSource, Value};
-use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevState, VdevStatus};
 use admin::view::PoolView;
 use anyhow::Result;
 use api::{
     Device, Feature, FeatureState, Health, Pool, PoolDetail, Property, PropertyDefinition, PropertyOf, Scan, Source,
     State, ValueKind,
 };
+use pool::property::{Kind, Property as PoolProperty, PropertyContext, Source as PoolSource, Value};
+use pool::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevState, VdevStatus};
 use std::sync::Arc;
 
 /// Limit for the damaged files that are listed.
@@ -238,7 +238,7 @@ fn pool_property(property: &PoolProperty) -> Property {
 
 /// Definitions of the pool properties.
 pub fn pool_definitions() -> impl Iterator<Item = PropertyDefinition> {
-    admin::property::CATALOGUE.iter().filter(|d| d.listed).map(|def| PropertyDefinition {
+    pool::property::CATALOGUE.iter().filter(|d| d.listed).map(|def| PropertyDefinition {
         name: def.name.to_owned(),
         of: PropertyOf::Pool,
         kind: match def.kind {

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::crypt::{Attribute, DatasetKeys, KeyObject, is_incorrect_key};
+use block::crypt::{Attribute, DatasetKeys, KeyObject};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::{DslDataset, DslDir, ObjectType, dsl_dir};
@@ -104,7 +104,7 @@ fn another_key_is_called_incorrect_and_no_key_hides_what_is_secret() {
     let Some(pool) = open() else { return };
     for Encrypted { id, dataset, key_object } in encrypted(pool.mos()) {
         let error = DatasetKeys::unwrap(&key_object.wrapped, &[7; 32]).unwrap_err();
-        assert!(is_incorrect_key(&error), "{error}");
+        assert!(error.is_incorrect_key(), "{error}");
         let set = ObjectSet::open(pool.store().clone(), &dataset.bp, id, None).unwrap();
         // The master node is only authenticated. Dnodes are readable, but their file-related
         // contents are not.

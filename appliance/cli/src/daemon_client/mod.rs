@@ -2,11 +2,9 @@
 
 pub mod when;
 
-pub use record::{metrics, pace};
-
 use crate::commands::serve;
 use crate::forward;
-use crate::state::State;
+use admin::state::State;
 use anyhow::{Context as _, Result};
 use daemon::config::Source;
 use record::metrics::Metrics;
@@ -16,7 +14,7 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The daemon of a state directory.
-pub struct Daemon {
+pub struct DaemonClient {
     state: State,
 }
 
@@ -43,7 +41,7 @@ pub fn with(path: &str, params: &[(&str, Option<String>)]) -> String {
     out
 }
 
-impl Daemon {
+impl DaemonClient {
     /// The daemon of the configured state directory. Whether it runs shows at the first request.
     pub fn find() -> Result<Self> {
         let config = Source::default().load().unwrap_or_default();

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A deferred free.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Gone {
+pub(crate) struct RemovalFree {
     pub txg: u64,
     /// Txg in which the block was born.
     pub birth: u64,
@@ -24,25 +24,25 @@ pub(crate) struct Gone {
 }
 
 #[derive(Default)]
-pub(super) struct Evacuated {
+pub(super) struct RemovalFrees {
     /// Whether there is any such device or free. Most pools have none.
     any: AtomicBool,
     devices: RwLock<BTreeSet<u32>>,
-    put_down: Mutex<Vec<Gone>>,
+    deferred: Mutex<Vec<RemovalFree>>,
 }
 
-impl Evacuated {
+impl RemovalFrees {
     /// Defers the free if its device is being or was removed. Returns whether it did.
-    pub fn put_down(&self, txg: u64, birth: u64, dva: &Dva) -> bool {
+    pub fn defer(&self, txg: u64, birth: u64, dva: &Dva) -> bool {
         let is_one = self.any.load(Ordering::SeqCst) && self.devices.read().contains(&dva.vdev);
         if is_one {
-            self.put_down.lock().push(Gone { txg, birth, dva: *dva });
+            self.deferred.lock().push(RemovalFree { txg, birth, dva: *dva });
         }
         is_one
     }
 
     pub fn is_dirty(&self, txg: u64) -> bool {
-        self.any.load(Ordering::SeqCst) && self.put_down.lock().iter().any(|gone| gone.txg <= txg)
+        self.any.load(Ordering::SeqCst) && self.deferred.lock().iter().any(|gone| gone.txg <= txg)
     }
 }
 
@@ -54,12 +54,12 @@ impl Allocator {
             true => devices.insert(vdev),
             false => devices.remove(&vdev),
         };
-        self.evacuated.any.store(!devices.is_empty() || !self.evacuated.put_down.lock().is_empty(), Ordering::SeqCst);
+        self.evacuated.any.store(!devices.is_empty() || !self.evacuated.deferred.lock().is_empty(), Ordering::SeqCst);
     }
 
     /// Takes the deferred frees up to `txg`, which is syncing.
-    pub(crate) fn take_put_down(&self, txg: u64) -> Vec<Gone> {
-        let mut all = self.evacuated.put_down.lock();
+    pub(crate) fn take_deferred(&self, txg: u64) -> Vec<RemovalFree> {
+        let mut all = self.evacuated.deferred.lock();
         let (now, later) = std::mem::take(&mut *all).into_iter().partition(|gone| gone.txg <= txg);
         *all = later;
         now

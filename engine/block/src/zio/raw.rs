@@ -21,7 +21,7 @@ use ondisk::{BlkPtr, Compression, Endian, NewBlock, Txg};
 /// Encryption parameters of a block: the dataset's keys, with this salt and IV. A block that is
 /// only authenticated has just a MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
+pub struct CryptParams {
     /// Salt that selects the block key.
     pub salt: [u8; 8],
     pub iv: [u8; 12],
@@ -30,7 +30,7 @@ pub struct Sealed {
 
 /// A block with its bytes as they will be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TakenBlock {
+pub struct RawBlock {
     /// The bytes as received: compressed, encrypted, or plain.
     pub bytes: Bytes,
     /// Size of the contents, in bytes.
@@ -40,10 +40,10 @@ pub struct TakenBlock {
     /// Byte order of the writer.
     pub endian: Endian,
     /// Encryption parameters, if the block is encrypted or authenticated.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<CryptParams>,
 }
 
-impl TakenBlock {
+impl RawBlock {
     /// Decompresses the contents. Fails with [`Error::KeyUnavailable`] for a sealed block.
     pub fn contents(&self) -> Result<Bytes> {
         match (self.sealed, self.is_packed()) {
@@ -74,10 +74,10 @@ impl TakenBlock {
 /// Writes `block`. With `keys`, it is encrypted unless it is sealed already. It is decompressed
 /// first if its compression saves no allocation unit, or if it is to be deduplicated. Sealed blocks
 /// are not deduplicated.
-pub(crate) fn write_taken(
+pub(crate) fn write_raw(
     store: &Store,
     txg: u64,
-    block: &TakenBlock,
+    block: &RawBlock,
     policy: &WritePolicy,
     keys: Option<&DatasetKeys>,
 ) -> Result<BlkPtr> {

@@ -314,9 +314,9 @@ fn a_key_opens_its_root_and_what_inherits_from_it() {
     let datasets = open(&images.join("encrypted"));
     let keys = KeyStore::new();
     let child = datasets.dataset("te/gcm/child@s").unwrap();
-    assert!(matches!(child.objset(&keys), Err(dataset::Error::KeyUnavailable { .. })));
+    assert!(matches!(child.objset(&keys), Err(pool::Error::KeyUnavailable { .. })));
     let wrong = keys.load(&child, b"not this horse").unwrap_err();
-    assert!(dataset::is_incorrect_key(&wrong), "{wrong}");
+    assert!(wrong.is_incorrect_key(), "{wrong}");
     keys.load(&child, b"correct horse 1\n").unwrap();
     for name in ["te/gcm", "te/gcm@s", "te/gcm/child", "te/gcm/child@s"] {
         let dataset = datasets.dataset(name).unwrap();
@@ -332,5 +332,5 @@ fn a_key_opens_its_root_and_what_inherits_from_it() {
     let other = datasets.dataset("te/ccm").unwrap();
     assert!(!keys.is_available(&other).unwrap() && other.objset(&keys).is_err());
     assert!(keys.unload(&child).unwrap());
-    assert!(matches!(child.objset(&keys), Err(dataset::Error::KeyUnavailable { .. })));
+    assert!(matches!(child.objset(&keys), Err(pool::Error::KeyUnavailable { .. })));
 }

@@ -26,9 +26,9 @@ const OWN: &[(&str, Callers)] = &[
 ];
 
 /// The verbs of this program.
-pub struct Programs;
+pub struct CommandRunner;
 
-impl Commands for Programs {
+impl Commands for CommandRunner {
     fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8 {
         let (mut out, mut err) = (BufWriter::new(io.stream(Stream::Out)), io.stream(Stream::Err));
         let client = There { request, io };

@@ -53,7 +53,7 @@ fn kind(of: ObjectType) -> Kind {
 
 /// Byte-swaps the bonus of a dnode, or an uncompressed block of an object; `what` names it in the
 /// error.
-pub(super) fn turn(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
+pub(super) fn byteswap(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
     match kind(of) {
         Kind::Bytes => {}
         Kind::Numbers(size) => bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse),

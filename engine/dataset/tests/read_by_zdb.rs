@@ -4,10 +4,12 @@
 mod common;
 
 use common::Rig;
-use object::zap::{NormFlags, ZapFlags, ZapSpec};
-use object::{NewObject, Object, SaTable, Zap, ZapValue};
+use object::zap::ZapSpec;
+use object::{NewObject, Object, SaTable, Zap};
 use ondisk::ObjectType;
 use ondisk::sa::Attr;
+use ondisk::zap::Value as ZapValue;
+use ondisk::zap::{Flags as ZapFlags, NormFlags};
 use std::collections::BTreeSet;
 
 /// `DMU_OTN_ZAP_METADATA`: zdb lists its entries, whatever they are.

@@ -21,7 +21,8 @@
 use super::find::{ACCOUNTING, SPILL};
 use super::roots::dataset_ids;
 use super::walk::dnodes_of;
-use crate::{Block, Bookmark, Pool, Result, Store};
+use crate::{Bookmark, Pool, Result, Store};
+use block::Block;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use object::zap::Zap;
 use ondisk::dsl_dataset::DslDataset;

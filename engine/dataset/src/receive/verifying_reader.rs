@@ -11,7 +11,7 @@ use ondisk::send_record::{Body, RECORD_BYTES, Record};
 use std::io::Read;
 
 /// A record that a sum covers.
-pub struct Covered {
+pub struct VerifiedRecord {
     pub record: Record,
     /// The payload.
     pub payload: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Covered {
     number: u64,
 }
 
-impl Covered {
+impl VerifiedRecord {
     /// Object and offset of a content block.
     pub(super) fn written(&self) -> Option<(u64, u64)> {
         match &self.record.body {
@@ -42,14 +42,14 @@ impl Covered {
 }
 
 /// Reads a stream, or a package of streams, and verifies it.
-pub struct Checked<R> {
+pub struct VerifyingReader<R> {
     reader: Reader<R>,
-    held: Option<Covered>,
+    held: Option<VerifiedRecord>,
     count: u64,
     watch: Option<Box<dyn Watch>>,
 }
 
-impl<R: Read> Checked<R> {
+impl<R: Read> VerifyingReader<R> {
     /// Starts at the first byte of `source`.
     pub fn new(source: R) -> Self {
         Self { reader: Reader::new(source), held: None, count: 0, watch: None }
@@ -72,7 +72,7 @@ impl<R: Read> Checked<R> {
     }
 
     /// Returns the next record; `None` at the end of the input, if a stream may end there.
-    pub fn next_record(&mut self) -> Result<Option<Covered>> {
+    pub fn next_record(&mut self) -> Result<Option<VerifiedRecord>> {
         let record = match self.held.take() {
             Some(held) => Some(held),
             None => self.read()?,
@@ -80,7 +80,7 @@ impl<R: Read> Checked<R> {
         match &record {
             None if !self.reader.is_whole() && self.count > 0 => Err(cut()),
             // END itself contains the checksum of everything before it.
-            Some(Covered { record: Record { body: Body::End { .. }, .. }, .. }) | None => Ok(record),
+            Some(VerifiedRecord { record: Record { body: Body::End { .. }, .. }, .. }) | None => Ok(record),
             Some(_) => {
                 self.held = Some(self.read()?.ok_or_else(cut)?);
                 Ok(record)
@@ -88,14 +88,14 @@ impl<R: Read> Checked<R> {
         }
     }
 
-    fn read(&mut self) -> Result<Option<Covered>> {
+    fn read(&mut self) -> Result<Option<VerifiedRecord>> {
         let Some((record, payload, offset)) = self.reader.next_owned()? else { return Ok(None) };
         if let Some(watch) = &mut self.watch {
             watch.passed(&record.body, (RECORD_BYTES + payload.len()) as u64)?;
         }
         let number = self.count;
         self.count += 1;
-        Ok(Some(Covered { record, payload, offset, number }))
+        Ok(Some(VerifiedRecord { record, payload, offset, number }))
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
 
     /// Returns how many records are returned before the end or an error.
     fn handed_out(bytes: &[u8]) -> (usize, bool) {
-        let mut checked = Checked::new(bytes);
+        let mut checked = VerifyingReader::new(bytes);
         for count in 0.. {
             match checked.next_record() {
                 Ok(Some(_)) => {}
@@ -151,7 +151,7 @@ mod tests {
         let (mut two, one) = (stream(), stream().len());
         two.extend_from_slice(b"not a stream");
         let mut source = &two[..];
-        let mut checked = Checked::new(&mut source);
+        let mut checked = VerifyingReader::new(&mut source);
         while !matches!(checked.next_record().unwrap().unwrap().record.body, Body::End { .. }) {}
         assert_eq!(source.len(), two.len() - one);
     }

@@ -42,12 +42,12 @@ impl State {
 }
 
 /// References and writers of all nodes.
-pub(super) struct Held {
+pub(super) struct KernelRefs {
     vfs: Arc<dyn Vfs>,
     shards: Vec<Mutex<HashMap<NodeId, State>>>,
 }
 
-impl Held {
+impl KernelRefs {
     pub fn new(vfs: Arc<dyn Vfs>) -> Self {
         Self { vfs, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_node_without_a_name_lives_until_the_kernel_forgets_it() {
         let (vfs, node) = file();
-        let held = Held::new(vfs.clone());
+        let held = KernelRefs::new(vfs.clone());
         held.hold(node).expect("there");
         held.hold(node).expect("there");
         vfs.unlink(&Caller::default(), vfs.root(), b"f").expect("unlinks");
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn all_is_let_go_when_the_kernel_is_gone() {
         let (vfs, node) = file();
-        let held = Held::new(vfs.clone());
+        let held = KernelRefs::new(vfs.clone());
         held.hold(node).expect("there");
         vfs.unlink(&Caller::default(), vfs.root(), b"f").expect("unlinks");
         held.forget_all();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_writer_waits_for_pages_under_way_and_keeps_others_out() {
         let (vfs, node) = file();
-        let held = Held::new(vfs);
+        let held = KernelRefs::new(vfs);
         held.hold(node).expect("there");
         let (stores, writers) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let store = || {

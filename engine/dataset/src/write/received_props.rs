@@ -14,8 +14,8 @@ use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
 use crate::property::{Attr, Kinds, Value, find, is_user_property};
 use crate::{Dataset, Error, Result};
-use object::ZapValue;
 use ondisk::ObjsetKind;
+use ondisk::zap::Value as ZapValue;
 
 /// Marks that properties were received.
 const HAS_RECEIVED: &str = "$hasrecvd";

@@ -2,9 +2,10 @@
 //! yields.
 #![no_main]
 
+use block::Block;
 use libfuzzer_sys::fuzz_target;
 use object::zap::BlockSource;
-use object::{Block, Result, Zap};
+use object::{Result, Zap};
 use ondisk::Endian;
 use std::sync::Arc;
 

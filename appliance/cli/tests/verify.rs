@@ -4,9 +4,10 @@
 //! the pool itself), so that the right answer is known exactly. `WEIR_FIXTURES` is a directory with
 //! the devices as SCENARIO/DEVICE.
 
+use block::RawBlock;
 use block::vdev::{DATA_START_BYTES, Kind};
 use dataset::{Datasets, KeyStore, LiveDatasets};
-use object::{RawBlock, Zap};
+use object::Zap;
 use ondisk::{BlkPtr, Compression, Endian};
 use pool::writer::WriteOptions;
 use pool::{OpenOptions, Pool, Writer};

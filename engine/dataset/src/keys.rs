@@ -1,6 +1,6 @@
 //! Keys of encrypted datasets.
 //!
-//! Below: `object::DatasetKeys`, made by `block::crypt`. ZFS name: dsl_crypt, spa_keystore.
+//! Below: `block::crypt::DatasetKeys`, made by `block::crypt`. ZFS name: dsl_crypt, spa_keystore.
 //!
 //! Datasets below an encryption root share its wrapping key. Each has a master key of its own
 //! (clones share their origin's), wrapped with it, in a key object. A store holds wrapping keys by
@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::dir::Dir;
 use crate::dir::open_zap;
 use crate::{Error, Place, Result};
-use object::{DatasetKeys, KeyAttribute, KeyObject};
+use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;

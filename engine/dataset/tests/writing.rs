@@ -98,7 +98,7 @@ fn properties_are_set_inherited_and_take_effect_at_once() {
     write::inherit(&rig.live, "tank/a/b", "com.example:x", false).unwrap();
     assert_eq!(rig.get("tank/a/b", "com.example:x"), "-");
     rig.set("tank/a", "dedup", "verify").unwrap();
-    assert_eq!((b.settings().dedup.0, rig.get("tank/a/b", "dedup").as_str()), (object::Dedup::Verified, "verify"));
+    assert_eq!((b.settings().dedup.0, rig.get("tank/a/b", "dedup").as_str()), (block::Dedup::Verified, "verify"));
     assert!(rig.set("tank/a", "dedup", "fletcher4").is_err());
     assert!(rig.set("tank/a", "used", "1").is_err());
     assert!(write::inherit(&rig.live, "tank/a", "quota", false).is_err());

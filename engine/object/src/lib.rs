@@ -14,9 +14,7 @@ pub mod sa;
 mod sa_write;
 pub mod zap;
 
-pub use block::crypt::Attribute as KeyAttribute;
-pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute};
-pub use block::{Block, Compress, CryptParams, Dedup, Error, Place, RawBlock, Refusal, Result, WritePolicy};
+pub use block::{Error, Place, Refusal, Result};
 pub use bpobj::{Bpobj, BpobjEntry};
 pub use live::{Cloneable, NewObject, RawObject, RawObjset, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};

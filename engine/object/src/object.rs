@@ -16,9 +16,9 @@ pub use parts::{Extent, Part};
 
 use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
-use crate::{Block, Error, Place, Result};
+use crate::{Error, Place, Result};
 use block::crypt::DatasetKeys;
-use block::{Bookmark, RawBlock, Store};
+use block::{Block, Bookmark, RawBlock, Store};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;

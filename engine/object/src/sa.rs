@@ -8,7 +8,8 @@
 //! Old znodes (bonus type 17) use the same interface: their fields are the first sixteen
 //! attributes.
 
-use crate::{Block, Error, Object, ObjectSet, Place, Result, Zap};
+use crate::{Error, Object, ObjectSet, Place, Result, Zap};
+use block::Block;
 use ondisk::sa::{Attr, Registered, SaHeader};
 use ondisk::{Endian, ObjectType, znode};
 use parking_lot::RwLock;

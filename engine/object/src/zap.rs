@@ -28,7 +28,8 @@ pub use form::Shared;
 pub use norm::normalise;
 pub use write::ZapSpec;
 
-use crate::{Block, Error, Place, Result};
+use crate::{Error, Place, Result};
+use block::Block;
 use form::{Form, FormRead, Kind};
 use ondisk::zap::{Flags as ZapFlags, Header, Leaf, Micro, NormFlags, Value as ZapValue, hash};
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 //! Afterwards their contents must be complete even without any of the others that the layout can
 //! miss.
 
+use block::RawBlock;
 use host::device::{Device, MemoryDevice};
-use object::{NewObject, RawBlock};
+use object::NewObject;
 use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
 use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};

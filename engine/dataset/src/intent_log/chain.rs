@@ -6,10 +6,10 @@
 //! name: zil_parse.
 
 use crate::{Error, Place, Result};
+use block::Bookmark;
 use object::ObjectSet;
 use ondisk::zil::{LogBlock, Record};
 use ondisk::{BlkPtr, ZilHeader};
-use pool::Bookmark;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 

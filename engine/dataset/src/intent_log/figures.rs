@@ -62,7 +62,7 @@ impl LogFigures {
         let Some((events, pool)) = self.told.get().filter(|(events, _)| events.is_on()) else { return };
         let place = events.places.number(&dataset());
         let note = Note { place, size: u32::try_from(bytes).unwrap_or(u32::MAX), ..Note::default() };
-        let done = pool::nanoseconds();
+        let done = host::clock::nanoseconds();
         events.record(Event { done, latency, layer: Layer::Log, op, client: *pool, user: 0, note });
     }
 }

@@ -13,11 +13,12 @@ use crate::live::sync::DatasetSync;
 use crate::live::{Policies, Settings};
 use crate::write::cx::Cx;
 use crate::{Datasets, Error, ListOptions, Place, Result};
+use block::{Bookmark, Class};
+use block::{Compress, Dedup, WritePolicy};
 use bytes::Bytes;
-use object::{Compress, Dedup, WritePolicy};
 use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader};
 use parking_lot::Mutex;
-use pool::{Bookmark, Class, Participant, Pool, SyncTx};
+use pool::{Participant, Pool, SyncTx};
 use std::sync::Arc;
 
 /// Offset of the log header in a root block.

@@ -3,9 +3,10 @@
 //! Facts: `dmu_write_policy` in module/zfs/dmu.c, `spa_preferred_class` in module/zfs/spa_misc.c.
 
 use super::settings::{RedundantMetadata, Settings};
-use object::{Compress, Dedup, WritePolicy, Written};
+use block::Class;
+use block::{Compress, Dedup, WritePolicy};
+use object::Written;
 use ondisk::{Checksum, Compression, ObjectType};
-use pool::Class;
 
 /// Policy decided once per txg.
 pub(crate) struct Policies {

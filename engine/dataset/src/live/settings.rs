@@ -2,7 +2,7 @@
 
 use crate::property::{self, find};
 use crate::{Dataset, Error, Result};
-use object::{Compress, Dedup};
+use block::{Compress, Dedup};
 use ondisk::Checksum;
 use transform::crypt::Suite;
 

@@ -21,13 +21,14 @@ use crate::write::cx::Cx;
 use crate::write::space::{self, Delta, Part};
 use crate::write::{deadlist, feature, props};
 use crate::{Place, Result};
+use block::Store;
+use block::WritePolicy;
 use bytes::Bytes;
-use object::{ObjectSet, SyncContext, Tx, WritePolicy, Written};
+use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
 use parking_lot::Mutex;
-use pool::Store;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -22,8 +22,9 @@
 
 use super::{FLAG_SPILL_BLOCK, Incoming, VerifiedRecord, byteswap};
 use crate::{Error, Result};
+use block::RawBlock;
 use bytes::Bytes;
-use object::{NewObject, Object, ObjectSet, RawBlock, Tx};
+use object::{NewObject, Object, ObjectSet, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};

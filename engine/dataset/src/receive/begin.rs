@@ -19,12 +19,12 @@ use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{clone, create, deadlist, feature, keys, limits};
 use crate::{Error, KeyStore, Refusal, Result};
+use block::Bookmark;
 use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
-use pool::Bookmark;
 use zeroize::Zeroizing;
 
 /// Stream features that require the corresponding pool feature to be enabled.

@@ -11,11 +11,12 @@ use super::verifying_reader::{VerifiedRecord, VerifyingReader};
 use super::{Features, Incoming};
 use crate::live::LiveDatasets;
 use crate::{Error, Place, Result};
+use block::Bookmark;
+use block::{CryptParams, RawBlock};
 use bytes::Bytes;
-use object::{CryptParams, ObjectSet, RawBlock};
+use object::ObjectSet;
 use ondisk::send_record::{Body, Crypt};
 use ondisk::{Compression, Endian};
-use pool::Bookmark;
 use std::io::Read;
 use std::sync::Arc;
 

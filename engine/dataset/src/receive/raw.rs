@@ -16,7 +16,8 @@ use super::Incoming;
 use super::apply::{Applier, bad};
 use crate::write::raw_keys::ReceivedKey;
 use crate::{Error, Result};
-use object::{CryptParams, RawBlock, RawObject, RawObjset, Tx};
+use block::{CryptParams, RawBlock};
+use object::{RawObject, RawObjset, Tx};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};
 use ondisk::{Compression, Endian};
@@ -63,7 +64,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
     }
     let list = list.get_nvlist(LIST).ok_or_else(|| bad(format!("a raw stream without {LIST}")))?;
     let number = |name: &str| list.get_u64(name).ok_or_else(|| bad(format!("a raw stream without {name}")));
-    use object::key_attribute as name;
+    use block::crypt::attribute as name;
     let key = ReceivedKey {
         suite: number(name::SUITE)?,
         guid: number(name::GUID)?,

@@ -3,11 +3,11 @@
 use super::walk::{DataStep, Step, Walk};
 use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
 use crate::{Error, Result};
+use block::Bookmark;
 use bytes::Bytes;
 use ondisk::send_record::Features;
 use ondisk::{BlkPtr, Compression};
 use parking_lot::{Condvar, Mutex};
-use pool::Bookmark;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Maximum bytes read and not yet sent. OpenZFS: 16 MiB, and at least two of the largest blocks.

@@ -8,10 +8,12 @@
 
 use super::Resume;
 use crate::{Error, Place, Result};
-use object::{Block, DatasetKeys, ObjectSet};
+use block::Block;
+use block::Bookmark;
+use block::crypt::DatasetKeys;
+use object::ObjectSet;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
-use pool::Bookmark;
 
 /// Block number that stands for the spill block (`DMU_SPILL_BLKID`).
 pub(super) const SPILL: u64 = u64::MAX - 1;

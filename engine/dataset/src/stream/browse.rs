@@ -16,13 +16,14 @@
 
 use super::{Packet, Reader};
 use crate::{Error, Place, Result};
+use block::Store;
+use host::device::Device;
 use object::ObjectSet;
 use ondisk::blkptr::{self, MAX_BLOCK_BYTES};
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::objset::ZilHeader;
 use ondisk::send_record::{Begin, Body, Features, ObjectRecord, RECORD_BYTES};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, Dva, Endian, NewBlock, ObjectType, Objset, ObjsetKind, Txg};
-use pool::{Device, Store};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;

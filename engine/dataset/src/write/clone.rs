@@ -10,10 +10,11 @@ use super::{contents, create, deadlist, keys, limits};
 use crate::intent_log::put_header;
 use crate::live::LiveDatasets;
 use crate::{Error, Result};
+use block::Bookmark;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, Objset, ZilHeader};
-use pool::{Bookmark, SpaceCheck};
+use pool::SpaceCheck;
 
 /// Properties that a clone takes from its origin permanently.
 const OF_ORIGIN: &[&str] = &[

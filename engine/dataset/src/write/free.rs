@@ -9,10 +9,10 @@
 //!   * an interrupted walk resumes where it stopped, and frees no block twice
 
 use crate::{Error, Place, Result};
-use object::Block;
+use block::Block;
+use block::{Bookmark, Store};
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
-use pool::{Bookmark, Store};
 use std::sync::Arc;
 
 /// Block number that means a spill block.

@@ -14,11 +14,11 @@ use super::{feature, rename};
 use crate::dir::open_zap;
 use crate::keys::KeyLocation;
 use crate::{Error, KeyStore, Place, Result};
-use object::{DatasetKeys, KeyAttribute, KeyObject};
+use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
+use host::random;
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::zap::Value as ZapValue;
-use pool::random;
 use std::collections::HashSet;
 use std::sync::Arc;
 use transform::crypt::{KeyFormat, Suite, WrapContext, unwrap_keys, wrap_keys, wrapping_key};
@@ -203,7 +203,7 @@ fn seal(
     (master, hmac): (&[u8; 32], &[u8; 64]),
     wrapping: &Wrapping,
 ) -> Result<()> {
-    use object::key_attribute as name;
+    use block::crypt::attribute as name;
     let known = Suite::from_raw(suite).ok_or_else(|| Error::unsupported("", format!("encryption suite {suite}")))?;
     let iv: [u8; 12] = random::bytes();
     let context = WrapContext { suite: known, guid, version, iv };
@@ -227,7 +227,7 @@ fn seal(
 /// Creates the key object of the new dataset as planned; returns its keys if it is encrypted. A new
 /// wrapping key is loaded.
 pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> Result<Option<Arc<DatasetKeys>>> {
-    use object::key_attribute as name;
+    use block::crypt::attribute as name;
     let (suite, wrapping, location) = match plan {
         Plan::None => return Ok(None),
         Plan::Inherit { suite, wrapping, template } => (suite, Wrapping::like(wrapping, &template), None),
@@ -260,7 +260,7 @@ fn master_key(suite: u64) -> [u8; 32] {
 
 /// Gives clone `dir` the keys of its origin, `origin`.
 pub(crate) fn share(cx: &Cx<'_>, origin: u64, dir: u64) -> Result<()> {
-    use object::key_attribute as name;
+    use block::crypt::attribute as name;
     let Some(id) = cx.field_u64(origin, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
     let users = cx.zap(id)?.lookup_u64(name::REFCOUNT)?.unwrap_or(1);
     cx.zap(id)?.update_u64(cx.tx(), name::REFCOUNT.as_bytes(), users + 1)?;
@@ -269,7 +269,7 @@ pub(crate) fn share(cx: &Cx<'_>, origin: u64, dir: u64) -> Result<()> {
 
 /// Frees the key object of directory `dir`, or drops one reference to it.
 pub(crate) fn destroy(cx: &Cx<'_>, dir: u64) -> Result<()> {
-    use object::key_attribute as name;
+    use block::crypt::attribute as name;
     let Some(id) = cx.field_u64(dir, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
     match cx.zap(id)?.lookup_u64(name::REFCOUNT)?.unwrap_or(1) {
         0 | 1 => cx.free_object(id),
@@ -406,7 +406,7 @@ fn is_clone(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<bool> {
 /// key.
 pub(crate) fn hand_on_root(cx: &Cx<'_>, store: &KeyStore, from: u64, to: u64) -> Result<()> {
     for (_, id, _) in sharing(cx, from, from)? {
-        cx.zap(id)?.update_u64(cx.tx(), object::key_attribute::ROOT_DIR.as_bytes(), to)?;
+        cx.zap(id)?.update_u64(cx.tx(), block::crypt::attribute::ROOT_DIR.as_bytes(), to)?;
     }
     let (theirs, ours) = (cx.dir(from)?.phys.props_zap, cx.dir(to)?.phys.props_zap);
     if let Some(location) = cx.zap(theirs)?.lookup("keylocation")? {

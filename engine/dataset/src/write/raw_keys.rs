@@ -16,7 +16,7 @@ use super::{feature, values};
 use crate::live::LiveDatasets;
 use crate::property::Value;
 use crate::{Error, KeyStore, Result};
-use object::{DatasetKeys, KeyObject, key_attribute as name};
+use block::crypt::{DatasetKeys, KeyObject, attribute as name};
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::zap::Value as ZapValue;
@@ -57,7 +57,7 @@ impl ReceivedKey {
     /// The key object that holds them, with `root_dir` as encryption root.
     fn object(&self, root_dir: u64) -> KeyObject {
         KeyObject {
-            wrapped: object::WrappedKeyParams {
+            wrapped: block::crypt::WrappedKeyParams {
                 suite: self.suite,
                 guid: self.guid,
                 version: VERSION,

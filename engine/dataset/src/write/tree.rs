@@ -38,7 +38,7 @@ pub(crate) fn now() -> u64 {
 /// A unique number, not 0.
 pub(crate) fn unique() -> u64 {
     loop {
-        let number = pool::random::u64();
+        let number = host::random::u64();
         if number != 0 {
             return number;
         }

@@ -1,8 +1,8 @@
 //! Finds by walking which blocks each state of each dataset reaches, and compares that with the
 //! space accounting.
 
+use block::Bookmark;
 use dataset::{Dataset, Datasets, ListOptions};
-use pool::Bookmark;
 use pool::scan::walk::{Visit, Visitor, walk};
 use pool::scan::{Root, RootKind};
 use std::collections::BTreeMap;

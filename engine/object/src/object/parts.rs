@@ -3,7 +3,8 @@
 //! Above: volumes. Below: the cache, and dirty data.
 
 use super::{Elsewhere, Object, Recent};
-use crate::{Block, Error, Result};
+use crate::{Error, Result};
+use block::Block;
 use bytes::Bytes;
 use ondisk::{Dnode, blkptr};
 

@@ -6,7 +6,8 @@
 
 use super::form::{Form, Kind, MicroForm};
 use super::{Zap, ZapEntry};
-use crate::{Block, Place, Result};
+use crate::{Place, Result};
+use block::Block;
 use ondisk::zap::{Leaf, LeafEntry, Value as ZapValue};
 
 /// A walk; see [`Zap::cursor`]. It ends after the first error.

@@ -9,7 +9,8 @@
 //!   * after a change that failed half-way, and after the object was freed, it is read again
 
 use super::{BlockSource, normalise};
-use crate::{Block, Error, Place, Result};
+use crate::{Error, Place, Result};
+use block::Block;
 use ondisk::zap::{BlockKind, Flags as ZapFlags, Header, Micro, MicroEntry, NormFlags, hash};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::OnceLock;

@@ -16,7 +16,8 @@
 
 use super::store::{BlockStore, little};
 use super::{Change, Mode};
-use crate::{Block, Error, Place, Refusal, Result};
+use crate::{Error, Place, Refusal, Result};
+use block::Block;
 use ondisk::Endian;
 use ondisk::zap::fat::TableSlot;
 use ondisk::zap::leaf::edit;

@@ -1,7 +1,8 @@
 //! Block store of a ZAP that is being changed: an object in a transaction, or memory.
 
 use super::super::BlockSource;
-use crate::{Block, Error, Object, Place, Result, Tx};
+use crate::{Error, Object, Place, Result, Tx};
+use block::Block;
 use ondisk::zap::swap;
 use ondisk::{Endian, ObjectType};
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 use super::store::Memory;
 use super::*;
-use crate::Block;
 use crate::zap::{BlockSource, Shared, ZapEntry};
+use block::Block;
 use ondisk::Endian;
 use ondisk::zap::leaf::edit;
 use ondisk::zap::{Leaf, LeafMut};

@@ -5,9 +5,10 @@
 //! snapshot directory. A covered name is busy, like a mount point; files cannot be renamed from one
 //! dataset to another.
 
+use super::cookie::{self, Extras};
 use super::number::{self, Number};
 use super::synthetic::Made;
-use super::{CONTROL, EXTRA_COOKIE, Namespace, Opened, Place};
+use super::{CONTROL, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
@@ -107,7 +108,7 @@ impl Vfs for Namespace {
         let global = opened.global(local)?;
         let is_root = Self::is_root(&opened, local);
         let mut wanted = true;
-        if cookie < EXTRA_COOKIE {
+        if cookie < cookie::EXTRA {
             let mut trouble = None;
             let listed = opened.vfs.read_dir(local, cookie, &mut |mut entry| {
                 let node = if is_root && entry.name == b".." {
@@ -136,14 +137,14 @@ impl Vfs for Namespace {
                 return Err(e);
             }
         }
-        let extras = opened.extras.get(&global).map_or(&[][..], Vec::as_slice);
-        let from = usize::try_from(cookie.saturating_sub(EXTRA_COOKIE)).unwrap_or(usize::MAX);
-        for (i, (name, node)) in extras.iter().enumerate().skip(from) {
+        for (number, name, node) in opened.extras.get(&global).into_iter().flat_map(Extras::iter) {
+            let next_cookie = cookie::EXTRA + number;
             if !wanted {
                 break;
             }
-            let next_cookie = EXTRA_COOKIE + i as u64 + 1;
-            wanted = sink(DirEntry { name: name.clone(), node: *node, kind: FileKind::Directory, next_cookie });
+            if next_cookie > cookie {
+                wanted = sink(DirEntry { name: name.to_vec(), node, kind: FileKind::Directory, next_cookie });
+            }
         }
         Ok(())
     }

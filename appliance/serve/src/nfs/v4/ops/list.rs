@@ -145,15 +145,14 @@ impl Compound<'_> {
         args: &Args,
         start: crate::nfs::xdr::Mark,
     ) -> Result<(usize, bool)> {
-        let dir = self.tree().dir(index).ok_or(Status::STALE)?;
-        let skip = args.cookie.saturating_sub(COOKIE_SHIFT) as usize;
+        self.tree().dir(index).ok_or(Status::STALE)?;
         let mut count = 0;
-        for (at, (name, child)) in dir.children.iter().enumerate().skip(skip) {
+        for (cookie, name, child) in self.tree().entries_after(index, args.cookie) {
             let mark = w.mark();
             w.bool(true);
-            w.u64(at as u64 + 1 + COOKIE_SHIFT);
+            w.u64(cookie);
             w.opaque(name);
-            let told = self.pseudo(*child).and_then(|place| {
+            let told = self.pseudo(child).and_then(|place| {
                 let attr = self.attr_of(&place)?;
                 self.write_attr(w, args.wanted, &place, &attr)
             });

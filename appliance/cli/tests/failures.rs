@@ -170,6 +170,29 @@ fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
 }
 
 #[test]
+fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
+    let rig = Rig::new(&["a", "log"]);
+    let script = r#"
+        weir zpool create tank $PWD/d/a log $PWD/d/log && weir zfs create tank/kept && weir zpool export tank || fail "create"
+        mv d/log away
+        weir zpool import -d $PWD/d tank > said 2>&1 && fail "imported without -m"
+        grep -q "^The devices below are missing or corrupted, use '-m' to import the pool anyway:$" said || fail "$(cat said)"
+        grep -q "^cannot import 'tank': one or more devices is currently unavailable$" said || fail "$(cat said)"
+        weir zpool list tank 2> /dev/null && fail "it is imported all the same"
+        weir zpool import -m -d $PWD/d tank 2> said || fail "import -m: $(cat said)"
+        weir zfs list -H -o name tank/kept && weir zfs create tank/more || fail "use"
+        weir zpool status tank > said
+        grep -q "state: DEGRADED" said && grep -q "UNAVAIL" said || fail "$(cat said)"
+        weir zpool export tank || fail "export"
+        mv away d/log
+        weir zpool import -d $PWD/d tank && weir zfs list -H -o name tank/more || fail "import with the log"
+        weir zpool status -x tank | grep -q "is healthy" || fail "$(weir zpool status tank)"
+        weir zpool export tank || fail "export"
+    "#;
+    rig.good(&["env"], script);
+}
+
+#[test]
 fn devices_that_changed_places_are_known_by_what_they_hold() {
     let rig = Rig::new(&["a", "b", "c", "x"]);
     let script = r#"

@@ -6,8 +6,9 @@
 //! dataset to another.
 
 use super::cookie::{self, Extras};
+use super::layers::Source;
 use super::number::{self, Number};
-use super::synthetic::Made;
+use super::synthetic::{Door, Made, Nowhere};
 use super::{CONTROL, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{
@@ -147,6 +148,17 @@ impl Vfs for Namespace {
             }
         }
         Ok(())
+    }
+
+    fn snapshot_behind(&self, entry: NodeId) -> Result<Option<u64>> {
+        let found = self.nodes.read().get(entry);
+        match found {
+            Some(Nowhere::Door(Door { above, source: source @ Source::Snapshot(_), .. })) => {
+                let opened = self.open(above)?;
+                opened.provider.as_ref().map_or(Ok(None), |provider| source.guid(&**provider))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {

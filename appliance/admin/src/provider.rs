@@ -13,7 +13,7 @@ use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::write::{self, Failures};
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
-use files::namespace::{Child, Control, Provider, Way};
+use files::namespace::{Child, Control, NumberedName, Provider, Way};
 use files::vfs::{Time, Vfs};
 use files::{Error, FileSystem, Refusal, Result, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
@@ -370,26 +370,25 @@ impl Provider for DatasetProvider {
         Ok(systems.map(|(d, _)| Child { place: this.place(&d), key: d.name().to_owned() }).collect())
     }
 
-    fn snapshots(&self) -> Result<Vec<String>> {
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
         let names = self.now().snapshot_names()?;
-        let mut names: Vec<String> = names.iter().map(|(name, _)| name.to_owned()).filter(|n| !is_hidden(n)).collect();
-        names.sort();
-        Ok(names)
+        let shown = names.iter().filter(|(name, _)| !is_hidden(name));
+        Ok(shown.map(|(name, number)| NumberedName { name: name.to_owned(), number }).collect())
     }
 
-    fn volumes(&self) -> Result<Vec<String>> {
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
         let this = self.fresh();
         let mut found = Vec::new();
         this.beneath(this.dataset.dir(), &mut found)?;
-        let mut names = Vec::new();
+        let mut entries = Vec::new();
         for (volume, _) in found.iter().filter(|(_, kind)| *kind == DatasetKind::Volume) {
             let name = this.relative(volume.name()).replace('/', SLASH);
             let snapshots = volume.snapshot_names()?;
-            names.extend(snapshots.iter().filter(|(s, _)| !is_hidden(s)).map(|(s, _)| format!("{name}@{s}")));
-            names.push(name);
+            let shown = snapshots.iter().filter(|(s, _)| !is_hidden(s));
+            entries.extend(shown.map(|(s, number)| NumberedName { name: format!("{name}@{s}"), number }));
+            entries.push(NumberedName { name, number: volume.id() });
         }
-        names.sort();
-        Ok(names)
+        Ok(entries)
     }
 
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {

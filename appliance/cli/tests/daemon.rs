@@ -617,6 +617,40 @@ fn share_and_unshare_complain_like_openzfs() {
     assert!(rig.signal("-TERM").success());
 }
 
+/// `-l` was accepted and ignored.
+#[test]
+fn share_loads_the_keys_of_what_it_shares() {
+    let mut rig = Rig::new(&["a"]);
+    std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
+    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    rig.good("zpool create -O mountpoint=/nosuch/tank tank DIRd/a");
+    rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIRd/key tank/secret");
+    rig.good("zfs create -o sharenfs=on tank/secret/a");
+    rig.good("zfs create -o sharenfs=on tank/open");
+    let status = |rig: &Rig| rig.good("zfs get -H -o value keystatus tank/secret/a");
+    let already = |name: &str| (1, String::new(), format!("cannot share '{name}': filesystem already shared\n"));
+    for line in ["zfs share -l tank/secret/a", "zfs share -a -l", "zfs share -al nfs"] {
+        rig.good("zfs unload-key tank/secret");
+        assert_eq!(status(&rig), "unavailable\n");
+        assert_eq!(rig.run(line), (0, String::new(), String::new()), "{line}");
+        assert_eq!(status(&rig), "available\n", "{line}");
+    }
+    for name in ["tank/secret/a", "tank/open"] {
+        assert_eq!(rig.run(&format!("zfs share -l {name}")), already(name));
+    }
+    // One whose key cannot be loaded stays as it is, and the others are shared.
+    rig.good("zfs unload-key tank/secret");
+    rig.good("zfs unshare tank/secret/a");
+    rig.good("zfs unshare tank/open");
+    std::fs::remove_file(rig.path("d/key")).expect("there");
+    let (code, out, err) = rig.run("zfs share -al");
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.starts_with("Key load error: Failed to open key material file"), "{err}");
+    assert_eq!(rig.run("zfs share tank/open"), already("tank/open"));
+    assert_eq!(rig.run("zfs unshare tank/secret/a").2, "cannot unshare 'tank/secret/a': not currently shared\n");
+    assert!(rig.signal("-TERM").success());
+}
+
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)

@@ -136,6 +136,63 @@ fn a_device_that_shrank_while_it_was_away_is_named_and_nothing_is_lost_once_it_i
 }
 
 #[test]
+fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
+    // `inspect log` listed no log, and `verify` found only the device missing, with nothing lost.
+    if !can_mount() {
+        return;
+    }
+    let script = r#"
+        weir zpool create tank $PWD/d/a log $PWD/d/log || fail "create"
+        up
+        echo old > m/old && sync m/old && echo promised > m/promised && sync m/promised || fail "write"
+        # `weir` is a function, so the server is a child of the job.
+        kill -9 $(pgrep -P $server); wait $server 2> /dev/null; umount -l m
+        weir verify -d $PWD/d tank > said || fail "before: $(cat said)"
+        # Opening the pool for writing claims the log, and nothing is mounted that replays it.
+        weir zfs set com.example:note=claimed tank && weir zpool export tank || fail "claim"
+        weir inspect log -d $PWD/d tank > said && grep -q promised said || fail "$(cat said)"
+        grep -q "cannot be read" said && fail "$(cat said)"
+        weir verify -d $PWD/d tank > said || fail "claimed: $(cat said)"
+        mv d/log away
+        weir inspect log -d $PWD/d tank > said || fail "inspect"
+        grep -qE "block [0-9]+ of the intent log cannot be read \(.*missing .*log\): the last record found is 0, expected [0-9]+, which the import in txg [0-9]+ found" said || fail "$(cat said)"
+        weir verify -d $PWD/d tank > said; [ $? = 2 ] || fail "exit code: $(cat said)"
+        grep -q "^verdict: DATA LOST. Records of 1 intent log cannot be read" said || fail "$(cat said)"
+        grep -qE "^  tank: block [0-9]+ of the intent log cannot be read .* the last record found is 0, expected" said || fail "$(cat said)"
+        weir verify --json -d $PWD/d tank | grep -qE '"error": ?"block [0-9]+ of the intent log' || fail "json"
+        mv away d/log
+        weir verify -d $PWD/d tank > said || fail "back: $(cat said)"
+        weir zpool import -d $PWD/d tank && up && [ "$(cat m/promised)" = promised ] || fail "replay"
+        down
+        weir zpool export tank || fail "export"
+    "#;
+    rig_in_private(&["a", "log"], script);
+}
+
+#[test]
+fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
+    let rig = Rig::new(&["a", "log"]);
+    let script = r#"
+        weir zpool create tank $PWD/d/a log $PWD/d/log && weir zfs create tank/kept && weir zpool export tank || fail "create"
+        mv d/log away
+        weir zpool import -d $PWD/d tank > said 2>&1 && fail "imported without -m"
+        grep -q "^The devices below are missing or corrupted, use '-m' to import the pool anyway:$" said || fail "$(cat said)"
+        grep -q "^cannot import 'tank': one or more devices is currently unavailable$" said || fail "$(cat said)"
+        weir zpool list tank 2> /dev/null && fail "it is imported all the same"
+        weir zpool import -m -d $PWD/d tank 2> said || fail "import -m: $(cat said)"
+        weir zfs list -H -o name tank/kept && weir zfs create tank/more || fail "use"
+        weir zpool status tank > said
+        grep -q "state: DEGRADED" said && grep -q "UNAVAIL" said || fail "$(cat said)"
+        weir zpool export tank || fail "export"
+        mv away d/log
+        weir zpool import -d $PWD/d tank && weir zfs list -H -o name tank/more || fail "import with the log"
+        weir zpool status -x tank | grep -q "is healthy" || fail "$(weir zpool status tank)"
+        weir zpool export tank || fail "export"
+    "#;
+    rig.good(&["env"], script);
+}
+
+#[test]
 fn devices_that_changed_places_are_known_by_what_they_hold() {
     let rig = Rig::new(&["a", "b", "c", "x"]);
     let script = r#"

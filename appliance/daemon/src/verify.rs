@@ -84,7 +84,9 @@ fn told(found: &verifying::Verification) -> Verification {
             format!("{} records {} referenced bytes, but {} were found", a.dataset, a.says_bytes, a.found_bytes)
         }),
     );
-    notes.extend(found.log_errors.iter().take(100).map(|e| format!("an intent log cannot be read: {e}")));
+    let short = found.logs.short.iter().take(100);
+    notes.extend(short.map(|log| format!("{}: {}", log.dataset, log.unread)));
+    notes.extend(found.logs.errors.iter().take(100).map(|e| format!("an intent log cannot be read: {e}")));
     let device = |d: &verifying::Device| DamagedDevice {
         name: d.name.clone(),
         absent: d.absent.clone(),

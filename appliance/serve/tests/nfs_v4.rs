@@ -6,6 +6,7 @@ mod client;
 use bytes::Bytes;
 use client::{Client, House, OK, Ops, house, share};
 use files::memory::MemoryVfs;
+use files::namespace::{Child, Control, Namespace, NumberedName, Provider};
 use files::vfs::{Attr, DirEntry, FileHandle, NodeId, StatFs, Vfs};
 use files::{Error, Result};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use serve::nfs::v4::{ClientRecords, NoRecords};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const NOENT: u32 = 2;
 const ACCESS: u32 = 13;
@@ -444,6 +445,79 @@ fn a_snapshot_whose_share_cannot_be_looked_up_is_asked_for_again() {
     let unknown = FileHandle { fs_guid: 71, ..file };
     let unknown = house.core.handles.seal(&WireHandle { pool_guid: 1, file: unknown });
     assert_eq!(client.run(Ops::default().put(&unknown)).status, STALE);
+}
+
+/// A dataset with some snapshots. Counts how often one is opened.
+struct Snapshots(Arc<AtomicUsize>);
+
+impl Provider for Snapshots {
+    fn name(&self) -> String {
+        "t".to_owned()
+    }
+    fn root(&self) -> Result<Arc<dyn Vfs>> {
+        Ok(Arc::new(tree(80)))
+    }
+    fn control(&self) -> Control {
+        Control::Hidden
+    }
+    fn children(&self) -> Result<Vec<Child>> {
+        Ok(Vec::new())
+    }
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
+        Ok((1..=9).map(|number| NumberedName { name: format!("s{number}"), number }).collect())
+    }
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
+        Ok(Vec::new())
+    }
+    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
+        Err(Error::not_found("t", key))
+    }
+    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Arc::new(tree(self.snapshot_guid(name)?)))
+    }
+    fn snapshot_guid(&self, name: &str) -> Result<u64> {
+        let number = name.strip_prefix('s').and_then(|n| n.parse::<u64>().ok());
+        number.map(|n| 80 + n).ok_or_else(|| Error::not_found("t", name))
+    }
+    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        Err(Error::not_found("t", name))
+    }
+}
+
+#[test]
+fn listing_the_names_of_snapshots_opens_none() {
+    // Each listed snapshot was opened, also for attributes that are known without that.
+    let opens = Arc::new(AtomicUsize::new(0));
+    let vfs = Arc::new(Namespace::new(Arc::new(Snapshots(opens.clone()))).unwrap());
+    let house = house(vec![share("/t", 80, vfs, "rw")], Arc::new(NoRecords));
+    let mut client = Client::new(&house, 1, "c");
+    let dir = client.handle("/t/.zfs/snapshot");
+    let mut list = |bits: &[u32]| {
+        let mut reply = client.run(Ops::default().put(&dir).op(26).u64(0).fixed([0; 8]).u32(0).u32(8000).bits(bits));
+        assert_eq!(reply.status, OK);
+        reply.skip(&[22, 26]).u64();
+        let mut found = Vec::new();
+        while reply.u32() == 1 {
+            reply.u64();
+            let name = String::from_utf8(reply.opaque()).unwrap();
+            found.push((name, reply.bits(), reply.opaque()));
+        }
+        assert_eq!((reply.u32(), found.len()), (1, 9));
+        found
+    };
+    // `type`, `fsid`, `rdattr_error` and `mounted_on_fileid`; then with `fileid`.
+    let (bits, more) = ([1, 8, 11, 55], [1, 8, 11, 20, 55]);
+    let names = list(&bits);
+    assert_eq!(opens.load(Ordering::SeqCst), 0);
+    let opened = list(&more);
+    assert!(opens.load(Ordering::SeqCst) >= 9);
+    for (unopened, opened) in names.iter().zip(&opened) {
+        assert_eq!((&unopened.0, &unopened.1[..], &opened.1[..]), (&opened.0, &bits[..], &more[..]));
+        let (values, all) = (&unopened.2, &opened.2);
+        assert_eq!((values.len(), all.len()), (32, 40));
+        assert_eq!((&values[..24], &values[24..]), (&all[..24], &all[32..]), "{}", unopened.0);
+    }
 }
 
 #[test]

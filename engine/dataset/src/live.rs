@@ -23,7 +23,9 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{self, ClosedLog, Log, LogFigures, UnsyncedSkips, forget_skipped, put_header};
+use crate::intent_log::{
+    self, ClosedLog, Log, LogFigures, UnsyncedSkips, forget_skipped, put_header, report_discarded,
+};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
@@ -400,15 +402,18 @@ impl LiveDatasets {
     }
 
     /// Removes unreadable parts from the intent logs of all datasets that are not open, so that
-    /// the rest can be replayed. Returns the names of those datasets.
+    /// the rest can be replayed. Returns the names of those datasets. The blocks behind an
+    /// unreadable one stay allocated.
     pub fn discard_unread_logs(&self) -> Result<Vec<String>> {
         let tree = self.synced()?;
         let mut discarded = Vec::new();
         for dataset in tree.list(&[], &ListOptions::heads())?.entries.iter().filter_map(|e| e.dataset()) {
             if self.open.get(dataset.id()).is_none() && intent_log::has_unread(dataset)? {
-                let id = dataset.id();
+                let (id, name) = (dataset.id(), dataset.name().to_owned());
                 self.change_closed_log(dataset, move |cx, log, settings| {
-                    log.shortened()?.map_or(Ok(()), |header| put_header(cx, id, &header, settings))
+                    let Some((header, unread)) = log.shortened()? else { return Ok(()) };
+                    report_discarded(&cx, (&name, id), &unread)?;
+                    put_header(cx, id, &header, settings)
                 })?;
                 discarded.push(dataset.name().to_owned());
             }

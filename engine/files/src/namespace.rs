@@ -43,6 +43,8 @@
 //!   * the number of a file system is never reused, and does not change while something refers to
 //!     it
 //!   * listing a directory opens none of the file systems in it
+//!   * an entry that exists during a whole listing is listed once, whatever else comes and goes: a
+//!     cookie is a number of the entry itself ([`cookie`]), not its position
 //!   * at most 64 snapshots and volumes are open; a closed one is reopened by its identity when it
 //!     is used
 //!   * snapshots can be changed through `.zfs/snapshot` if the provider supports it (`snapshots`);
@@ -50,6 +52,7 @@
 
 use crate::vfs::{Attr, FileKind, NodeId, Vfs};
 use crate::{Error, Refusal, Result};
+use cookie::Extras;
 use layers::{Idle, Source, Table};
 use number::Number;
 use parking_lot::{Mutex, RwLock};
@@ -57,6 +60,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use synthetic::{Made, Nodes, Nowhere};
 
+mod cookie;
 mod forward;
 mod handle;
 mod layers;
@@ -68,10 +72,6 @@ mod tests;
 
 pub use number::{file_system_of, is_door, is_synthetic, object_of};
 
-/// Cookies from here on belong to entries that the dataset's own directory does not contain. A
-/// directory's own cookies are far below (a serialised ZAP cursor has at most 48 + 14 bits, and in
-/// practice 32).
-const EXTRA_COOKIE: u64 = 1 << 62;
 /// Name of the control directory.
 const CONTROL: &[u8] = b".zfs";
 
@@ -93,6 +93,15 @@ pub struct Child {
     pub place: Vec<u8>,
     /// The key to pass to [`Provider::open_child`].
     pub key: String,
+}
+
+/// A snapshot or volume in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedName {
+    pub name: String,
+    /// Distinguishes it from all others in the listing for as long as it exists, also under another
+    /// name and after a restart: the number of its object in the pool. Below 2^48, not 0.
+    pub number: u64,
 }
 
 /// How a file system is reached from a dataset.
@@ -118,10 +127,10 @@ pub trait Provider: Send + Sync {
     fn control(&self) -> Control;
     /// Datasets to show below this one.
     fn children(&self) -> Result<Vec<Child>>;
-    /// Snapshot names, the part after the `@`.
-    fn snapshots(&self) -> Result<Vec<String>>;
-    /// Names of the volumes below, and of their snapshots as `NAME@SNAPSHOT`.
-    fn volumes(&self) -> Result<Vec<String>>;
+    /// The snapshots, in any order. A name is the part after the `@`.
+    fn snapshots(&self) -> Result<Vec<NumberedName>>;
+    /// The volumes below, and their snapshots as `NAME@SNAPSHOT`, in any order.
+    fn volumes(&self) -> Result<Vec<NumberedName>>;
     /// Opens one of [`Self::children`].
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>>;
     /// Opens one of [`Self::snapshots`].
@@ -129,7 +138,7 @@ pub trait Provider: Send + Sync {
     /// The `fs_guid` of the snapshot that currently has this name; the name may have belonged to
     /// another snapshot before.
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
-        if !self.snapshots()?.iter().any(|n| n == name) {
+        if !self.snapshots()?.iter().any(|entry| entry.name == name) {
             return Err(Error::not_found(self.name(), format!("snapshot '{name}'")));
         }
         let vfs = self.open_snapshot(name)?;
@@ -137,7 +146,7 @@ pub trait Provider: Send + Sync {
     }
     /// The same for one of [`Self::volumes`].
     fn volume_guid(&self, name: &str) -> Result<u64> {
-        if !self.volumes()?.iter().any(|n| n == name) {
+        if !self.volumes()?.iter().any(|entry| entry.name == name) {
             return Err(Error::not_found(self.name(), format!("volume '{name}'")));
         }
         let vfs = self.open_volume(name)?;
@@ -169,12 +178,12 @@ pub trait Provider: Send + Sync {
         if is_it(self.root()) {
             return Ok(Some(Way::Here));
         }
-        for name in self.snapshots()? {
+        for NumberedName { name, .. } in self.snapshots()? {
             if is_it(self.open_snapshot(&name)) {
                 return Ok(Some(Way::Snapshot(name)));
             }
         }
-        for name in self.volumes()? {
+        for NumberedName { name, .. } in self.volumes()? {
             if is_it(self.open_volume(&name)) {
                 return Ok(Some(Way::Volume(name)));
             }
@@ -197,8 +206,8 @@ struct Opened {
     children: HashMap<String, NodeId>,
     /// Entries that cover or extend a directory's own: doors and synthetic directories.
     covers: HashMap<(NodeId, Vec<u8>), NodeId>,
-    /// The subset of these that the directory itself does not contain, in order.
-    extras: HashMap<NodeId, Vec<(Vec<u8>, NodeId)>>,
+    /// The subset of these that the directory itself does not contain.
+    extras: HashMap<NodeId, Extras>,
 }
 
 /// Several datasets as one [`Vfs`].
@@ -248,7 +257,7 @@ impl Namespace {
         }
         if provider.control() == Control::Visible {
             let control = self.made(Made::Control(number));
-            opened.extras.entry(root).or_default().push((CONTROL.to_vec(), control));
+            opened.extras.entry(root).or_default().add(CONTROL, control);
         }
         Ok(opened)
     }
@@ -353,7 +362,7 @@ impl Opened {
     fn cover(&mut self, dir: NodeId, name: &[u8], node: NodeId) {
         let there = self.own(dir).is_some_and(|dir| self.vfs.lookup(dir, name).is_ok());
         if !there {
-            self.extras.entry(dir).or_default().push((name.to_vec(), node));
+            self.extras.entry(dir).or_default().add(name, node);
         }
         self.covers.insert((dir, name.to_vec()), node);
     }

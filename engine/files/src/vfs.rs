@@ -305,6 +305,12 @@ pub trait Vfs: Send + Sync {
     /// Calls `sink` with each entry after `cookie` (0: from the start; `.` and `..` first) until it
     /// returns false.
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()>;
+    /// The `fs_guid` of the snapshot that an entry of [`Vfs::read_dir`] leads to, without opening
+    /// it. `None`: the entry is no snapshot.
+    fn snapshot_behind(&self, entry: NodeId) -> Result<Option<u64>> {
+        let _ = entry;
+        Ok(None)
+    }
     /// Names of the extended attributes, with their namespace (`user.`, `trusted.`,
     /// `security.`, `system.posix_acl_access` …).
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>>;

@@ -282,13 +282,33 @@ fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discard
         pool.export();
         let log = pool.devices.pop().unwrap();
         pool.open();
-        for _ in 0..2 {
+        for _ in 0..3 {
             let error = mount(&pool).map(drop).unwrap_err().to_string();
             assert!(error.contains("tank/fs") && error.contains("records 1 to"), "{error}");
             assert!(error.contains("\"zpool clear tank\""), "{error}");
         }
+        let unread = |tree: &std::sync::Arc<dataset::Datasets>| {
+            dataset::intent_log::read(&tree.dataset("tank/fs").unwrap(), None, &mut |_| {}).unwrap().unread
+        };
+        let found = unread(&pool.live().synced().unwrap()).expect("it ends early");
+        assert!(found.claim_txg > 0 && found.record == 0 && found.last_record > Some(0), "{found:?}");
+        let expected = found.last_record.unwrap();
+        let text = found.to_string();
+        assert!(text.contains(&format!("the last record found is 0, expected {expected}, which the import")), "{text}");
+        // The replay was tried three times, and is reported once.
+        let events = |pool: &Rig, name: &str| -> Vec<String> {
+            pool.live().writer().sync().unwrap();
+            let history = pool.live().writer().pool().unwrap().history().unwrap();
+            let of_name = history.iter().filter(|e| e.get_str("internal_name") == Some(name));
+            of_name.map(|e| e.get_str("history internal str").unwrap().to_owned()).collect()
+        };
+        let event = format!("claim_txg={} {text}", found.claim_txg);
+        let reported = events(&pool, "intent log ends early");
+        assert_eq!(reported.iter().filter(|e| **e == event).count(), 1, "{reported:?}");
         if !comes_back {
             assert_eq!(pool.live().discard_unread_logs().unwrap(), ["tank/fs"]);
+            assert_eq!(events(&pool, "intent log records discarded"), [event]);
+            assert_eq!(unread(&pool.live().synced().unwrap()), None);
             assert_eq!(pool.live().discard_unread_logs().unwrap(), [""; 0]);
             let fs = mount(&pool).unwrap();
             assert!(fs.lookup(fs.root(), b"old").is_ok() && fs.lookup(fs.root(), b"promised").is_err());

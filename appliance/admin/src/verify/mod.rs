@@ -4,7 +4,8 @@
 //! and files.
 //!
 //! Invariants:
-//!   * the verdict is `Lost` only if some block cannot be read in any way
+//!   * the verdict is `Lost` only if some block cannot be read in any way, or records of an intent
+//!     log that an import claimed
 //!   * nothing is written, and objects without a name are reported by number
 
 mod names;
@@ -13,7 +14,7 @@ pub use names::{DamagedFile, Place};
 
 use crate::OpenPool;
 use anyhow::Result;
-use dataset::intent_log::{self, LogSummary};
+use dataset::intent_log::{self, LogSummary, Unread};
 use dataset::tree::{Entry, ListOptions};
 use pool::scan::{self, DeviceFaults, OnProgress, Options, Report};
 use std::time::{Duration, Instant};
@@ -72,6 +73,24 @@ pub struct UnreplayedLog {
     pub log: LogSummary,
 }
 
+/// An intent log that ends early.
+#[derive(Debug, Clone)]
+pub struct ShortLog {
+    pub dataset: String,
+    pub unread: Unread,
+}
+
+/// Intent logs of a pool.
+#[derive(Debug, Clone, Default)]
+pub struct Logs {
+    /// Those that wait for replay.
+    pub unreplayed: Vec<UnreplayedLog>,
+    /// Those that end early.
+    pub short: Vec<ShortLog>,
+    /// Errors that prevented reading them.
+    pub errors: Vec<String>,
+}
+
 /// Result of verifying a pool.
 pub struct Verification {
     pub pool: String,
@@ -91,10 +110,7 @@ pub struct Verification {
     pub files: Vec<DamagedFile>,
     /// Datasets whose accounting does not match.
     pub accounting: Vec<WrongAccounting>,
-    /// Intent logs that wait for replay.
-    pub logs: Vec<UnreplayedLog>,
-    /// Errors that prevented reading intent logs.
-    pub log_errors: Vec<String>,
+    pub logs: Logs,
     /// Duration.
     pub elapsed: Duration,
 }
@@ -107,9 +123,12 @@ pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Res
     let elapsed = started.elapsed();
     let devices = devices(pool, &report);
     let absent = devices.iter().any(|d| d.absent.is_some());
+    let logs = logs(pool);
+    // Without a claim it is unknown whether anything is lost.
+    let has_lost_records = logs.short.iter().any(|log| log.unread.claim_txg != 0);
     let verdict = match &report {
-        r if r.lost_blocks > 0 => Verdict::Lost,
-        r if r.is_clean() && !absent => Verdict::Clean,
+        r if r.lost_blocks > 0 || has_lost_records => Verdict::Lost,
+        r if r.is_clean() && !absent && logs.short.is_empty() => Verdict::Clean,
         _ => Verdict::Damaged,
     };
     let accounting = report.accounting.iter().map(|a| WrongAccounting {
@@ -118,7 +137,6 @@ pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Res
         found_bytes: a.found_bytes,
     });
     let (accounting, files) = (accounting.collect(), names::damaged(pool, &report.damage));
-    let (logs, log_errors) = unreplayed(pool);
     let uberblock = pool.pool().uberblock();
     Ok(Verification {
         pool: pool.pool().name().to_owned(),
@@ -130,7 +148,6 @@ pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Res
         files,
         accounting,
         logs,
-        log_errors,
         elapsed,
         report,
     })
@@ -165,22 +182,26 @@ fn why_absent(aux: &str) -> &'static str {
     }
 }
 
-/// The intent logs of all heads with records that the opened pool lacks, and errors.
-pub fn unreplayed(pool: &OpenPool) -> (Vec<UnreplayedLog>, Vec<String>) {
-    let (mut found, mut errors) = (Vec::new(), Vec::new());
+/// The intent logs of all heads: those with records that the opened pool lacks, those that end
+/// early, and errors.
+fn logs(pool: &OpenPool) -> Logs {
+    let mut logs = Logs::default();
     let listing = match pool.datasets.list(&[], &ListOptions::heads()) {
         Ok(listing) => listing,
-        Err(e) => return (found, vec![e.to_string()]),
+        Err(e) => return Logs { errors: vec![e.to_string()], ..logs },
     };
     for entry in &listing.entries {
         let Entry::Dataset(dataset) = entry else { continue };
         match intent_log::read(dataset, None, &mut |_| {}) {
-            Ok(log) if log.unreplayed_records > 0 => {
-                found.push(UnreplayedLog { dataset: dataset.name().to_owned(), log });
+            Ok(log) => {
+                let dataset = || dataset.name().to_owned();
+                logs.short.extend(log.unread.clone().map(|unread| ShortLog { dataset: dataset(), unread }));
+                if log.unreplayed_records > 0 {
+                    logs.unreplayed.push(UnreplayedLog { dataset: dataset(), log });
+                }
             }
-            Ok(_) => {}
-            Err(e) => errors.push(e.to_string()),
+            Err(e) => logs.errors.push(e.to_string()),
         }
     }
-    (found, errors)
+    logs
 }

@@ -1,7 +1,9 @@
 //! `zfs share` and `zfs unshare`: control for now which file systems NFS and SMB clients may use.
 //!
 //! `weir serve` applies changes of `sharenfs` and `sharesmb` itself, as soon as they are set. An
-//! unshared file system stays unshared until `zfs share`, or until the daemon restarts.
+//! unshared file system stays unshared until `zfs share`, or until the daemon restarts. `share -l`
+//! first loads the keys of the file systems that it shares; without its key, a file system is
+//! shared, but its files cannot be read.
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
@@ -59,13 +61,40 @@ pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             }
             continue;
         }
+        let mut was_locked = false;
+        if parsed.has('l')
+            && let Some(root) = locked(&one)
+        {
+            was_locked = true;
+            match super::keys::load(cx, &[root]) {
+                Ok(0) => {}
+                // It has printed the error.
+                Ok(_) => {
+                    code = 1;
+                    continue;
+                }
+                Err(Failure::Failed(message) | Failure::Refused { message, .. }) => {
+                    cx.complain(&message);
+                    code = 1;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
         let was = on.iter().filter(|(_, unshared)| unshared(&owner).lock().remove(name)).count();
-        if was == 0 && !parsed.has('a') {
+        if was == 0 && !was_locked && !parsed.has('a') {
             cx.complain(&format!("cannot share '{name}': filesystem already shared"));
             code = 1;
         }
     }
     Ok(code)
+}
+
+/// The encryption root of a file system whose key is not loaded.
+fn locked(found: &Found) -> Option<String> {
+    let dataset = found.entry.dataset().filter(|dataset| !found.pool.keys.is_available(dataset).unwrap_or(true))?;
+    let root = dataset.encryption_root().ok().flatten();
+    Some(root.map_or_else(|| dataset.name().to_owned(), |root| root.name().to_owned()))
 }
 
 /// `zfs unshare`.

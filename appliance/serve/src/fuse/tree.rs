@@ -155,7 +155,7 @@ fn has_directory(vfs: &dyn Vfs, place: &[u8]) -> bool {
 mod tests {
     use super::*;
     use files::memory::MemoryVfs;
-    use files::namespace::Control;
+    use files::namespace::{Control, NumberedName};
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
@@ -183,10 +183,10 @@ mod tests {
             let child = |n: &str| Child { place: n.as_bytes().to_vec(), key: n.to_owned() };
             Ok(vec![child("home"), child("odd"), child("locked")])
         }
-        fn snapshots(&self) -> files::Result<Vec<String>> {
-            Ok(vec!["s1".to_owned()])
+        fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
+            Ok(vec![NumberedName { name: "s1".to_owned(), number: 1 }])
         }
-        fn volumes(&self) -> files::Result<Vec<String>> {
+        fn volumes(&self) -> files::Result<Vec<NumberedName>> {
             Ok(Vec::new())
         }
         fn open_child(&self, key: &str) -> files::Result<Arc<dyn Provider>> {

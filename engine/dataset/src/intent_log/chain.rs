@@ -29,6 +29,43 @@ pub(super) enum Step<'a> {
     End(u64),
 }
 
+/// Why a log ends before its end.
+///
+/// The end of a chain is a block whose checksum does not match, and a damaged block is just that.
+/// What is known beyond: the claim of an import says how far its walk came, and a device that cannot
+/// be read differs from one with other contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The txg in which an import claimed the log; 0: it is not claimed.
+    pub claim_txg: u64,
+    /// Number of the block that cannot be read.
+    pub block: u64,
+    /// The last claimed block.
+    pub last_block: Option<u64>,
+    /// Number of the last record found; 0: none.
+    pub record: u64,
+    /// The last claimed record, as far as the header has its number.
+    pub last_record: Option<u64>,
+    pub cause: String,
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { claim_txg, block, last_block, record, last_record, cause } = self;
+        write!(f, "block {block} of the intent log cannot be read ({cause}): ")?;
+        match (last_record, last_block) {
+            (Some(last), _) => write!(
+                f,
+                "the last record found is {record}, expected {last}, which the import in txg {claim_txg} found"
+            ),
+            (None, Some(last)) => {
+                write!(f, "the last block expected is {last}, which the import in txg {claim_txg} found")
+            }
+            (None, None) => write!(f, "the last record found is {record}; more may follow"),
+        }
+    }
+}
+
 /// The result of a walk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Walked {
@@ -59,6 +96,22 @@ impl Walked {
         Some(self.failed.clone().unwrap_or_else(cut))
     }
 
+    /// What is known to be missing, or may be because a device cannot be read, behind the end of
+    /// the walk.
+    pub fn unread(&self, header: &ZilHeader) -> Option<Unread> {
+        let claim_txg = header.claim_txg.0;
+        let device = || self.failed.clone().filter(|e| claim_txg == 0 && is_device(e));
+        let error = self.stopped(header).or_else(device)?;
+        Some(Unread {
+            claim_txg,
+            block: self.max_block,
+            last_block: (claim_txg != 0).then_some(header.claim_block_seq),
+            record: self.max_record,
+            last_record: last_record(header),
+            cause: error.to_string(),
+        })
+    }
+
     /// `header`, shortened to end where the walk ended.
     pub fn shortened(&self, header: &ZilHeader) -> ZilHeader {
         ZilHeader {
@@ -68,6 +121,11 @@ impl Walked {
             ..*header
         }
     }
+}
+
+/// Whether a device failed or is missing, in contrast to one that has other contents.
+fn is_device(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::Missing { .. })
 }
 
 /// Number of the last claimed record, if the header has a claim.

@@ -109,6 +109,10 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
         }
         Ok(ControlFlow::Continue(()))
     })?;
+    // Its records cannot be claimed, and their blocks will be reused.
+    if let Some(unread) = walked.unread(&header) {
+        tracing::warn!(object_set = objset.id(), "{unread}");
+    }
     let needs_replay = walked.records > 0 || walked.pointers > 1;
     let replay = if needs_replay { ZilHeader::FLAG_REPLAY_NEEDED } else { 0 };
     let header = ZilHeader {

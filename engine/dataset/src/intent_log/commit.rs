@@ -27,6 +27,7 @@
 //!
 //! ZFS names: zil_commit, zil_sync, lwb.
 
+use super::chain::Unread;
 use super::figures::LogFigures;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
@@ -71,6 +72,11 @@ pub trait Ground: Send + Sync {
     /// it. `named`: what to record beside the number.
     fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let _ = (claim_txg, sequence, named);
+        Ok(())
+    }
+    /// A claimed log cannot be read to its end: recorded on disk, once for each claim.
+    fn unread(&self, unread: &Unread) -> Result<()> {
+        let _ = unread;
         Ok(())
     }
     /// Numbers of the records of that log that [`Ground::skipped`] recorded, since this import

@@ -44,6 +44,7 @@ mod replay_skips;
 mod summary;
 
 pub use crate::live::SyncMode;
+pub use chain::Unread;
 pub use claim::{Claim, claim_chain, find_claim};
 pub use commit::{Encoded, Ground, Log, Reach};
 pub use figures::LogFigures;
@@ -52,5 +53,5 @@ pub(crate) use import::put_header;
 pub(crate) use replay::ClosedLog;
 pub use replay::Replayed;
 pub use replay_skips::{NAMED_MAX, SkippedRecord};
-pub(crate) use replay_skips::{UnsyncedSkips, forget_skipped, skipped_numbers};
+pub(crate) use replay_skips::{UnsyncedSkips, forget_skipped, is_unread_reported, report_discarded, skipped_numbers};
 pub use summary::{LogEntry, LogSummary, has_skipped, has_unread, needs_replay, read};

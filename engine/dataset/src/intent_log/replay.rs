@@ -15,7 +15,7 @@
 //!
 //! ZFS names: zil_replay, zil_destroy.
 
-use super::chain::{self, LOG_LEVEL, Step, Walked};
+use super::chain::{self, LOG_LEVEL, Step, Unread, Walked};
 use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use super::missing::{Missing, contents_of};
@@ -134,6 +134,13 @@ impl Log {
         }
         let walked = outcome?;
         if let Some(error) = walked.stopped(&header) {
+            if let Some(unread) = walked.unread(&header) {
+                tracing::error!(dataset = self.ground.name(), "{unread}");
+                // The error below is what matters.
+                if let Err(error) = self.ground.unread(&unread) {
+                    tracing::error!(dataset = self.ground.name(), %error, "the pool's history has no event about this");
+                }
+            }
             return Err(self.unread(&walked, &header, &error));
         }
         // Records that an earlier replay skipped may be in the unreadable part.
@@ -377,8 +384,12 @@ impl ClosedLog {
         ObjectSet::open(store.clone(), root, id, None).map(Some).map(Self)
     }
 
-    /// The header without the unreadable part. `None`: everything claimed is readable.
-    pub(crate) fn shortened(&self) -> Result<Option<ZilHeader>> {
+    /// The header without the unreadable part, and that part. `None`: everything claimed is
+    /// readable.
+    ///
+    /// The blocks behind an unreadable one stay allocated, as in OpenZFS: their addresses are only
+    /// in it.
+    pub(crate) fn shortened(&self) -> Result<Option<(ZilHeader, Unread)>> {
         match &self.0 {
             Some(objset) => shortened(objset),
             None => Ok(None),
@@ -394,18 +405,20 @@ impl ClosedLog {
     }
 }
 
-/// The header of a log that waits for its replay, without the unreadable part. `None`: everything
-/// is readable.
-pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<ZilHeader>> {
+/// The header of a log that waits for its replay, without the unreadable part, and that part.
+/// `None`: everything is readable.
+pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<(ZilHeader, Unread)>> {
     let header = objset.phys().zil;
     if header.flags & ZilHeader::FLAG_REPLAY_NEEDED == 0 {
         return Ok(None);
     }
     let walked = chain::walk(objset, &header, false, &mut |_| Ok(ControlFlow::Continue(())))?;
-    Ok(walked.stopped(&header).map(|_| walked.shortened(&header)))
+    Ok(walked.unread(&header).map(|unread| (walked.shortened(&header), unread)))
 }
 
 /// Frees a claimed chain in `txg`, with the blocks that its write records point to.
+///
+/// Blocks behind an unreadable one stay allocated, as in OpenZFS: their addresses are only in it.
 fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     let claimed = header.claim_txg.0;
     let place = || format!("intent log of object set {}", objset.id());

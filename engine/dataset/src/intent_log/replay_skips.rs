@@ -1,5 +1,5 @@
-//! Records that a replay skips: their numbers, which control later replays, and the events that
-//! report them.
+//! Records that a replay skips or cannot read: the numbers of the skipped ones, which control later
+//! replays, and the events that report both.
 //!
 //! Entries of the pool's object directory, which are removed with the log:
 //!
@@ -24,10 +24,19 @@
 //! replayed, and the history of a small pool has room for some hundred events. Neither contains
 //! names from an encrypted dataset: both are stored unencrypted.
 //!
+//! A claimed log that cannot be read to its end has one event, however often its replay is tried:
+//!
+//! ```text
+//!   intent log ends early      claim_txg=7 block 3 of the intent log cannot be read (...): the last
+//!                              record found is 5, expected 800, which the import in txg 7 found
+//! ```
+//! Giving up what cannot be read has one too, `intent log records discarded`, with the same text.
+//!
 //! Invariants:
 //!   * a skip is recorded in the txg in which it happens: nothing replayed later is on disk without
 //!     it
 
+use super::chain::Unread;
 use crate::write::cx::Cx;
 use crate::{Error, Result};
 use object::Zap;
@@ -51,6 +60,10 @@ const RECORDS_MAX: u64 = 1 << 24;
 
 /// Name of the events in the pool's history that report skipped records.
 const SKIPPED_EVENT: &str = "intent log record skipped";
+/// Name of the event about a claimed log that cannot be read to its end.
+const UNREAD_EVENT: &str = "intent log ends early";
+/// Name of the event about the unreadable records that an administrator gave up.
+const DISCARDED_EVENT: &str = "intent log records discarded";
 /// The reason shown for a skipped record without an event of its own.
 const UNNAMED: &str = "it could not be replayed";
 
@@ -86,6 +99,7 @@ struct Batch {
     numbers: Vec<u64>,
     named: Vec<String>,
     unnamed: Vec<u64>,
+    unread: Option<Unread>,
 }
 
 impl UnsyncedSkips {
@@ -101,7 +115,15 @@ impl UnsyncedSkips {
         }
     }
 
-    /// Whether `txg` has skipped records to write.
+    /// The log cannot be read to its end. Recorded with `txg`, which is held.
+    pub(crate) fn add_unread(&self, txg: u64, unread: &Unread) {
+        let mut all = self.0.lock();
+        let batch = all.entry(txg).or_default();
+        batch.claim_txg = unread.claim_txg;
+        batch.unread = Some(unread.clone());
+    }
+
+    /// Whether `txg` has something to write.
     pub(crate) fn is_dirty(&self, txg: u64) -> bool {
         self.0.lock().first_key_value().is_some_and(|(first, _)| *first <= txg)
     }
@@ -114,13 +136,38 @@ impl UnsyncedSkips {
             std::mem::replace(&mut *all, later)
         };
         for batch in due.into_values() {
-            put(cx, id, batch.claim_txg, batch.numbers)?;
+            if !batch.numbers.is_empty() {
+                put(cx, id, batch.claim_txg, batch.numbers)?;
+            }
+            if let Some(unread) = &batch.unread {
+                cx.sync.history(UNREAD_EVENT, Some((name, id)), &unread_text(unread))?;
+            }
             for text in batch.named.into_iter().chain(unnamed_texts(batch.claim_txg, batch.unnamed)) {
                 cx.sync.history(SKIPPED_EVENT, Some((name, id)), &text)?;
             }
         }
         Ok(())
     }
+}
+
+fn unread_text(unread: &Unread) -> String {
+    format!("claim_txg={} {unread}", unread.claim_txg)
+}
+
+/// Whether the pool's history already has the event about the unreadable part of the log of dataset
+/// `id`.
+pub(crate) fn is_unread_reported(pool: &Pool, id: u64, unread: &Unread) -> bool {
+    let text = unread_text(unread);
+    pool.history().unwrap_or_default().iter().any(|list| {
+        list.get_str(keys::INTERNAL_NAME) == Some(UNREAD_EVENT)
+            && list.get_u64(keys::DATASET_ID) == Some(id)
+            && list.get_str(keys::INTERNAL_TEXT) == Some(&text)
+    })
+}
+
+/// Reports that the unreadable part of the log of dataset `id` is given up.
+pub(crate) fn report_discarded(cx: &Cx<'_>, (name, id): (&str, u64), unread: &Unread) -> Result<()> {
+    cx.sync.history(DISCARDED_EVENT, Some((name, id)), &unread_text(unread))
 }
 
 fn entry_name(id: u64, n: usize) -> String {

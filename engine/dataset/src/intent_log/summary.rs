@@ -1,6 +1,6 @@
 //! Contents of the log, for read-only inspection.
 
-use super::chain::{self, Step};
+use super::chain::{self, Step, Unread};
 use super::missing::Missing;
 use super::replay::shortened;
 use super::replay_skips::{skipped_numbers, skipped_records};
@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// Summary of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogSummary {
     /// Blocks of the chain.
     pub blocks: u64,
@@ -26,6 +26,8 @@ pub struct LogSummary {
     pub unreplayed_bytes: u64,
     /// First and last txg of those records.
     pub unreplayed_txgs: Option<(u64, u64)>,
+    /// Why it ends early, if that is known.
+    pub unread: Option<Unread>,
 }
 
 /// A record and its location.
@@ -161,7 +163,7 @@ pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(Log
         }
         Ok(ControlFlow::Continue(()))
     });
-    walked?;
+    summary.unread = walked?.unread(&head);
     Ok(summary)
 }
 

@@ -1,7 +1,9 @@
 //! What the intent log of a dataset depends on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
-use crate::intent_log::{Ground, LogFigures, SkippedRecord, UnsyncedSkips, skipped_numbers};
+use crate::intent_log::{
+    Ground, LogFigures, SkippedRecord, Unread, UnsyncedSkips, is_unread_reported, skipped_numbers,
+};
 use object::Tx;
 use parking_lot::{Mutex, RwLock};
 use pool::Writer;
@@ -54,6 +56,17 @@ impl Ground for DatasetGround {
         let tx = self.writer.hold()?;
         self.skipped.add(tx.txg(), claim_txg, sequence, named);
         Ok(())
+    }
+
+    fn unread(&self, unread: &Unread) -> Result<()> {
+        if is_unread_reported(&*self.writer.pool()?, self.id, unread) {
+            return Ok(());
+        }
+        let tx = self.writer.hold()?;
+        self.skipped.add_unread(tx.txg(), unread);
+        drop(tx);
+        // The mount fails now, and with it this dataset is closed.
+        self.sync()
     }
 
     fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {

@@ -5,9 +5,11 @@
 //! snapshot directory. A covered name is busy, like a mount point; files cannot be renamed from one
 //! dataset to another.
 
+use super::cookie::{self, Extras};
+use super::layers::Source;
 use super::number::{self, Number};
-use super::synthetic::Made;
-use super::{CONTROL, EXTRA_COOKIE, Namespace, Opened, Place};
+use super::synthetic::{Door, Made, Nowhere};
+use super::{CONTROL, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
@@ -107,7 +109,7 @@ impl Vfs for Namespace {
         let global = opened.global(local)?;
         let is_root = Self::is_root(&opened, local);
         let mut wanted = true;
-        if cookie < EXTRA_COOKIE {
+        if cookie < cookie::EXTRA {
             let mut trouble = None;
             let listed = opened.vfs.read_dir(local, cookie, &mut |mut entry| {
                 let node = if is_root && entry.name == b".." {
@@ -136,16 +138,27 @@ impl Vfs for Namespace {
                 return Err(e);
             }
         }
-        let extras = opened.extras.get(&global).map_or(&[][..], Vec::as_slice);
-        let from = usize::try_from(cookie.saturating_sub(EXTRA_COOKIE)).unwrap_or(usize::MAX);
-        for (i, (name, node)) in extras.iter().enumerate().skip(from) {
+        for (number, name, node) in opened.extras.get(&global).into_iter().flat_map(Extras::iter) {
+            let next_cookie = cookie::EXTRA + number;
             if !wanted {
                 break;
             }
-            let next_cookie = EXTRA_COOKIE + i as u64 + 1;
-            wanted = sink(DirEntry { name: name.clone(), node: *node, kind: FileKind::Directory, next_cookie });
+            if next_cookie > cookie {
+                wanted = sink(DirEntry { name: name.to_vec(), node, kind: FileKind::Directory, next_cookie });
+            }
         }
         Ok(())
+    }
+
+    fn snapshot_behind(&self, entry: NodeId) -> Result<Option<u64>> {
+        let found = self.nodes.read().get(entry);
+        match found {
+            Some(Nowhere::Door(Door { above, source: source @ Source::Snapshot(_), .. })) => {
+                let opened = self.open(above)?;
+                opened.provider.as_ref().map_or(Ok(None), |provider| source.guid(&**provider))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {

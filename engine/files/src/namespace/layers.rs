@@ -38,7 +38,7 @@ pub(super) enum Source {
 
 impl Source {
     /// The `fs_guid` of the snapshot or volume that currently has this name.
-    fn guid(&self, provider: &dyn Provider) -> Result<Option<u64>> {
+    pub(super) fn guid(&self, provider: &dyn Provider) -> Result<Option<u64>> {
         match self {
             Self::Child(_) => Ok(None),
             Self::Snapshot(name) => provider.snapshot_guid(name).map(Some),

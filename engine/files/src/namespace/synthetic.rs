@@ -4,11 +4,13 @@
 //!
 //! Invariants:
 //!   * listing a directory opens none of the file systems in it
+//!   * a directory is listed by the numbers of its entries, which do not depend on each other
 //!   * a directory keeps a door for each name of its newest listing, and for those of listings that
 //!     began before that one ended, and no others
 
+use super::cookie::{self, Extras};
 use super::layers::Source;
-use super::{Namespace, number};
+use super::{Namespace, NumberedName, number};
 use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -41,6 +43,15 @@ pub(super) struct Door {
 pub(super) enum Nowhere {
     Door(Door),
     Made(Made),
+}
+
+/// An entry of a synthetic directory.
+struct MadeEntry {
+    /// The number that its cookie contains.
+    number: u64,
+    name: Vec<u8>,
+    node: NodeId,
+    kind: FileKind,
 }
 
 /// The door to an entry of a directory.
@@ -159,38 +170,41 @@ impl Namespace {
         })
     }
 
-    /// The entries of a synthetic directory: name, node, kind.
-    fn made_entries(&self, dir: NodeId, made: Made) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
-        let directory = FileKind::Directory;
+    /// The entries of a synthetic directory, by increasing number.
+    fn made_entries(&self, dir: NodeId, made: Made) -> Result<Vec<MadeEntry>> {
+        let directory =
+            |number, name: &[u8], node| MadeEntry { number, name: name.to_vec(), node, kind: FileKind::Directory };
         match made {
             Made::Control(layer) => Ok(vec![
-                (b"snapshot".to_vec(), self.made(Made::Snapshots(layer)), directory),
-                (b"volume".to_vec(), self.made(Made::Volumes(layer)), directory),
+                directory(1, b"snapshot", self.made(Made::Snapshots(layer))),
+                directory(2, b"volume", self.made(Made::Volumes(layer))),
             ]),
             Made::Snapshots(layer) => self.doors(dir, layer, FileKind::Directory),
             Made::Volumes(layer) => self.doors(dir, layer, FileKind::Regular),
             Made::Path { layer, .. } => {
                 let opened = self.open(layer)?;
-                let extras = opened.extras.get(&dir).into_iter().flatten();
-                Ok(extras.map(|(name, node)| (name.clone(), *node, directory)).collect())
+                let extras = opened.extras.get(&dir).into_iter().flat_map(Extras::iter);
+                Ok(extras.map(|(number, name, node)| directory(number, name, node)).collect())
             }
         }
     }
 
     /// The snapshots (directories) or volumes (files) of a file system, each with a door.
-    fn doors(&self, dir: NodeId, layer: u64, kind: FileKind) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
+    fn doors(&self, dir: NodeId, layer: u64, kind: FileKind) -> Result<Vec<MadeEntry>> {
         let opened = self.open(layer)?;
         let Some(provider) = &opened.provider else { return Ok(Vec::new()) };
         // Before the names are read: a listing that reads newer ones is also newer by its number.
         let listing = self.nodes.write().begin_listing();
-        let (names, source): (_, fn(Arc<str>) -> Source) = match kind {
+        let (mut all, source): (Vec<NumberedName>, fn(Arc<str>) -> Source) = match kind {
             FileKind::Directory => (provider.snapshots()?, Source::Snapshot),
             _ => (provider.volumes()?, Source::Volume),
         };
-        let names: Vec<Arc<str>> = names.into_iter().filter(|name| is_name(name)).map(Arc::from).collect();
-        let sources: Vec<Source> = names.iter().cloned().map(source).collect();
+        all.retain(|entry| is_name(&entry.name));
+        all.sort_unstable_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
+        let sources: Vec<Source> = all.iter().map(|entry| source(entry.name.as_str().into())).collect();
         let doors = self.nodes.write().list(dir, layer, &sources, listing);
-        Ok(names.iter().zip(doors).map(|(name, door)| (name.as_bytes().to_vec(), door, kind)).collect())
+        let entry = |(NumberedName { name, number }, node)| MadeEntry { number, name: name.into_bytes(), node, kind };
+        Ok(all.into_iter().zip(doors).map(entry).collect())
     }
 
     fn made_parent(&self, made: Made) -> Result<NodeId> {
@@ -215,8 +229,8 @@ impl Namespace {
             Made::Snapshots(layer) => (layer, Source::Snapshot),
             Made::Volumes(layer) => (layer, Source::Volume),
             Made::Control(_) | Made::Path { .. } => {
-                let found = self.made_entries(dir, made)?.into_iter().find(|e| e.0 == name);
-                return self.attr(found.ok_or_else(missing)?.1);
+                let found = self.made_entries(dir, made)?.into_iter().find(|e| e.name == name);
+                return self.attr(found.ok_or_else(missing)?.node);
             }
         };
         // By name: there may be thousands.
@@ -232,12 +246,18 @@ impl Namespace {
         cookie: u64,
         sink: &mut dyn FnMut(DirEntry) -> bool,
     ) -> Result<()> {
-        let directory = FileKind::Directory;
-        let mut all = vec![(b".".to_vec(), node, directory), (b"..".to_vec(), self.made_parent(made)?, directory)];
-        all.extend(self.made_entries(node, made)?);
-        let from = usize::try_from(cookie).unwrap_or(usize::MAX);
-        for (i, (name, node, kind)) in all.into_iter().enumerate().skip(from) {
-            if !sink(DirEntry { name, node, kind, next_cookie: i as u64 + 1 }) {
+        let directory = |name: &[u8], node, next_cookie| DirEntry {
+            name: name.to_vec(),
+            node,
+            kind: FileKind::Directory,
+            next_cookie,
+        };
+        let own = [directory(b".", node, cookie::SELF), directory(b"..", self.made_parent(made)?, cookie::PARENT)];
+        let entries = self.made_entries(node, made)?.into_iter().map(|MadeEntry { number, name, node, kind }| {
+            DirEntry { name, node, kind, next_cookie: cookie::of_number(number) }
+        });
+        for entry in own.into_iter().chain(entries).filter(|entry| entry.next_cookie > cookie) {
+            if !sink(entry) {
                 break;
             }
         }

@@ -46,6 +46,10 @@ fn files(name: &str) -> Arc<dyn Vfs> {
     Arc::new(if name.contains('@') { t } else { t.writable() })
 }
 
+fn numbered(names: &[&str]) -> Vec<NumberedName> {
+    (1..).zip(names).map(|(number, &name)| NumberedName { name: name.to_owned(), number }).collect()
+}
+
 impl Provider for Dataset {
     fn name(&self) -> String {
         self.name.to_owned()
@@ -64,11 +68,11 @@ impl Provider for Dataset {
         };
         Ok(self.children.iter().map(child).collect())
     }
-    fn snapshots(&self) -> Result<Vec<String>> {
-        Ok(self.snapshots.iter().map(|&s| s.to_owned()).collect())
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
+        Ok(numbered(&self.snapshots))
     }
-    fn volumes(&self) -> Result<Vec<String>> {
-        Ok(self.volumes.iter().map(|&s| s.to_owned()).collect())
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
+        Ok(numbered(&self.volumes))
     }
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
         let found = self.children.iter().find(|c| c.1.name == key);
@@ -425,10 +429,11 @@ impl Provider for ChangingProvider {
     fn children(&self) -> Result<Vec<Child>> {
         Ok(Vec::new())
     }
-    fn snapshots(&self) -> Result<Vec<String>> {
-        Ok(self.0.snapshots.lock().iter().map(|(name, _)| name.clone()).collect())
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
+        let all = self.0.snapshots.lock();
+        Ok(all.iter().map(|(name, guid)| NumberedName { name: name.clone(), number: *guid }).collect())
     }
-    fn volumes(&self) -> Result<Vec<String>> {
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {

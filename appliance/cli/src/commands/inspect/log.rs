@@ -31,7 +31,7 @@ pub fn log(matches: &ArgMatches) -> Result<Value> {
     for entry in &listing.entries {
         let Entry::Dataset(d) = entry else { continue };
         match one(d, None) {
-            Ok(log) if log["blocks"] != 0 => logs.push(log),
+            Ok(log) if log["blocks"] != 0 || !log["ends_early"].is_null() => logs.push(log),
             Ok(_) => {}
             Err(e) => logs.push(json!({ "dataset": d.name(), "error": format!("{e:#}") })),
         }
@@ -57,7 +57,8 @@ fn one(d: &Dataset, keys: Option<&KeyStore>) -> Result<Value> {
     Ok(json!({
         "dataset": d.name(), "header": header, "blocks": summary.blocks, "bytes": summary.bytes,
         "records_in_all": summary.records, "unreplayed_records": summary.unreplayed_records,
-        "unreplayed_bytes": summary.unreplayed_bytes, "records": records,
+        "unreplayed_bytes": summary.unreplayed_bytes,
+        "ends_early": summary.unread.map(|unread| unread.to_string()), "records": records,
     }))
 }
 

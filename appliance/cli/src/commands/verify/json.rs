@@ -15,6 +15,7 @@
 //! | `accounting` | `dataset`, `says_bytes`, `found_bytes` |
 //! | `references` | `wrong` (number) and the first: `vdev`, `offset_bytes`, `says`, `found` |
 //! | `intent_logs` | `dataset`, `records`, `bytes`, `first_txg`, `last_txg`: not replayed; no damage |
+//! | `short_intent_logs` | those that end early: `dataset`, `error` |
 
 use admin::verify::{DamagedFile, Place, Verification};
 use pool::scan::Leak;
@@ -59,11 +60,14 @@ pub fn document(v: &Verification) -> Value {
                 "vdev": w.vdev, "offset_bytes": w.offset_bytes, "says": w.says, "found": w.found,
             })).collect::<Vec<_>>(),
         },
-        "intent_logs": v.logs.iter().map(|l| json!({
+        "intent_logs": v.logs.unreplayed.iter().map(|l| json!({
             "dataset": l.dataset, "records": l.log.unreplayed_records, "bytes": l.log.unreplayed_bytes,
             "first_txg": l.log.unreplayed_txgs.map(|t| t.0), "last_txg": l.log.unreplayed_txgs.map(|t| t.1),
         })).collect::<Vec<_>>(),
-        "intent_log_errors": v.log_errors,
+        "short_intent_logs": v.logs.short.iter().map(|l| json!({
+            "dataset": l.dataset, "error": l.unread.to_string(),
+        })).collect::<Vec<_>>(),
+        "intent_log_errors": v.logs.errors,
     })
 }
 

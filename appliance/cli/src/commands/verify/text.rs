@@ -57,6 +57,10 @@ fn verdict(v: &Verification) -> String {
         Verdict::Damaged if v.devices.iter().any(|d| d.absent.is_some()) => {
             "DAMAGED, nothing lost. Devices are missing; all data is readable.".to_owned()
         }
+        Verdict::Damaged if !v.logs.short.is_empty() => {
+            "DAMAGED. A device of intent logs cannot be read: what they hold is unknown. All other data is readable."
+                .to_owned()
+        }
         Verdict::Damaged => {
             "DAMAGED, nothing lost. All data is readable, but the pool's space accounting is wrong.".to_owned()
         }
@@ -69,7 +73,13 @@ fn verdict(v: &Verification) -> String {
                 0 => String::new(),
                 n => format!(" Of {n} every copy is what was written, but it does not decrypt or decompress."),
             };
-            format!("DATA LOST. {} cannot be read in any way.{malformed}{also}", count(r.lost_blocks, "block"))
+            // Records of intent logs, of which nothing else is known, are no blocks of files.
+            let what = match (r.lost_blocks, v.logs.short.len() as u64) {
+                (0, logs) => format!("Records of {}", count(logs, "intent log")),
+                (blocks, 0) => count(blocks, "block"),
+                (blocks, logs) => format!("{} and records of {}", count(blocks, "block"), count(logs, "intent log")),
+            };
+            format!("DATA LOST. {what} cannot be read in any way.{malformed}{also}")
         }
     }
 }
@@ -202,15 +212,22 @@ fn accounting(out: &mut String, v: &Verification) {
 }
 
 fn logs(out: &mut String, v: &Verification) {
-    if !v.logs.is_empty() {
+    if !v.logs.unreplayed.is_empty() {
         let _ = writeln!(out, "\nThe pool was not closed; not yet replayed from intent logs (not an error):\n");
-        for l in &v.logs {
+        for l in &v.logs.unreplayed {
             let records = count(l.log.unreplayed_records, "record");
             let _ = writeln!(out, "  {}: {records}, {}", l.dataset, nice_bytes(l.log.unreplayed_bytes));
         }
         let _ = writeln!(out, "\n  `weir inspect log {}` lists them.", v.pool);
     }
-    for e in &v.log_errors {
+    if !v.logs.short.is_empty() {
+        let _ = writeln!(out, "\nIntent logs that end early; the records behind cannot be replayed:\n");
+        for l in v.logs.short.iter().take(LISTED_MAX) {
+            let _ = writeln!(out, "  {}: {}", l.dataset, l.unread);
+        }
+        more(out, v.logs.short.len());
+    }
+    for e in &v.logs.errors {
         let _ = writeln!(out, "\nAn intent log could not be looked at: {e}");
     }
 }
@@ -226,7 +243,14 @@ fn advice(out: &mut String, v: &Verification) {
         let _ =
             writeln!(out, "  - bring back or replace {}; until then the pool has less redundancy", absent.join(", "));
     }
-    if v.verdict == Verdict::Lost {
+    if !v.logs.short.is_empty() {
+        let _ = writeln!(
+            out,
+            "  - bring back the device of the intent logs above before you mount their datasets, or give up the records that \
+             cannot be read with `zpool clear {name}`"
+        );
+    }
+    if r.lost_blocks > 0 {
         let _ = writeln!(
             out,
             "  - copy the intact files (`weir cp -r --best-effort {name}:/ DIR`), and restore the files above from a backup"

@@ -3,7 +3,7 @@
 use super::Mounted;
 use crate::fuse::{MountOptions, mount};
 use files::memory::MemoryVfs;
-use files::namespace::{Child, Control, Namespace, Provider, Way};
+use files::namespace::{Child, Control, Namespace, NumberedName, Provider, Way};
 use files::vfs::Vfs;
 use files::{Error, Result};
 use parking_lot::Mutex;
@@ -45,10 +45,11 @@ impl Provider for TankProvider {
     fn children(&self) -> Result<Vec<Child>> {
         Ok(Vec::new())
     }
-    fn snapshots(&self) -> Result<Vec<String>> {
-        Ok(self.0.snapshots.lock().keys().cloned().collect())
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
+        let all = self.0.snapshots.lock();
+        Ok(all.iter().map(|(name, guid)| NumberedName { name: name.clone(), number: *guid }).collect())
     }
-    fn volumes(&self) -> Result<Vec<String>> {
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {

@@ -7,7 +7,7 @@ use crate::nfs::locks::LockTable;
 use crate::nfs::mountd;
 use crate::nfs::rpc::{Peer, Registry};
 use files::memory::MemoryVfs;
-use files::namespace::{Child, Control, Namespace, Provider};
+use files::namespace::{Child, Control, Namespace, NumberedName, Provider};
 use files::vfs::{Caller, NewNode, Vfs};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,8 +45,9 @@ impl Provider for Tank {
     fn children(&self) -> files::Result<Vec<Child>> {
         Ok(vec![Child { place: b"home".to_vec(), key: "tank/home".to_owned() }])
     }
-    fn snapshots(&self) -> files::Result<Vec<String>> {
-        Ok(self.0.lock().clone())
+    fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
+        let number = |name: &str| name.bytes().fold(1, |n: u64, b| n.wrapping_mul(257) + u64::from(b)) >> 16;
+        Ok(self.0.lock().iter().map(|name| NumberedName { name: name.clone(), number: number(name) }).collect())
     }
     fn changes_snapshots(&self) -> bool {
         true
@@ -63,7 +64,7 @@ impl Provider for Tank {
         self.0.lock().retain(|n| n != name);
         Ok(())
     }
-    fn volumes(&self) -> files::Result<Vec<String>> {
+    fn volumes(&self) -> files::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
     fn open_child(&self, _key: &str) -> files::Result<Arc<dyn Provider>> {
@@ -98,10 +99,10 @@ impl Provider for Home {
     fn children(&self) -> files::Result<Vec<Child>> {
         Ok(Vec::new())
     }
-    fn snapshots(&self) -> files::Result<Vec<String>> {
+    fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
-    fn volumes(&self) -> files::Result<Vec<String>> {
+    fn volumes(&self) -> files::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
     fn open_child(&self, key: &str) -> files::Result<Arc<dyn Provider>> {

@@ -281,7 +281,7 @@ impl Compound<'_> {
         match place {
             Place::Node(node) if attr.kind == FileKind::Directory => {
                 match self.server.root_number(node.vfs(), node.key.fs_guid) {
-                    Some(root) if root == node.key.object => node.key.fs_guid & (i64::MAX as u64) | 1 << 62,
+                    Some(root) if root == node.key.object => mounted_on_root(node.key.fs_guid),
                     _ => attr.ino,
                 }
             }
@@ -307,6 +307,11 @@ impl Compound<'_> {
     pub(super) fn current(&self) -> Result<&Place> {
         self.current.as_ref().ok_or(Status::NOFILEHANDLE)
     }
+}
+
+/// `mounted_on_fileid` of the root of a file system.
+pub(super) fn mounted_on_root(fs_guid: u64) -> u64 {
+    fs_guid & (i64::MAX as u64) | 1 << 62
 }
 
 /// Whether an error of a `Vfs` means that the node no longer exists.

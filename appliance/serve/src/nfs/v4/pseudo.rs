@@ -43,6 +43,14 @@ fn id_of(path: &[u8]) -> u64 {
     hash | 1
 }
 
+impl PseudoDir {
+    /// READDIR cookie: not 0 to 2, which NFSv4 reserves, and positive as an `off_t`. Different for
+    /// each directory, because the lowest bit of every identity is set.
+    fn cookie(&self) -> u64 {
+        (self.id >> 1).max(3)
+    }
+}
+
 impl PseudoTree {
     /// Builds the tree from the paths of the shares, in their order.
     pub fn new<'p>(paths: impl Iterator<Item = &'p [u8]>, version: u64) -> Self {
@@ -91,6 +99,17 @@ impl PseudoTree {
         self.dirs.get(index)?.children.get(name).copied()
     }
 
+    /// The entries of a directory after `cookie`: cookie, name, index. They come in the order of
+    /// their cookies, which are derived from their identities: an entry that stays is listed once
+    /// by a client that reads on after the tree was rebuilt.
+    pub fn entries_after(&self, index: usize, cookie: u64) -> Vec<(u64, &[u8], usize)> {
+        let children = self.dirs.get(index).into_iter().flat_map(|dir| &dir.children);
+        let entries = children.map(|(name, &child)| (self.dirs[child].cookie(), name.as_slice(), child));
+        let mut after: Vec<_> = entries.filter(|(own, ..)| *own > cookie).collect();
+        after.sort_unstable();
+        after
+    }
+
     /// Index of a share's root.
     pub fn place_of(&self, share: usize) -> Option<usize> {
         self.dirs.iter().position(|d| d.share == Some(share))
@@ -113,6 +132,26 @@ mod tests {
         let later = PseudoTree::new([&b"/new"[..], b"/srv/y"].into_iter(), 2);
         assert_eq!(later.by_id(srv), later.child(0, b"srv"));
         assert_eq!(later.child(0, b"tank"), None);
+    }
+
+    #[test]
+    fn a_directory_that_stays_is_listed_once_while_the_tree_is_rebuilt() {
+        let mut paths: Vec<String> = (0..10).flat_map(|n| [format!("/gone{n}"), format!("/kept{n}")]).collect();
+        let (mut listed, mut cookie) = (Vec::new(), 0);
+        for version in 0.. {
+            let tree = PseudoTree::new(paths.iter().map(|path| path.as_bytes()), version);
+            let Some(&(next, name, child)) = tree.entries_after(0, cookie).first() else { break };
+            assert!(next > cookie && (3..1 << 63).contains(&next) && tree.child(0, name) == Some(child));
+            cookie = next;
+            listed.push(String::from_utf8(name.to_vec()).unwrap());
+            paths.retain(|path| *path != format!("/gone{version}"));
+            if version < 10 {
+                paths.insert(0, format!("/new{version}"));
+            }
+        }
+        listed.retain(|name| name.starts_with("kept"));
+        listed.sort();
+        assert_eq!(listed, (0..10).map(|n| format!("kept{n}")).collect::<Vec<_>>());
     }
 
     #[test]

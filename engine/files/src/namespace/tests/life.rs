@@ -27,6 +27,9 @@ impl Many {
     fn destroy(&self, name: &str) {
         self.snapshots.lock().remove(name);
     }
+    fn entries(names: &Names) -> Vec<NumberedName> {
+        names.lock().iter().map(|(name, &number)| NumberedName { name: name.clone(), number }).collect()
+    }
     fn guid(names: &Names, name: &str) -> Result<u64> {
         names.lock().get(name).copied().ok_or_else(|| Error::not_found("tank", name))
     }
@@ -50,11 +53,11 @@ impl Provider for ManyProvider {
     fn children(&self) -> Result<Vec<Child>> {
         Ok(Vec::new())
     }
-    fn snapshots(&self) -> Result<Vec<String>> {
-        Ok(self.0.snapshots.lock().keys().cloned().collect())
+    fn snapshots(&self) -> Result<Vec<NumberedName>> {
+        Ok(Many::entries(&self.0.snapshots))
     }
-    fn volumes(&self) -> Result<Vec<String>> {
-        Ok(self.0.volumes.lock().keys().cloned().collect())
+    fn volumes(&self) -> Result<Vec<NumberedName>> {
+        Ok(Many::entries(&self.0.volumes))
     }
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
         Err(Error::not_found("tank", key))
@@ -99,6 +102,10 @@ impl Rig {
         let ns = Namespace::new(Arc::new(ManyProvider(many.clone()))).expect("opens");
         let rest = Arc::strong_count(&many);
         Self { many, ns, rest }
+    }
+    /// The tree as another server shows it.
+    fn again(&self) -> Namespace {
+        Namespace::new(Arc::new(ManyProvider(self.many.clone()))).expect("opens")
     }
     fn open(&self) -> usize {
         Arc::strong_count(&self.many) - self.rest
@@ -150,6 +157,109 @@ fn more_snapshots_than_16_bits_count_are_listed_and_entered() {
     assert!(rig.ns.layer_count() <= OPEN_MAX + CLOSED_KEPT, "{}", rig.ns.layer_count());
     let door = doors[2];
     assert_eq!(rig.ns.attr(door).expect("opens"), walk(&rig.ns, ".zfs/snapshot/s00000").expect("there"));
+}
+
+/// Lists a directory in pieces of `piece` entries, each in a tree that was opened again, as after a
+/// restart, and calls `between` after each.
+fn list_in_pieces(open: &dyn Fn() -> Namespace, path: &str, piece: usize, between: &mut dyn FnMut()) -> Vec<String> {
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    loop {
+        let ns = open();
+        let dir = walk(&ns, path).expect(path).node;
+        let before = names.len();
+        let step = ns.read_dir(dir, cookie, &mut |e| {
+            assert!(e.next_cookie > cookie && e.next_cookie < i64::MAX as u64 - 3, "{:#x}", e.next_cookie);
+            cookie = e.next_cookie;
+            names.push(String::from_utf8(e.name).expect("text"));
+            names.len() < before + piece
+        });
+        step.expect(path);
+        if names.len() == before {
+            return names;
+        }
+        between();
+    }
+}
+
+/// The names that begin with `k`, which exist all the time, must be there once each.
+fn assert_kept(listed: &[String], count: usize) {
+    let mut kept: Vec<_> = listed.iter().filter(|name| name.starts_with('k')).collect();
+    kept.sort();
+    let all = kept.len();
+    kept.dedup();
+    assert_eq!((kept.len(), all), (count, count), "{listed:?}");
+    assert_eq!(&listed[..2], [".", ".."]);
+}
+
+#[test]
+fn an_entry_that_exists_all_the_time_is_listed_once_while_others_come_and_go() {
+    // Cookies were positions: destroying a snapshot that was already listed hid another one, and a
+    // new one before it showed it twice.
+    for (piece, round) in [1, 2, 3].into_iter().flat_map(|piece| (0..20).map(move |round| (piece, round))) {
+        let rig = Rig::new();
+        for n in 0..12 {
+            for (names, path) in [(&rig.many.snapshots, "snapshot"), (&rig.many.volumes, "volume")] {
+                rig.many.add(names, &format!("kept-{path}-{n}"));
+                rig.many.add(names, &format!("a{n}"));
+                rig.many.add(names, &format!("z{n}"));
+            }
+        }
+        for (names, path) in [(&rig.many.snapshots, ".zfs/snapshot"), (&rig.many.volumes, ".zfs/volume")] {
+            let mut steps = round;
+            let listed = list_in_pieces(&|| rig.again(), path, piece, &mut || {
+                steps += 1;
+                names.lock().remove(&format!("a{}", steps % 12));
+                names.lock().remove(&format!("z{}", steps * 5 % 12));
+                if steps % 3 == 0 {
+                    // Renamed, it is still the same one.
+                    let old = format!("kept-{}-{}", &path[5..], steps % 12);
+                    let renamed = names.lock().remove(&old);
+                    if let Some(guid) = renamed {
+                        names.lock().insert(format!("k{old}"), guid);
+                    }
+                }
+                if steps < 20 {
+                    rig.many.add(names, &format!("a{}", steps * 7 % 12));
+                }
+            });
+            let guids = |name: &String| name.trim_start_matches("kkept").trim_start_matches("kept").to_owned();
+            let same: Vec<String> = listed
+                .iter()
+                .map(|name| if name.starts_with('k') { format!("k{}", guids(name)) } else { name.clone() })
+                .collect();
+            assert_kept(&same, 12);
+        }
+    }
+}
+
+#[test]
+fn a_child_that_stays_is_listed_once_while_others_come_and_go() {
+    let places = |what: &str| (0..8).flat_map(|n| [format!("{what}{n}"), format!("way/{what}{n}")]).collect::<Vec<_>>();
+    let children = Mutex::new(Vec::new());
+    let open = || {
+        let child = |place: &String| (&*place.clone().leak(), Arc::new(dataset(place.clone().leak())));
+        let children = children.lock().iter().map(child).collect();
+        Namespace::new(Arc::new(Dataset { control: Control::Visible, children, ..dataset("tank") })).expect("opens")
+    };
+    // After a different number of entries each time, some children are destroyed, or created.
+    for (path, at, destroys) in
+        ["", "way"].iter().flat_map(|p| (2..24).flat_map(move |n| [(p, n, true), (p, n, false)]))
+    {
+        *children.lock() = [places("kept"), if destroys { places("gone") } else { Vec::new() }].concat();
+        let mut step = 0;
+        let listed = list_in_pieces(&open, path, 1, &mut || {
+            step += 1;
+            if step == at {
+                let mut children = children.lock();
+                children.retain(|place| !place.contains("gone"));
+                if !destroys {
+                    children.splice(0..0, places("new"));
+                }
+            }
+        });
+        assert_kept(&listed, 8);
+        assert!(!path.is_empty() || listed.iter().filter(|name| *name == ".zfs" || *name == "way").count() == 2);
+    }
 }
 
 #[test]

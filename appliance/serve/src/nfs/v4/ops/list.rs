@@ -1,13 +1,14 @@
 //! READDIR of shares and of the pseudo tree.
 
 use super::super::attr;
-use super::super::bitmap::{Bitmap, ONLY_SET, RDATTR_ERROR};
-use super::super::place::{Node, Place};
+use super::super::bitmap::{Bitmap, FSID, MOUNTED_ON_FILEID, ONLY_SET, RDATTR_ERROR, TYPE, supported};
+use super::super::place::{Node, Place, mounted_on_root};
 use super::super::rights;
 use super::super::status::{Result, Status};
 use super::Compound;
 use crate::nfs::xdr::{Reader, Writer};
-use files::vfs::DirEntry;
+use files::namespace::is_door;
+use files::vfs::{Attr, DirEntry};
 
 /// Cookies 1 and 2 are reserved (RFC 7530 section 16.24.4); other systems use them for `.` and
 /// `..`.
@@ -16,6 +17,9 @@ const COOKIE_SHIFT: u64 = 3;
 const FRAME_BYTES: usize = 16;
 /// Number of entries fetched from the `Vfs` at a time.
 const BATCH: usize = 256;
+/// Attributes of a snapshot that are known without opening it. A client that lists names requests
+/// no others: Linux `rdattr_error` and `mounted_on_fileid`.
+const OF_UNOPENED: Bitmap = Bitmap::of(&[RDATTR_ERROR, MOUNTED_ON_FILEID, TYPE, FSID]);
 
 struct Args {
     cookie: u64,
@@ -117,6 +121,9 @@ impl Compound<'_> {
         }
         let mark = w.mark();
         let told = (|| {
+            if self.put_unopened(w, dir, entry, args.wanted)? {
+                return Ok(());
+            }
             let attr = dir
                 .vfs()
                 .attr(entry.node)
@@ -138,6 +145,33 @@ impl Compound<'_> {
         }
     }
 
+    /// Writes the attributes of a snapshot without opening it. Returns false if it is none, or has
+    /// to be opened for what is requested.
+    fn put_unopened(&self, w: &mut Writer, dir: &Node, entry: &DirEntry, wanted: Bitmap) -> Result<bool> {
+        if !is_door(entry.node) || !wanted.and(supported(self.minor)).minus(OF_UNOPENED).is_empty() {
+            return Ok(false);
+        }
+        let gone = |e: files::Error| match e {
+            files::Error::NotFound { .. } => Status::STALE,
+            e => Status::of(&e),
+        };
+        let Some(fs_guid) = dir.vfs().snapshot_behind(entry.node).map_err(gone)? else { return Ok(false) };
+        // It is shared as its file system is. Of these attributes only the kind is used.
+        let attr = Attr { kind: entry.kind, ..dir.attr()? };
+        let subject = attr::Subject {
+            minor: self.minor,
+            attr: &attr,
+            change: 0,
+            handle: &[],
+            fsid: (fs_guid, 0),
+            mounted_on: mounted_on_root(fs_guid),
+            vfs: None,
+            lease_seconds: self.server.config.lease_seconds,
+        };
+        attr::write(w, wanted, &subject)?;
+        Ok(true)
+    }
+
     fn list_pseudo(
         &self,
         w: &mut Writer,
@@ -145,15 +179,14 @@ impl Compound<'_> {
         args: &Args,
         start: crate::nfs::xdr::Mark,
     ) -> Result<(usize, bool)> {
-        let dir = self.tree().dir(index).ok_or(Status::STALE)?;
-        let skip = args.cookie.saturating_sub(COOKIE_SHIFT) as usize;
+        self.tree().dir(index).ok_or(Status::STALE)?;
         let mut count = 0;
-        for (at, (name, child)) in dir.children.iter().enumerate().skip(skip) {
+        for (cookie, name, child) in self.tree().entries_after(index, args.cookie) {
             let mark = w.mark();
             w.bool(true);
-            w.u64(at as u64 + 1 + COOKIE_SHIFT);
+            w.u64(cookie);
             w.opaque(name);
-            let told = self.pseudo(*child).and_then(|place| {
+            let told = self.pseudo(child).and_then(|place| {
                 let attr = self.attr_of(&place)?;
                 self.write_attr(w, args.wanted, &place, &attr)
             });

@@ -195,7 +195,7 @@ impl Namespace {
         let Some(provider) = &opened.provider else { return Ok(Vec::new()) };
         // Before the names are read: a listing that reads newer ones is also newer by its number.
         let listing = self.nodes.write().begin_listing();
-        let (mut all, source): (Vec<NumberedName>, fn(Arc<str>) -> Source) = match kind {
+        let (mut all, source): (_, fn(Arc<str>) -> Source) = match kind {
             FileKind::Directory => (provider.snapshots()?, Source::Snapshot),
             _ => (provider.volumes()?, Source::Volume),
         };

@@ -1,85 +1,18 @@
 //! Commands run by `weir serve` print the same as without it, and its pools survive a clean end and
 //! a kill.
 
+mod rig;
+
+use rig::{Rig, text};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A directory with image files and a state directory, with or without a daemon.
-struct Rig {
-    dir: tempfile::TempDir,
-    daemon: Option<Child>,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 impl Rig {
-    fn new(disks: &[&str]) -> Self {
-        let rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
-        std::fs::create_dir(rig.path("d")).expect("a folder");
-        for disk in disks {
-            rig.disk(disk, 128 << 20);
-        }
-        rig
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    fn disk(&self, name: &str, bytes: u64) {
-        let path = self.path(&format!("d/{name}"));
-        std::fs::File::create(path).and_then(|f| f.set_len(bytes)).expect("an image file");
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command
-            .args(line.split(' ').map(|word| word.replace("DIR", &self.path(""))))
-            .env("WEIR_STATE", self.path("state"))
-            .env("TZ", "UTC")
-            .current_dir(self.path("d"))
-            .stdin(Stdio::null());
-        command
-    }
-
     /// Starts a daemon that mounts nothing by itself, and waits until it answers.
     fn serve(&mut self) {
         self.start("serve --no-mount");
-    }
-
-    fn start(&mut self, line: &str) {
-        let log = std::fs::File::create(self.path("log")).expect("a log");
-        self.daemon = Some(self.command(line).stderr(log).spawn().expect("it starts"));
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !Path::new(&self.path("state/run/weir.sock")).exists() {
-            assert!(
-                Instant::now() < deadline,
-                "no socket: {}",
-                std::fs::read_to_string(self.path("log")).unwrap_or_default()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn signal(&mut self, name: &str) -> std::process::ExitStatus {
-        let mut daemon = self.daemon.take().expect("it runs");
-        Command::new("kill").args([name, &daemon.id().to_string()]).status().expect("kill runs");
-        daemon.wait().expect("it ends")
-    }
-
-    fn run(&self, line: &str) -> (i32, String, String) {
-        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
-        (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
-    }
-
-    fn good(&self, line: &str) -> String {
-        let (code, out, err) = self.run(line);
-        assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}");
-        out
     }
 
     /// Runs a command and masks what differs from run to run: directories, guids, dates.
@@ -109,15 +42,6 @@ impl Rig {
             out.lines().map(date).collect::<String>()
         };
         (code, plain(out), plain(err))
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // SIGTERM, not SIGKILL: a failed test must leave no mounts behind.
-        if self.daemon.is_some() {
-            self.signal("-TERM");
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use admin::verbs::zfs::hold::{self, HoldRequest};
 use admin::verbs::zfs::snapshot::{self, SnapshotRequest};
 
 const SNAPSHOT: Options = Options { short: "ro:", long: &[] };
-const HOLD: Options = Options { short: "rt", long: &[] };
+const HOLD: Options = Options { short: "r", long: &[] };
 const RELEASE: Options = Options { short: "r", long: &[] };
 const BOOKMARK: Options = Options { short: "r", long: &[] };
 

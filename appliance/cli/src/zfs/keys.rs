@@ -3,6 +3,7 @@
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::zpool::writing::command_line;
+use admin::verbs::Found;
 use admin::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 
 const LOAD: Options = Options { short: "anrL:", long: &[] };
@@ -29,6 +30,26 @@ pub fn unload(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let request = request(&parsed)?;
     let outcome = keys::unload(&cx.invocation(command_line("zfs unload-key", args)), &request)?;
     report(cx, outcome, "unloaded", false)
+}
+
+/// The encryption root of a dataset whose key is not loaded.
+pub fn locked(found: &Found) -> Option<String> {
+    let dataset = found.entry.dataset().filter(|dataset| !found.pool.keys.is_available(dataset).unwrap_or(true))?;
+    let root = dataset.encryption_root().ok().flatten();
+    Some(root.map_or_else(|| dataset.name().to_owned(), |root| root.name().to_owned()))
+}
+
+/// Loads the key of an encryption root, as the option `-l` of other verbs does. `false`: it was not
+/// loaded, and the error has been printed.
+pub fn load_root(cx: &mut Context<'_>, root: String) -> Result<bool, Failure> {
+    match load(cx, &[root]) {
+        Ok(code) => Ok(code == 0),
+        Err(Failure::Failed(message) | Failure::Refused { message, .. }) => {
+            cx.complain(&message);
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn request(parsed: &Parsed) -> Result<KeysRequest, Failure> {

@@ -89,7 +89,8 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let dataset = found.entry.dataset().ok_or_else(|| Failure::failed("a bookmark has no key"))?;
         let is_available = found.pool.keys.is_available(dataset);
         if !is_available.map_err(|e| Failure::failed(format!("Key load error: {}", why(&e))))? {
-            let code = super::keys::load(cx, std::slice::from_ref(&name))?;
+            let root = super::keys::locked(&found).unwrap_or_else(|| name.clone());
+            let code = super::keys::load(cx, &[root])?;
             if code != 0 {
                 return Ok(code);
             }

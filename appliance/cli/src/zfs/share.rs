@@ -2,8 +2,8 @@
 //!
 //! `weir serve` applies changes of `sharenfs` and `sharesmb` itself, as soon as they are set. An
 //! unshared file system stays unshared until `zfs share`, or until the daemon restarts. `share -l`
-//! first loads the keys of the file systems that it shares; without its key, a file system is
-//! shared, but its files cannot be read.
+//! first loads the keys of the file systems that it shares. A file system whose key is not loaded is
+//! refused, or left out by `-a`, as by OpenZFS.
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
@@ -61,24 +61,21 @@ pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             }
             continue;
         }
-        let mut was_locked = false;
-        if parsed.has('l')
-            && let Some(root) = locked(&one)
-        {
-            was_locked = true;
-            match super::keys::load(cx, &[root]) {
-                Ok(0) => {}
-                // It has printed the error.
-                Ok(_) => {
+        let root = super::keys::locked(&one);
+        let was_locked = root.is_some();
+        if let Some(root) = root {
+            match parsed.has('l') {
+                true if super::keys::load_root(cx, root)? => {}
+                true => {
                     code = 1;
                     continue;
                 }
-                Err(Failure::Failed(message) | Failure::Refused { message, .. }) => {
-                    cx.complain(&message);
+                false if parsed.has('a') => continue,
+                false => {
+                    cx.complain(&format!("cannot share '{name}': encryption key not loaded"));
                     code = 1;
                     continue;
                 }
-                Err(failure) => return Err(failure),
             }
         }
         let was = on.iter().filter(|(_, unshared)| unshared(&owner).lock().remove(name)).count();
@@ -88,13 +85,6 @@ pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
     }
     Ok(code)
-}
-
-/// The encryption root of a file system whose key is not loaded.
-fn locked(found: &Found) -> Option<String> {
-    let dataset = found.entry.dataset().filter(|dataset| !found.pool.keys.is_available(dataset).unwrap_or(true))?;
-    let root = dataset.encryption_root().ok().flatten();
-    Some(root.map_or_else(|| dataset.name().to_owned(), |root| root.name().to_owned()))
 }
 
 /// `zfs unshare`.

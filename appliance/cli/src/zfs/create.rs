@@ -122,8 +122,14 @@ pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.has('u') && parsed.has('p') && !parsed.has('r') {
         return Err(Failure::usage("-u and -p options are mutually exclusive"));
     }
-    let (parents, recursive, force) = (parsed.has('p'), parsed.has('r'), parsed.has('f'));
-    let request = RenameRequest { from, to, parents, recursive, force };
+    let request = RenameRequest {
+        from,
+        to,
+        parents: parsed.has('p'),
+        recursive: parsed.has('r'),
+        force: parsed.has('f'),
+        keep_mounts: parsed.has('u'),
+    };
     let report = rename::run(&cx.invocation(command_line("zfs rename", args)), &request)?;
     Ok(cx.report(report))
 }

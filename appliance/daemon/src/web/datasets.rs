@@ -238,7 +238,7 @@ pub async fn rename(
     dataset_name("dataset", &name)?;
     let to = dataset_name("to", &request.to)?.to_owned();
     let RenameDataset { parents, recursive, .. } = request;
-    let request = RenameRequest { from: name.clone(), to: to.clone(), parents, recursive, force: false };
+    let request = RenameRequest { from: name.clone(), to: to.clone(), parents, recursive, ..RenameRequest::default() };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| Refusal::unless_mounted(rename::run(invocation, &request)?);
     service.change(&caller, Change::of_dataset(&name, &line), run).await?;

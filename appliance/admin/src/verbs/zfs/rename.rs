@@ -20,12 +20,14 @@ pub struct RenameRequest {
     pub recursive: bool,
     /// Unmount file systems that are in use (`-f`).
     pub force: bool,
+    /// Leave file systems mounted where they are (`-u`).
+    pub keep_mounts: bool,
 }
 
 impl RenameRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
-        let flags = [(self.parents, "-p"), (self.recursive, "-r"), (self.force, "-f")];
+        let flags = [(self.parents, "-p"), (self.recursive, "-r"), (self.keep_mounts, "-u"), (self.force, "-f")];
         line("zfs rename", &flags, &[], [&*self.from, &*self.to])
     }
 }
@@ -59,8 +61,8 @@ fn head(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<MountRep
     let record = invocation.record("rename", from)?;
     let mounts = invocation.mounts(&record);
     let unmounted = match &mounts {
-        Some(mounts) => mounts.unmount_placed(from, request.force)?,
-        None => Vec::new(),
+        Some(mounts) if !request.keep_mounts => mounts.unmount_placed(from, request.force)?,
+        _ => Vec::new(),
     };
     let mut names: Vec<String> = unmounted.into_iter().map(|m| m.dataset).collect();
     let mut lacks_parent = false;

@@ -9,7 +9,7 @@
 //!   * the lock of the table is not held during mounting and unmounting
 
 use admin::OwnedPool;
-use admin::mounts::{Mounted, Plan, is_at_or_below, text};
+use admin::mounts::{Mounted, NOT_EMPTY, Plan, has_entries, is_at_or_below, text};
 use files::namespace::{Namespace, Provider, file_system_of};
 use files::vfs::NodeId;
 use parking_lot::{Condvar, Mutex};
@@ -129,6 +129,9 @@ impl Mounts {
         }
         std::fs::create_dir_all(&plan.place)
             .map_err(|e| io::Error::new(e.kind(), format!("failed to create mountpoint: {}", text(&e))))?;
+        if plan.needs_empty && has_entries(&plan.place) {
+            return Err(io::Error::new(ErrorKind::DirectoryNotEmpty, NOT_EMPTY));
+        }
         let provider = pool.provider(dataset).map_err(|e| other(&format!("{e:#}")))?;
         let namespace = Namespace::with_children(provider, move |_| !root).map_err(|e| other(&e))?;
         let mut options = options(plan);

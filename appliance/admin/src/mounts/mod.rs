@@ -19,7 +19,7 @@ pub use rules::{NotMounted, Plan};
 use crate::state::Imported;
 use crate::{House, OwnedPool};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,6 +215,14 @@ impl<'a> PoolMounts<'a> {
             self.mounter.forget(&pool, destroyed);
         }
     }
+}
+
+/// Why a file system with `overlay=off` is not mounted, in OpenZFS's words.
+pub const NOT_EMPTY: &str = "directory is not empty";
+
+/// Whether a directory exists and is not empty.
+pub fn has_entries(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// OpenZFS's message for a mount that cannot be unmounted.

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     pub place: PathBuf,
+    /// Only in an empty directory: `overlay=off`, without `-O`.
+    pub needs_empty: bool,
     /// `readonly=on`, or `-o ro`.
     pub read_only: bool,
     /// `setuid=on`.
@@ -85,6 +87,7 @@ fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
     }
     Ok(Plan {
         place,
+        needs_empty: text("overlay") == "off",
         read_only: text("readonly") == "on",
         setuid: text("setuid") == "on",
         devices: text("devices") == "on",

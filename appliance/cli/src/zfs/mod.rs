@@ -99,6 +99,7 @@ pub static VERBS: &[Verb] = &[
         &[
             "[-f] filesystem|volume filesystem|volume",
             "-p [-f] filesystem|volume filesystem|volume",
+            "-u [-f] filesystem filesystem",
             "[-r] snapshot snapshot",
         ],
         "Rename datasets",
@@ -122,7 +123,7 @@ pub static VERBS: &[Verb] = &[
     ),
     for_owner(
         "mount",
-        &["[-j]", "[-fO] [-o opts] -a | filesystem"],
+        &["[-j]", "[-flOv] [-o opts] -a | -R filesystem | filesystem"],
         "Mount file systems with FUSE, or list the mounted ones",
         mount::run,
     ),

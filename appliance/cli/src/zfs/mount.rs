@@ -1,14 +1,18 @@
 //! `zfs mount` and `zfs unmount`: mounts file systems where their `mountpoint` property says.
 //!
 //! A process that owns pools (`weir serve`) mounts them itself. Without it, `weir mount` does: one
-//! process serves a file system with all its descendants, and owns the pool while it runs.
+//! process serves a file system with all its descendants, and owns the pool while it runs: there,
+//! `-R` is what happens anyway. The same holds for `-f`, which OpenZFS needs to mount what it
+//! received from a redacted stream: here such a file system is mounted like any other.
 
-use super::datasets::Pools;
+use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{Options, Parsed};
 use crate::json::{self, Object};
 use crate::zpool::pools;
-use admin::mounts::rules;
+use admin::mounts::{Plan, rules};
+use admin::verbs::Found;
+use admin::verbs::zfs::keys::{self, KeysRequest};
 use dataset::{DatasetKind, View, property};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -85,6 +89,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.has('a') || !parsed.operands.is_empty() {
         return mount_some(cx, &parsed);
     }
+    if parsed.given.iter().any(|(letter, _)| *letter != 'j') {
+        return Err(Failure::usage("missing filesystem argument (specify -a for all)"));
+    }
     let mounted = crate::mounts::mounted(cx);
     if parsed.has('j') {
         let mut datasets = Object::new();
@@ -102,21 +109,38 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
-    if parsed.has('a') && parsed.operands.is_empty() && cx.owner.is_some() {
-        return mount_all(cx);
+fn mount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
+    let (all, with_children) = (parsed.has('a'), parsed.has('R'));
+    if parsed.has('j') || parsed.operands.len() != usize::from(!all) {
+        return Err(Failure::usage("too many arguments"));
     }
-    let names: Vec<String> = match (parsed.has('a'), parsed.operands.as_slice()) {
-        (true, []) => pools::records(cx, &[])?.0.into_iter().filter(|r| !r.no_mount).map(|r| r.name).collect(),
-        (false, [name]) => vec![name.clone()],
-        _ => return Err(Failure::usage("too many arguments")),
+    if all && with_children {
+        return Err(Failure::usage("-a and -R are mutually exclusive"));
+    }
+    if (all || with_children) && cx.owner.is_some() {
+        return mount_all(cx, parsed);
+    }
+    let names: Vec<String> = match all {
+        true => pools::records(cx, &[])?.0.into_iter().filter(|r| !r.no_mount).map(|r| r.name).collect(),
+        false => parsed.operands.clone(),
     };
-    let mut code = 0;
-    for name in names {
+    // Without an owner, a mount shows the descendants too.
+    let depth = cx.owner.is_some().then_some(0);
+    let (mut code, total) = (0, names.len());
+    for (done, name) in (1..).zip(names) {
+        if parsed.has('l') {
+            match load_keys(cx, &name, depth)? {
+                Some(loaded) => code |= loaded,
+                None => {
+                    code = 1;
+                    continue;
+                }
+            }
+        }
         match mount_one(cx, &name, parsed) {
             Ok(()) => {}
             // `-a` skips file systems that are mounted already.
-            Err(_) if parsed.has('a') && crate::mounts::mounted(cx).iter().any(|(d, _)| *d == name) => {}
+            Err(_) if all && crate::mounts::mounted(cx).iter().any(|(d, _)| *d == name) => {}
             Err(message) => {
                 if !message.is_empty() {
                     cx.complain(&message);
@@ -124,28 +148,112 @@ fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
                 code = 1;
             }
         }
+        report_progress(cx, parsed, done, total);
     }
     Ok(code)
 }
 
-/// `zfs mount -a` in a process that owns pools.
-fn mount_all(cx: &mut Context<'_>) -> Outcome {
+/// `zfs mount -a` and `-R` in a process that owns pools.
+fn mount_all(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
     let Some(owner) = cx.owner.clone() else { return Ok(0) };
     let mut code = 0;
-    for record in pools::records(cx, &[])?.0 {
-        let Ok(Some(pool)) = pools::owned(cx, &record) else { continue };
-        let all = rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
-        for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
-            if let Err(error) = owner.mounts.mount(&pool, dataset, plan) {
-                cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), admin::mounts::text(&error)));
-                code = 1;
-            }
+    let mut wanted = Vec::new();
+    let top = parsed.operands.first();
+    if let Some(top) = top
+        && Pools::new(cx).entry(cx, top)?.is_none()
+    {
+        return Ok(1);
+    }
+    let records = pools::records(cx, &[])?.0;
+    for record in records.iter().filter(|record| top.is_none_or(|top| admin::verbs::pool_of(top) == record.name)) {
+        let Ok(Some(pool)) = pools::owned(cx, record) else { continue };
+        let name = top.unwrap_or(&record.name);
+        if parsed.has('l') {
+            code |= load_keys(cx, name, None)?.unwrap_or(1);
         }
+        let all = rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
+        let is_below = |dataset: &str| admin::mounts::is_at_or_below(dataset, name);
+        let all = all.into_iter().filter(|(dataset, _)| is_below(dataset) && owner.mounts.of(dataset).is_none());
+        wanted.extend(all.map(|(dataset, plan)| (pool.clone(), dataset, plan)));
+    }
+    let total = wanted.len();
+    for (done, (pool, dataset, mut plan)) in (1..).zip(wanted) {
+        change_plan(&mut plan, parsed).map_err(|why| Failure::failed(format!("cannot mount '{dataset}': {why}")))?;
+        // A mount may show other file systems too.
+        if owner.mounts.of(&dataset).is_none()
+            && let Err(error) = owner.mounts.mount(&pool, &dataset, &plan)
+        {
+            cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), admin::mounts::text(&error)));
+            code = 1;
+        }
+        report_progress(cx, parsed, done, total);
     }
     Ok(code)
 }
 
-fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -> Result<(), String> {
+/// Loads the keys of the file systems at and below `name` that `zfs mount` would mount, each once.
+/// Returns the exit code, or `None` if there is no such dataset. Errors have been printed.
+fn load_keys(cx: &mut Context<'_>, name: &str, depth: Option<usize>) -> Result<Option<u8>, Failure> {
+    let types = Types { volumes: false, ..Types::HEADS };
+    let mut pools = Pools::new(cx);
+    let (found, code) = pools.list(cx, &[name.to_owned()], Wanted { types, depth })?;
+    if code != 0 {
+        return Ok(None);
+    }
+    let mut roots: Vec<String> = Vec::new();
+    for one in found.iter().filter(|one| !pools.is_mounted(one.entry.name())) {
+        let is_mountable = match text(one, "canmount").as_str() {
+            "on" => true,
+            "noauto" => one.entry.name() == name,
+            _ => false,
+        };
+        if is_mountable
+            && text(one, "mountpoint").starts_with('/')
+            && let Some(root) = super::keys::locked(one)
+            && !roots.contains(&root)
+        {
+            roots.push(root);
+        }
+    }
+    let mut code = 0;
+    for root in roots {
+        code |= u8::from(!super::keys::load_root(cx, root)?);
+    }
+    Ok(Some(code))
+}
+
+/// A property of a file system as text.
+fn text(found: &Found, property: &str) -> String {
+    let view = View { altroot: found.pool.record.altroot.as_deref(), ..View::default() };
+    property::get(&found.entry, property, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
+}
+
+/// Applies the options of a command line to the mount that the properties describe.
+fn change_plan(plan: &mut Plan, parsed: &Parsed) -> Result<(), String> {
+    plan.needs_empty &= !parsed.has('O');
+    for option in parsed.all('o').flat_map(|o| o.split(',')) {
+        match option {
+            "ro" => plan.read_only = true,
+            "rw" => plan.read_only = false,
+            "suid" | "nosuid" => plan.setuid = option == "suid",
+            "dev" | "nodev" => plan.devices = option == "dev",
+            "exec" | "noexec" => plan.no_exec = option == "noexec",
+            other => return Err(format!("unsupported: mount option '{other}'")),
+        }
+    }
+    Ok(())
+}
+
+/// Prints what `-v` shows: on a terminal after each file system, elsewhere after the last one.
+fn report_progress(cx: &mut Context<'_>, parsed: &Parsed, done: usize, total: usize) {
+    let on_terminal = cx.client.output_is_terminal();
+    if parsed.has('v') && (on_terminal || done == total) {
+        let (start, end) = (if on_terminal { "\r" } else { "" }, if done == total { "\n" } else { "" });
+        cx.print(&format!("{start}Mounting ZFS filesystems: ({done}/{total}){end}"));
+    }
+}
+
+fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), String> {
     let mut all = Pools::new(cx);
     let found = all.entry(cx, name).map_err(|e| match e {
         Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. } => message,
@@ -160,46 +268,32 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
     if all.is_mounted(name) {
         return cannot("filesystem already mounted");
     }
-    let view = View { altroot: found.pool.record.altroot.as_deref(), ..View::default() };
-    let text = |property: &str| {
-        property::get(&found.entry, property, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
-    };
-    let place = text("mountpoint");
+    let place = text(&found, "mountpoint");
     // `-a` leaves out what is not to be mounted by itself.
-    if parsed.has('a') && (matches!(place.as_str(), "legacy" | "none") || text("canmount") != "on") {
+    if parsed.has('a') && (matches!(place.as_str(), "legacy" | "none") || text(&found, "canmount") != "on") {
         return Ok(());
     }
     match place.as_str() {
         "legacy" => return cannot("legacy mountpoint\nuse weir mount to mount this filesystem"),
         "none" => return cannot("no mountpoint set"),
-        _ if text("canmount") == "off" => return cannot("'canmount' property is set to 'off'"),
+        _ if text(&found, "canmount") == "off" => return cannot("'canmount' property is set to 'off'"),
         _ => {}
     }
-    if parsed.has('l') && !found.pool.keys.is_available(dataset).unwrap_or(true) {
-        match super::keys::load(cx, &[name.to_owned()]) {
-            Ok(0) => {}
-            _ => return Err(String::new()),
-        }
-    } else if !found.pool.keys.is_available(dataset).unwrap_or(true) {
-        return cannot("encryption key not loaded");
+    if !found.pool.keys.is_available(dataset).unwrap_or(true) {
+        // With `-l`, the reason has been printed.
+        return if parsed.has('l') { Err(String::new()) } else { cannot("encryption key not loaded") };
     }
+    let failed = |why: String| format!("cannot mount '{place}': {why}");
     if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
-        let failed = |why: String| format!("cannot mount '{place}': {why}");
         let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
         let mut plan = rules::plan(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
-        for option in parsed.all('o').flat_map(|o| o.split(',')) {
-            match option {
-                "ro" => plan.read_only = true,
-                "rw" => plan.read_only = false,
-                "suid" | "nosuid" => plan.setuid = option == "suid",
-                "dev" | "nodev" => plan.devices = option == "dev",
-                "exec" | "noexec" => plan.no_exec = option == "noexec",
-                other => return Err(failed(format!("unsupported: mount option '{other}'"))),
-            }
-        }
+        change_plan(&mut plan, parsed).map_err(failed)?;
         return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(admin::mounts::text(&e)));
     }
-    std::fs::create_dir_all(&place).map_err(|e| format!("cannot mount '{place}': failed to create mountpoint: {e}"))?;
+    if text(&found, "overlay") == "off" && !parsed.has('O') && admin::mounts::has_entries(Path::new(&place)) {
+        return Err(failed(admin::mounts::NOT_EMPTY.to_owned()));
+    }
+    std::fs::create_dir_all(&place).map_err(|e| failed(format!("failed to create mountpoint: {e}")))?;
     let program = std::env::current_exe().map_err(|e| format!("cannot mount '{name}': {e}"))?;
     let mut command = std::process::Command::new(program);
     command.arg("--state").arg(cx.state.folder()).args(["mount", name, &place]);
@@ -217,6 +311,59 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
 /// `zfs unmount`.
 pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
+    if !parsed.has('u') {
+        return unmount_some(cx, &parsed);
+    }
+    let before = mounts_of_keys(cx);
+    let code = unmount_some(cx, &parsed)?;
+    let after = crate::mounts::mounted(cx);
+    let gone = before.into_iter().filter(|mount| after.iter().all(|(dataset, _)| *dataset != mount.dataset)).collect();
+    Ok(code | unload_keys(cx, gone)?)
+}
+
+/// A mounted file system, whose keys `-u` may unload.
+struct KeyUser {
+    dataset: String,
+    /// The mount shows the descendants too.
+    with_children: bool,
+}
+
+fn mounts_of_keys(cx: &Context<'_>) -> Vec<KeyUser> {
+    match &cx.owner {
+        Some(owner) => {
+            let user = |m: admin::mounts::Mounted| KeyUser { dataset: m.dataset, with_children: m.by_hand };
+            owner.mounts.list().into_iter().map(user).collect()
+        }
+        None => mounted().into_iter().map(|(dataset, _)| KeyUser { dataset, with_children: true }).collect(),
+    }
+}
+
+/// Unloads the keys of the encryption roots among these file systems.
+fn unload_keys(cx: &mut Context<'_>, gone: Vec<KeyUser>) -> Outcome {
+    let (mut roots, mut code): (Vec<String>, u8) = (Vec::new(), 0);
+    for KeyUser { dataset, with_children } in gone {
+        let depth = if with_children { None } else { Some(0) };
+        let types = Types { volumes: false, ..Types::HEADS };
+        let (found, failed) = Pools::new(cx).list(cx, &[dataset], Wanted { types, depth })?;
+        code |= failed;
+        for one in &found {
+            let Some(dataset) = one.entry.dataset() else { continue };
+            let root = dataset.encryption_root().ok().flatten();
+            let is_root = root.is_some_and(|root| root.name() == dataset.name());
+            if is_root && super::keys::locked(one).is_none() && roots.iter().all(|root| root != dataset.name()) {
+                roots.push(dataset.name().to_owned());
+            }
+        }
+    }
+    for root in roots {
+        let request = KeysRequest { datasets: vec![root], recursive: false };
+        let outcome = keys::unload(&cx.invocation(request.command_line()), &request)?;
+        code |= super::keys::report(cx, outcome, "unloaded", false)?;
+    }
+    Ok(code)
+}
+
+fn unmount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
     let (records, _) = pools::records(cx, &[])?;
     let force = parsed.has('f');
     let name = match (parsed.has('a'), parsed.operands.as_slice()) {

@@ -10,6 +10,9 @@ const OPTIONS: Options = Options { short: "afF", long: &[] };
 /// `zpool export`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    if parsed.has('F') {
+        return Err(Failure::failed("unsupported: 'zpool export' with '-F'"));
+    }
     if parsed.has('a') && !parsed.operands.is_empty() {
         return Err(Failure::usage("too many arguments"));
     }

@@ -1,5 +1,8 @@
 //! `zpool import`: lists the pools that could be imported, and imports them: what
 //! [`admin::verbs::zpool::import`] does, in OpenZFS's words.
+//!
+//! Two options ask for what happens anyway: all devices are searched (`-s`), as there is no cache of
+//! known ones, and `-F` tries every uberblock (`-X`).
 
 use super::status::import_aux_words;
 use super::writing::command_line;
@@ -9,6 +12,7 @@ use crate::number::ctime;
 use admin::advice;
 use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, OpenRequest};
+use admin::pool_properties::{self, When};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::verbs::Invocation;
 use admin::verbs::zpool::import::{Detail, ImportRefusal, ImportRequest, Rewound, find, plan, search};
@@ -18,7 +22,7 @@ use pool::{FoundPool, PoolState};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-const OPTIONS: Options = Options { short: "aCc:d:DEfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
+const OPTIONS: Options = Options { short: "ac:d:DfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
 /// `zpool import`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -95,8 +99,11 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     }
     for option in parsed.all('o') {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let known = matches!(full_name(name), "readonly" | "altroot" | "cachefile");
-        if option.contains('=') && !known && pool::property::find(name).is_none() && !name.starts_with("feature@") {
+        if !option.contains('=') {
+            return Err(Failure::failed(format!("unsupported: 'zpool import' with the mount options '{option}'")));
+        }
+        let known = is_of_import(name);
+        if !known && !pool_properties::is_known(name) {
             return Err(Failure::failed(format!("property '{name}' is not a valid pool or vdev property")));
         }
         if full_name(name) == "readonly" && !matches!(value, "on" | "off") {
@@ -104,6 +111,35 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether a property is in effect while the pool is imported, and not stored in it.
+fn is_of_import(name: &str) -> bool {
+    matches!(full_name(name), "readonly" | "altroot" | "cachefile")
+}
+
+/// The properties of `-o` that are stored in the pool, as `property=value`.
+fn stored(parsed: &Parsed) -> impl Iterator<Item = (&str, &str)> {
+    parsed.all('o').filter_map(|option| option.split_once('=')).filter(|(name, _)| !is_of_import(name))
+}
+
+/// Checks the values of properties that will be set on the pool. Facts: zpool_valid_proplist in
+/// lib/libzfs/libzfs_pool.c.
+fn check_stored(parsed: &Parsed, pool: &str) -> Result<(), Failure> {
+    for (name, value) in stored(parsed) {
+        let when = if full_name(name) == "bootfs" { When::Create } else { When::Set };
+        pool_properties::parse(name, value, when)
+            .map_err(|reason| Failure::from(reason.refuse(&format!("cannot import pool '{pool}'"))))?;
+    }
+    Ok(())
+}
+
+/// Checks properties for the import of a pool that does not exist yet.
+pub(super) fn check_properties(options: &[&str], pool: &str) -> Result<(), Failure> {
+    let given = options.iter().map(|option| ('o', (*option).to_owned())).collect();
+    let parsed = Parsed { given, operands: Vec::new() };
+    check(&parsed)?;
+    check_stored(&parsed, pool)
 }
 
 /// The folders and devices to search; none: the default.
@@ -144,6 +180,7 @@ fn import_one(
     found: FoundPool,
 ) -> Outcome {
     let name = request.new_name.clone().unwrap_or_else(|| found.name().to_owned());
+    check_stored(parsed, found.name())?;
     let plan = match plan(invocation, request, found) {
         Ok(plan) => plan,
         Err(refused) => {
@@ -170,7 +207,9 @@ fn import_one(
     if let Some(keys) = outcome.keys {
         code |= crate::zfs::keys::report(cx, keys, "loaded", false)?;
     }
-    Ok(code | cx.report(outcome.report))
+    code |= cx.report(outcome.report);
+    let assignments: Vec<String> = stored(parsed).map(|(name, value)| format!("{name}={value}")).collect();
+    Ok(code | super::set::assign(cx, &name, &assignments))
 }
 
 /// Prints why a pool is not imported.

@@ -67,6 +67,22 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
+/// Sets several properties of a pool, each as `zpool set` does. Returns the exit code, and continues
+/// after one that is refused.
+pub fn assign(cx: &mut Context<'_>, pool: &str, assignments: &[String]) -> u8 {
+    let mut code = 0;
+    for assignment in assignments {
+        match run(cx, &[assignment.clone(), pool.to_owned()]) {
+            Ok(set) | Err(Failure::Code(set)) => code |= set,
+            Err(Failure::Usage(why) | Failure::Failed(why) | Failure::Refused { message: why, .. }) => {
+                cx.complain(&why);
+                code = 1;
+            }
+        }
+    }
+    code
+}
+
 fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()> {
     Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| cx.enable_feature_property(name)))?)
 }

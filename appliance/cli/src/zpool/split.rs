@@ -18,6 +18,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if !imports && options.iter().any(|option| !option.contains('=')) {
         return Err(Failure::usage("setting mntopts is only valid when importing the pool"));
     }
+    if let Some(option) = options.iter().find(|option| !option.contains('=')) {
+        return Err(Failure::failed(format!("unsupported: 'zpool split' with the mount options '{option}'")));
+    }
     if !imports && parsed.has('l') {
         return Err(Failure::usage("loading keys is only valid when importing the pool"));
     }
@@ -26,6 +29,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         [_] => return Err(Failure::usage("Missing new pool name")),
         [name, new, devices @ ..] => (name, new, devices),
     };
+    if imports {
+        super::import::check_properties(&options, new)?;
+    }
     let assigned = options.iter().filter_map(|option| option.split_once('='));
     let request = SplitRequest {
         pool: name.clone(),
@@ -48,7 +54,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if !imports {
         return if options.is_empty() { Ok(0) } else { set_properties(cx, words, new, &options) };
     }
-    for option in options.iter().filter(|option| option.contains('=')) {
+    for option in &options {
         words.extend(["-o".to_owned(), (*option).to_owned()]);
     }
     words.extend(parsed.has('l').then(|| "-l".to_owned()));
@@ -63,18 +69,9 @@ fn set_properties(cx: &mut Context<'_>, mut import: Vec<String>, name: &str, opt
     if code != 0 {
         return Ok(code);
     }
-    let name = name.to_owned();
-    for option in options {
-        match super::set::run(cx, &[(*option).to_owned(), name.clone()]) {
-            Ok(set) => code |= set,
-            Err(Failure::Usage(why) | Failure::Failed(why) | Failure::Refused { message: why, .. }) => {
-                cx.complain(&why);
-                code = 1;
-            }
-            Err(Failure::Code(set)) => code |= set,
-        }
-    }
-    Ok(code | super::export::run(cx, &[name])?)
+    let assignments: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+    code |= super::set::assign(cx, name, &assignments);
+    Ok(code | super::export::run(cx, &[name.to_owned()])?)
 }
 
 fn name_options(parsed: &Parsed) -> NameOptions {

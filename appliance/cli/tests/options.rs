@@ -1,0 +1,207 @@
+//! No option is accepted and ignored: each does what zfs(8) and zpool(8) say, or is refused by name.
+//!
+//! The tests run as root and as another user; what needs mounts is left out where there is no FUSE.
+
+mod rig;
+
+use rig::Rig;
+use std::path::Path;
+
+const SERVE: &str = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
+
+/// A pool with `tank/open`, `tank/secret`, whose key is in a file, and `tank/secret/a` below it.
+fn encrypted(rig: &Rig) {
+    std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
+    rig.good("zpool create -O mountpoint=DIRm/tank tank DIRd/a");
+    rig.good("zfs create tank/open");
+    rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIRd/key tank/secret");
+    rig.good("zfs create tank/secret/a");
+}
+
+fn status(rig: &Rig) -> String {
+    rig.good("zfs get -H -o value keystatus tank/secret/a")
+}
+
+fn is_mounted(rig: &Rig, name: &str) -> bool {
+    rig.good(&format!("zfs get -H -o value mounted {name}")) == "yes\n"
+}
+
+/// Whether this user can mount one file system inside another here.
+fn can_mount() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0) && Path::new("/dev/fuse").exists()
+}
+
+#[test]
+fn mount_loads_the_key_of_the_encryption_root() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    encrypted(&rig);
+    for line in ["-l tank/secret/a", "-l tank/secret", "-a -l", "-Rl tank/secret", "-lv -a"] {
+        rig.run("zfs unmount -a");
+        rig.good("zfs unload-key tank/secret");
+        assert_eq!(status(&rig), "unavailable\n");
+        let (code, out, err) = rig.run(&format!("zfs mount {line}"));
+        assert_eq!(status(&rig), "available\n", "{line}: {err}");
+        if can_mount() {
+            assert_eq!((code, err.as_str()), (0, ""), "{line}");
+            assert_eq!(is_mounted(&rig, "tank/secret/a"), line != "-l tank/secret", "{line}");
+            assert_eq!(is_mounted(&rig, "tank/open"), line.contains("-a"), "{line}");
+            assert_eq!(out, if line.contains('v') { "Mounting ZFS filesystems: (4/4)\n" } else { "" });
+        }
+    }
+    rig.run("zfs unmount -a");
+    rig.good("zfs unload-key tank/secret");
+    std::fs::remove_file(rig.path("d/key")).expect("there");
+    for line in ["-l tank/secret/a", "-a -l", "-Rl tank/secret"] {
+        let (code, _, err) = rig.run(&format!("zfs mount {line}"));
+        assert_eq!(code, 1, "{line}");
+        let first = "Key load error: Failed to open key material file";
+        assert!(err.starts_with(first) && err.matches("Key load error").count() == 1, "{line}: {err}");
+    }
+    assert_eq!(is_mounted(&rig, "tank/open"), can_mount(), "those without a key are mounted");
+    assert!(rig.signal("-TERM").success());
+}
+
+/// Without a daemon too.
+#[test]
+fn change_key_loads_the_key_of_the_encryption_root() {
+    let rig = Rig::new(&["a"]);
+    encrypted(&rig);
+    rig.good("zfs unload-key tank/secret");
+    rig.good("zfs change-key -l -o keyformat=raw -o keylocation=file://DIRd/key tank/secret/a");
+    assert_eq!(rig.good("zfs get -H -o value encryptionroot tank/secret/a"), "tank/secret/a\n");
+    rig.good("zfs change-key -i tank/secret/a");
+    rig.good("zfs unload-key tank/secret");
+    let (_, _, err) = rig.run("zfs mount -l tank/secret/a");
+    assert_eq!(status(&rig), "available\n", "{err}");
+    rig.run("zfs unmount -u tank/secret/a");
+    rig.good("zpool export tank");
+}
+
+#[test]
+fn unmount_unloads_the_keys_of_the_roots_that_it_unmounts() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    encrypted(&rig);
+    if !can_mount() {
+        println!("skipped: only root mounts one file system inside another");
+        return;
+    }
+    rig.good("zfs mount -a");
+    rig.good("zfs unmount -u tank/secret/a");
+    assert_eq!(status(&rig), "available\n", "it is no encryption root");
+    rig.good("zfs unmount -u tank/secret");
+    assert_eq!(status(&rig), "unavailable\n");
+    rig.good("zfs mount -al");
+    rig.good("zfs unmount -ua");
+    assert_eq!(status(&rig), "unavailable\n");
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
+fn mount_heeds_its_options_for_all_file_systems() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    encrypted(&rig);
+    for (line, first) in [
+        ("-l", "missing filesystem argument (specify -a for all)"),
+        ("-o ro", "missing filesystem argument (specify -a for all)"),
+        ("-R", "missing filesystem argument (specify -a for all)"),
+        ("-j -a", "too many arguments"),
+        ("-a tank", "too many arguments"),
+        ("-R tank tank/open", "too many arguments"),
+        ("-j tank", "too many arguments"),
+    ] {
+        let (code, _, err) = rig.run(&format!("zfs mount {line}"));
+        assert_eq!(code, 2, "{line}");
+        assert!(err.starts_with(&format!("{first}\nusage:\n")), "{line}: {err}");
+    }
+    assert_eq!(rig.run("zfs mount -R tank/no").2, "cannot open 'tank/no': dataset does not exist\n");
+    let refused = rig.run("zfs mount -a -o nosuch");
+    assert_eq!((refused.0, refused.2.as_str()), (1, "cannot mount 'tank': unsupported: mount option 'nosuch'\n"));
+    if !can_mount() {
+        println!("skipped: only root mounts one file system inside another");
+        return;
+    }
+    // Makes the directories.
+    rig.good("zfs mount -a");
+    rig.good("zfs unmount -a");
+    rig.good("zfs mount -a -o ro");
+    assert!(std::fs::write(rig.path("m/tank/open/f"), "no").is_err());
+    rig.good("zfs unmount -a");
+    rig.good("zfs set overlay=off tank/open");
+    rig.good("zfs mount tank");
+    std::fs::write(rig.path("m/tank/open/f"), "in the way").expect("written");
+    let why = format!("cannot mount '{}': directory is not empty\n", rig.path("m/tank/open"));
+    assert_eq!(rig.run("zfs mount tank/open"), (1, String::new(), why));
+    rig.good("zfs mount -O tank/open");
+    rig.good("zfs rename -u tank/secret tank/moved");
+    rig.good("zfs mount tank/moved");
+    let mounts = || rig.good("zfs mount").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let place = |name: &str| rig.path(&format!("m/tank/{name}"));
+    assert!(mounts().contains(&place("moved")));
+    rig.good("zfs rename -u tank/moved tank/again");
+    let now = mounts();
+    assert!(now.contains(&"tank/again".to_owned()) && now.contains(&place("moved")), "{now:?}");
+    assert!(!now.contains(&place("again")), "{now:?}");
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
+fn share_refuses_what_cannot_be_read() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    encrypted(&rig);
+    rig.good("zfs set sharenfs=on tank/secret/a");
+    rig.good("zfs unshare tank/secret/a");
+    rig.good("zfs unload-key tank/secret");
+    let locked = "cannot share 'tank/secret/a': encryption key not loaded\n";
+    assert_eq!(rig.run("zfs share tank/secret/a"), (1, String::new(), locked.to_owned()));
+    rig.good("zfs share -a");
+    let not_shared = "cannot unshare 'tank/secret/a': not currently shared\n";
+    assert_eq!(rig.run("zfs unshare tank/secret/a").2, not_shared);
+    rig.good("zfs share -l tank/secret/a");
+    rig.good("zfs unshare tank/secret/a");
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
+fn import_sets_the_properties_that_it_is_given() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -m none tank DIRd/a");
+    rig.good("zpool export tank");
+    for (option, why) in [
+        ("size=1", "cannot import pool 'tank': 'size' is readonly\n"),
+        ("autotrim=maybe", "cannot import pool 'tank': 'autotrim' must be one of 'on | off'\n"),
+        ("nosuch=1", "property 'nosuch' is not a valid pool or vdev property\n"),
+        ("ro", "unsupported: 'zpool import' with the mount options 'ro'\n"),
+    ] {
+        let (code, _, err) = rig.run(&format!("zpool import -d DIRd -o {option} tank"));
+        assert_eq!((code, err.as_str()), (1, why), "{option}");
+    }
+    rig.good("zpool import -s -d DIRd -o comment=hello -o org.example:a=b -o autotrim=on -o cachefile=none tank");
+    let values = rig.good("zpool get -H -o value comment,autotrim,org.example:a,cachefile tank");
+    assert_eq!(values, "hello\non\nb\nnone\n");
+}
+
+#[test]
+fn options_without_an_effect_are_refused_by_name() {
+    let rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create -m none tank mirror DIRd/a DIRd/b");
+    rig.good("zfs snapshot tank@s");
+    for (line, code, first) in [
+        ("zfs hold -t tag tank@s", 2, "invalid option 't'\n"),
+        ("zpool export -F tank", 1, "unsupported: 'zpool export' with '-F'\n"),
+        ("zpool import -C", 2, "invalid option 'C'\n"),
+        ("zpool import -E", 2, "invalid option 'E'\n"),
+        ("zpool split -R /nosuch -o ro tank two", 1, "unsupported: 'zpool split' with the mount options 'ro'\n"),
+        ("zpool split -R /nosuch -o size=1 tank two", 1, "cannot import pool 'two': 'size' is readonly\n"),
+    ] {
+        let (given, _, err) = rig.run(line);
+        assert_eq!(given, code, "{line}: {err}");
+        assert!(err.starts_with(first), "{line}: {err}");
+    }
+    assert_eq!(rig.good("zpool list -H -o name"), "tank\n");
+    assert_eq!(rig.good("zfs holds -H tank@s"), "");
+}

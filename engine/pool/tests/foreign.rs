@@ -13,6 +13,7 @@ use ondisk::ObjectType;
 use pool::space::Space;
 use pool::writer::{WriteOptions, Writer};
 use pool::{OpenOptions, Pool, search};
+use rig::Chance;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,11 +46,8 @@ fn copy(from: &Path, to: &Path) -> Vec<PathBuf> {
 /// Creates, changes and frees objects in many txgs.
 fn churn(writer: &Writer, rounds: u64) {
     let mut objects: Vec<u64> = Vec::new();
-    let mut seed = rounds;
-    let mut random = move |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut chance = Chance::new(rounds);
+    let mut random = move |n: u64| chance.below(n);
     for round in 0..rounds {
         let is_last = round + 1 == rounds;
         let (mut have, picks) = (std::mem::take(&mut objects), (0..24).map(|_| random(1 << 20)).collect::<Vec<_>>());

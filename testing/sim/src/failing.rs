@@ -20,9 +20,9 @@ use crate::rig::{Extras, Layout, POOL, Rig, Shape, verify, verify_without};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow, bail};
 use block::vdev::{Kind, MirrorKind, Vdev};
-use damage::chance::Chance;
 use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
+use rig::Chance;
 use std::time::{Duration, Instant};
 
 /// A repair that takes longer has stopped. The machine may be very busy.

@@ -2,6 +2,7 @@
 //! arbitrary bytes.
 
 use proptest::prelude::*;
+use rig::noise;
 use sha2::Digest;
 
 use super::*;
@@ -152,19 +153,9 @@ fn text_comes_back_from_every_algorithm_and_level() {
     }
 }
 
-/// Incompressible bytes.
-pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
-
 #[test]
 fn random_bytes_are_left_as_they_are() {
-    let noise = noise(BLOCK_BYTES, 1);
+    let noise = noise(1, BLOCK_BYTES);
     for algorithm in ALL {
         for limit in [0, 1, 7, 8, 20, BLOCK_BYTES / 8 * 7] {
             assert_eq!(compress(algorithm, zstd::Level::DEFAULT, &noise, limit), None, "{algorithm:?}");

@@ -7,6 +7,7 @@ use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
 use block::{Allocate, Bookmark, Compress, Gang, Refusal, Result, Store, Want, WritePolicy};
 use host::device::{Device, MemoryDevice};
 use ondisk::{Checksum, Dva, ObjectType};
+use rig::noise;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::io;
@@ -241,22 +242,9 @@ pub fn policy() -> WritePolicy {
     }
 }
 
-/// Bytes that hardly compress.
-pub fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..len)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as u8
-        })
-        .collect()
-}
-
 /// Half noise, half zeros.
-pub fn half(len: usize, seed: u64) -> Vec<u8> {
-    let mut bytes = noise(len, seed);
+pub fn half(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = noise(seed, len);
     bytes[len / 2..].fill(0);
     bytes
 }

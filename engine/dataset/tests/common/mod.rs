@@ -80,18 +80,6 @@ pub fn new_file(set: &Arc<ObjectSet>, tx: &Tx, user: u64) -> Result<u64> {
     Ok(set.create_object(tx, &new)?.id())
 }
 
-/// Bytes that do not compress, the same for the same seed.
-pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..len.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(len).collect()
-}
-
 pub fn options() -> WriteOptions {
     WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
 }

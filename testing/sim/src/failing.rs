@@ -20,9 +20,9 @@ use crate::device::Machine;
 use crate::rig::{Extras, Layout, POOL, Rig, Shape, verify, verify_without};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow, bail};
-use damage::chance::Chance;
 use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
+use rig::Chance;
 use scans::{mended, scrub, settle};
 use std::time::Duration;
 

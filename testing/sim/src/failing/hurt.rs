@@ -7,8 +7,8 @@ use crate::device::{Faults, Machine};
 use crate::pages::Pages;
 use crate::rig::{Layout, Rig, Shape, new_leaf};
 use anyhow::{Context, Result, bail};
-use damage::chance::Chance;
 use pool::writer::{Joins, Lasts, NewLeaf};
+use rig::Chance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

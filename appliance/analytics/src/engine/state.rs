@@ -54,7 +54,8 @@ pub struct Inner {
     pub closed: Condvar,
     pub stop: AtomicBool,
     pub on: AtomicBool,
-    /// The last second that was only partially counted because of [`Engine::switch`](super::Engine::switch).
+    /// The last second that was only partially counted because of
+    /// [`Engine::switch`](super::Engine::switch).
     pub in_part: AtomicU64,
 }
 

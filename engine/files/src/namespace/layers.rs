@@ -67,7 +67,7 @@ pub(super) struct Layer {
     used: AtomicBool,
     /// No longer in the table. Set while `opened` is locked, or together with `None` in it.
     gone: AtomicBool,
-    /// Nodes that are in use ([`Vfs::open_node`]).
+    /// Nodes that are in use ([`open_node`](crate::vfs::Vfs::open_node)).
     references: AtomicU64,
     /// Its newest place in [`Idle::closed`].
     rest: AtomicU64,

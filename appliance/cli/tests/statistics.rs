@@ -342,8 +342,8 @@ fn the_queues_of_devices_show_what_passed_them() {
     let times = table("zpool iostat -Hpw tank");
     assert_eq!((times.len(), times[0].len()), (37, 1 + 11));
     assert!(column(&times, 8) >= asyncs && column(&times, 9) >= scrubs, "{times:?}");
-    // Each operation waited, if only for no time, and was counted once. In the middle of one the sums
-    // may differ.
+    // Each operation waited, if only for no time, and was counted once. In the middle of one the
+    // sums may differ.
     rig.wait("waits are missing", |_| {
         let times = table("zpool iostat -Hpw tank");
         let all: u64 = (5..=11).map(|n| column(&times, n)).sum();

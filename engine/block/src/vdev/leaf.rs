@@ -550,8 +550,8 @@ impl Leaf {
         self.open_device().is_some_and(|device| device.can_discard())
     }
 
-    /// Discards (trims) unused bytes on the device, when the queue has room. Returns `None` if there
-    /// is no device. The caller counts failures.
+    /// Discards (trims) unused bytes on the device, when the queue has room. Returns `None` if
+    /// there is no device. The caller counts failures.
     pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;

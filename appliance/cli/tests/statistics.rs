@@ -338,7 +338,7 @@ fn the_queues_of_devices_show_what_passed_them() {
     assert!(asyncs > 0 && scrubs > 0, "{sizes:?}");
     // Each row has less than twice its lower end.
     let written: u64 = sizes.iter().map(|row| row[0] * (row[7] + row[8])).sum();
-    assert!(written >= (80 * 128 << 10) / 2, "{written}: {sizes:?}");
+    assert!(written >= ((80 * 128) << 10) / 2, "{written}: {sizes:?}");
     let times = table("zpool iostat -Hpw tank");
     assert_eq!((times.len(), times[0].len()), (37, 1 + 11));
     assert!(column(&times, 8) >= asyncs && column(&times, 9) >= scrubs, "{times:?}");

@@ -466,7 +466,7 @@ impl Leaf {
             for ((_, queued), result) in run.into_iter().zip(results) {
                 for done in queued.done {
                     // An error is not cloned: its kind and number are.
-                    let copy = result.as_ref().map(|result| result.as_ref().map(|()| ()).map_err(same_error));
+                    let copy = result.as_ref().map(|result| result.as_ref().copied().map_err(same_error));
                     done(copy);
                 }
             }

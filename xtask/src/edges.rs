@@ -2,8 +2,8 @@
 //! with the output of `cargo metadata`.
 //!
 //! A row names crates or layers (top-level folders), then what they may use: crates, layers,
-//! `none` or `everything`, separated by commas. A crate's own row replaces that of its layer. Remarks
-//! are in parentheses. Dev-dependencies (tests, benches, examples) are not restricted.
+//! `none` or `everything`, separated by commas. A crate's own row replaces that of its layer.
+//! Remarks are in parentheses. Dev-dependencies (tests, benches, examples) are not restricted.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! A device in memory that fails, or takes its time, on request.
 //!
-//! `host::device::faults` injects faults into the devices of an open pool; this one works below that,
-//! and without a pool.
+//! `host::device::faults` injects faults into the devices of an open pool; this one works below
+//! that, and without a pool.
 
 use host::device::faults::errno::EIO;
 use host::device::{Device, MemoryDevice};

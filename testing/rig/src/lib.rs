@@ -2,8 +2,8 @@
 //! store without a pool.
 //!
 //! Only ever a dev-dependency, except in the other crates of `testing/`. `sync` needs the feature
-//! `engine`. A crate may use `sync` in its folder `tests/` but not in the unit tests in `src/`: there
-//! its own types are not those that this crate was built with.
+//! `engine`. A crate may use `sync` in its folder `tests/` but not in the unit tests in `src/`:
+//! there its own types are not those that this crate was built with.
 
 mod chance;
 mod disk;

@@ -87,7 +87,7 @@ impl Device for Disk {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.wait();
-        let is_label = offset < LABEL_BYTES || offset >= self.size_bytes() - LABEL_BYTES;
+        let is_label = offset < LABEL_BYTES || offset + LABEL_BYTES >= self.size_bytes();
         fail_if(self.fails_writes.load(Ordering::SeqCst))?;
         fail_if(is_label && self.fails_label_writes.load(Ordering::SeqCst))?;
         self.memory.write_at(offset, data)

@@ -1,6 +1,5 @@
 //! Asks OpenZFS's zdb about a pool in a folder of image files. If zdb is not installed, the answer
-//! is
-//! `None`, and a line on standard output says so.
+//! is `None`, and a line on standard output says so.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;

@@ -342,12 +342,16 @@ fn the_queues_of_devices_show_what_passed_them() {
     let times = table("zpool iostat -Hpw tank");
     assert_eq!((times.len(), times[0].len()), (37, 1 + 11));
     assert!(column(&times, 8) >= asyncs && column(&times, 9) >= scrubs, "{times:?}");
-    // Each operation waited, if only for no time, and was counted once. In the middle of one the sums
-    // may differ.
+    // Each operation waited, if only for no time, and was counted once. In the middle of one the
+    // sums may differ.
     rig.wait("waits are missing", |_| {
         let times = table("zpool iostat -Hpw tank");
         let all: u64 = (5..=11).map(|n| column(&times, n)).sum();
         column(&times, 1) + column(&times, 2) == all && column(&times, 3) + column(&times, 4) == all
+    });
+    rig.wait("the queues were not sampled", |rig| {
+        let (_, out, _) = rig.run("stat io.queue[class] 1 1");
+        out.lines().nth(1).map(words).is_some_and(|row| row[1].parse::<u64>().is_ok())
     });
     let row = rig.good("zpool iostat -Hplq tank");
     let cells: Vec<&str> = row.trim_end().split('\t').collect();

@@ -18,8 +18,8 @@ pub fn nanoseconds() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
 }
 
-/// Measures elapsed time with the monotonic clock, which is never set. The smaller of two was started
-/// first.
+/// Measures elapsed time with the monotonic clock, which is never set. The smaller of two was
+/// started first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stopwatch(std::time::Instant);
 

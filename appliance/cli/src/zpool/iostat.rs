@@ -89,8 +89,8 @@ impl Histogram {
         }
     }
 
-    /// The powers of two that have a row: up to 2^37 ns, and from 512 bytes to 16 MiB. The first and
-    /// the last row also have what is beyond them.
+    /// The powers of two that have a row: up to 2^37 ns, and from 512 bytes to 16 MiB. The first
+    /// and the last row also have what is beyond them.
     fn powers(self) -> RangeInclusive<u32> {
         match self {
             Self::Latency => 0..=36,

@@ -1,6 +1,6 @@
 //! What a device has done so far, and what is in its queue now: the numbers behind `zpool iostat`.
 //!
-//! From the metrics of the devices ([`block`]'s `vdev::figures`). A mirror, a raidz and the pool have
+//! From the metrics of the devices (`block::vdev`, figures.rs). A mirror, a raidz and the pool have
 //! the sum of their leaves.
 
 use observe::{Collector, Family, Registry, Source, Spread, Value};
@@ -8,8 +8,8 @@ use pool::Pool;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The classes of the queue that `zpool iostat` shows, as the metrics call them, in the order of its
-/// columns. It shows neither the removal of devices nor initialize.
+/// The classes of the queue that `zpool iostat` shows, as the metrics call them, in the order of
+/// its columns. It shows neither the removal of devices nor initialize.
 pub(super) const CLASSES: [&str; 7] =
     ["sync_read", "sync_write", "async_read", "async_write", "scrub", "trim", "rebuild"];
 

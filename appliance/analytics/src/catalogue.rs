@@ -125,6 +125,15 @@ pub static CATALOGUE: &[Statistic] = &[
         &[Field::Utilization, Field::Disk],
         "Devices, by the share of time during which they were busy.",
     ),
+    sampled(
+        "io.queue",
+        "Disk",
+        "Disk: operations in queues",
+        "operations",
+        Shown::Level,
+        &[Field::Class, Field::Disk, Field::Pool],
+        "Operations that wait in the queues of devices or that the devices work on, at the end of each second. Joined ones are one once a device has them.",
+    ),
     Statistic {
         fields: DISK,
         help: "Reads, writes and flushes of devices. A read of wrong bytes has the result `checksum`, even if they were repaired from another copy or parity.",

@@ -349,6 +349,12 @@ fn the_queues_of_devices_show_what_passed_them() {
         let all: u64 = (5..=11).map(|n| column(&times, n)).sum();
         column(&times, 1) + column(&times, 2) == all && column(&times, 3) + column(&times, 4) == all
     });
+    // Only what is counted already has a value at once.
+    rig.good("analytics datasets add io.queue[class]");
+    rig.wait("the queues were not sampled", |rig| {
+        let (_, out, _) = rig.run("stat io.queue[class] 1 1");
+        out.lines().nth(1).map(words).is_some_and(|row| row[1].parse::<u64>().is_ok())
+    });
     let row = rig.good("zpool iostat -Hplq tank");
     let cells: Vec<&str> = row.trim_end().split('\t').collect();
     assert!(cells[1 + 6 + 1].parse::<u64>().is_ok_and(|ns| ns > 0), "total wait of writes: {row}");

@@ -1,7 +1,7 @@
 //! What a device has done so far, and what is in its queue now: the numbers behind `zpool iostat`.
 //!
-//! From the metrics of the devices ([`block`]'s `vdev::figures`). A mirror, a raidz and the pool
-//! have the sum of their leaves.
+//! From the metrics of the devices (`block::vdev`, figures.rs). A mirror, a raidz and the pool have
+//! the sum of their leaves.
 
 use observe::{Collector, Family, Registry, Source, Spread, Value};
 use pool::Pool;

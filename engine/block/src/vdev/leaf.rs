@@ -409,6 +409,12 @@ impl Leaf {
         self.state.figures.tell_to(events, pool, &self.path);
     }
 
+    /// Operations that wait in the queue or are on the device, by class as in metrics.
+    pub fn in_queue(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = |depth: Depth| u64::from(depth.pending) + u64::from(depth.active);
+        Class::ALL.into_iter().zip(self.queue_depths()).map(move |(class, depth)| (class.name(), count(depth)))
+    }
+
     /// Sum of the durations of all reads, writes and flushes, in nanoseconds; concurrent ones each
     /// count.
     pub fn busy_ns(&self) -> u64 {

@@ -18,8 +18,8 @@
 //! So few large writes are on the device even if it takes them one at a time, like a disk or a
 //! file.
 //!
-//! An operation that waits reads the clock when it begins to; [`Slot::waited_ns`] is the time until it
-//! had its turn, measured to the start of the clock that times the device.
+//! An operation that waits reads the clock when it begins to; [`Slot::waited_ns`] is the time until
+//! it had its turn, measured to the start of the clock that times the device.
 //!
 //! Invariants:
 //!   * operations that overlap an asynchronous write wait for its end, or, if they write the same

@@ -28,7 +28,8 @@
 //!
 //! ```text
 //!   intent log ends early      claim_txg=7 block 3 of the intent log cannot be read (...):
-//!                              the last record found is 5, expected 800, which the import in txg 7 found
+//!                              the last record found is 5, expected 800, which the import in
+//!                              txg 7 found
 //! ```
 //! Giving up what cannot be read has one too, `intent log records discarded`, with the same text.
 //!

@@ -2,8 +2,8 @@
 //! with the output of `cargo metadata`.
 //!
 //! A row names crates or layers (top-level folders), then what they may use: crates, layers,
-//! `none` or `everything`, separated by commas. Remarks are in parentheses. Dev-dependencies
-//! (tests, benches, examples) are not restricted.
+//! `none` or `everything`, separated by commas. A crate's own row replaces that of its layer.
+//! Remarks are in parentheses. Dev-dependencies (tests, benches, examples) are not restricted.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,8 +76,12 @@ fn allowed(text: &str, packages: &[Package], found: &mut Vec<String>) -> Allowed
     let mut allowed = Allowed::new();
     let section = text.split_once(HEADING).map_or("", |(_, rest)| rest);
     let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let rows: Vec<&str> = rows.skip(2).collect();
+    let is_layer = |word: &str| packages.iter().any(|package| package.layer == word);
+    let first = rows.iter().filter_map(|row| row.trim_matches('|').split('|').next());
+    let with_own_row: BTreeSet<String> = first.flat_map(words).filter(|word| !is_layer(word)).collect();
     let mut count = 0;
-    for row in rows.skip(2) {
+    for row in rows {
         count += 1;
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let &[who, may] = &cells[..] else {
@@ -98,10 +102,11 @@ fn allowed(text: &str, packages: &[Package], found: &mut Vec<String>) -> Allowed
             }
         }
         for word in words(who) {
-            let names = members(&word, packages);
+            let mut names = members(&word, packages);
             if names.is_empty() {
-                unknown.push(word);
+                unknown.push(word.clone());
             }
+            names.retain(|name| *name == word || !with_own_row.contains(name));
             for name in names {
                 if allowed.insert(name.clone(), used.clone()).is_some() {
                     found.push(format!("ARCHITECTURE.md: two rows for {name}"));
@@ -200,6 +205,20 @@ mod tests {
             ("testing", "wire", &[]),
         ];
         assert_eq!(check(TABLE, uses), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_row_of_a_crate_replaces_that_of_its_layer() {
+        let table = TABLE.replace("| testing |", "| sim | block |\n| testing |");
+        let uses: &[(&str, &str, &[&str])] = &[
+            ("base", "ondisk", &[]),
+            ("base", "host", &[]),
+            ("engine", "block", &[]),
+            ("appliance", "cli", &[]),
+            ("testing", "sim", &["block", "host"]),
+            ("testing", "wire", &["sim", "host"]),
+        ];
+        assert_eq!(check(&table, uses), ["sim uses host, which ARCHITECTURE.md does not allow"]);
     }
 
     #[test]

@@ -35,10 +35,11 @@ pub mod vdev_properties;
 pub mod verbs;
 pub mod verify;
 pub mod view;
+mod volume_use;
 mod volumes;
 pub mod write;
 
 pub use house::{House, OwnedPool};
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};
-pub use volumes::OpenVolume;
+pub use volume_use::OpenVolume;

@@ -6,7 +6,7 @@
 //! children are. It can be mounted on its own.
 
 use crate::keys::{self, KeyFile, KeySource};
-use crate::volumes::{self, OpenVolume, Uses};
+use crate::volume_use::{OpenVolume, Uses};
 use anyhow::Context;
 use dataset::LiveDatasets;
 use dataset::name::is_hidden;
@@ -56,7 +56,7 @@ impl LiveFiles {
     pub fn volume(&self, dataset: &Dataset) -> Result<OpenVolume> {
         let mut open = self.lock();
         let volume = match dataset.is_snapshot() {
-            true => Arc::new(volumes::read_only(dataset, self.live.keys())?),
+            true => Arc::new(read_only_volume(dataset, self.live.keys())?),
             false => self.live_volume(&mut open, dataset)?,
         };
         // Inside of the lock, so that a thread that closes it sees that it is in use.
@@ -79,7 +79,7 @@ impl LiveFiles {
         let volume = Arc::new(match opened {
             Err(why @ Error::Unsupported { .. }) => {
                 tracing::warn!(%why, "opened read-only");
-                volumes::read_only(dataset, self.live.keys())?
+                read_only_volume(dataset, self.live.keys())?
             }
             other => other?,
         });
@@ -321,8 +321,14 @@ pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> 
     Ok(files)
 }
 
+/// Opens a snapshot, or a volume of a pool that is read-only.
+pub(crate) fn read_only_volume(dataset: &Dataset, keys: &KeyStore) -> Result<Volume> {
+    files_of_volume(dataset)?;
+    Volume::open(&dataset.objset(keys)?, dataset.name())
+}
+
 /// Fails unless the dataset is a volume or a snapshot of one.
-pub(crate) fn files_of_volume(dataset: &Dataset) -> Result<()> {
+fn files_of_volume(dataset: &Dataset) -> Result<()> {
     // A snapshot's kind is "snapshot"; its head has the kind of the dataset.
     match dataset.tree().head(dataset.dir())?.kind()? {
         DatasetKind::Volume => Ok(()),

@@ -12,79 +12,13 @@
 //!     does when it creates the device
 
 use crate::house::OwnedPool;
-use crate::provider::{LiveFiles, files_of_volume};
+use crate::provider::{LiveFiles, read_only_volume, unreplayed};
+use crate::volume_use::OpenVolume;
+use crate::write::WritablePool;
 use anyhow::Result;
-use dataset::{Dataset, DatasetKind, KeyStore, ListOptions, LiveDatasets, intent_log};
+use dataset::{Dataset, DatasetKind, ListOptions, LiveDatasets, intent_log};
 use files::{Refusal, Volume};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Arc;
-
-/// Datasets in use: number of users by object number.
-#[derive(Default)]
-pub(crate) struct Uses(Mutex<BTreeMap<u64, usize>>);
-
-impl Uses {
-    /// Adds a use of dataset `id`.
-    pub fn begin(self: &Arc<Self>, id: u64) -> Use {
-        *self.0.lock().entry(id).or_default() += 1;
-        Use { of: self.clone(), id }
-    }
-
-    /// Whether the dataset is in use.
-    pub fn has(&self, id: u64) -> bool {
-        self.0.lock().contains_key(&id)
-    }
-
-    /// Any dataset that is in use.
-    pub fn any(&self) -> Option<u64> {
-        self.0.lock().keys().next().copied()
-    }
-}
-
-/// One use; ends when dropped.
-pub(crate) struct Use {
-    of: Arc<Uses>,
-    id: u64,
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        let mut uses = self.of.0.lock();
-        if let Some(count) = uses.get_mut(&self.id) {
-            *count -= 1;
-            if *count == 0 {
-                uses.remove(&self.id);
-            }
-        }
-    }
-}
-
-/// A volume, or a snapshot of one, that is in use until this is dropped.
-pub struct OpenVolume {
-    volume: Arc<Volume>,
-    _use: Option<Use>,
-}
-
-impl OpenVolume {
-    pub(crate) fn new(volume: Arc<Volume>, used: Option<Use>) -> Self {
-        Self { volume, _use: used }
-    }
-
-    /// The volume, for a server that holds this.
-    pub fn volume(&self) -> &Arc<Volume> {
-        &self.volume
-    }
-}
-
-impl Deref for OpenVolume {
-    type Target = Volume;
-
-    fn deref(&self) -> &Volume {
-        &self.volume
-    }
-}
 
 impl OwnedPool {
     /// Opens volume or snapshot `name` for a server, writable if possible.
@@ -93,19 +27,13 @@ impl OwnedPool {
             Some(pool) => Ok(pool.volume(name)?),
             None => {
                 let dataset = self.datasets()?.dataset(name)?;
-                if let Some(notice) = crate::provider::unreplayed(&dataset, self.keys()) {
+                if let Some(notice) = unreplayed(&dataset, self.keys()) {
                     tracing::warn!(volume = name, "{notice}");
                 }
-                Ok(OpenVolume::new(Arc::new(read_only(&dataset, self.keys())?), None))
+                Ok(OpenVolume::new(Arc::new(read_only_volume(&dataset, self.keys())?), None))
             }
         }
     }
-}
-
-/// Opens a snapshot, or a volume of a pool that is read-only.
-pub(crate) fn read_only(dataset: &Dataset, keys: &KeyStore) -> files::Result<Volume> {
-    files_of_volume(dataset)?;
-    Volume::open(&dataset.objset(keys)?, dataset.name())
 }
 
 impl LiveFiles {
@@ -141,7 +69,7 @@ fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
     Ok(())
 }
 
-impl crate::write::WritablePool {
+impl WritablePool {
     /// Opens volume or snapshot `name` for a server.
     pub fn volume(&self, name: &str) -> files::Result<OpenVolume> {
         let dataset = self.live.synced()?.dataset(name)?;

@@ -15,32 +15,38 @@
 //!   * an archive or directory that cannot be written loses only what would have been stored there
 
 mod answer;
+mod config;
+mod error;
+mod followers;
 mod live;
 mod names;
 mod operations;
+mod state;
 mod watch;
 
-use crate::archive::{Archive, Definition, Row, Tier};
+use crate::archive::{Archive, Definition, Tier};
 use crate::catalogue;
 use crate::explain::{Explainer, Explanation};
-use crate::name::{BadName, Name};
+use crate::name::Name;
 use crate::ring::{Extent, Ring};
 use crate::sampler::{Sample, Sampler};
-use crate::tally::{Describe, layers_of};
+use crate::tally::Describe;
 pub use answer::{Answer, Columns};
+pub use config::{Config, Retention};
+pub use error::Error;
+use followers::Followers;
 pub use live::DEFAULTS;
 use live::{Counting, Live};
 pub use names::Resolver;
 use names::Words;
-use observe::event::{Event, Events, Layer};
+use observe::event::Events;
 pub use operations::Follower;
-use operations::Followers;
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
+use state::{CELLS, Describer, Inner, SECOND, State};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,11 +56,6 @@ pub use watch::Watch;
 const TURN: Duration = Duration::from_millis(100);
 /// How long a second stays open after its end for late events, in nanoseconds.
 const SLACK: u64 = 150_000_000;
-const SECOND: u64 = 1_000_000_000;
-/// Number of events that all statistics count before the next ones: 24 KiB.
-const PIECE: usize = 256;
-/// Number of cells kept in a column, the largest ones; the others are summed.
-const CELLS: usize = 200;
 /// How often the archive is written, in seconds.
 const COMMIT: u64 = 10;
 /// Maximum number of statistics that are counted.
@@ -64,43 +65,6 @@ const WAITING: usize = 100_000;
 /// After this many seconds without a turn (the machine was asleep), the time in between counts as
 /// not recorded.
 const ASLEEP: u64 = 10;
-
-/// How long columns of each tier are kept, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Columns of a second.
-    pub second: u64,
-    /// Columns of a minute.
-    pub minute: u64,
-    /// Columns of an hour.
-    pub hour: u64,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self { second: 7 * 86_400, minute: 14 * 86_400, hour: 90 * 86_400 }
-    }
-}
-
-impl Retention {
-    fn of(self, tier: Tier) -> u64 {
-        match tier {
-            Tier::Second => self.second,
-            Tier::Minute => self.minute,
-            Tier::Hour => self.hour,
-        }
-    }
-}
-
-/// Configuration of the engine.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Directory of the archive and the recorder; without it, everything is in memory.
-    pub folder: Option<PathBuf>,
-    /// Size limit of the recorder in bytes; 0 records no operations.
-    pub ring: u64,
-    pub retention: Retention,
-}
 
 /// A counted statistic, for display.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -125,38 +89,6 @@ pub struct Dataset {
     /// Cost of counting: nanoseconds of processor time per operation, measured over the last
     /// seconds.
     pub cost: f64,
-}
-
-struct State {
-    live: Vec<Live>,
-    next: u32,
-    samplers: Vec<Box<dyn Sampler>>,
-    /// Start of the open second: nanoseconds since 1970.
-    second: u64,
-    /// Whether anything was counted in it.
-    begun: bool,
-    early: Vec<Event>,
-    lost: FxHashMap<(Layer, u8), u64>,
-    rows: Vec<Row>,
-    stopped_archiving: bool,
-}
-
-struct Inner {
-    events: Arc<Events>,
-    archive: Archive,
-    ring: Option<Ring>,
-    words: Words,
-    retention: Retention,
-    /// Held while events are drained and counted: its holder sees recorder and tallies at the same
-    /// event. Locked before `state`.
-    turning: Mutex<()>,
-    followers: Followers,
-    state: Mutex<State>,
-    closed: Condvar,
-    stop: AtomicBool,
-    on: AtomicBool,
-    /// The last second that was only partially counted because of [`Engine::switch`].
-    in_part: AtomicU64,
 }
 
 /// The analytics engine of a process.
@@ -274,8 +206,8 @@ impl Engine {
         if let Some(ring) = &self.0.ring {
             ring.append(&new);
         }
-        self.0.followers.offer(&new, &self.0);
         let names = Describer(&self.0);
+        self.0.followers.offer(&new, &names);
         let mut state = self.0.state.lock();
         let state = &mut *state;
         if now / SECOND > state.second / SECOND + ASLEEP {
@@ -399,7 +331,7 @@ impl Engine {
             if state.live.iter().filter(|l| l.wanted).count() >= COUNTED {
                 return Err(Error::Counted(COUNTED));
             }
-            watch::begin(&self.0, state, name, archived)?;
+            state.begin(&self.0, name, archived)?;
         }
         let live = state.live.iter_mut().find(|l| l.name == *name).ok_or(Error::NotRecorded)?;
         live.wanted = true;
@@ -474,101 +406,6 @@ impl Engine {
         let ring = self.0.ring.as_ref().ok_or(Error::NotRecorded)?;
         ring.read(nanos(among.0.min(span.0)), nanos(among.1.max(span.1)), |event| explainer.add(event, &names))?;
         Ok(explainer.finish(&names, |word| self.0.archive.text(word).to_string()))
-    }
-}
-
-impl State {
-    /// Counts the events that ended before `end`; later ones wait.
-    fn count(&mut self, events: &[Event], end: u64, names: &dyn Describe) {
-        if events.iter().any(|e| e.done >= end) {
-            self.early.extend(events.iter().filter(|e| e.done >= end));
-            let in_time: Vec<Event> = events.iter().filter(|e| e.done < end).copied().collect();
-            return self.count_in_time(&in_time, names);
-        }
-        self.count_in_time(events, names);
-    }
-
-    fn count_in_time(&mut self, events: &[Event], names: &dyn Describe) {
-        self.begun |= !events.is_empty();
-        // In batches that stay in the nearest cache while each statistic processes them.
-        for events in events.chunks(PIECE) {
-            let layers = layers_of(events);
-            for live in self.live.iter_mut().filter(|l| !l.definition.suspended) {
-                let Counting::Events(tally) = &mut live.counting else { continue };
-                if !tally.wants_any(layers) {
-                    continue;
-                }
-                let begun = std::time::Instant::now();
-                tally.add_all(events, names);
-                let spent = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                // A decaying average: the older half counts half.
-                let (nanos, count) = live.cost;
-                let keep = if count > 1 << 20 { 2 } else { 1 };
-                live.cost = (nanos / keep + spent, count / keep + events.len() as u64);
-            }
-        }
-    }
-
-    /// Counts events whose details were lost.
-    fn count_lost(&mut self, events: &Events) {
-        for (layer, op, lost) in events.lost() {
-            let before = self.lost.insert((layer, op), lost).unwrap_or(0);
-            if lost == before {
-                continue;
-            }
-            for live in self.live.iter_mut().filter(|l| !l.definition.suspended) {
-                if let Counting::Events(tally) = &mut live.counting {
-                    tally.add_lost(layer, op, lost - before);
-                }
-            }
-        }
-    }
-}
-
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The name is invalid.
-    #[error(transparent)]
-    Name(#[from] BadName),
-    /// The archive cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// Operations are not recorded.
-    #[error("operations are not recorded: the recorder is off, or the statistic does not count operations")]
-    NotRecorded,
-    /// Too many columns for one answer.
-    #[error("{0} columns are more than {1}: ask for a shorter time or a larger step")]
-    TooMany(u64, u64),
-    /// The limit of counted statistics.
-    #[error("{0} statistics are counted: destroy some before others are counted")]
-    Counted(usize),
-    /// The limit of watched statistics.
-    #[error("{0} statistics are looked at that are not counted otherwise")]
-    Watched(usize),
-    /// The limit of operation followers.
-    #[error("operations are followed by {0} already")]
-    Followed(usize),
-}
-
-/// Resolves the numbers in events to names, and words to numbers of the archive.
-struct Describer<'a>(&'a Inner);
-
-impl Describe for Describer<'_> {
-    fn client(&self, number: u32) -> String {
-        self.0.words.client(number)
-    }
-    fn user(&self, number: u32) -> String {
-        self.0.words.user(number)
-    }
-    fn place(&self, number: u32) -> String {
-        self.0.words.place(number)
-    }
-    fn file(&self, place: u32, object: u64) -> String {
-        self.0.words.file(place, object)
-    }
-    fn word(&self, text: &str) -> u32 {
-        self.0.archive.word(text)
     }
 }
 

@@ -59,6 +59,8 @@ pub enum Field {
     Phase,
     /// Component of the cache contents.
     Component,
+    /// Class of device operations in the queue.
+    Class,
     /// Host name of a client.
     Hostname,
     /// Volume, or a snapshot of one.
@@ -90,6 +92,7 @@ const FIELDS: &[(Field, &str, &str)] = &[
     (Field::Cpu, "cpu", "CPU identifier"),
     (Field::Phase, "phase", "phase"),
     (Field::Component, "component", "component"),
+    (Field::Class, "class", "class"),
     (Field::Hostname, "hostname", "host name"),
     (Field::Volume, "volume", "volume"),
 ];

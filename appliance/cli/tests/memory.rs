@@ -75,13 +75,9 @@ fn peak_mib(process: u32) -> u64 {
 
 /// A piece of data, half of it incompressible.
 fn piece(seed: u64) -> Vec<u8> {
-    let (mut data, mut x) = (vec![0; 1 << 20], seed | 1);
+    let (mut data, mut chance) = (vec![0; 1 << 20], rig::Chance::new(seed));
     for word in data.chunks_exact_mut(16) {
-        // xorshift
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        word[..8].copy_from_slice(&x.to_le_bytes());
+        word[..8].copy_from_slice(&chance.next().to_le_bytes());
     }
     data
 }

@@ -303,12 +303,64 @@ fn pools_show_what_they_read_and_write() {
     for (line, message) in [
         ("zpool iostat nosuch", "Unable to parse pools/vdevs list.\n\n"),
         ("zpool iostat -lw", "[-r|-w] isn't allowed with [-c|-l|-q]"),
-        ("zpool iostat -r", "weir dist 'io.ops[disk=PATH][op=read][size]'"),
+        ("zpool iostat -rw", "Only one of [-r|-w] can be passed at a time"),
+        ("zpool iostat -rq", "[-r|-w] isn't allowed with [-c|-l|-q]"),
         ("zpool iostat -T x", "invalid argument 'x'"),
     ] {
         let (code, out, err) = rig.run(line);
         assert!(code != 0 && err.contains(message), "{line}: {code} {out} {err}");
     }
+}
+
+/// The queues of the device are seen by commands that run in the daemon.
+#[test]
+fn the_queues_of_devices_show_what_passed_them() {
+    let rig = Rig::new();
+    rig.good("zfs create -s -V 32M -o compression=off tank/v");
+    rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
+    rig.good("load seqwrite nbd+unix:///tank/v?socket=DIR/state/run/nbd.sock --size 128K --ops 80");
+    rig.good("zpool sync tank");
+    rig.good("zpool scrub -w tank");
+    let disk = rig.path("disk");
+    // By row: the lower end of the sizes, and the counts by class, single and joined.
+    let table = |line: &str| -> Vec<Vec<u64>> {
+        let text = rig.good(line);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("tank"), "{text}");
+        let number = |cell: &str| cell.parse().unwrap_or_else(|_| panic!("'{cell}': {text}"));
+        lines.map(|line| line.split('\t').map(number).collect()).collect()
+    };
+    let column = |rows: &[Vec<u64>], n: usize| rows.iter().map(|row| row[n]).sum::<u64>();
+    let sizes = table("zpool iostat -Hpr tank");
+    assert_eq!((sizes.len(), sizes[0][0], sizes[15][0]), (16, 512, 16 << 20));
+    assert!(sizes.iter().all(|row| row.len() == 1 + 14));
+    let [asyncs, scrubs] = [7, 9].map(|n| column(&sizes, n) + column(&sizes, n + 1));
+    assert!(asyncs > 0 && scrubs > 0, "{sizes:?}");
+    // Each row has less than twice its lower end.
+    let written: u64 = sizes.iter().map(|row| row[0] * (row[7] + row[8])).sum();
+    assert!(written >= ((80 * 128) << 10) / 2, "{written}: {sizes:?}");
+    let times = table("zpool iostat -Hpw tank");
+    assert_eq!((times.len(), times[0].len()), (37, 1 + 11));
+    assert!(column(&times, 8) >= asyncs && column(&times, 9) >= scrubs, "{times:?}");
+    // Each operation waited, if only for no time, and was counted once. In the middle of one the
+    // sums may differ.
+    rig.wait("waits are missing", |_| {
+        let times = table("zpool iostat -Hpw tank");
+        let all: u64 = (5..=11).map(|n| column(&times, n)).sum();
+        column(&times, 1) + column(&times, 2) == all && column(&times, 3) + column(&times, 4) == all
+    });
+    // Only what is counted already has a value at once.
+    rig.good("analytics datasets add io.queue[class]");
+    rig.wait("the queues were not sampled", |rig| {
+        let (_, out, _) = rig.run("stat io.queue[class] 1 1");
+        out.lines().nth(1).map(words).is_some_and(|row| row[1].parse::<u64>().is_ok())
+    });
+    let row = rig.good("zpool iostat -Hplq tank");
+    let cells: Vec<&str> = row.trim_end().split('\t').collect();
+    assert!(cells[1 + 6 + 1].parse::<u64>().is_ok_and(|ns| ns > 0), "total wait of writes: {row}");
+    assert!(cells[1 + 6 + 11..].iter().all(|cell| cell.parse::<u64>().is_ok()), "{row}");
+    let deep = rig.good("zpool iostat -rv tank");
+    assert!(deep.contains(&format!("\n{disk} ")) && deep.matches("req_size").count() == 2, "{deep}");
 }
 
 #[test]

@@ -1,59 +1,8 @@
 //! The twelve checks. Every threshold is defined here, with its origin.
 
 use crate::facts::{Claim, Facts, Server};
+use crate::judgement::{Check, Finding, Judgement, Verdict};
 use crate::statistics::{drift, humps, interval};
-use crate::{Finding, Judgement, Verdict};
-use serde::{Deserialize, Serialize};
-
-/// Identifies a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Check {
-    /// No link, disk or clock exceeded its physical limit.
-    Limits,
-    /// Clients, server and wire counted the same.
-    Counts,
-    /// Operations were not served from the client's memory.
-    ClientCache,
-    /// The clients were not the bottleneck.
-    ClientBound,
-    /// The bottleneck is identified.
-    Limiter,
-    /// Whether memory or disks were measured.
-    CacheOrDisk,
-    /// The pool layout is known.
-    Profile,
-    /// Caches were warm, and records matched the operation size.
-    WarmUp,
-    /// Writes requested as stable were stable.
-    SyncWrites,
-    /// The systems are documented, and nothing else was running.
-    Documented,
-    /// The data does not compress.
-    Compressible,
-    /// Long enough, steady, at the requested rate, and well described by one number.
-    Steady,
-}
-
-impl Check {
-    /// The name for output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Limits => "limits",
-            Self::Counts => "counts",
-            Self::ClientCache => "client cache",
-            Self::ClientBound => "client bound",
-            Self::Limiter => "limiter",
-            Self::CacheOrDisk => "cache or disk",
-            Self::Profile => "profile",
-            Self::WarmUp => "warm-up",
-            Self::SyncWrites => "sync writes",
-            Self::Documented => "documented",
-            Self::Compressible => "compressible data",
-            Self::Steady => "steady state",
-        }
-    }
-}
 
 /// Maximum share of payload in a link's speed: Ethernet, IP and TCP headers take 5 to 6 % with an
 /// MTU of 1500 bytes, less with 9000.

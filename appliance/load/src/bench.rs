@@ -17,7 +17,10 @@ mod facts;
 mod measure;
 mod page;
 mod server;
+mod setup;
 mod work;
+
+pub use counters::Ask;
 
 use crate::command::kinds;
 use crate::draw::duration;
@@ -26,6 +29,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use judge::limits::Search;
 use judge::{Claim, Facts, Judgement, Verdict, stamped};
+use setup::Setup;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,9 +37,6 @@ use work::{SECONDS, Work};
 
 /// Exit code if a result was refused.
 const REFUSED: u8 = 1;
-
-/// Fetches the metrics of the local server in Prometheus' text format.
-pub type Ask = std::sync::Arc<dyn Fn() -> std::result::Result<String, String> + Send + Sync>;
 
 fn directory(help: &'static str) -> Arg {
     Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help(help)
@@ -214,7 +215,7 @@ fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
         Some(_) => Some(Claim::Disk),
         None => None,
     };
-    let setup = measure::Setup {
+    let setup = Setup {
         name,
         work: work.or_for(SECONDS),
         folder: folder.clone(),

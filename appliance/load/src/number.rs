@@ -27,6 +27,11 @@ pub(crate) fn time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * factor).ok()
 }
 
+/// Parses a size on a command line. The error says what a size looks like.
+pub fn size_argument(text: &str) -> std::result::Result<u64, String> {
+    size(text).ok_or_else(|| format!("'{text}' is not a size, such as 4096, 8K or 1.5G"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

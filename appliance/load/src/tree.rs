@@ -1,11 +1,12 @@
 //! A directory tree, local or on a server: the operations of flows, one at a time.
 
 mod local;
+mod open;
 mod remote;
 
-use crate::session::{Content, Settings};
-use crate::target::Target;
-use anyhow::{Result, bail};
+pub(crate) use open::open;
+
+use crate::session::Content;
 use std::io;
 
 /// Mode for opening a file.
@@ -66,17 +67,6 @@ pub struct Access {
 
 /// Maximum size of a single read or write in bytes.
 pub(crate) const TRANSFER_MAX: usize = 16 << 20;
-
-pub(crate) fn open(target: &Target, access: Access, transfer: usize, seed: u64) -> Result<Box<dyn Tree>> {
-    let size = transfer.clamp(4096, TRANSFER_MAX);
-    let Access { sync, direct, zeros } = access;
-    let settings = Settings { size, sync, zeros, seed, direct };
-    Ok(match target {
-        Target::Path(path) => Box::new(local::Local::open(path, settings)?),
-        Target::Nfs(nfs) => Box::new(remote::Remote::open(nfs, settings)?),
-        Target::Nbd(_) => bail!("{target} has no files"),
-    })
-}
 
 /// The first `len` bytes of the data for offset `at`.
 fn content(content: &mut Content, at: u64, len: usize) -> &[u8] {

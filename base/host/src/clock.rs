@@ -18,8 +18,9 @@ pub fn nanoseconds() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
 }
 
-/// Measures elapsed time with the monotonic clock, which is never set.
-#[derive(Debug, Clone, Copy)]
+/// Measures elapsed time with the monotonic clock, which is never set. The smaller of two was
+/// started first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
@@ -31,5 +32,10 @@ impl Stopwatch {
     /// Nanoseconds since [`Stopwatch::start`].
     pub fn ns(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds from the start of this one to the start of `later`; 0 if that was started first.
+    pub fn ns_until(&self, later: &Self) -> u64 {
+        u64::try_from(later.0.saturating_duration_since(self.0).as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -27,17 +27,10 @@
 //!
 //! Source: include/sys/spa_impl.h, include/sys/vdev_removal.h, include/sys/vdev_rebuild.h.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::scan::ScanState;
 use crate::types::Txg;
-
-/// The first `N` words of a ZAP value. Fewer are an error.
-pub(crate) fn value<const N: usize>(structure: &'static str, words: &[u64]) -> Result<[u64; N]> {
-    words
-        .get(..N)
-        .and_then(|w| w.try_into().ok())
-        .ok_or_else(|| Error::corrupt(structure, "words", words.len(), format_args!("at least {N}")))
-}
+use crate::zap::first_words;
 
 /// The removal in progress, or the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +53,7 @@ impl Removing {
     /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let [state, vdev, previous, start_time, end_time, to_copy_bytes, copied_bytes] =
-            value("spa_removing_phys", words)?;
+            first_words("spa_removing_phys", words)?;
         let some = |v: u64| (v != u64::MAX).then_some(v);
         Ok(Self {
             state: ScanState::from_raw(state)?,
@@ -101,7 +94,7 @@ pub struct Condensing {
 impl Condensing {
     /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
-        let [vdev, previous_obsolete_space_map, next_mapping] = value("spa_condensing_indirect_phys", words)?;
+        let [vdev, previous_obsolete_space_map, next_mapping] = first_words("spa_condensing_indirect_phys", words)?;
         Ok(Self { vdev, previous_obsolete_space_map, next_mapping })
     }
 }
@@ -161,7 +154,7 @@ impl Rebuild {
 
     /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
-        let w: [u64; 12] = value("vdev_rebuild_phys", words)?;
+        let w: [u64; 12] = first_words("vdev_rebuild_phys", words)?;
         Ok(Self {
             state: w[0],
             last_offset_bytes: w[1],

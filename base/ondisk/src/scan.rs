@@ -40,8 +40,8 @@
 
 use crate::errlog::ErrorBookmark;
 use crate::error::{Error, Result};
-use crate::removal::value;
 use crate::types::Txg;
+use crate::zap::first_words;
 
 /// The kind of scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,7 +140,7 @@ impl Scan {
 
     /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
-        let w: [u64; Self::WORDS] = value("dsl_scan_phys", words)?;
+        let w: [u64; Self::WORDS] = first_words("dsl_scan_phys", words)?;
         Ok(Self {
             function: ScanFunction::from_raw(w[0])?,
             state: ScanState::from_raw(w[1])?,
@@ -221,7 +221,7 @@ impl ErrorScrub {
     /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let [function, state, cursor, start_time, end_time, to_examine, examined, errors, paused] =
-            value("dsl_errorscrub_phys", words)?;
+            first_words("dsl_errorscrub_phys", words)?;
         Ok(Self {
             function: ScanFunction::from_raw(function)?,
             state: ScanState::from_raw(state)?,

@@ -430,11 +430,6 @@ impl Record {
             _ => 0,
         }
     }
-
-    /// Encodes the record.
-    pub fn to_bytes(&self, endian: Endian) -> [u8; RECORD_BYTES] {
-        write::record(self, endian)
-    }
 }
 
 fn begin(f: &Fields<'_>) -> Result<Begin> {

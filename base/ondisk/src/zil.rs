@@ -273,11 +273,6 @@ impl<'a> Record<'a> {
         let bp = BlkPtr::parse(raw, self.endian).ok()?;
         (!bp.is_hole() && !bp.is_embedded()).then_some(bp)
     }
-
-    /// Parses the body. In an encrypted dataset, the record must have been decrypted.
-    pub fn parse_body(&self) -> Result<Body<'a>> {
-        Body::parse(self)
-    }
 }
 
 #[cfg(test)]

@@ -20,11 +20,15 @@
 //!     zero
 //!   * no allocation depends on lengths in the stream
 
+mod error;
+mod frame;
 mod gzip;
 mod lz4;
 mod lzjb;
 mod zle;
 pub mod zstd;
+
+pub use error::Error;
 
 /// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,40 +69,6 @@ impl Algorithm {
             Self::Zstd => 16,
         }
     }
-}
-
-/// Why decompression failed. The checksum matched before, so either the writer or the pointer was
-/// wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The stream ends before the block is full, or is too short for its own header.
-    #[error("{algorithm} stream ends after {have} of {want} bytes")]
-    Short {
-        /// Name of the algorithm.
-        algorithm: &'static str,
-        /// Bytes found.
-        have: usize,
-        /// Bytes expected.
-        want: usize,
-    },
-    /// A length in the header exceeds the stream.
-    #[error("{algorithm} header says {length} bytes follow, expected at most {limit}")]
-    Length {
-        /// Name of the algorithm.
-        algorithm: &'static str,
-        /// Length found.
-        length: u32,
-        /// Largest length expected.
-        limit: usize,
-    },
-    /// The stream violates the rules of the algorithm.
-    #[error("{algorithm} stream is malformed: {what}")]
-    Malformed {
-        /// Name of the algorithm.
-        algorithm: &'static str,
-        /// The violated rule.
-        what: String,
-    },
 }
 
 /// Decompresses `src` into `dst`, whose length is the block's logical size.
@@ -154,15 +124,6 @@ fn room(out: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
         out.resize(bytes, 0);
     }
     &mut out[..bytes]
-}
-
-/// Parses the big-endian length at the start of lz4 and zstd streams. Returns the `length` bytes at
-/// offset `header_bytes`.
-fn framed<'a>(algorithm: &'static str, src: &'a [u8], header_bytes: usize) -> Result<&'a [u8], Error> {
-    let short = Error::Short { algorithm, have: src.len(), want: header_bytes };
-    let length = u32::from_be_bytes(*src.first_chunk().ok_or(short.clone())?);
-    let body = src.get(header_bytes..).ok_or(short)?;
-    body.get(..length as usize).ok_or(Error::Length { algorithm, length, limit: body.len() })
 }
 
 #[cfg(test)]

@@ -9,18 +9,14 @@
 //!
 //! `bench-engine overwrite FOLDER [DEVICES] [MIB]`: see [`overwrite`].
 
+mod figures;
 mod overwrite;
+mod pool;
 
-use dataset::write::{Bootstrap, FileSystemMaker, bootstrap};
-use dataset::{KeyStore, LiveDataset, LiveDatasets};
-use host::device::FileDevice;
-use object::zap::{Zap, ZapSpec};
-use object::{NewObject, Object, ObjectSet, Result, Tx};
-use ondisk::ObjectType;
-use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
-use pool::{OpenOptions, Writer};
+use crate::pool::{Bench, half_random};
+use figures::{median, shown};
+use object::Result;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use transform::checksum::{self, Order};
@@ -62,32 +58,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-fn shown(values: &[f64]) -> String {
-    let (low, high) = values.iter().fold((f64::MAX, 0f64), |(l, h), v| (l.min(*v), h.max(*v)));
-    format!("{:.0} ({low:.0}-{high:.0})", median(values))
-}
-
-/// Every second run of 512 bytes is random.
-fn half_random(bytes: usize) -> Vec<u8> {
-    let (mut data, mut x) = (vec![0; bytes], 1u64);
-    for (i, word) in data.chunks_exact_mut(8).enumerate() {
-        // xorshift
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        if i / 64 % 2 == 0 {
-            word.copy_from_slice(&x.to_le_bytes());
-        }
-    }
-    data
-}
-
 /// MiB/s of compressing and checksumming, and of checksumming and decompressing, on all cores.
 fn codec(data: &[u8], mib: u64) -> (f64, f64) {
     let lz4 = compress::Algorithm::Lz4;
@@ -121,69 +91,6 @@ fn on_all_cores(mib: u64, one_mib: impl Fn() + Sync) -> f64 {
         }
     });
     mib as f64 / start.elapsed().as_secs_f64()
-}
-
-fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits) -> Result<()> {
-    Zap::create(set, tx, &ZapSpec { id: Some(1), ..ZapSpec::new(ObjectType::MASTER_NODE) })?
-        .update_u64(tx, "VERSION", 5)
-}
-
-/// A pool on new sparse images, with one file.
-struct Bench {
-    writer: Arc<Writer>,
-    live: Arc<LiveDatasets>,
-    dataset: Arc<LiveDataset>,
-    object: Object,
-}
-
-impl Bench {
-    fn make(
-        images: &[String],
-        image_bytes: u64,
-        record_bytes: usize,
-        cache_bytes: u64,
-        without: &[&str],
-    ) -> Result<Self> {
-        let top = |image: &String| -> Result<NewVdev> {
-            let io = |e| object::Error::io(image, e);
-            std::fs::File::create(image).and_then(|f| f.set_len(image_bytes)).map_err(io)?;
-            let device = Arc::new(FileDevice::open_for_writing(Path::new(image)).map_err(io)?);
-            Ok(NewVdev {
-                kind: "file",
-                parity: 0,
-                draid: None,
-                class: block::Class::Normal,
-                leaf: Some((image.clone(), device)),
-                ashift: 12,
-                children: Vec::new(),
-            })
-        };
-        let tops = images.iter().map(top).collect::<Result<_>>()?;
-        let features = default_features().filter(|f| !without.contains(f)).map(str::to_owned).collect();
-        let new = CreatePool { name: "bench".into(), tops, features, comment: None, compatibility: None };
-        let maker = FileSystemMaker { fill, owners_of: |_, _| Ok(None) };
-        let open = OpenOptions { cache_bytes, ..OpenOptions::default() };
-        let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {
-            bootstrap(cx, &Bootstrap { properties: Vec::new(), key: None, keys: &KeyStore::new(), maker })
-        })?;
-        let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
-        let dataset = live.open("bench", Some(maker.owners_of))?;
-        let tx = dataset.begin(record_bytes as u64)?;
-        let new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, record_bytes as u32);
-        let object: Object = dataset.objset().create_object(&tx, &new)?;
-        drop(tx);
-        Ok(Self { writer, live, dataset, object })
-    }
-
-    fn write(&self, at: u64, piece: &[u8]) -> Result<()> {
-        let tx = self.dataset.begin(piece.len() as u64)?;
-        self.object.write_at(&tx, at, piece)
-    }
-
-    fn end(self) -> Result<()> {
-        self.live.close_all()?;
-        self.writer.export()
-    }
 }
 
 /// MiB/s of writing, including the final sync, and of reading.

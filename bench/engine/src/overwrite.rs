@@ -5,7 +5,8 @@
 //! of them, then overwrites random blocks of it, the same number in each txg, for [`TXGS`] txgs. In
 //! turn, three times, with feature `log_spacemap` and without.
 
-use super::{Bench, half_random, shown};
+use super::figures::shown;
+use super::pool::{Bench, half_random};
 use object::Result;
 use std::collections::HashSet;
 use std::path::Path;

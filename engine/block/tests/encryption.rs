@@ -8,6 +8,7 @@ use block::vdev::Contents;
 use block::{Class, Compress, Error, WritePolicy};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Endian, ObjectType};
+use rig::noise;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::*;
@@ -66,7 +67,7 @@ fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
             assert_eq!(seen.good_copies, bp.dvas().count());
             seen.contents
         };
-        for data in [half(131_072, 3), noise(131_072, 3)] {
+        for data in [half(3, 131_072), noise(3, 131_072)] {
             let secret = write(ObjectType::PLAIN_FILE_CONTENTS, &data);
             assert_eq!(seen(&secret, Some(&keys)), Contents::Whole);
             assert_eq!(seen(&secret, None), Contents::Sealed);
@@ -83,7 +84,7 @@ fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
 #[test]
 fn the_same_data_twice_give_different_bytes() {
     let (bench, keys) = (bench(Layout::Disk, 9), keys());
-    let write = || bench.store.write(TXG, Bytes::from(noise(4096, 1)), &policy(), &AT, Some(&keys)).unwrap();
+    let write = || bench.store.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, Some(&keys)).unwrap();
     let (a, b) = (write(), write());
     assert_eq!(a.crypt_salt(), b.crypt_salt());
     assert_ne!(a.crypt_iv(), b.crypt_iv());
@@ -94,7 +95,7 @@ fn the_same_data_twice_give_different_bytes() {
 fn an_encrypted_gang_reads_back() {
     let (bench, keys) = (bench(Layout::Mirror(2), 9), keys());
     bench.space.largest.store(8192, Ordering::Relaxed);
-    let data = noise(131_072, 2);
+    let data = noise(2, 131_072);
     let bp = bench.store.write(TXG, Bytes::from(data.clone()), &policy(), &AT, Some(&keys)).unwrap();
     assert!(bp.is_gang() && bp.is_encrypted());
     check(&bench, &bp, &data, Some(&keys));
@@ -125,12 +126,12 @@ fn a_whole_dataset_from_data_to_object_set_reads_back() {
         bench.store.write(TXG, Bytes::copy_from_slice(data), &policy, &AT, Some(&keys)).unwrap()
     };
     // A type that is authenticated, and one that is encrypted.
-    let table = half(16384, 3);
+    let table = half(3, 16384);
     let master = write(&table, ObjectType::MASTER_NODE, 0);
     assert!(master.is_authenticated());
     check(&bench, &master, &table, Some(&keys));
     check(&bench, &master, &table, None);
-    let text = write(&half(131_072, 4), ObjectType::PLAIN_FILE_CONTENTS, 0);
+    let text = write(&half(4, 131_072), ObjectType::PLAIN_FILE_CONTENTS, 0);
 
     let mut indirect = vec![0; 131_072];
     for (place, bp) in indirect.chunks_exact_mut(128).zip([&master, &text, &text]) {
@@ -206,8 +207,8 @@ fn a_new_key_object_opens_with_its_key_and_after_a_change_with_the_new_one_only(
         let again = WrappingKey::of(&object, material).unwrap();
         let opened = DatasetKeys::unwrap(&object.wrapped, again.bytes()).unwrap();
         let bench = bench(Layout::Disk, 9);
-        let bp = bench.store.write(TXG, Bytes::from(noise(512, 1)), &policy(), &AT, Some(&keys)).unwrap();
-        check(&bench, &bp, &noise(512, 1), Some(&opened));
+        let bp = bench.store.write(TXG, Bytes::from(noise(1, 512)), &policy(), &AT, Some(&keys)).unwrap();
+        check(&bench, &bp, &noise(1, 512), Some(&opened));
         if let Some(before) = before.replace(wrapping) {
             let e = DatasetKeys::unwrap(&object.wrapped, before.bytes()).unwrap_err();
             assert!(e.is_incorrect_key());

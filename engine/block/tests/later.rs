@@ -6,6 +6,7 @@ mod support;
 use block::{Store, Task, doing};
 use bytes::Bytes;
 use ondisk::BlkPtr;
+use rig::noise;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ fn slow(layout: Layout) -> Bench {
     let bench = bench(layout, 9);
     bench.disks.iter().for_each(|disk| disk.latency_us.store(500, Ordering::Relaxed));
     // The first write shows that the devices are slow.
-    write(&bench.store, &noise(512, 1));
+    write(&bench.store, &noise(1, 512));
     bench
 }
 
@@ -24,7 +25,7 @@ fn write(store: &Store, data: &[u8]) -> BlkPtr {
 }
 
 fn some(count: u64) -> impl Iterator<Item = Vec<u8>> {
-    (0..count).map(|n| noise([512, 4096, 65536, 131_072, 1536][n as usize % 5], n + 2))
+    (0..count).map(|n| noise(n + 2, [512, 4096, 65536, 131_072, 1536][n as usize % 5]))
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn blocks_on_their_way_are_read_rewritten_and_all_there_after_the_flush() {
         let mut blocks: Vec<(BlkPtr, Vec<u8>)> = some(40).map(|data| (write(&bench.store, &data), data)).collect();
         for (n, (bp, data)) in blocks.iter_mut().enumerate() {
             if n % 3 == 0 {
-                *data = noise(data.len(), n as u64 + 1000);
+                *data = noise(n as u64 + 1000, data.len());
                 let place = bp.dva(0);
                 *bp = bench.store.rewrite(TXG, bp, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
                 assert_eq!(bp.dva(0), place);
@@ -59,7 +60,7 @@ fn writers_do_not_wait_for_devices_until_the_flush() {
     bench.disks.iter().for_each(|disk| disk.latency_us.store(20_000, Ordering::Relaxed));
     let _sync = doing(Task::Background);
     let begun = Instant::now();
-    let data = noise(16384, 3);
+    let data = noise(3, 16384);
     (0..40).for_each(|_| {
         write(&bench.store, &data);
     });
@@ -115,7 +116,7 @@ fn what_no_device_takes_is_written_again_once_devices_are_back() {
         bench.store.set_on_write_failure(Some(Arc::new(|_, _| false)));
         bench.disks.iter().for_each(|disk| disk.latency_us.store(500, Ordering::Relaxed));
         all_fail(true);
-        write(&bench.store, &noise(4096, 5));
+        write(&bench.store, &noise(5, 4096));
         assert!(bench.store.flush().is_err(), "{layout:?}");
     }
 }
@@ -128,12 +129,12 @@ fn a_write_that_failed_is_not_repeated_over_newer_contents_of_the_same_place() {
         bench.store.set_on_write_failure(Some(Arc::new(|_, _| true)));
         let _sync = doing(Task::Background);
         all_fail(true);
-        let old = write(&bench.store, &noise(4096, 1));
+        let old = write(&bench.store, &noise(1, 4096));
         // It has failed when it takes its place in the queue no more: a read of it waits for that.
         let _ = bench.store.read_stored(&old, &AT);
         std::thread::sleep(Duration::from_millis(20));
         all_fail(false);
-        let newer = noise(4096, 2);
+        let newer = noise(2, 4096);
         let bp = bench.store.rewrite(TXG, &old, Bytes::from(newer.clone()), &policy(), &AT, None).unwrap();
         assert_eq!(bp.dva(0), old.dva(0), "{layout:?}");
         bench.store.flush().unwrap();

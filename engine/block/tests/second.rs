@@ -12,6 +12,7 @@ use block::{Compress, Store};
 use bytes::Bytes;
 use host::device::{Device, FileDevice};
 use ondisk::BlkPtr;
+use rig::noise;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +64,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
     let mut all: Vec<(BlkPtr, Vec<u8>)> = Vec::new();
     for seed in 0..300u64 {
         let compression = [Compress::Off, Compress::Lz4, Compress::Gzip(6)][seed as usize % 3];
-        let data = half(8192, seed);
+        let data = half(seed, 8192);
         let made =
             store.write(TXG, Bytes::from(data.clone()), &block::WritePolicy { compression, ..policy() }, &AT, None);
         all.push((made.expect("written"), data));
@@ -97,7 +98,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
     assert!((235..=300).contains(&hits) && held().wrong == 0, "{hits}");
     // Blocks of a dataset with `secondarycache=none` are not fed: the next lookup misses.
     store.second().set_policy(AT.objset, Secondary::None);
-    let other = store.write(TXG, Bytes::from(noise(8192, 9)), &policy(), &AT, None).expect("written");
+    let other = store.write(TXG, Bytes::from(noise(9, 8192)), &policy(), &AT, None).expect("written");
     for _ in 0..10 {
         store.cache().clear();
         std::thread::sleep(Duration::from_millis(50));
@@ -119,7 +120,7 @@ fn a_cache_device_that_lies_costs_warmth_only() {
     let mut all: Vec<(BlkPtr, Vec<u8>)> = Vec::new();
     let figures = || store.second().figures();
     for seed in 0..200u64 {
-        let data = noise(4096, seed);
+        let data = noise(seed, 4096);
         let bp = store.write(TXG, Bytes::from(data.clone()), &policy(), &AT, None).expect("written");
         all.push((bp, data));
     }
@@ -167,7 +168,7 @@ fn a_full_device_gives_up_the_oldest() {
     let figures = || store.second().figures();
     let mut kept: Vec<(BlkPtr, Vec<u8>)> = Vec::new();
     for seed in 0..130u64 {
-        let data = noise(131_072, seed);
+        let data = noise(seed, 131_072);
         kept.push((store.write(TXG, Bytes::from(data.clone()), &policy(), &AT, None).expect("written"), data));
     }
     for round in 0..4 {

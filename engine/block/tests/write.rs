@@ -12,6 +12,7 @@ use block::{Compress, Error, RawBlock, Refusal, Store, WritePolicy};
 use bytes::Bytes;
 use host::device::Device;
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
+use rig::noise;
 use std::sync::atomic::Ordering;
 use support::*;
 use transform::compress::zstd;
@@ -28,12 +29,12 @@ fn every_layout_and_size_reads_back_with_all_columns_right() {
             for (seed, size) in
                 [512, 1024, 1536, 4096, 5120, 8192, 16384, 65536, 131_072, 1 << 20].into_iter().enumerate()
             {
-                let data = noise(size, seed as u64 + 1);
+                let data = noise(seed as u64 + 1, size);
                 let bp = write(&bench.store, &data, &policy(), None);
                 assert_eq!((bp.psize_bytes(), bp.compression().unwrap()), (size as u64, Compression::Off));
                 assert_eq!((bp.logical_birth(), bp.fill()), (Txg(TXG), 1));
                 check(&bench, &bp, &data, None);
-                let data = half(size.max(131_072), seed as u64);
+                let data = half(seed as u64, size.max(131_072));
                 let bp = write(&bench.store, &data, &policy(), None);
                 assert!(bp.psize_bytes() < bp.lsize_bytes(), "{layout:?} {ashift}: {bp}");
                 check(&bench, &bp, &data, None);
@@ -46,7 +47,7 @@ fn every_layout_and_size_reads_back_with_all_columns_right() {
 #[test]
 fn every_checksum_and_compression_reads_back() {
     let bench = bench(Layout::Mirror(2), 9);
-    let data = half(131_072, 4);
+    let data = half(4, 131_072);
     let checksums = [
         Checksum::Off,
         Checksum::Fletcher2,
@@ -99,7 +100,7 @@ fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
         {
             let algorithm = transform::compress::Algorithm::from_number(compression.to_raw()).unwrap();
             let packed =
-                transform::compress::compress(algorithm, zstd::Level::DEFAULT, &half(LSIZE, 5), LSIZE).unwrap();
+                transform::compress::compress(algorithm, zstd::Level::DEFAULT, &half(5, LSIZE), LSIZE).unwrap();
             let good = take(packed.clone(), compression);
             let seen = bench.store.verify_contents(&good, None);
             assert_eq!((seen.readable, seen.contents, seen.error), (true, Contents::Whole, None), "{good}");
@@ -124,7 +125,7 @@ fn a_gang_and_a_pointer_with_contents_are_unpacked_too() {
     let packed = transform::compress::compress(
         transform::compress::Algorithm::Gzip(1),
         zstd::Level::DEFAULT,
-        &half(131_072, 5),
+        &half(5, 131_072),
         131_072,
     )
     .unwrap();
@@ -174,7 +175,7 @@ fn zeros_become_a_hole_with_a_birth_unless_compression_is_off() {
 fn small_contents_go_into_the_pointer_where_that_is_allowed() {
     let bench = bench(Layout::Disk, 12);
     let mut data = vec![0; 8192];
-    data[..40].copy_from_slice(&noise(40, 1));
+    data[..40].copy_from_slice(&noise(1, 40));
     let bp = write(&bench.store, &data, &policy(), None);
     assert!(bp.is_embedded());
     check(&bench, &bp, &data, None);
@@ -195,7 +196,7 @@ fn small_contents_go_into_the_pointer_where_that_is_allowed() {
 fn what_saves_less_than_an_eighth_is_stored_as_it_is() {
     let bench = bench(Layout::Disk, 9);
     for (zeros, compressed) in [(8192, false), (24_576, true)] {
-        let mut data = noise(131_072, 9);
+        let mut data = noise(9, 131_072);
         data[..zeros].fill(0);
         let bp = write(&bench.store, &data, &policy(), None);
         assert_eq!(bp.compression().unwrap() == Compression::Lz4, compressed, "{bp}");
@@ -209,7 +210,7 @@ fn a_block_without_room_in_one_piece_becomes_a_gang_and_all_of_it_is_freed() {
         for (largest, copies) in [(48 << 10, 1), (48 << 10, 2), (8 << 10, 1), (512, 1), (4096, 3)] {
             let bench = bench(layout, 9);
             bench.space.largest.store(largest, Ordering::Relaxed);
-            let data = noise(131_072, largest);
+            let data = noise(largest, 131_072);
             let bp = write(&bench.store, &data, &WritePolicy { copies, ..policy() }, None);
             assert!(bp.is_gang());
             assert_eq!(bp.dvas().count(), usize::from(copies + 1).min(3));
@@ -227,7 +228,7 @@ fn a_full_pool_refuses_and_keeps_nothing() {
     let bench = bench(Layout::Disk, 9);
     bench.space.largest.store(8192, Ordering::Relaxed);
     bench.space.left.store(100_000, Ordering::Relaxed);
-    let data = Bytes::from(noise(131_072, 1));
+    let data = Bytes::from(noise(1, 131_072));
     let e = bench.store.write(TXG, data, &policy(), &AT, None).unwrap_err();
     assert_eq!(e.refusal(), Some(Refusal::NoSpace));
     assert_eq!(e.to_string(), "tank: block <21:5:0:3>: out of space");
@@ -237,44 +238,44 @@ fn a_full_pool_refuses_and_keeps_nothing() {
 #[test]
 fn a_block_written_again_keeps_its_place_while_it_fits() {
     let bench = bench(Layout::Raidz(1, 3), 12);
-    let first = write(&bench.store, &half(131_072, 1), &policy(), None);
+    let first = write(&bench.store, &half(1, 131_072), &policy(), None);
     let again = |old: &BlkPtr, data: Vec<u8>| {
         let bp = bench.store.rewrite(TXG, old, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
         check(&bench, &bp, &data, None);
         bp
     };
     let used = bench.space.used();
-    let mut smaller = half(131_072, 2);
+    let mut smaller = half(2, 131_072);
     smaller[20_000..].fill(0);
-    for data in [smaller, half(131_072, 3), vec![0; 131_072]] {
+    for data in [smaller, half(3, 131_072), vec![0; 131_072]] {
         let bp = again(&first, data);
         assert_eq!((bp.dva(0), bp.psize_bytes()), (first.dva(0), first.psize_bytes()));
     }
     assert_eq!(bench.space.used(), used);
-    let larger = again(&first, noise(131_072, 4));
+    let larger = again(&first, noise(4, 131_072));
     assert_ne!(larger.dva(0), first.dva(0));
     assert_eq!(bench.space.used(), larger.asize_bytes());
     // Incompressible before, compressible now: stored uncompressed, because the size does not
     // change.
-    let kept = again(&larger, half(131_072, 5));
+    let kept = again(&larger, half(5, 131_072));
     assert_eq!((kept.dva(0), kept.compression().unwrap()), (larger.dva(0), Compression::Off));
     // Without compression, incompressible contents do not fit into the place of compressed ones,
     // but compressible ones may.
-    let packed = write(&bench.store, &half(131_072, 7), &policy(), None);
+    let packed = write(&bench.store, &half(7, 131_072), &policy(), None);
     let off = WritePolicy { compression: Compress::Off, ..policy() };
     let rewrite_off = |old: &BlkPtr, data: Vec<u8>| {
         let bp = bench.store.rewrite(TXG, old, Bytes::from(data.clone()), &off, &AT, None).unwrap();
         check(&bench, &bp, &data, None);
         bp
     };
-    assert_eq!(rewrite_off(&packed, half(131_072, 8)).dva(0), packed.dva(0));
-    let plain = rewrite_off(&packed, noise(131_072, 8));
+    assert_eq!(rewrite_off(&packed, half(8, 131_072)).dva(0), packed.dva(0));
+    let plain = rewrite_off(&packed, noise(8, 131_072));
     assert_eq!((plain.compression().unwrap(), plain.psize_bytes()), (Compression::Off, 131_072));
-    let still = rewrite_off(&plain, half(131_072, 9));
+    let still = rewrite_off(&plain, half(9, 131_072));
     assert_eq!((still.dva(0), still.psize_bytes()), (plain.dva(0), 131_072));
     bench.store.free(TXG, &still).unwrap();
     // Contents of another size are another block.
-    let other = again(&kept, noise(65_536, 6));
+    let other = again(&kept, noise(6, 65_536));
     assert_ne!(other.dva(0), kept.dva(0));
     assert_eq!(bench.space.used(), other.asize_bytes());
 }
@@ -283,9 +284,9 @@ fn a_block_written_again_keeps_its_place_while_it_fits() {
 fn a_gang_and_a_block_of_an_older_txg_are_not_written_over() {
     let bench = bench(Layout::Disk, 9);
     bench.space.largest.store(65_536, Ordering::Relaxed);
-    let gang = write(&bench.store, &noise(131_072, 1), &policy(), None);
+    let gang = write(&bench.store, &noise(1, 131_072), &policy(), None);
     bench.space.largest.store(u64::MAX, Ordering::Relaxed);
-    let data = noise(131_072, 2);
+    let data = noise(2, 131_072);
     let bp = bench.store.rewrite(TXG, &gang, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
     check(&bench, &bp, &data, None);
     assert_eq!(bench.space.used(), bp.asize_bytes());
@@ -303,7 +304,7 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
         for disk in &bench.disks[..may_fail] {
             disk.fails_writes.store(true, Ordering::Relaxed);
         }
-        let data = noise(1 << 20, 1);
+        let data = noise(1, 1 << 20);
         let bp = write(&bench.store, &data, &policy(), None);
         bench.store.flush().unwrap();
         bench.store.cache().remove(&block::arc::Key { vdev: 0, offset_bytes: bp.dva(0).offset_bytes, birth: TXG });
@@ -318,7 +319,7 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
         let more = if layout == Layout::Draid { 9 } else { may_fail + 1 };
         bench.disks[..more].iter().for_each(|disk| disk.fails_writes.store(true, Ordering::Relaxed));
         let used = bench.space.used();
-        let e = bench.store.write(TXG, Bytes::from(noise(1 << 20, 2)), &policy(), &AT, None).unwrap_err();
+        let e = bench.store.write(TXG, Bytes::from(noise(2, 1 << 20)), &policy(), &AT, None).unwrap_err();
         assert!(matches!(e, Error::Io { .. }), "{e}");
         assert!(e.to_string().contains("disk-0"), "{e}");
         assert_eq!(bench.space.used(), used);
@@ -329,7 +330,7 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
 fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_mended_once_and_for_all() {
     for layout in [Layout::Raidz(1, 4), Layout::Raidz(2, 5), Layout::Draid] {
         let bench = bench(layout, 12);
-        let data = noise(512, 7);
+        let data = noise(7, 512);
         let bp = write(&bench.store, &data, &policy(), None);
         bench.store.flush().unwrap();
         // Every place of the block, and of parity, as far as parity equals the block.
@@ -359,7 +360,7 @@ fn devices_that_are_away_have_missed_what_the_others_hold() {
     for (layout, away) in [(Layout::MirrorWithout, 1), (Layout::RaidzWithout(1), 1), (Layout::RaidzWithout(3), 3)] {
         let bench = bench(layout, 12);
         for txg in [TXG, TXG + 1, TXG + 5] {
-            let data = noise(1 << 18, txg);
+            let data = noise(txg, 1 << 18);
             let bp = bench.store.write(txg, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
             bench.store.flush().unwrap();
             bench.store.cache().remove(&block::arc::Key { vdev: 0, offset_bytes: bp.dva(0).offset_bytes, birth: txg });
@@ -383,7 +384,7 @@ fn many_threads_write_at_once_and_each_reads_its_own() {
             let bench = &bench;
             scope.spawn(move || {
                 for n in 0..20u64 {
-                    let data = if n % 2 == 0 { half(65_536, thread * 100 + n) } else { noise(8192, thread * 100 + n) };
+                    let data = if n % 2 == 0 { half(thread * 100 + n, 65_536) } else { noise(thread * 100 + n, 8192) };
                     let bp = write(&bench.store, &data, &policy(), None);
                     check(bench, &bp, &data, None);
                     if n % 5 == 0 {
@@ -398,15 +399,15 @@ fn many_threads_write_at_once_and_each_reads_its_own() {
 #[test]
 fn after_a_failed_flush_success_is_never_claimed_again() {
     let single = bench(Layout::Disk, 12);
-    write(&single.store, &noise(4096, 1), &policy(), None);
+    write(&single.store, &noise(1, 4096), &policy(), None);
     single.disks[0].fails_flushes.store(true, Ordering::Relaxed);
     assert!(single.store.flush().is_err());
     single.disks[0].fails_flushes.store(false, Ordering::Relaxed);
     assert!(single.store.flush().is_err(), "the system forgot what it lost, we must not");
-    assert!(single.store.write(TXG, Bytes::from(noise(4096, 1)), &policy(), &AT, None).is_err());
+    assert!(single.store.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, None).is_err());
 
     let pair = bench(Layout::Mirror(2), 12);
-    let data = noise(4096, 1);
+    let data = noise(1, 4096);
     let bp = write(&pair.store, &data, &policy(), None);
     pair.disks[1].fails_flushes.store(true, Ordering::Relaxed);
     pair.store.flush().unwrap();
@@ -426,7 +427,7 @@ fn after_a_failed_flush_success_is_never_claimed_again() {
 #[test]
 fn only_devices_that_were_written_are_flushed() {
     let bench = bench(Layout::Stripe(3), 12);
-    write(&bench.store, &noise(4096, 1), &policy(), None);
+    write(&bench.store, &noise(1, 4096), &policy(), None);
     bench.store.flush().unwrap();
     bench.store.flush().unwrap();
     let flushes: Vec<u64> = bench.disks.iter().map(|d| d.flushes.load(Ordering::Relaxed)).collect();
@@ -437,7 +438,7 @@ fn only_devices_that_were_written_are_flushed() {
 fn without_an_allocator_a_write_is_refused_as_read_only() {
     let bench = bench(Layout::Disk, 12);
     let fresh = Store::new("tank".into(), Default::default(), 1 << 20);
-    let e = fresh.write(TXG, Bytes::from(noise(4096, 1)), &policy(), &AT, None).unwrap_err();
+    let e = fresh.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, None).unwrap_err();
     assert_eq!(e.refusal(), Some(Refusal::ReadOnly));
     drop(bench);
 }

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Rig, layout, new_file, noise};
+use common::{Rig, layout, new_file};
 use observe::{Family, Registry, Source, Value};
+use rig::noise;
 use std::sync::Arc;
 
 fn find<'a>(families: &'a [Family], name: &str) -> &'a Family {

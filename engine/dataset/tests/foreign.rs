@@ -4,10 +4,11 @@
 
 mod common;
 
-use common::{Rig, noise};
+use common::Rig;
 use dataset::{DatasetKind, ListOptions, write};
 use ondisk::ObjectType;
 use pool::Error;
+use rig::noise;
 
 /// Changes the contents of a file system: some files are overwritten, some truncated, some freed
 /// while their names remain, which accounting does not notice.

@@ -3,14 +3,15 @@
 
 mod common;
 
+use common::Rig;
 use common::streams::{send_from, target, try_receive};
-use common::{Rig, noise};
 use dataset::receive::{Healed, VerifyingReader, heal};
 use dataset::send::Options;
 use dataset::{Dataset, KeyStore, write};
 use object::NewObject;
 use ondisk::{BlkPtr, ObjectType};
 use pool::Error;
+use rig::noise;
 use zeroize::Zeroizing;
 
 const COMPRESSED: Options = Options { large_blocks: true, embedded: false, compressed: true, raw: false };

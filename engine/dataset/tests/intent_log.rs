@@ -1,135 +1,19 @@
 //! The intent log on a device in memory: committed records are found again, and nothing else is, by
 //! opening the last synced root block; and the chain does not grow without bound.
 
-use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
-use bytes::Bytes;
+use block::{Refusal, Store};
 use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, SkippedRecord, SyncMode};
-use host::device::{Device, MemoryDevice};
-use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
+use object::{NewObject, ObjectSet, Tx};
 use ondisk::zil::{Body, RecordType};
-use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind, Txg};
+use ondisk::{BlkPtr, ObjectType, ObjsetKind, Txg};
 use parking_lot::{Condvar, Mutex};
 use pool::Result;
-use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use rig::Disk;
+use rig::sync::{Allocator, Freed, Syncing, store_on};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const DISK_BYTES: usize = 64 << 20;
-
-/// A device whose writes can be made to fail.
-struct Disk {
-    memory: MemoryDevice,
-    fails: AtomicBool,
-}
-
-impl Device for Disk {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
-        self.memory.read_at(offset, buf)
-    }
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-    fn name(&self) -> &str {
-        self.memory.name()
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        match self.fails.load(Ordering::SeqCst) {
-            true => Err(std::io::Error::other("broken")),
-            false => self.memory.write_at(offset, data),
-        }
-    }
-    fn is_writable(&self) -> bool {
-        true
-    }
-}
-
-/// Space that is never allocated twice.
-#[derive(Default)]
-struct Space {
-    used: BTreeMap<u64, u64>,
-    next: u64,
-}
-
-struct Allocator(Mutex<Space>);
-
-impl Allocate for Allocator {
-    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
-        let mut space = self.0.lock();
-        let size = want.psize_bytes.next_multiple_of(512);
-        let offset_bytes = space.next;
-        space.next += size;
-        if space.next > DISK_BYTES as u64 - (5 << 20) {
-            return Err(Refusal::NoSpace.at("test"));
-        }
-        space.used.insert(offset_bytes, size);
-        Ok(SmallVec::from_iter([Dva { vdev: 0, offset_bytes, asize_bytes: size, is_gang: false }]))
-    }
-    fn free(&self, _txg: u64, _birth: u64, dva: &Dva) {
-        let size = self.0.lock().used.remove(&dva.offset_bytes);
-        assert_eq!(size, Some(dva.asize_bytes), "freed what is not in use at {:#x}", dva.offset_bytes);
-    }
-    fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
-        Ok(())
-    }
-}
-
-struct Context {
-    txg: u64,
-    store: Arc<Store>,
-}
-
-impl SyncContext for Context {
-    fn txg(&self) -> u64 {
-        self.txg
-    }
-    fn repeats(&self) -> bool {
-        false
-    }
-    fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-    fn policy(&self, what: &Written) -> WritePolicy {
-        WritePolicy {
-            object_type: what.object_type,
-            level: what.level,
-            checksum: Checksum::Fletcher4,
-            compression: Compress::Lz4,
-            copies: 1,
-            class: Default::default(),
-            special_max_bytes: 0,
-            embed: true,
-            dedup: Default::default(),
-        }
-    }
-    fn root_policy(&self) -> WritePolicy {
-        WritePolicy { copies: 1, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
-    }
-    fn born(&self, _bp: &BlkPtr) {}
-    fn killed(&self, bp: &BlkPtr) -> Result<()> {
-        self.store.free(self.txg, bp)
-    }
-    fn forgotten(&self, _bp: &BlkPtr) {}
-    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
-        bp.asize_bytes()
-    }
-    fn hole_birth(&self) -> bool {
-        true
-    }
-    fn object_changed(
-        &self,
-        _id: u64,
-        _old: Option<&Dnode>,
-        _new: Option<&mut Dnode>,
-        _spill: &dyn Fn() -> Result<Option<Bytes>>,
-    ) -> Result<()> {
-        Ok(())
-    }
-    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// Transactions in the open txg.
 #[derive(Default)]
@@ -193,7 +77,7 @@ impl Ground for Pool {
             txg
         };
         log.sync(txg)?;
-        let root = set.sync(&Context { txg, store: self.store.clone() })?;
+        let root = set.sync(&Syncing::new(txg, &self.store))?;
         *self.root.lock() = root;
         self.skipped.lock().append(&mut self.noted.lock().0);
         self.synced.store(txg, Ordering::SeqCst);
@@ -218,18 +102,8 @@ impl Ground for Pool {
 }
 
 fn pool() -> Arc<Pool> {
-    let device = Arc::new(Disk { memory: MemoryDevice::new("disk", vec![0xa5; DISK_BYTES]), fails: false.into() });
-    let leaf = Vdev {
-        guid: 1,
-        id: 0,
-        kind: Kind::Leaf(Leaf::present(1, device.clone())),
-        ashift: 9,
-        children: vec![],
-        name: "disk".into(),
-    };
-    let store = Store::new("tank".into(), Tree::of(vec![leaf]), 16 << 20);
-    let space = Arc::new(Allocator(Mutex::default()));
-    store.set_allocator(space.clone());
+    let device = Disk::new("disk", vec![0xa5; DISK_BYTES]);
+    let (store, space) = store_on(device.clone(), Freed::Kept);
     Arc::new(Pool {
         device,
         store,
@@ -274,7 +148,7 @@ impl Pool {
     }
 
     fn used(&self) -> u64 {
-        self.space.0.lock().used.values().sum()
+        self.space.used_bytes()
     }
 }
 
@@ -521,9 +395,9 @@ fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
     ask(1).unwrap();
     let syncs = || pool.syncs.load(Ordering::SeqCst);
     assert_eq!(syncs(), 1);
-    pool.device.fails.store(true, Ordering::SeqCst);
+    pool.device.fails_writes.store(true, Ordering::SeqCst);
     assert!(ask(2).is_err(), "neither the log nor the txg can be written");
-    pool.device.fails.store(false, Ordering::SeqCst);
+    pool.device.fails_writes.store(false, Ordering::SeqCst);
     // The log is abandoned; until its records are on disk, every commit waits for a txg.
     for n in 3..8 {
         ask(n).unwrap();

@@ -7,11 +7,12 @@
 mod common;
 
 use block::{Allocate, Class, Gang, Refusal, Want};
-use common::{MAKER, Rig, noise};
+use common::{MAKER, Rig};
 use dataset::write::{self, NewDataset};
 use host::device::{Device, MemoryDevice};
 use ondisk::Dva;
 use pool::writer::{NewDraid, NewVdev};
+use rig::noise;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,9 +7,10 @@ use common::devices::{
     BLOCK, DISK_BYTES, Files, check, check_ours, config, disk, guid, has, new_leaf, refusal, reopen, resilvered,
     settle, stale,
 };
-use common::{Rig, layout, new_file, noise};
+use common::{Rig, layout, new_file};
 use host::device::Device;
 use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
+use rig::noise;
 use std::sync::Arc;
 
 #[test]

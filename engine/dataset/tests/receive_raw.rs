@@ -7,7 +7,7 @@
 mod common;
 
 use common::streams::{send, send_from, take, target};
-use common::{Rig, layout, noise};
+use common::{Rig, layout};
 use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
@@ -17,6 +17,7 @@ use object::{NewObject, ObjectSet};
 use ondisk::ObjectType;
 use ondisk::send_record::{Body, Features};
 use pool::{Error, OpenOptions, Pool, search};
+use rig::{Chance, noise};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -159,66 +160,54 @@ fn new_key(phrase: &str) -> KeyChange {
     })
 }
 
-/// A reproducible random choice.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-}
-
 /// Changes that produce trees of every shape: files that grow over levels, are truncated, get
 /// holes, are freed and recreated with other sizes.
-fn change(head: &Arc<LiveDataset>, files: &mut Vec<u64>, dice: &mut Dice) {
-    for _ in 0..dice.roll(12) + 1 {
+fn change(head: &Arc<LiveDataset>, files: &mut Vec<u64>, chance: &mut Chance) {
+    for _ in 0..chance.below(12) + 1 {
         let set = head.objset();
         let tx = head.begin(4 << 20).unwrap();
-        let seed = dice.roll(1 << 40);
-        match dice.roll(9) {
+        let seed = chance.below(1 << 40);
+        match chance.below(9) {
             0 | 1 => {
                 let sizes = [512, 1536, 4096, 16 << 10, 128 << 10];
-                let mut new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, sizes[dice.roll(5) as usize])
-                    .with_bonus(ObjectType::SA, noise(seed | 1, 100 + dice.roll(200) as usize));
-                new.slots = [1, 1, 1, 2, 4][dice.roll(5) as usize];
-                new.indirect_shift = [17, 17, 14][dice.roll(3) as usize];
+                let mut new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, sizes[chance.below(5) as usize])
+                    .with_bonus(ObjectType::SA, noise(seed | 1, 100 + chance.below(200) as usize));
+                new.slots = [1, 1, 1, 2, 4][chance.below(5) as usize];
+                new.indirect_shift = [17, 17, 14][chance.below(3) as usize];
                 files.push(set.create_object(&tx, &new).unwrap().id());
             }
             2 if files.len() > 2 => {
-                let id = files.swap_remove(dice.roll(files.len() as u64) as usize);
+                let id = files.swap_remove(chance.below(files.len() as u64) as usize);
                 set.free_object(&tx, id).unwrap();
             }
             _ if files.is_empty() => {}
             3 => {
-                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
-                let spill = (dice.roll(3) > 0).then(|| noise(seed, 512 << dice.roll(4)));
+                let object = set.object(files[chance.below(files.len() as u64) as usize]).unwrap();
+                let spill = (chance.below(3) > 0).then(|| noise(seed, 512 << chance.below(4)));
                 // Not every bonus leaves room for one.
                 let _ = object.set_spill(&tx, spill);
             }
             4 => {
-                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
-                let from = dice.roll(object.max_block_id() + 2) * object.block_bytes();
-                let len = if dice.roll(2) == 0 { u64::MAX } else { dice.roll(40) * object.block_bytes() };
+                let object = set.object(files[chance.below(files.len() as u64) as usize]).unwrap();
+                let from = chance.below(object.max_block_id() + 2) * object.block_bytes();
+                let len = if chance.below(2) == 0 { u64::MAX } else { chance.below(40) * object.block_bytes() };
                 object.punch(&tx, from, len).unwrap();
             }
             _ => {
-                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
+                let object = set.object(files[chance.below(files.len() as u64) as usize]).unwrap();
                 let size = object.block_bytes();
                 // One block only, where more could not be.
-                let last = if size.is_power_of_two() { [1, 8, 300, 40_000][dice.roll(4) as usize] } else { 1 };
-                let data = match dice.roll(3) {
+                let last = if size.is_power_of_two() { [1, 8, 300, 40_000][chance.below(4) as usize] } else { 1 };
+                let data = match chance.below(3) {
                     0 => vec![seed as u8 | 1; size as usize],
                     1 => vec![0; size as usize],
                     _ => noise(seed, size as usize),
                 };
-                object.write_at(&tx, dice.roll(last) * size, &data).unwrap();
+                object.write_at(&tx, chance.below(last) * size, &data).unwrap();
             }
         }
         drop(tx);
-        if dice.roll(4) == 0 {
+        if chance.below(4) == 0 {
             head.sync().unwrap();
         }
     }
@@ -233,13 +222,13 @@ fn snapshot(rig: &Rig, name: &str) {
 /// where writing continued, to A. OpenZFS #12594: "Raw send on encrypted datasets does not work
 /// when copying snapshots back".
 fn round_trip(seed: u64, rounds: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut chance = Chance::new(seed);
     let (a, b) =
         (Rig::new(), Rig::with(layout(seed % 2 == 1), &[("compression", "zstd"), ("checksum", "sha256")], None));
     encrypted(&a, "tank/e", &[("compression", "lz4")]);
     let (mut files, mut key) = (Vec::new(), KEY.to_owned());
     let head = a.open("tank/e");
-    change(&head, &mut files, &mut dice);
+    change(&head, &mut files, &mut chance);
     snapshot(&a, "tank/e@s0");
     take(&b, &send(&a.tree(), "tank/e@s0", None, RAW), "tank/e@s0", false).unwrap();
     let same = |a: &Rig, b: &Rig, name: &str, key: &str, round: u64| {
@@ -253,14 +242,14 @@ fn round_trip(seed: u64, rounds: u64) {
     };
     same(&a, &b, "tank/e@s0", &key, 0);
     for round in 1..=rounds {
-        change(&head, &mut files, &mut dice);
-        if dice.roll(3) == 0 {
+        change(&head, &mut files, &mut chance);
+        if chance.below(3) == 0 {
             key = format!("another phrase {round}");
             write::change_key(&a.live, "tank/e", new_key(&key)).unwrap();
         }
         let (now, before) = (format!("tank/e@s{round}"), format!("tank/e@s{}", round - 1));
         snapshot(&a, &now);
-        let from = match dice.roll(2) {
+        let from = match chance.below(2) {
             0 => before.clone(),
             _ => {
                 write::bookmark(&a.live, &[(before.clone(), before.replace('@', "#"))]).unwrap();
@@ -277,7 +266,7 @@ fn round_trip(seed: u64, rounds: u64) {
     let b = b.reopen();
     b.live.keys().load(&b.tree().dataset("tank/e").unwrap(), key.as_bytes()).unwrap();
     let other = b.open("tank/e");
-    change(&other, &mut files, &mut dice);
+    change(&other, &mut files, &mut chance);
     snapshot(&b, "tank/e@back");
     a.live.close(&head).unwrap();
     let stream = send(&b.tree(), "tank/e@back", Some(&format!("tank/e@s{rounds}")), RAW);
@@ -286,7 +275,7 @@ fn round_trip(seed: u64, rounds: u64) {
     a.check();
     // A, mounted again, writes; a wrong MAC of the accounting objects would show here.
     let head = a.open("tank/e");
-    change(&head, &mut files, &mut dice);
+    change(&head, &mut files, &mut chance);
     snapshot(&a, "tank/e@last");
     a.live.close(&head).unwrap();
     b.live.close(&other).unwrap();
@@ -325,9 +314,9 @@ fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
     let mut key = KEY.to_owned();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut files, mut dice) = (Vec::new(), Dice(12014));
+            let (mut files, mut chance) = (Vec::new(), Chance::new(12014));
             while !done.load(Ordering::Relaxed) {
-                change(&head, &mut files, &mut dice);
+                change(&head, &mut files, &mut chance);
                 steps.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -382,7 +371,7 @@ fn what_does_not_go_on_top_is_refused() {
     b.create("tank/plain", &[]).unwrap();
     for name in ["tank/e@1", "tank/e@2", "tank/e@3"] {
         let head = a.open("tank/e");
-        change(&head, &mut Vec::new(), &mut Dice(77));
+        change(&head, &mut Vec::new(), &mut Chance::new(77));
         a.live.close(&head).unwrap();
         snapshot(&a, name);
     }
@@ -437,10 +426,10 @@ fn what_does_not_go_on_top_is_refused() {
 fn what_breaks_off_goes_on_sealed() {
     let (a, b) = (Rig::new(), Rig::new());
     encrypted(&a, "tank/e", &[("compression", "lz4")]);
-    let (mut files, mut dice) = (Vec::new(), Dice(4711));
+    let (mut files, mut chance) = (Vec::new(), Chance::new(4711));
     for name in ["tank/e@1", "tank/e@2"] {
         let head = a.open("tank/e");
-        (0..6).for_each(|_| change(&head, &mut files, &mut dice));
+        (0..6).for_each(|_| change(&head, &mut files, &mut chance));
         a.live.close(&head).unwrap();
         snapshot(&a, name);
     }

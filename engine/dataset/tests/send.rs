@@ -158,7 +158,7 @@ fn streams_have_the_sums_of_the_kernels() {
         ),
     ] {
         let sum = Order::Big.word_bytes(checksum(Algorithm::Sha256, &stream, Order::Big, None));
-        assert_eq!(sum.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), expected);
+        assert_eq!(rig::hex(&sum), expected);
     }
 }
 

@@ -3,12 +3,13 @@
 
 mod common;
 
-use common::{Rig, layout, new_file, noise, options};
+use common::{Rig, layout, new_file, options};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use host::device::{Device, MemoryDevice};
 use object::{Error, Result};
 use pool::writer::{NewDevices, NewVdev};
 use pool::{OpenOptions, Writer, search_devices};
+use rig::noise;
 use std::path::PathBuf;
 use std::sync::Arc;
 

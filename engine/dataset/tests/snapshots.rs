@@ -4,10 +4,11 @@
 
 mod common;
 
-use common::{Rig, layout, new_file, noise, space_walk};
+use common::{Rig, layout, new_file, space_walk};
 use dataset::write::{self, Failures, NewDataset};
 use dataset::{Entry, LiveDataset};
 use pool::{Error, Refusal};
+use rig::{Chance, noise};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -427,20 +428,6 @@ struct Model {
     marks: BTreeSet<String>,
 }
 
-/// Small numbers from one seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, list: &[&'a T]) -> Option<&'a T> {
-        list.get(self.roll(list.len() as u64) as usize).copied()
-    }
-}
-
 /// Random steps: writes, snapshots, bookmarks, and destroying them. Goal: no sequence loses space,
 /// content or a count.
 #[test]
@@ -456,7 +443,7 @@ fn random_steps_leave_every_block_and_every_account_right() {
 }
 
 fn random_steps(seed: u64, steps: u64) {
-    let mut dice = Dice(seed);
+    let mut chance = Chance::new(seed);
     let rig = Rig::with(layout(seed.is_multiple_of(2)), &[("recordsize", "16K")], None);
     let mut models: Vec<Model> = ["tank/a", "tank/a/b"]
         .map(|name| {
@@ -474,13 +461,13 @@ fn random_steps(seed: u64, steps: u64) {
         })
         .into();
     for step in 0..steps {
-        let which = dice.roll(2) as usize;
+        let which = chance.below(2) as usize;
         let m = &mut models[which];
-        match dice.roll(12) {
+        match chance.below(12) {
             10 => {
                 // What is newer than the snapshot is destroyed first, as with `zfs rollback -r`.
-                let all: Vec<&String> = m.snapshots.keys().collect();
-                let Some(short) = dice.pick(&all).cloned() else { continue };
+                let all: Vec<String> = m.snapshots.keys().cloned().collect();
+                let Some(short) = chance.pick(&all).cloned() else { continue };
                 let txg = |name: &str| rig.get(name, "createtxg").parse::<u64>().unwrap();
                 let since = txg(&format!("{}@{short}", m.name));
                 let newer: Vec<String> =
@@ -500,20 +487,20 @@ fn random_steps(seed: u64, steps: u64) {
             }
             11 => {
                 // A clone that is written, checked and destroyed, or promoted twice in between.
-                let all: Vec<&String> = m.snapshots.keys().collect();
-                let Some(short) = dice.pick(&all).cloned() else { continue };
+                let all: Vec<String> = m.snapshots.keys().cloned().collect();
+                let Some(short) = chance.pick(&all).cloned() else { continue };
                 let (name, mut has_now) = (format!("tank/c{step}"), m.snapshots[&short].clone());
                 write::clone(&rig.live, &format!("{}@{short}", m.name), &name, &[]).unwrap();
                 let clone = rig.open(&name);
                 let blocks: Vec<_> =
-                    (0..1 + dice.roll(8)).map(|_| (dice.roll(40), 1 + step * 7 + dice.roll(99))).collect();
+                    (0..1 + chance.below(8)).map(|_| (chance.below(40), 1 + step * 7 + chance.below(99))).collect();
                 put(&clone, m.file, &blocks);
                 has_now.extend(blocks);
                 write::snapshot(&rig.live, &[format!("{name}@own")], &[]).unwrap();
                 put(&clone, m.file, &[(0, step + 1), (1, 0)]);
                 check(&rig);
                 has(&rig, &format!("{name}@own"), m.file, &has_now);
-                if dice.roll(2) == 0 {
+                if chance.below(2) == 0 {
                     write::promote(&rig.live, &name).unwrap();
                     check(&rig);
                     put(&m.live, m.file, &[(5, step + 3)]);
@@ -526,8 +513,8 @@ fn random_steps(seed: u64, steps: u64) {
                 write::destroy(&rig.live, &name).unwrap();
             }
             0..=3 => {
-                let blocks: Vec<_> = (0..1 + dice.roll(12))
-                    .map(|_| (dice.roll(40), dice.roll(5) * (step * 100 + dice.roll(99))))
+                let blocks: Vec<_> = (0..1 + chance.below(12))
+                    .map(|_| (chance.below(40), chance.below(5) * (step * 100 + chance.below(99))))
                     .collect();
                 put(&m.live, m.file, &blocks);
                 m.now.extend(blocks);
@@ -544,25 +531,25 @@ fn random_steps(seed: u64, steps: u64) {
                 m.snapshots.insert(format!("s{step}"), m.now.clone());
             }
             7 => {
-                let all: Vec<&String> = m.snapshots.keys().collect();
-                if let Some(short) = dice.pick(&all).cloned() {
+                let all: Vec<String> = m.snapshots.keys().cloned().collect();
+                if let Some(short) = chance.pick(&all).cloned() {
                     let mark = format!("{}#m{step}", m.name);
                     write::bookmark(&rig.live, &[(format!("{}@{short}", m.name), mark.clone())]).unwrap();
                     m.marks.insert(mark);
                 }
             }
             8 => {
-                let all: Vec<&String> = m.marks.iter().collect();
-                if let Some(mark) = dice.pick(&all).cloned() {
+                let all: Vec<String> = m.marks.iter().cloned().collect();
+                if let Some(mark) = chance.pick(&all).cloned() {
                     write::destroy_bookmark(&rig.live, &mark).unwrap();
                     m.marks.remove(&mark);
                 }
             }
             _ => {
-                let count = 1 + dice.roll(3);
+                let count = 1 + chance.below(3);
                 for _ in 0..count {
-                    let all: Vec<&String> = m.snapshots.keys().collect();
-                    let Some(short) = dice.pick(&all).cloned() else { break };
+                    let all: Vec<String> = m.snapshots.keys().cloned().collect();
+                    let Some(short) = chance.pick(&all).cloned() else { break };
                     write::destroy_snapshots(&rig.live, &[format!("{}@{short}", m.name)], false).unwrap();
                     m.snapshots.remove(&short);
                 }

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{Rig, layout, new_file, noise};
+use common::{Rig, layout, new_file};
 use dataset::write::{self, KeyChange, NewDataset, NewKey};
 use pool::{Error, Refusal};
+use rig::noise;
 use transform::crypt::KeyFormat;
 use zeroize::Zeroizing;
 

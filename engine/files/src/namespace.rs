@@ -50,165 +50,33 @@
 //!   * snapshots can be changed through `.zfs/snapshot` if the provider supports it (`snapshots`);
 //!     everything else in `.zfs` is read-only
 
-use crate::vfs::{Attr, FileKind, NodeId, Vfs};
-use crate::{Error, Refusal, Result};
-use cookie::Extras;
+use crate::vfs::{NodeId, Vfs};
+use crate::{Refusal, Result};
 use layers::{Idle, Source, Table};
+use nodes::{Made, Nodes, Nowhere};
 use number::Number;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
 use std::sync::Arc;
-use synthetic::{Made, Nodes, Nowhere};
+use system::Opened;
 
 mod cookie;
 mod forward;
 mod handle;
 mod layers;
+mod nodes;
 mod number;
+mod provider;
 mod snapshots;
 mod synthetic;
+mod system;
 #[cfg(test)]
 mod tests;
 
 pub use number::{file_system_of, is_door, is_synthetic, object_of};
+pub use provider::{Child, Control, NumberedName, Provider, Way};
 
 /// Name of the control directory.
 const CONTROL: &[u8] = b".zfs";
-
-/// Visibility of a dataset's `.zfs`, from the property `snapdir`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
-    /// No `.zfs`: a snapshot has no snapshots.
-    Absent,
-    /// Reachable by name but not listed.
-    Hidden,
-    /// Listed.
-    Visible,
-}
-
-/// A dataset to show below another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Child {
-    /// Path relative to the root of the parent dataset: `home`, or `a/b`.
-    pub place: Vec<u8>,
-    /// The key to pass to [`Provider::open_child`].
-    pub key: String,
-}
-
-/// A snapshot or volume in a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NumberedName {
-    pub name: String,
-    /// Distinguishes it from all others in the listing for as long as it exists, also under another
-    /// name and after a restart: the number of its object in the pool. Below 2^48, not 0.
-    pub number: u64,
-}
-
-/// How a file system is reached from a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
-    /// The dataset's own file system.
-    Here,
-    /// One of its snapshots.
-    Snapshot(String),
-    /// One of its volumes.
-    Volume(String),
-    /// One of its children (by key), or a file system below that child.
-    Child(String),
-}
-
-/// One dataset, and what can be opened from it.
-pub trait Provider: Send + Sync {
-    /// Full name, for messages and the mount table.
-    fn name(&self) -> String;
-    /// The dataset's files.
-    fn root(&self) -> Result<Arc<dyn Vfs>>;
-    /// Visibility of `.zfs`.
-    fn control(&self) -> Control;
-    /// Datasets to show below this one.
-    fn children(&self) -> Result<Vec<Child>>;
-    /// The snapshots, in any order. A name is the part after the `@`.
-    fn snapshots(&self) -> Result<Vec<NumberedName>>;
-    /// The volumes below, and their snapshots as `NAME@SNAPSHOT`, in any order.
-    fn volumes(&self) -> Result<Vec<NumberedName>>;
-    /// Opens one of [`Self::children`].
-    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>>;
-    /// Opens one of [`Self::snapshots`].
-    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>>;
-    /// The `fs_guid` of the snapshot that currently has this name; the name may have belonged to
-    /// another snapshot before.
-    fn snapshot_guid(&self, name: &str) -> Result<u64> {
-        if !self.snapshots()?.iter().any(|entry| entry.name == name) {
-            return Err(Error::not_found(self.name(), format!("snapshot '{name}'")));
-        }
-        let vfs = self.open_snapshot(name)?;
-        Ok(vfs.handle(vfs.root())?.fs_guid)
-    }
-    /// The same for one of [`Self::volumes`].
-    fn volume_guid(&self, name: &str) -> Result<u64> {
-        if !self.volumes()?.iter().any(|entry| entry.name == name) {
-            return Err(Error::not_found(self.name(), format!("volume '{name}'")));
-        }
-        let vfs = self.open_volume(name)?;
-        Ok(vfs.handle(vfs.root())?.fs_guid)
-    }
-    /// Whether snapshots can be taken, renamed and destroyed.
-    fn changes_snapshots(&self) -> bool {
-        false
-    }
-    fn take_snapshot(&self, name: &str) -> Result<()> {
-        Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
-    }
-    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
-        let _ = to;
-        Err(Refusal::ReadOnly.at(format!("{}@{from}", self.name())))
-    }
-    /// Destroys a snapshot. Returns [`Refusal::Busy`] if it is held or has clones.
-    fn destroy_snapshot(&self, name: &str) -> Result<()> {
-        Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
-    }
-    /// Opens one of [`Self::volumes`]; its root is a regular file.
-    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
-    /// How to reach the file system whose handles have this `fs_guid`, or `None` if there is none.
-    /// The default opens every file system until it finds a match.
-    fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {
-        let is_it = |vfs: Result<Arc<dyn Vfs>>| {
-            vfs.and_then(|vfs| vfs.handle(vfs.root())).is_ok_and(|handle| handle.fs_guid == fs_guid)
-        };
-        if is_it(self.root()) {
-            return Ok(Some(Way::Here));
-        }
-        for NumberedName { name, .. } in self.snapshots()? {
-            if is_it(self.open_snapshot(&name)) {
-                return Ok(Some(Way::Snapshot(name)));
-            }
-        }
-        for NumberedName { name, .. } in self.volumes()? {
-            if is_it(self.open_volume(&name)) {
-                return Ok(Some(Way::Volume(name)));
-            }
-        }
-        for child in self.children()? {
-            if self.open_child(&child.key).and_then(|c| c.way_to(fs_guid)).is_ok_and(|way| way.is_some()) {
-                return Ok(Some(Way::Child(child.key)));
-            }
-        }
-        Ok(None)
-    }
-}
-
-struct Opened {
-    /// Its file system's number in the tree.
-    number: u64,
-    vfs: Arc<dyn Vfs>,
-    provider: Option<Arc<dyn Provider>>,
-    /// The directory that contains each child shown here, by key.
-    children: HashMap<String, NodeId>,
-    /// Entries that cover or extend a directory's own: doors and synthetic directories.
-    covers: HashMap<(NodeId, Vec<u8>), NodeId>,
-    /// The subset of these that the directory itself does not contain.
-    extras: HashMap<NodeId, Extras>,
-}
 
 /// Several datasets as one [`Vfs`].
 pub struct Namespace {
@@ -326,49 +194,4 @@ impl Namespace {
 enum Place {
     In(Arc<Opened>, NodeId),
     Made(NodeId, Made),
-}
-
-impl Opened {
-    fn new(number: u64, vfs: Arc<dyn Vfs>, provider: Option<Arc<dyn Provider>>) -> Self {
-        let (children, covers, extras) = Default::default();
-        Self { number, vfs, provider, children, covers, extras }
-    }
-
-    /// The tree-wide number of a node of this file system.
-    fn global(&self, node: NodeId) -> Result<NodeId> {
-        number::join(self.number, node.0).ok_or_else(|| match node.0 >> number::OBJECT_BITS {
-            0 => Error::unsupported(
-                "namespace",
-                "a file system number and an object number that do not fit into one node number",
-            ),
-            _ => Error::corrupt("namespace", format!("object number is {:#x}, expected 48 bits", node.0)),
-        })
-    }
-
-    /// The node of this file system that has this number in the tree.
-    fn own(&self, node: NodeId) -> Option<NodeId> {
-        match number::split(node) {
-            Number::In { system, object } if system == self.number => Some(NodeId(object)),
-            _ => None,
-        }
-    }
-
-    fn own_directory(&self, dir: NodeId, name: &[u8]) -> Option<NodeId> {
-        let found = self.vfs.lookup(self.own(dir)?, name).ok()?;
-        (found.kind == FileKind::Directory).then(|| self.global(found.node).ok()).flatten()
-    }
-
-    /// Shows `node` in `dir` as `name`, covering any existing entry.
-    fn cover(&mut self, dir: NodeId, name: &[u8], node: NodeId) {
-        let there = self.own(dir).is_some_and(|dir| self.vfs.lookup(dir, name).is_ok());
-        if !there {
-            self.extras.entry(dir).or_default().add(name, node);
-        }
-        self.covers.insert((dir, name.to_vec()), node);
-    }
-
-    fn attr(&self, node: NodeId) -> Result<Attr> {
-        let attr = self.vfs.attr(node)?;
-        Ok(Attr { node: self.global(attr.node)?, ..attr })
-    }
 }

@@ -3,6 +3,10 @@
 //! FUSE, NFS and the commands work on `dyn Vfs` and know nothing of datasets or blocks. All methods
 //! are blocking and thread-safe; node numbers stay valid for the lifetime of the `Vfs`.
 
+mod caller;
+
+pub use caller::Caller;
+
 use crate::nfs4_acl::{self, Ace};
 use crate::{Refusal, Result};
 use bytes::Bytes;
@@ -162,19 +166,6 @@ pub struct Quota {
     pub objects: u64,
     /// Limit in objects.
     pub objects_max: Option<u64>,
-}
-
-/// The identity of the client that requests a change.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Caller {
-    /// Effective user.
-    pub uid: u32,
-    /// Effective group.
-    pub gid: u32,
-    /// Supplementary groups, if the server knows them.
-    pub groups: Vec<u32>,
-    /// Has root's privileges: may keep setuid and setgid bits, and use reserved attribute names.
-    pub privileged: bool,
 }
 
 /// What to create in a directory.

@@ -32,6 +32,7 @@ mod make;
 mod mount;
 mod names;
 mod node;
+mod options;
 mod owners;
 mod reap;
 mod rename;
@@ -46,7 +47,9 @@ mod xattr_write;
 pub use make::{CreateOptions, create_contents};
 pub(crate) use mount::KEPT;
 pub use mount::MAKER;
+pub use options::{Options, Space};
 pub use owners::owners_of;
+pub(crate) use trivial_acl::{mode_of_list, trivial_list};
 
 use crate::vfs::{FileKind, NodeId};
 use crate::{Error, Result};
@@ -81,50 +84,6 @@ pub enum CaseSensitivity {
     Mixed,
 }
 
-/// Space of a dataset, as statfs(2) reports it, derived from the dataset's properties.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes that the dataset references.
-    pub referenced_bytes: u64,
-    /// Bytes still available to it.
-    pub available_bytes: u64,
-    /// Number of objects in it.
-    pub objects: u64,
-    /// Identity of the object set (`ds_fsid_guid`).
-    pub fsid_guid: u64,
-}
-
-/// The properties that determine how a dataset is presented.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// `pool/dataset@snapshot`, for messages.
-    pub name: String,
-    /// `acltype=posix`: POSIX ACLs are visible.
-    pub posix_acl: bool,
-    /// Not `xattr=off`: attributes of the user namespace are visible.
-    pub user_xattr: bool,
-    /// `recordsize`: unit of statfs.
-    pub record_bytes: u32,
-    /// `longname=on`: names of up to 1023 bytes.
-    pub long_names: bool,
-    /// Space for statfs.
-    pub space: Space,
-}
-
-impl Default for Options {
-    /// The settings of a dataset with no property set, except that ACLs are visible.
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            posix_acl: true,
-            user_xattr: true,
-            record_bytes: 128 << 10,
-            long_names: false,
-            space: Space::default(),
-        }
-    }
-}
-
 /// The files of one dataset or snapshot.
 pub struct FileSystem {
     objset: Arc<ObjectSet>,
@@ -140,16 +99,6 @@ pub struct FileSystem {
     shares: Option<u64>,
     dirs: Mutex<HashMap<u64, Zap>>,
     live: Option<Live>,
-}
-
-/// Permission bits equivalent to an ACL.
-pub(crate) fn mode_of_list(list: &[ondisk::acl::Ace], uid: u32, gid: u32) -> u32 {
-    trivial_acl::mode_of(list, u64::from(uid), u64::from(gid)).0 as u32
-}
-
-/// The ACL equivalent to permission bits.
-pub(crate) fn trivial_list(mode: u32, is_dir: bool) -> Vec<ondisk::acl::Ace> {
-    trivial_acl::trivial(u64::from(mode & 0o777), is_dir)
 }
 
 impl FileSystem {

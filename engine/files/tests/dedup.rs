@@ -1,22 +1,14 @@
 //! Deduplicated files, checked by `verify` and by OpenZFS's `zdb` if it is installed.
 
-mod rig;
+mod common;
 
+use common::{Rig, root, told};
 use files::vfs::{Allocate, NewNode, SetAttr, Vfs};
 use files::zpl::FileSystem;
-use rig::{Rig, root, told};
+use rig::Chance;
 use std::sync::Arc;
 
 const RECORD: u64 = 8192;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 /// One of a few possible record contents, some of them compressible.
 fn contents(kind: u64) -> Vec<u8> {
@@ -25,7 +17,7 @@ fn contents(kind: u64) -> Vec<u8> {
         .collect()
 }
 
-fn change(random: &mut Random, fs: &FileSystem) {
+fn change(random: &mut Chance, fs: &FileSystem) {
     let (who, top) = (root(), fs.root());
     let mut files = Vec::new();
     fs.read_dir(top, 2, &mut |e| {
@@ -67,7 +59,7 @@ fn change(random: &mut Random, fs: &FileSystem) {
 /// the tables are gone too.
 fn many_uses(features_away: &[&str], kinds: &[(&str, &[(&str, &str)])], seed: u64) {
     let mut rig = Rig::with_features(|name| !features_away.contains(&name));
-    let mut random = Random(seed);
+    let mut random = Chance::new(seed);
     let mut mounted: Vec<(String, Arc<FileSystem>)> = Vec::new();
     for (name, properties) in kinds {
         mounted.push(((*name).to_owned(), rig.make(name, properties)));

@@ -13,23 +13,20 @@ use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAt
 use files::zpl::CreateOptions;
 use files::zpl::backing::{Settings, XattrMode};
 use files::{Error, Refusal, Result};
+use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use support::Fixture;
 
-struct Random(u64);
+struct Random(Chance);
 
 impl Random {
-    /// splitmix64
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.below(n)
     }
 
     fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
+        self.0.once_in(n)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -187,7 +184,7 @@ fn acl(r: &mut Random) -> Vec<u8> {
 
 /// Runs one seed; returns the largest number of blocks that were referenced more than once.
 fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
-    let mut r = Random(seed << 32 | 0x5eed);
+    let mut r = Random(Chance::new(seed << 32 | 0x5eed));
     // Every other run clones blocks, and uses small records.
     let clones = seed % 2 == 1;
     let record_bytes = if clones { 4096 } else { Settings::default().record_bytes };

@@ -2,11 +2,11 @@
 //! nothing that an fsync acknowledged is missing, and `verify` and OpenZFS's `zdb` find nothing
 //! wrong.
 
-mod rig;
+mod common;
 
+use common::{Rig, noted, root};
 use files::vfs::{NewNode, SetXattr, SyncKind, Vfs};
 use files::zpl::FileSystem;
-use rig::{Rig, noted, root};
 
 /// A log that contains clones, as OpenZFS writes it: each block has one more reference from the
 /// claim until the log is freed, whether or not it is replayed.

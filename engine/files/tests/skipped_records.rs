@@ -1,12 +1,12 @@
 //! Intent log records that cannot be replayed: which ones are skipped, how they are reported, and
 //! how long their log is kept.
 
-mod rig;
+mod common;
 
+use common::{Rig, noted, root};
 use dataset::write::NewDataset;
 use files::vfs::{NewNode, RenameFlags, SyncKind, Vfs};
 use files::zpl::FileSystem;
-use rig::{Rig, noted, root};
 
 /// One bad record prevented all later records from being replayed, and the log was lost.
 #[test]

@@ -8,6 +8,7 @@ mod support;
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::Settings;
+use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,18 +18,11 @@ use support::Fixture;
 const THREADS: u64 = 4;
 const STEPS: u64 = 8000;
 
-fn next(state: &mut u64, n: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % n
-}
-
 /// A random node, found by walking down from the root along names that may exist.
-fn find(vfs: &dyn Vfs, r: &mut u64) -> NodeId {
+fn find(vfs: &dyn Vfs, r: &mut Chance) -> NodeId {
     let mut at = vfs.root();
-    for _ in 0..next(r, 5) {
-        match vfs.lookup(at, format!("n{}", next(r, 6)).as_bytes()) {
+    for _ in 0..r.below(5) {
+        match vfs.lookup(at, format!("n{}", r.below(6)).as_bytes()) {
             Ok(found) => at = found.node,
             Err(_) => break,
         }
@@ -37,30 +31,30 @@ fn find(vfs: &dyn Vfs, r: &mut u64) -> NodeId {
 }
 
 fn work(vfs: &dyn Vfs, seed: u64) {
-    let mut r = seed;
+    let mut r = Chance::new(seed);
     let who = Caller { privileged: true, ..Caller::default() };
     for _ in 0..STEPS {
         let r = &mut r;
         let (node, other) = (find(vfs, r), find(vfs, r));
-        let (name, to) = (format!("n{}", next(r, 6)), format!("n{}", next(r, 6)));
+        let (name, to) = (format!("n{}", r.below(6)), format!("n{}", r.below(6)));
         let (name, to) = (name.as_bytes(), to.as_bytes());
         // Most of these are refused for one reason or another; that does not matter here.
-        match next(r, 16) {
+        match r.below(16) {
             0..=1 => drop(vfs.create(&who, node, name, &NewNode::Directory, 0o755, 0)),
             2..=3 => drop(vfs.create(&who, node, name, &NewNode::Regular, 0o644, 0)),
             4 => drop(vfs.link(&who, other, node, name)),
             5 => drop(vfs.unlink(&who, node, name)),
             6 => drop(vfs.rmdir(&who, node, name)),
             7..=9 => {
-                let exchange = next(r, 3) == 0;
+                let exchange = r.below(3) == 0;
                 drop(vfs.rename(&who, node, name, other, to, RenameFlags { exchange, ..RenameFlags::default() }));
             }
-            10 => drop(vfs.write(&who, node, next(r, 300_000), &[next(r, 256) as u8; 5000])),
+            10 => drop(vfs.write(&who, node, r.below(300_000), &[r.below(256) as u8; 5000])),
             11 => drop(vfs.append(&who, node, &[1; 100])),
-            12 => drop(vfs.set_attr(&who, node, &SetAttr { size: Some(next(r, 200_000)), ..SetAttr::default() })),
+            12 => drop(vfs.set_attr(&who, node, &SetAttr { size: Some(r.below(200_000)), ..SetAttr::default() })),
             13 => {
-                let value = vec![7; if next(r, 4) == 0 { 40_000 } else { 30 }];
-                drop(vfs.set_xattr(&who, node, format!("user.{}", next(r, 3)).as_bytes(), &value, SetXattr::Either));
+                let value = vec![7; if r.below(4) == 0 { 40_000 } else { 30 }];
+                drop(vfs.set_xattr(&who, node, format!("user.{}", r.below(3)).as_bytes(), &value, SetXattr::Either));
             }
             14 => {
                 if vfs.open_node(node).is_ok() {

@@ -1,14 +1,15 @@
 //! Writable volumes: compared with bytes in memory, and checked by `verify` and, if it is
 //! installed, OpenZFS's `zdb`.
 
-mod rig;
+mod common;
 
+use common::Rig;
 use dataset::write::{NewDataset, create};
 use dataset::{Datasets, KeyStore};
 use files::Volume;
 use files::zpl::MAKER;
 use object::{Extent, Part};
-use rig::Rig;
+use rig::Chance;
 
 const SIZE: usize = 4 << 20;
 
@@ -40,16 +41,6 @@ fn all(volume: &Volume) -> Vec<u8> {
     bytes
 }
 
-/// A pseudo-random sequence of numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
-
 fn join(parts: Vec<Part>) -> Vec<u8> {
     let bytes = |part: Part| match part {
         Part::Hole(n) => vec![0; n],
@@ -64,17 +55,17 @@ fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
         let rig = Rig::new();
         let volume = make(&rig, "tank/v", &[("volblocksize", block)]);
         let mut model = vec![0u8; SIZE];
-        let mut dice = Dice(seed);
+        let mut chance = Chance::new(seed);
         for step in 0..400u64 {
-            let offset = dice.below(SIZE as u64 - 1);
-            let len = match dice.below(10) {
-                0 => 1 + dice.below(1 << 20),
-                1..4 => 1 + dice.below(100),
-                _ => 1 + dice.below(40_000),
+            let offset = chance.below(SIZE as u64 - 1);
+            let len = match chance.below(10) {
+                0 => 1 + chance.below(1 << 20),
+                1..4 => 1 + chance.below(100),
+                _ => 1 + chance.below(40_000),
             };
             let len = len.min(SIZE as u64 - offset);
             let range = offset as usize..(offset + len) as usize;
-            match dice.below(12) {
+            match chance.below(12) {
                 0..6 => {
                     let data: Vec<u8> = (0..len).map(|i| (step + i / 97) as u8).collect();
                     volume.write_at(offset, &data).unwrap();

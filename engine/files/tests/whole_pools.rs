@@ -1,11 +1,12 @@
 //! Whole pools that contain files: read back by our own reader, and checked by `verify` and by
 //! OpenZFS's `zdb` if it is installed.
 
-mod rig;
+mod common;
 
+use common::{Rig, root, told};
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::FileSystem;
-use rig::{Rig, root, told};
+use rig::Chance;
 
 /// Populates a file system with some of everything.
 fn populate(fs: &FileSystem) {
@@ -440,11 +441,8 @@ fn a_full_file_system_can_be_emptied() {
 fn cloned_blocks_are_counted_until_their_last_use_goes() {
     let mut rig = Rig::new();
     let record = 8192u64;
-    let mut seed = 0x5eed_u64;
-    let mut below = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut chance = Chance::new(0x5eed);
+    let mut below = |n: u64| chance.below(n);
     let fs = rig.make("tank/clones", &[("recordsize", "8K"), ("compression", "off")]);
     rig.live().writer().sync().unwrap();
     let allocated = |rig: &Rig| rig.live().writer().pool().unwrap().stats().unwrap().allocated_bytes;

@@ -2,9 +2,8 @@
 //!
 //! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
 
-use crate::live::RawObjset;
-use crate::live::raw::RawState;
-use crate::live::set::{LiveSet, new_phys};
+use crate::live::raw_objset::{RawObjset, RawState};
+use crate::live::set::{LiveSet, USER_USED, new_phys};
 use crate::live::state::LiveObject;
 use crate::{Error, Object, Place, Result};
 use block::crypt::DatasetKeys;
@@ -25,9 +24,6 @@ const EMPTY_BLOCKS_MAX: u32 = 1 << 20;
 /// Size of the root block of a new object set, in bytes: includes user, group and project
 /// accounting (`OBJSET_PHYS_SIZE_V3`).
 const ROOT_BYTES: usize = 4096;
-/// Object number shown in messages for the accounting objects (`DMU_USERUSED_OBJECT` and its
-/// neighbours).
-pub(crate) const USER_USED: u64 = u64::MAX;
 
 /// The objects of a dataset, or of the pool itself (the MOS).
 pub struct ObjectSet {

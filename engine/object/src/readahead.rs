@@ -143,10 +143,9 @@ mod tests {
     #[test]
     fn random_reads_fetch_nothing() {
         let mut r = ReadAhead::default();
-        let mut x = 1u64;
+        let mut chance = rig::Chance::new(1);
         for _ in 0..1000 {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            assert!(r.note((x >> 20) & !8191, 8192).len() < 2);
+            assert!(r.note((chance.next() >> 20) & !8191, 8192).len() < 2);
         }
     }
 

@@ -19,13 +19,15 @@
 mod cursor;
 mod form;
 mod norm;
+mod source;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use cursor::Cursor;
+pub use cursor::{Cursor, ZapEntry};
 pub use form::Shared;
 pub use norm::normalise;
+pub use source::BlockSource;
 pub use write::ZapSpec;
 
 use crate::{Error, Place, Result};
@@ -33,14 +35,6 @@ use block::Block;
 use form::{Form, FormRead, Kind};
 use ondisk::zap::{Flags as ZapFlags, Header, Leaf, Micro, NormFlags, Value as ZapValue, hash};
 use std::sync::Arc;
-
-/// Source of a ZAP's blocks: an object, or memory in tests.
-pub trait BlockSource: Send + Sync {
-    /// Block `blkid`; `None` for a hole.
-    fn block(&self, blkid: u64) -> Result<Option<Block>>;
-    /// Description of the object for error messages.
-    fn place(&self) -> String;
-}
 
 impl BlockSource for crate::Object {
     fn block(&self, blkid: u64) -> Result<Option<Block>> {
@@ -50,16 +44,6 @@ impl BlockSource for crate::Object {
     fn place(&self) -> String {
         crate::Object::place(self)
     }
-}
-
-/// An entry of a ZAP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ZapEntry {
-    /// Name as stored, without its NUL; empty if keys are numbers.
-    pub name: Vec<u8>,
-    /// Key, if keys are numbers.
-    pub key: Vec<u64>,
-    pub value: ZapValue,
 }
 
 /// An open ZAP. Cheap to clone.
@@ -239,18 +223,6 @@ impl Zap {
                 Ok(best.map(|(_, value, stored)| (value, stored)))
             }
         }
-    }
-
-    /// All entries, in the order of a walk. Holds the whole ZAP in memory: see [`Zap::cursor`] for
-    /// an alternative.
-    pub fn entries(&self) -> Result<Vec<ZapEntry>> {
-        self.cursor(0).map(|step| step.map(|(entry, _)| entry)).collect()
-    }
-
-    /// Walks from `cookie` (0: from the start). Yields each entry and the cookie of the position
-    /// after it.
-    pub fn cursor(&self, cookie: u64) -> Cursor<'_> {
-        Cursor::new(self, cookie)
     }
 
     fn micro<'b>(&self, first: &'b Block) -> Result<Micro<'b>> {

@@ -1,15 +1,12 @@
 //! Compares lists of block pointers with plain vectors: appended, joined, drained in pieces, freed,
 //! over several txgs.
 
-mod harness;
-
-use harness::{Context, store};
 use object::bpobj_write::{NewEntry, new_header};
 use object::{Bpobj, ObjectSet, Tx};
 use ondisk::bpobj::Header;
 use ondisk::{BlkPtr, ObjectType, ObjsetKind};
+use rig::sync::{Syncing, store};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 /// A unique pointer: 1 KiB stored of 4 KiB or, every seventh, embedded.
 fn bp(n: u64) -> BlkPtr {
@@ -90,7 +87,7 @@ fn lists_are_joined_drained_and_freed() {
     assert!(opened.newest().is_err(), "copied and freed");
     assert_eq!(births(&mos, other), (1..3000).collect::<Vec<_>>());
     mos.quiesce(10);
-    let cx = Context { txg: 10, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+    let cx = Syncing::new(10, &store);
     let root = mos.sync(&cx).unwrap();
     let reader = ObjectSet::open(store.clone(), &root, 0, None).unwrap();
     assert_eq!(births(&reader, other), (1..3000).collect::<Vec<_>>());

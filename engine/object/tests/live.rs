@@ -4,13 +4,11 @@
 use block::{Bookmark, Store};
 use object::{NewObject, ObjectSet, Tx};
 use ondisk::{BlkPtr, ObjectType, ObjsetKind};
+use rig::Chance;
+use rig::sync::{Syncing, store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-
-mod harness;
-
-use harness::{Context, store};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Default)]
 struct Model {
@@ -49,14 +47,8 @@ fn compare(set: &Arc<ObjectSet>, model: &BTreeMap<u64, Model>, when: &str) {
 }
 
 fn run(seed: u8) {
-    let mut state = u64::from(seed) << 32 | 0x9e37;
-    // splitmix64
-    let mut below = |n: u64| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    };
+    let mut chance = Chance::new(u64::from(seed) << 32 | 0x9e37);
+    let mut below = |n: u64| chance.below(n);
     let (store, allocator) = store();
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
     let mut model: BTreeMap<u64, Model> = BTreeMap::new();
@@ -147,9 +139,9 @@ fn run(seed: u8) {
             m.contents[..5].copy_from_slice(b"early");
         }
         drop(next);
-        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        let cx = Syncing::new(txg, &store);
         let root = set.sync(&cx).unwrap();
-        used += cx.used.into_inner();
+        used += cx.used_bytes.into_inner();
         compare(&set, &model, "after the sync");
         let mut as_synced = model.clone();
         if let (Some(id), Some(before)) = (early, before) {
@@ -157,11 +149,10 @@ fn run(seed: u8) {
         }
         let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
         compare(&reader, &as_synced, "as a reader sees it");
-        let sum: u64 = allocator.0.lock().used.values().sum();
-        assert_eq!(used as u64, sum, "what is counted is what is allocated, txg {txg}");
+        assert_eq!(used as u64, allocator.used_bytes(), "what is counted is what is allocated, txg {txg}");
         check_fill(&store, &reader, &root, model.len() as u64);
     }
-    let cx = Context { txg: 99, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+    let cx = Syncing::new(99, &store);
     set.quiesce(60);
     let tx = Tx::syncing(99);
     drop(tx);
@@ -170,8 +161,8 @@ fn run(seed: u8) {
         ObjectSet::open_live(store.clone(), Some(&root), 5, None, ObjsetKind::Other).unwrap()
     };
     set.destroy(&cx).unwrap();
-    assert_eq!(allocator.0.lock().used.len(), 0, "nothing is left behind");
-    assert_eq!(used + cx.used.into_inner(), 0);
+    assert_eq!(allocator.used_bytes(), 0, "nothing is left behind");
+    assert_eq!(used + cx.used_bytes.into_inner(), 0);
 }
 
 fn check_fill(store: &Arc<Store>, set: &Arc<ObjectSet>, root: &BlkPtr, objects: u64) {
@@ -217,7 +208,7 @@ fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_repl
     let (store, _allocator) = store();
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
     let sync = |txg| {
-        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        let cx = Syncing::new(txg, &store);
         set.sync(&cx).unwrap();
     };
     let tx = Tx::open(10, Box::new(()));
@@ -255,7 +246,7 @@ fn a_search_for_a_hole_ends_though_txgs_are_synced_faster() {
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
     let sync = |txg| {
         set.quiesce(txg);
-        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        let cx = Syncing::new(txg, &store);
         set.sync(&cx).unwrap();
     };
     let tx = Tx::open(10, Box::new(()));

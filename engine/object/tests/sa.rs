@@ -2,15 +2,13 @@
 //! several txgs, with dnodes of several sizes, read while dirty and by a reader of the synced
 //! state.
 
-mod harness;
-
-use harness::{Context, store};
 use object::{NewObject, Object, ObjectSet, Refusal, SaTable, Tx, Zap};
 use ondisk::sa::{Attr, SaHeader};
 use ondisk::{ObjectType, ObjsetKind};
+use rig::Chance;
+use rig::sync::{Syncing, store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 /// The order in which OpenZFS sets the attributes of a new file.
 const NEW_FILE: [Attr; 14] = [
@@ -103,11 +101,8 @@ fn a_new_file_system_has_the_numbers_that_openzfs_gives() {
 }
 
 fn run(seed: u64) {
-    let mut state = seed;
-    let mut below = |n: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % n
-    };
+    let mut chance = Chance::new(seed);
+    let mut below = |n: u64| chance.below(n);
     let (store, _) = store();
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::FileSystem).unwrap();
     let tx = Tx::open(10, Box::new(()));
@@ -149,7 +144,7 @@ fn run(seed: u64) {
         }
         drop(tx);
         set.quiesce(txg);
-        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        let cx = Syncing::new(txg, &store);
         let root = set.sync(&cx).unwrap();
         let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
         let again = SaTable::load(&reader, Some(master)).unwrap();

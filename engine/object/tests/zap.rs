@@ -1,14 +1,13 @@
 //! ZAPs in live objects: over several txgs, freed and created again, read while another thread
 //! writes, and by a reader of the synced state.
 
-mod harness;
-
-use harness::{Context, store};
 use object::zap::ZapSpec;
 use object::{ObjectSet, Refusal, Tx, Zap};
 use ondisk::zap::Value as ZapValue;
 use ondisk::zap::{Flags as ZapFlags, NormFlags};
 use ondisk::{ObjectType, ObjsetKind};
+use rig::Chance;
+use rig::sync::{Syncing, store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,7 +20,7 @@ fn live() -> (Arc<block::Store>, Arc<ObjectSet>) {
 
 fn sync(store: &Arc<block::Store>, set: &Arc<ObjectSet>, txg: u64) -> Arc<ObjectSet> {
     set.quiesce(txg);
-    let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+    let cx = Syncing::new(txg, store);
     let root = set.sync(&cx).unwrap();
     ObjectSet::open(store.clone(), &root, 5, None).unwrap()
 }
@@ -39,11 +38,8 @@ fn entries(zap: &Zap) -> BTreeMap<String, u64> {
 fn directories_change_over_many_txgs() {
     for seed in 0..3 {
         let (store, set) = live();
-        let mut state: u64 = seed;
-        let mut below = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % n
-        };
+        let mut chance = Chance::new(seed);
+        let mut below = |n: u64| chance.below(n);
         let tx = Tx::open(10, Box::new(()));
         let zap = Zap::create(&set, &tx, &directory()).unwrap();
         let id = zap.object().unwrap().id();

@@ -1,56 +1,18 @@
 //! Data that a device missed is recorded on disk before any reader could trust the device: it
 //! failed for a while, was unavailable, or failed to flush.
 
-use host::device::{Device, MemoryDevice};
+use host::device::Device;
 use object::NewObject;
 use ondisk::ObjectType;
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
-use std::io;
+use rig::Disk;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-struct Disk {
-    memory: MemoryDevice,
-    fails_writes: AtomicBool,
-    fails_flushes: AtomicBool,
-}
-
-impl Device for Disk {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.memory.read_at(offset, buf)
-    }
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-    fn name(&self) -> &str {
-        self.memory.name()
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match self.fails_writes.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("broken")),
-            false => self.memory.write_at(offset, data),
-        }
-    }
-    fn flush(&self) -> io::Result<()> {
-        match self.fails_flushes.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("broken")),
-            false => Ok(()),
-        }
-    }
-    fn is_writable(&self) -> bool {
-        true
-    }
-}
-
 fn disks(count: usize) -> Vec<Arc<Disk>> {
-    let disk = |n| Disk {
-        memory: MemoryDevice::new(format!("disk-{n}"), vec![0; 72 << 20]),
-        fails_writes: false.into(),
-        fails_flushes: false.into(),
-    };
-    (0..count).map(|n| Arc::new(disk(n))).collect()
+    (0..count).map(|n| Disk::new(format!("disk-{n}"), vec![0; 72 << 20])).collect()
 }
 
 fn options() -> WriteOptions {

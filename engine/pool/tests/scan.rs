@@ -9,6 +9,7 @@ use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
 use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
+use rig::noise;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -38,24 +39,13 @@ fn create(kind: &'static str, parity: u64, disks: &[Arc<MemoryDevice>]) -> Arc<W
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 
-fn contents(seed: u64, len: usize) -> Vec<u8> {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let step = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x as u8
-    };
-    std::iter::repeat_with(step).take(len).collect()
-}
-
 /// Writes objects of several block sizes in a txg of their own.
 fn fill(writer: &Writer, seed: u64, bytes: usize) -> Vec<u64> {
     let made = writer.task(move |cx| {
         let mut made = Vec::new();
         for (n, block) in [512u32, 4096, 128 << 10].into_iter().enumerate() {
             let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, block))?;
-            object.write_at(cx.tx(), 0, &contents(seed + n as u64, bytes))?;
+            object.write_at(cx.tx(), 0, &noise(seed + n as u64, bytes))?;
             made.push(object.id());
         }
         Ok(made)
@@ -117,7 +107,7 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
         let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 128 << 10))?;
         for (blkid, compression) in [(0, Compression::Gzip(1)), (2, Compression::Lz4), (5, Compression::Zstd)] {
             let block = RawBlock {
-                bytes: contents(blkid, 4096).into(),
+                bytes: noise(blkid, 4096).into(),
                 lsize_bytes: 128 << 10,
                 compression,
                 endian: Endian::Little,
@@ -125,7 +115,7 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
             };
             object.put_raw(cx.tx(), blkid, block)?;
         }
-        object.write_at(cx.tx(), 128 << 10, &contents(9, 128 << 10))?;
+        object.write_at(cx.tx(), 128 << 10, &noise(9, 128 << 10))?;
         Ok(object.id())
     });
     let object = object.unwrap();
@@ -154,7 +144,7 @@ fn a_scrub_repairs_what_any_allowed_devices_lost() {
             writer.sync().unwrap();
             for n in 0..lost {
                 let n = (n + round) % count;
-                let with = if zeroed { vec![0; DATA.len()] } else { contents(n as u64 + 99, DATA.len()) };
+                let with = if zeroed { vec![0; DATA.len()] } else { noise(n as u64 + 99, DATA.len()) };
                 disks[n].write_at(DATA.start as u64, &with).unwrap();
             }
             let scan = scrub(&writer);
@@ -181,12 +171,12 @@ fn what_a_read_finds_wrong_is_written_over() {
         // A small cache, so that reads come from devices.
         let open = OpenOptions { cache_bytes: 1 << 20, ..OpenOptions::default() };
         let writer = Writer::open(&found(&disks), &open, &options()).unwrap();
-        disks[1].write_at(DATA.start as u64, &contents(5, DATA.len())).unwrap();
+        disks[1].write_at(DATA.start as u64, &noise(5, DATA.len())).unwrap();
         let read = || {
             let pool = writer.pool().unwrap();
             for (n, id) in objects.iter().enumerate() {
                 let bytes = pool.mos().object(*id).unwrap().read_vec(0, 500_000).unwrap();
-                assert!(bytes == contents(3 + n as u64, 500_000));
+                assert!(bytes == noise(3 + n as u64, 500_000));
             }
             writer.wait_for_healing();
         };

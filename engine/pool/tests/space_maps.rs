@@ -5,96 +5,21 @@
 //! and compared with all blocks that were born and not killed.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev, raidz};
-use block::{Compress, Result, Store, WritePolicy};
-use bytes::Bytes;
+use block::{Result, Store};
 use host::device::MemoryDevice;
 use object::zap::{Zap, ZapSpec};
-use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
+use object::{NewObject, ObjectSet, Tx};
 use ondisk::pool_dir::{DIRECTORY_OBJECT, directory, vdev_top};
-use ondisk::{BlkPtr, Checksum, Dnode, ObjectType, ObjsetKind};
+use ondisk::{BlkPtr, ObjectType, ObjsetKind};
 use parking_lot::Mutex;
 use pool::space::alloc::{LiveMaps, NewDevice, Options, Shape, metaslab_shift};
 use pool::space::{Allocator, for_each_entry};
+use rig::Chance;
+use rig::sync::Syncing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const DISK_BYTES: usize = 132 << 20;
-
-/// Every address in use: device and offset in bytes -> size in bytes.
-type Live = Mutex<BTreeMap<(u32, u64), u64>>;
-
-struct Context<'a> {
-    txg: u64,
-    repeats: bool,
-    store: &'a Arc<Store>,
-    live: &'a Live,
-}
-
-impl Context<'_> {
-    fn forget(&self, bp: &BlkPtr) {
-        for dva in bp.dvas() {
-            assert_eq!(self.live.lock().remove(&(dva.vdev, dva.offset_bytes)), Some(dva.asize_bytes), "{dva:?}");
-        }
-    }
-}
-
-impl SyncContext for Context<'_> {
-    fn txg(&self) -> u64 {
-        self.txg
-    }
-    fn repeats(&self) -> bool {
-        self.repeats
-    }
-    fn store(&self) -> &Arc<Store> {
-        self.store
-    }
-    fn policy(&self, what: &Written) -> WritePolicy {
-        WritePolicy {
-            object_type: what.object_type,
-            level: what.level,
-            checksum: Checksum::Fletcher4,
-            compression: Compress::Lz4,
-            copies: 2,
-            class: Default::default(),
-            special_max_bytes: 0,
-            embed: true,
-            dedup: Default::default(),
-        }
-    }
-    fn root_policy(&self) -> WritePolicy {
-        WritePolicy { copies: 3, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
-    }
-    fn born(&self, bp: &BlkPtr) {
-        for dva in bp.dvas() {
-            self.live.lock().insert((dva.vdev, dva.offset_bytes), dva.asize_bytes);
-        }
-    }
-    fn killed(&self, bp: &BlkPtr) -> Result<()> {
-        self.forget(bp);
-        self.store.free(self.txg, bp)
-    }
-    fn forgotten(&self, bp: &BlkPtr) {
-        self.forget(bp);
-    }
-    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
-        bp.asize_bytes()
-    }
-    fn hole_birth(&self) -> bool {
-        true
-    }
-    fn object_changed(
-        &self,
-        _: u64,
-        _: Option<&Dnode>,
-        _: Option<&mut Dnode>,
-        _: &dyn Fn() -> Result<Option<Bytes>>,
-    ) -> Result<()> {
-        Ok(())
-    }
-    fn objects_done(&self, _: &Arc<ObjectSet>, _: &Tx) -> Result<()> {
-        Ok(())
-    }
-}
 
 fn leaf(guid: u64, id: u64) -> Vdev {
     let device = Arc::new(MemoryDevice::new(format!("disk{guid}"), vec![0; DISK_BYTES]));
@@ -218,7 +143,18 @@ fn maps_and_logs_agree_with_the_blocks_they_are_made_of_after_every_txg() {
 fn every_txg_agrees(with_logs: bool) {
     let (store, allocator, devices) = devices(with_logs);
     let set = ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta).unwrap();
-    let live = Live::default();
+    // Every address in use: device and offset in bytes -> size in bytes.
+    let live = Mutex::new(BTreeMap::<(u32, u64), u64>::new());
+    let watch = |bp: &BlkPtr, is_born: bool| {
+        for dva in bp.dvas() {
+            let (place, size) = ((dva.vdev, dva.offset_bytes), dva.asize_bytes);
+            if is_born {
+                live.lock().insert(place, size);
+            } else {
+                assert_eq!(live.lock().remove(&place), Some(size), "{dva:?}");
+            }
+        }
+    };
     let features = Mutex::new(BTreeMap::<String, i64>::new());
     let count_feature = |name: &str, delta: i64| -> Result<()> {
         *features.lock().entry(name.to_owned()).or_default() += delta;
@@ -226,12 +162,9 @@ fn every_txg_agrees(with_logs: bool) {
     };
     let (mut arrays, mut most_logs) = (Vec::new(), 0);
     let (mut files, mut last) = (Vec::new(), None);
-    let (mut seed, mut most_passes, mut scattered_id) = (1u64, 0, None);
+    let (mut chance, mut most_passes, mut scattered_id) = (Chance::new(1), 0, None);
     let (mut lengths, mut shorter) = (BTreeMap::new(), 0);
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut random = |n: u64| chance.below(n);
     for txg in 4..50 {
         let tx = Tx::syncing(txg);
         let maps = LiveMaps { mos: &set, tx: &tx, count_feature: &count_feature };
@@ -269,7 +202,9 @@ fn every_txg_agrees(with_logs: bool) {
         let (mut root, mut passes) = (BlkPtr::HOLE, 0);
         loop {
             if set.is_dirty(txg) {
-                root = set.sync(&Context { txg, repeats: passes > 0, store: &store, live: &live }).unwrap();
+                let repeats = passes > 0;
+                let once = Syncing::new(txg, &store);
+                root = set.sync(&Syncing { repeats, copies: 2, root_copies: 3, watch: &watch, ..once }).unwrap();
             }
             passes += 1;
             if !allocator.sync_maps(txg, &maps).unwrap() && !set.is_dirty(txg) {

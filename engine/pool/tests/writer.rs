@@ -8,6 +8,7 @@ use ondisk::ObjectType;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use pool::writer::{CreatePool, Joins, NewAuxiliary, NewDevices, NewLeaf, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Writer, search_devices};
+use rig::Disk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -320,37 +321,8 @@ fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
     check(&all);
 }
 
-/// A device that fails writes while a flag is set, and writes to its labels while another is.
-struct Faulty(MemoryDevice, std::sync::atomic::AtomicBool, std::sync::atomic::AtomicBool);
-
-impl Device for Faulty {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
-        self.0.read_at(offset, buf)
-    }
-    fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
-    }
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        let is_label = offset < 512 << 10 || offset >= DISK_BYTES as u64 - (512 << 10);
-        let order = std::sync::atomic::Ordering::SeqCst;
-        if self.1.load(order) || is_label && self.2.load(order) {
-            return Err(std::io::Error::from_raw_os_error(5));
-        }
-        self.0.write_at(offset, data)
-    }
-    fn flush(&self) -> std::io::Result<()> {
-        self.0.flush()
-    }
-    fn is_writable(&self) -> bool {
-        true
-    }
-}
-
-fn on_faulty() -> (Arc<Faulty>, Arc<Writer>, Vec<Arc<dyn Device>>) {
-    let faulty = Arc::new(Faulty(MemoryDevice::new("faulty", vec![0; DISK_BYTES]), false.into(), false.into()));
+fn on_faulty() -> (Arc<Disk>, Arc<Writer>, Vec<Arc<dyn Device>>) {
+    let faulty = Disk::new("faulty", vec![0; DISK_BYTES]);
     let top = NewVdev { leaf: Some(("faulty".into(), faulty.clone())), ..leaf("unused") };
     let writer = create(vec![top]);
     let devices: Vec<Arc<dyn Device>> = vec![faulty.clone()];
@@ -369,7 +341,7 @@ fn add_object(writer: &Writer) -> pool::Result<u64> {
 fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
-    faulty.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_writes.store(true, std::sync::atomic::Ordering::SeqCst);
     assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
     assert!(writer.failure().is_some());
     assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
@@ -380,7 +352,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     while writer.failure().is_none() {
         std::thread::yield_now();
     }
-    faulty.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_writes.store(false, std::sync::atomic::Ordering::SeqCst);
     writer.resume();
     writer.sync().unwrap();
     assert!(writer.failure().is_none());
@@ -395,10 +367,10 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
 fn a_pool_whose_labels_cannot_be_written_is_suspended_until_they_can() {
     let (faulty, writer, devices) = on_faulty();
     let before = writer.synced_txg();
-    faulty.2.store(true, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_label_writes.store(true, std::sync::atomic::Ordering::SeqCst);
     assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
     assert!(writer.suspension().is_some_and(|why| !why.until_reopened));
-    faulty.2.store(false, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_label_writes.store(false, std::sync::atomic::Ordering::SeqCst);
     writer.resume();
     writer.sync().unwrap();
     assert!(writer.synced_txg() > before && writer.failure().is_none());
@@ -412,11 +384,11 @@ fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
     let synced = writer.synced_txg();
-    faulty.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_writes.store(true, std::sync::atomic::Ordering::SeqCst);
     add_object(&writer).unwrap_err();
     writer.export().unwrap_err();
     drop(writer);
-    faulty.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    faulty.fails_writes.store(false, std::sync::atomic::Ordering::SeqCst);
     check(&devices);
     let found = search_devices(devices.iter().cloned()).pools.remove(0);
     let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();

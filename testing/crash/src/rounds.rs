@@ -3,8 +3,8 @@
 use crate::serve::{KEY, Layout, POOL, create, verify, zdb};
 use crate::writer::Writer;
 use anyhow::{Context, Result, bail, ensure};
-use damage::chance::Chance;
 use damage::promises::Promises;
+use rig::Chance;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

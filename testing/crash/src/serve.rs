@@ -1,6 +1,6 @@
 //! The process that is killed: a pool on image files, mounted for writing until it is unmounted.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use block::Class;
 use dataset::write::{Bootstrap, bootstrap};
 use dataset::{KeyStore, LiveDatasets};
@@ -208,10 +208,5 @@ pub fn verify(layout: &Layout, folder: &Path) -> Result<()> {
 
 /// Checks the pool with zdb, if it is installed.
 pub fn zdb(folder: &Path) -> Result<()> {
-    let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../zdb");
-    let output = std::process::Command::new(judge).arg(folder).arg(POOL).output().context(judge)?;
-    match output.status.code() {
-        Some(0 | 77) => Ok(()),
-        _ => bail!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
-    }
+    rig::zdb::check(folder, POOL).map(drop)
 }

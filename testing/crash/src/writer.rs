@@ -1,8 +1,8 @@
 //! A thread that works in its directory of the mount and records what it does.
 
 use crate::model::{Change, Entry, File as Modelled, Found, Model, State, Step, Tree};
-use damage::chance::Chance;
 use damage::promises::{Promise, Promises, Seen};
+use rig::Chance;
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, XattrFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

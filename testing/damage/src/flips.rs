@@ -4,7 +4,6 @@
 //! Required in each case: no panic, no hang, bounded memory, and each answer is correct or an
 //! error. The program `flips` runs cases in child processes and monitors them.
 
-use crate::chance::Chance;
 use crate::image::{self, Opened, Scenario};
 use crate::overlay::{Extent, Overlay};
 use crate::places::{Place, places};
@@ -15,6 +14,7 @@ use host::device::Device;
 use ondisk::Txg;
 use ondisk::label::{self, CONFIG_BYTES, CONFIG_OFFSET, LABELS, RING_BYTES, RING_OFFSET};
 use ondisk::uberblock::Uberblock;
+use rig::Chance;
 use std::sync::Arc;
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};

@@ -9,7 +9,6 @@
 //!
 //! **Invariant: images are never written to; all changes are in memory.**
 
-pub mod chance;
 pub mod flips;
 pub mod image;
 pub mod overlay;

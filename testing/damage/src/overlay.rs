@@ -133,8 +133,8 @@ impl Device for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
     use host::device::MemoryDevice;
+    use rig::Chance;
 
     #[test]
     fn writes_over_each_other_read_back_as_on_a_disk() {

@@ -3,7 +3,7 @@
 //! The value of `sync` determines what an acknowledgement means. An acknowledgement counts only if
 //! `sync` had the same value before and after the call, and was not being changed.
 
-use crate::chance::Chance;
+use rig::Chance;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Guarantee of a value of `sync`.

@@ -5,10 +5,10 @@
 //!   * an error ends only the survey of what it concerns
 //!   * a survey always ends: entries, depth and bytes are limited
 
-use crate::chance::Chance;
 use crate::image::Opened;
 use dataset::tree::{Entry, ListOptions};
 use files::vfs::{Attr, FileKind, NodeId, Vfs};
+use rig::Chance;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 

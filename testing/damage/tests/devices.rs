@@ -1,7 +1,6 @@
 //! Devices that are missing or overwritten. Damage within the redundancy changes nothing and is
 //! counted exactly; one device more is reported.
 
-use damage::chance::Chance;
 use damage::image::{self, Opened, Scenario};
 use damage::overlay::{Extent, Overlay};
 use damage::places::places;
@@ -9,6 +8,7 @@ use damage::scenario_or_return;
 use damage::survey::{Limits, Survey};
 use host::device::Device;
 use ondisk::label::{END_BYTES, START_BYTES};
+use rig::Chance;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Damaged labels, truncated images, and files that are not pools: the pool opens, or an error
 //! describes what is wrong.
 
-use damage::chance::Chance;
 use damage::image::{self, Opened, Scenario};
 use damage::overlay::Overlay;
 use damage::scenario_or_return;
 use damage::survey::{Limits, Survey};
 use host::device::Device;
 use ondisk::label::{CONFIG_BYTES, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_BYTES, RING_OFFSET, label_offset};
+use rig::Chance;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

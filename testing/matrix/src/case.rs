@@ -1,6 +1,6 @@
 //! The dimensions of the matrix, and the selection of cases to run.
 
-use damage::chance::Chance;
+use rig::Chance;
 use transform::compress::zstd::Level;
 
 /// Number of datasets in one pool.

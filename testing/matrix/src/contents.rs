@@ -1,7 +1,7 @@
 //! Contents of the files: compressible, incompressible, and alternating.
 
 use crate::Case;
-use damage::chance::Chance;
+use rig::Chance;
 
 /// A file of a dataset.
 #[derive(Debug, Clone)]

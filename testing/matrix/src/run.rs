@@ -4,7 +4,6 @@ use crate::contents::{File, bytes_max, files};
 use crate::{Arrangement, Case, Group};
 use anyhow::{Context, Result, bail, ensure};
 use block::Class;
-use damage::chance::Chance;
 use dataset::write::{Bootstrap, NewDataset, bootstrap};
 use dataset::{Datasets, KeyStore, LiveDatasets};
 use files::vfs::{Caller, NewNode, Vfs};
@@ -14,11 +13,10 @@ use host::device::{Device, MemoryDevice};
 use pool::scan::{self, Options};
 use pool::writer::{CreatePool, NewDraid, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
+use rig::{Chance, zdb};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -28,8 +26,6 @@ pub const POOL: &str = "matrix";
 pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 /// Space on each device in addition to the files: metadata, and the slop space.
 const DISK_BYTES_MIN: usize = 256 << 20;
-/// Piece size for copying devices to files. Pieces of zeros become holes.
-const COPY_BYTES: usize = 256 << 10;
 
 /// Judges in addition to our own reading and verification.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +71,7 @@ fn run_in(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
         let folder = judges.keep.unwrap_or(scratch.path());
         leave(group, &devices, folder)?;
         if judges.zdb {
-            outcome.zdb_reads = zdb(group, folder, scratch.path(), judges.zdb_reads)?;
+            outcome.zdb_reads = read_by_zdb(group, folder, scratch.path(), judges.zdb_reads)?;
         }
     }
     Ok(outcome)
@@ -220,24 +216,11 @@ fn verify(devices: &[Arc<dyn Device>]) -> Result<()> {
 
 /// Writes the devices as files, the key, and the checksums in the format of `sha256sum -c`.
 fn leave(group: &Group, devices: &[Arc<dyn Device>], folder: &Path) -> Result<()> {
-    for device in devices {
-        let file = std::fs::File::create(folder.join(device.name()))?;
-        file.set_len(device.size_bytes())?;
-        let mut part = vec![0; COPY_BYTES];
-        for at in (0..device.size_bytes()).step_by(COPY_BYTES) {
-            let len = COPY_BYTES.min((device.size_bytes() - at) as usize);
-            device.read_at(at, &mut part[..len])?;
-            if part[..len].iter().any(|byte| *byte != 0) {
-                file.write_all_at(&part[..len], at)?;
-            }
-        }
-    }
+    rig::images::write(devices, folder)?;
     let mut sums = String::new();
     for (number, case) in group.cases.iter().enumerate() {
         for file in files(case) {
-            let sum = Sha256::digest(&file.bytes);
-            sum.iter().for_each(|byte| write!(sums, "{byte:02x}").expect("strings take all"));
-            writeln!(sums, "  {}/{}", name_of(number), file.name)?;
+            writeln!(sums, "{}  {}/{}", rig::hex(&Sha256::digest(&file.bytes)), name_of(number), file.name)?;
         }
     }
     std::fs::write(folder.join("sums"), sums)?;
@@ -248,23 +231,10 @@ fn leave(group: &Group, devices: &[Arc<dyn Device>], folder: &Path) -> Result<()
 /// Checks the pool with OpenZFS's code in user space: `zdb -bcc` checks checksums and space, plain
 /// `zdb` walks all metadata, `zdb -r` reads a file through decryption and decompression. Returns
 /// the number of files read.
-fn zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usize> {
-    let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../run-zdb");
-    if Command::new(judge).arg("-V").output()?.status.code() == Some(77) {
-        println!("skipped: no zdb (Debian: zfsutils-linux)");
-        return Ok(0);
-    }
-    let ask = |args: &[&str]| -> Result<String> {
-        let run = Command::new(judge).arg("-e").arg("-p").arg(folder).args(args).output()?;
-        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-        let tail: String =
-            text.lines().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
-        ensure!(run.status.success(), "zdb {}: {}\n{tail}", args.join(" "), run.status);
-        Ok(text)
-    };
-    let text = ask(&["-bcc", POOL])?;
+fn read_by_zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usize> {
+    let Some(text) = zdb::run(folder, &["-bcc", POOL])? else { return Ok(0) };
     ensure!(text.contains("No leaks") && !text.contains("ERROR"), "zdb -bcc: {text}");
-    ask(&[POOL])?;
+    zdb::run(folder, &[POOL])?;
     // A seed's slice puts its main cases first.
     for (number, case) in group.cases.iter().enumerate().take(reads) {
         let file = files(case).into_iter().next().context("each case has files")?;
@@ -272,7 +242,8 @@ fn zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usi
         let copy = copy.to_str().context("a path that is text")?;
         let args = ["-r", &name, &file.name, copy];
         let with_key = ["-K", KEY, "-r", &name, &file.name, copy];
-        ask(if case.encryption.is_some() { &with_key } else { &args }).with_context(|| format!("{case:?}"))?;
+        zdb::run(folder, if case.encryption.is_some() { &with_key[..] } else { &args[..] })
+            .with_context(|| format!("{case:?}"))?;
         let back = std::fs::read(copy)?;
         ensure!(back == file.bytes, "zdb reads {name}/{} otherwise than it was written: {case:?}", file.name);
         std::fs::remove_file(copy)?;

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use files::vfs::{Attr, FileKind, NodeId, Time, Vfs};
 use ondisk::acl::PosixEntry;
+use rig::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -105,9 +106,7 @@ pub fn xattrs(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
             }
             block.extend_from_slice(&name);
             block.extend_from_slice(b"=0x");
-            for byte in value {
-                block.extend_from_slice(format!("{byte:02x}").as_bytes());
-            }
+            block.extend_from_slice(hex(&value).as_bytes());
             block.push(b'\n');
         }
         if !block.is_empty() {
@@ -227,14 +226,6 @@ pub fn sha256(vfs: &dyn Vfs, attr: &Attr) -> Result<String> {
         at += bytes.len() as u64;
     }
     Ok(hex(&sum.finalize()))
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
 }
 
 fn letter(kind: FileKind) -> char {

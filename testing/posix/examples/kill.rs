@@ -12,6 +12,7 @@
 //! between.
 
 use anyhow::{Context, Result, bail, ensure};
+use rig::Chance;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,28 +25,16 @@ const FILES: u64 = 12;
 const RECORD_BYTES_MAX: u64 = 9000;
 const FILE_BYTES_MAX: u64 = 400_000;
 
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % n.max(1)
-    }
-}
-
 /// Contents unique to this version of this file. Half of it is compressible.
 fn contents(version: u64, len: u64) -> Vec<u8> {
-    let mut chance = Chance(version);
+    let mut chance = Chance::new(version);
     (0..len).map(|i| if i / 64 % 2 == 0 { chance.below(256) as u8 } else { version as u8 }).collect()
 }
 
 /// A piece of a log, whose bytes depend only on their position.
 fn stream(worker: u64, from: u64, len: u64) -> Vec<u8> {
     (from..from + len)
-        .map(|at| Chance((at / 8) ^ (worker << 48)).below(1 << 60).to_le_bytes()[at as usize % 8])
+        .map(|at| Chance::new((at / 8) ^ (worker << 48)).below(1 << 60).to_le_bytes()[at as usize % 8])
         .collect()
 }
 
@@ -225,11 +214,11 @@ fn main() -> Result<()> {
     File::create(&image)?.set_len(2 << 30)?;
     println!("kill: seed {seed}, {rounds} rounds, {workers} workers");
 
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     let server = Server::start(program, &image, &dir, &options)?;
     let new_worker = |number| Worker {
         number,
-        chance: Chance(seed ^ (number << 32)),
+        chance: Chance::new(seed ^ (number << 32)),
         versions: 0,
         log_bytes: 0,
         files: BTreeMap::new(),

@@ -6,8 +6,8 @@
 
 use crate::rig::Rig;
 use anyhow::Result;
-use damage::chance::Chance;
 use damage::promises::Promises;
+use rig::Chance;
 
 /// Properties that affect how a dataset is written, with values that do not change the files.
 pub const PROPERTIES: [(&str, &[&str]); 11] = [

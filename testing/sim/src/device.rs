@@ -5,9 +5,9 @@
 //! number.
 
 use crate::pages::{Pages, SECTOR_BYTES};
-use damage::chance::Chance;
 use host::device::Device;
 use parking_lot::Mutex;
+use rig::Chance;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;

@@ -14,19 +14,17 @@
 //!   * from one repair to the next, no part has more damaged devices than it tolerates
 
 mod hurt;
+mod scans;
 
 use crate::device::Machine;
 use crate::rig::{Extras, Layout, POOL, Rig, Shape, verify, verify_without};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow, bail};
-use block::vdev::{Kind, MirrorKind, Vdev};
-use damage::chance::Chance;
 use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
-use std::time::{Duration, Instant};
-
-/// A repair that takes longer has stopped. The machine may be very busy.
-const PATIENCE: Duration = Duration::from_secs(300);
+use rig::Chance;
+use scans::{mended, scrub, settle};
+use std::time::Duration;
 
 /// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
@@ -157,62 +155,4 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
         verify_without(&machine, &away)?;
     }
     Ok(done)
-}
-
-/// Waits until no device misses data and no device replaces another or spares it.
-fn settle(rig: &Rig) -> Result<()> {
-    fn stands_in(vdev: &Vdev) -> bool {
-        matches!(vdev.kind, Kind::Mirror(MirrorKind::Replacing | MirrorKind::Spare))
-            || vdev.children.iter().any(stands_in)
-    }
-    let begun = Instant::now();
-    loop {
-        wait(rig)?;
-        let tree = rig.writer.store().tree();
-        let lacking: Vec<_> =
-            tree.logs().iter().filter(|l| !l.is_whole()).map(|l| (l.path.clone(), l.stale_ranges())).collect();
-        if lacking.is_empty() && !tree.tops.iter().any(|top| stands_in(top)) {
-            return Ok(());
-        }
-        if begun.elapsed() > PATIENCE {
-            bail!("not all is whole: {lacking:?}, {:?}", rig.writer.pool()?.status()?.root);
-        }
-        rig.writer.wait_for_scan(Duration::from_millis(20));
-    }
-}
-
-/// Waits until no scan is in progress.
-fn wait(rig: &Rig) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        let now = rig.writer.scan_activity();
-        if !now.scrubbing && !now.resilvering {
-            return Ok(());
-        }
-        if begun.elapsed() > PATIENCE {
-            bail!("the scan does not end: {now:?}");
-        }
-        rig.writer.wait_for_scan(Duration::from_millis(20));
-    }
-}
-
-/// Waits for scans in progress, then scrubs to the end. Returns the bytes repaired.
-fn scrub(rig: &Rig) -> Result<u64> {
-    wait(rig)?;
-    if let Err(why) = rig.writer.start_scrub()? {
-        bail!("a scrub is refused: {why:?}");
-    }
-    wait(rig)?;
-    let scan = rig.writer.pool()?.status()?.scan.context("there was a scrub")?;
-    if scan.errors > 0 {
-        bail!("the scrub could not repair {} blocks: {scan:?}", scan.errors);
-    }
-    Ok(scan.processed_bytes)
-}
-
-/// What the last scan wrote: device and bytes.
-fn mended(rig: &Rig) -> Vec<(String, u64)> {
-    let tree = rig.writer.store().tree();
-    let written = tree.leaves().into_iter().map(|leaf| (leaf.path.clone(), leaf.mended().1));
-    written.filter(|(_, bytes)| *bytes > 0).collect()
 }

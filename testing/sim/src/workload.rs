@@ -5,9 +5,9 @@
 
 use crate::model::{Found, Kind, Model, Path, State};
 use anyhow::{Context, Result, bail};
-use damage::chance::Chance;
 use damage::promises::{Promise, Promises, Seen};
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
+use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

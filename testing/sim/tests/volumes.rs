@@ -7,8 +7,8 @@
 //! repeats one seed.
 
 use anyhow::{Context, Result, bail};
-use damage::chance::Chance;
 use files::Volume;
+use rig::Chance;
 use sim::device::{Cut, Machine};
 use sim::pages;
 use sim::rig::{Extras, Layout, Rig, Shape, verify};

@@ -14,7 +14,6 @@
 
 use anyhow::{Context, Result};
 use crash::serve::{KEY, Layout, POOL};
-use damage::chance::Chance;
 use dataset::write::NewDataset;
 use dataset::{KeyStore, LiveDatasets};
 use files::zpl::owners_of;
@@ -23,6 +22,7 @@ use host::device::{Device, FileDevice};
 use parking_lot::Mutex;
 use pool::writer::WriteOptions;
 use pool::{OpenOptions, Writer, search_devices};
+use rig::Chance;
 use serve::nbd::{self, Exports, Found, Listed, Opened};
 use serve::nfs::exports::FixedExports;
 use serve::nfs::{Config, Server, Share, ShareOptions};

@@ -9,8 +9,8 @@
 use crate::{Filer, Server};
 use anyhow::{Context, Result, anyhow, ensure};
 use crash::Layout;
-use damage::chance::Chance;
 use load::nfs::{self as client, Connection, args, procedure as p};
+use rig::Chance;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;

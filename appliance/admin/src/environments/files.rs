@@ -3,8 +3,8 @@
 //! Only existing menus are changed. A pool without `boot/menu.lst`, `boot/grub/menu.lst` and
 //! `boot/loader/entries` uses another boot loader, which finds environments itself.
 
-use super::menu::{self, Change, last};
-use super::{Environment, property};
+use super::menu::{self, Change};
+use super::{Environment, last, property};
 use crate::write::WritablePool;
 use anyhow::{Context, Result, bail};
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SyncKind, Vfs};

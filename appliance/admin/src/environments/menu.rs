@@ -4,7 +4,7 @@
 //! For a new environment, an existing entry is copied with the dataset's name replaced, so that the
 //! kernels and options written by its owner are kept.
 
-use super::Environment;
+use super::{Environment, last};
 
 /// Keyword that starts an entry in a `menu.lst`.
 const TITLE: &str = "title";
@@ -34,11 +34,6 @@ pub enum Change {
     Gone { root: String },
     /// An environment was activated.
     Activated { root: String },
-}
-
-/// The last component of a dataset's name.
-pub(super) fn last(root: &str) -> &str {
-    root.rsplit('/').next().unwrap_or(root)
 }
 
 /// The value after a keyword of a line.

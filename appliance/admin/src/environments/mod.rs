@@ -182,11 +182,16 @@ pub fn find(datasets: &Arc<Datasets>, container: Option<&str>) -> Result<Vec<Env
             let Some(dataset) = entry.dataset() else { continue };
             parts.push(part(entry, dataset)?);
         }
-        let name = menu::last(&root).to_owned();
+        let name = last(&root).to_owned();
         found.push(Environment { name, pool: pool.clone(), parts, on_boot: boot_name.as_ref() == Some(&root) });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
+}
+
+/// The last component of a dataset's name.
+fn last(root: &str) -> &str {
+    root.rsplit('/').next().unwrap_or(root)
 }
 
 fn is_below(name: &str, above: &str) -> bool {

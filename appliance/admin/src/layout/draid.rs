@@ -3,12 +3,23 @@
 //!
 //! Facts: get_parity, draid_config_by_type in cmd/zpool/zpool_vdev.c; messages are OpenZFS's.
 
-use super::{Draid, Flaw, Wrong, wrong};
+use super::wrong::{Flaw, Wrong, wrong};
 
 /// Default number of data devices per group: OpenZFS's trade between capacity and speed.
 const DATA_DEFAULT: u64 = 8;
 const PARITY_MAX: u64 = 3;
 const SPARES_MAX: u64 = 100;
+
+/// Parameters of a draid: from its keyword, and derived from the number of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draid {
+    /// Parity devices per group.
+    pub parity: u64,
+    /// Data devices per group.
+    pub data: u64,
+    /// Distributed spares.
+    pub spares: u64,
+}
 
 /// The parity of the keyword; `None` if it is not a draid.
 pub fn keyword(word: &str) -> Result<Option<u64>, Wrong> {

@@ -12,49 +12,21 @@
 mod draid;
 mod in_use;
 mod replication;
+mod wrong;
 
+pub use draid::Draid;
 pub use in_use::{Owner, check_in_use};
 pub use replication::{Replication, check_replication};
+pub use wrong::{Flaw, Wrong};
 
 use pool::devices::{self, PathKind};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use wrong::{absent, invalid, wrong};
 
 /// Maximum number of devices in a raidz.
 const RAIDZ_DEVICES_MAX: usize = 255;
-
-/// Why devices are refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Wrong {
-    pub flaw: Flaw,
-    /// OpenZFS's message, without a final newline.
-    pub text: String,
-}
-
-/// What is wrong with devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flaw {
-    /// There is no such device.
-    Absent,
-    /// A device is in use, or holds data of a pool or of another file system.
-    InUse,
-    /// They make no vdev.
-    Invalid,
-}
-
-fn wrong<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
-    Err(Wrong { flaw: Flaw::Invalid, text: message.to_string() })
-}
-
-fn absent<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
-    Err(Wrong { flaw: Flaw::Absent, text: message.to_string() })
-}
-
-fn invalid<T>(message: impl std::fmt::Display) -> Result<T, Wrong> {
-    wrong(format!("invalid vdev specification: {message}"))
-}
 
 /// A file or disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,17 +59,6 @@ pub enum Group {
     Raidz(u64),
     /// dRAID.
     Draid(Draid),
-}
-
-/// Parameters of a draid: from its keyword, and derived from the number of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Draid {
-    /// Parity devices per group.
-    pub parity: u64,
-    /// Data devices per group.
-    pub data: u64,
-    /// Distributed spares.
-    pub spares: u64,
 }
 
 /// Allocation class of a top-level vdev.

@@ -4,7 +4,6 @@
 //!   * a group has at most one device more from a shelf than it must
 //!   * each device is used once
 
-use super::Candidate;
 use std::collections::BTreeMap;
 
 /// Members of each group, by index among the candidates.
@@ -14,16 +13,16 @@ pub struct Dealt {
     pub unused: Vec<usize>,
 }
 
-/// Makes as many groups of `width` as the devices without `spares` allow. Returns `None` if there
-/// is not even one.
-pub fn deal(devices: &[&Candidate], width: usize, spares: usize) -> Option<Dealt> {
-    let count = devices.len().checked_sub(spares)? / width;
+/// Makes as many groups of `width` as the devices without `spares` allow. `shelf_of` holds the
+/// shelf of each device. Returns `None` if there is not even one group.
+pub fn deal(shelf_of: &[Option<&str>], width: usize, spares: usize) -> Option<Dealt> {
+    let count = shelf_of.len().checked_sub(spares)? / width;
     if count == 0 {
         return None;
     }
-    let mut shelves: BTreeMap<&Option<String>, Vec<usize>> = BTreeMap::new();
-    for (at, device) in devices.iter().enumerate() {
-        shelves.entry(&device.shelf).or_default().push(at);
+    let mut shelves: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+    for (at, shelf) in shelf_of.iter().enumerate() {
+        shelves.entry(*shelf).or_default().push(at);
     }
     // Reversed, since devices are popped from the end.
     let mut shelves: Vec<Vec<usize>> = shelves.into_values().map(|all| all.into_iter().rev().collect()).collect();

@@ -178,7 +178,8 @@ fn advised(all: &[Proposal], goal: Goal) -> Option<&Proposal> {
 }
 
 fn proposal(devices: &[&Candidate], group: Group, width: usize, spares: usize, wish: &Wish) -> Option<Proposal> {
-    let dealt = deal::deal(devices, width, spares)?;
+    let shelf_of: Vec<Option<&str>> = devices.iter().map(|device| device.shelf.as_deref()).collect();
+    let dealt = deal::deal(&shelf_of, width, spares)?;
     let parity = match group {
         Group::Raidz(parity) => parity,
         _ => 0,

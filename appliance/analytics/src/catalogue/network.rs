@@ -1,6 +1,7 @@
 //! Network statistics, as seen by the servers of this process.
 
-use super::{Field, Shown, Statistic, sampled};
+use super::statistic::{Shown, Statistic, sampled};
+use crate::name::Field;
 
 /// Bytes by client.
 pub const BYTES: Statistic = sampled(

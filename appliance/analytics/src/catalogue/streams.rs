@@ -1,6 +1,8 @@
 //! Send and receive streams, record by record.
 
-use super::{Field, Layer, Origin, Statistic, Weight, ops};
+use super::statistic::{Origin, Statistic, Weight, ops};
+use crate::name::Field;
+use observe::Layer;
 
 const CATEGORY: &str = "Streams";
 const SEND: &[Layer] = &[Layer::Send];

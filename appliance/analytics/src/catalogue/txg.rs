@@ -1,6 +1,7 @@
 //! Transaction groups: the duration of their phases, and how much they write.
 
-use super::{Field, Shown, Statistic, sampled};
+use super::statistic::{Shown, Statistic, sampled};
+use crate::name::Field;
 
 const CATEGORY: &str = "Transaction groups";
 

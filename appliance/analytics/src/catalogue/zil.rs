@@ -1,6 +1,8 @@
 //! Intent logs: operations that wait for durability, and the log blocks written for them.
 
-use super::{Field, Layer, Origin, Statistic, Weight, ops};
+use super::statistic::{Origin, Statistic, Weight, ops};
+use crate::name::Field;
+use observe::Layer;
 
 const LAYERS: &[Layer] = &[Layer::Log];
 

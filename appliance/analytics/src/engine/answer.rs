@@ -1,6 +1,7 @@
 //! Answers queries from memory, the archive and the recorder.
 
-use super::{CELLS, Describer, Error, Inner, SECOND};
+use super::error::Error;
+use super::state::{CELLS, Describer, Inner, SECOND};
 use crate::archive::Tier;
 use crate::catalogue::{self, Shown};
 use crate::column::Column;

@@ -3,57 +3,17 @@
 //! Invariant: memory is bounded: a list keeps the newest operations, and a slow follower is
 //! notified of the number it missed.
 
-use super::{Describer, Engine, Error, Inner, SECOND};
+use super::Engine;
+use super::error::Error;
+use super::followers::Queue;
+use super::state::{Describer, SECOND};
 use crate::name::Name;
 use crate::operation::Operation;
 use crate::tally::Tally;
 use observe::event::Event;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
-
-/// Maximum number of operations waiting for a follower.
-const WAITING: usize = 10_000;
-/// Maximum number of followers: each examines every operation.
-const FOLLOWERS: usize = 16;
-
-/// The current followers.
-#[derive(Default)]
-pub struct Followers(Mutex<Vec<Weak<Mutex<Queue>>>>);
-
-struct Queue {
-    tally: Tally,
-    slower_than: u64,
-    waiting: VecDeque<Event>,
-    missed: u64,
-}
-
-impl Followers {
-    /// Passes new events to the followers.
-    pub fn offer(&self, events: &[Event], inner: &Inner) {
-        let mut all = self.0.lock();
-        if all.is_empty() {
-            return;
-        }
-        let names = Describer(inner);
-        all.retain(|follower| {
-            let Some(queue) = follower.upgrade() else { return false };
-            let queue = &mut *queue.lock();
-            for event in events {
-                if event.latency <= queue.slower_than || !queue.tally.takes(event, &names) {
-                    continue;
-                }
-                if queue.waiting.len() < WAITING {
-                    queue.waiting.push_back(*event);
-                } else {
-                    queue.missed += 1;
-                }
-            }
-            queue.tally.forget_names();
-            true
-        });
-    }
-}
+use std::sync::Arc;
 
 /// A live stream of a statistic's operations.
 pub struct Follower {
@@ -122,12 +82,7 @@ impl Engine {
     pub fn follow(&self, name: &Name, slower_than: u64) -> Result<Follower, Error> {
         let queue = Queue { tally: raw(name)?, slower_than, waiting: VecDeque::new(), missed: 0 };
         let queue = Arc::new(Mutex::new(queue));
-        let mut all = self.0.followers.0.lock();
-        all.retain(|follower| follower.strong_count() > 0);
-        if all.len() >= FOLLOWERS {
-            return Err(Error::Followed(FOLLOWERS));
-        }
-        all.push(Arc::downgrade(&queue));
+        self.0.followers.add(&queue)?;
         Ok(Follower { engine: self.clone(), queue })
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sampler::Label;
 use crate::tally::tests::events;
-use observe::event::Note;
+use observe::event::{Event, Layer, Note};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

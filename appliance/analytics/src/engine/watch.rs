@@ -5,10 +5,11 @@
 //!   * the first second of a statistic is complete: the part before it was watched is counted from
 //!     the recorder, or the second is omitted
 
+use super::Engine;
 use super::answer::{Answer, answer};
-use super::live::{Counting, Live};
-use super::{Describer, Engine, Error, Inner, SECOND, State};
-use crate::archive::Definition;
+use super::error::Error;
+use super::live::Live;
+use super::state::SECOND;
 use crate::catalogue;
 use crate::name::Name;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Engine {
             if state.live.iter().filter(|l| !l.wanted).count() >= WATCHED {
                 return Err(Error::Watched(WATCHED));
             }
-            begin(&self.0, &mut state, name, false)?;
+            state.begin(&self.0, name, false)?;
         }
         let live = state.live.iter_mut().find(|l| l.name == *name).ok_or(Error::NotRecorded)?;
         live.watchers += 1;
@@ -72,23 +73,4 @@ impl Engine {
         }
         (state.second / SECOND).saturating_sub(1)
     }
-}
-
-/// Starts counting. The caller holds `turning`: all drained events are counted and recorded.
-pub fn begin(inner: &Inner, state: &mut State, name: &Name, archived: bool) -> Result<u32, Error> {
-    let id = state.next;
-    let definition = Definition { id, name: name.to_string(), created: state.second / SECOND, suspended: false };
-    let mut live = Live::new(definition, archived)?;
-    if let (Counting::Events(tally), true) = (&mut live.counting, state.begun) {
-        match &inner.ring {
-            Some(ring) => {
-                let names = Describer(inner);
-                ring.read(state.second, state.second + SECOND, |event| tally.add(event, &names))?;
-            }
-            None => live.partial = true,
-        }
-    }
-    state.next += 1;
-    state.live.push(live);
-    Ok(id)
 }

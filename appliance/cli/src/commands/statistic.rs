@@ -122,6 +122,7 @@ fn columns(data: &StatisticData, field: Option<&str>) -> Vec<Column> {
         ("accesses", _) => "accesses/s",
         ("percent", _) => "percent",
         ("disks", _) => "disks",
+        ("operations", _) => "operations",
         (_, true) => "value",
         (_, false) => "value/s",
     };

@@ -2,21 +2,23 @@
 //!
 //! The first report is the average since the pool was opened, each later one the average of an
 //! interval. Operations are counted at the leaves: a mirror, a raidz and the pool show the sum of
-//! theirs, copies and parity included. The columns of the queues show `-`: `block::vdev::queue`
-//! does not report its depths yet, and measures no times.
+//! theirs, copies and parity included. The columns of the queues are those of `block::vdev::queue`:
+//! `-q` shows what is in them at the moment of the report, `-l`, `-w` and `-r` what passed them.
+//! Operations that did not wait are in the first row of `-w`.
 //!
 //! A pool that no process has open is idle: all its numbers are zero.
 
+use super::iostat_counts::{CLASSES, Counts, Measured, measure};
 use super::pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options as Getopt, Parsed};
 use crate::number::{ctime, nice_number, now};
 use admin::vdev_names::{NameOptions, find, vdev_name, width};
-use observe::{Registry, Spread, Value};
+use observe::Spread;
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use record::pace::Pace;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 const OPTIONS: Getopt = Getopt { short: "gLPvnypHlqwrT:c:", long: &[] };
@@ -50,7 +52,7 @@ const QUEUES: &[Group] = &[
     ("rebuildq_write", &["pend", "activ"]),
 ];
 /// The last three columns have no group heading.
-const HISTOGRAM: &[Group] = &[
+const LATENCIES: &[Group] = &[
     ("total_wait", &["read", "write"]),
     ("disk_wait", &["read", "write"]),
     ("syncq_wait", &["read", "write"]),
@@ -59,8 +61,78 @@ const HISTOGRAM: &[Group] = &[
     ("", &["trim"]),
     ("", &["rebuild"]),
 ];
-/// The rows of a histogram: up to 2^37 ns.
-const ROWS: u32 = 37;
+const SIZES: &[Group] = &[
+    ("sync_read", &["ind", "agg"]),
+    ("sync_write", &["ind", "agg"]),
+    ("async_read", &["ind", "agg"]),
+    ("async_write", &["ind", "agg"]),
+    ("scrub", &["ind", "agg"]),
+    ("trim", &["ind", "agg"]),
+    ("rebuild", &["ind", "agg"]),
+];
+const _: () = assert!(SIZES.len() == CLASSES.len() && QUEUES.len() == CLASSES.len());
+
+/// A histogram in place of the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Histogram {
+    /// Durations, `-w`.
+    Latency,
+    /// Sizes, `-r`.
+    Size,
+}
+
+impl Histogram {
+    fn groups(self) -> &'static [Group] {
+        match self {
+            Self::Latency => LATENCIES,
+            Self::Size => SIZES,
+        }
+    }
+
+    /// The powers of two that have a row: up to 2^37 ns, and from 512 bytes to 16 MiB. The first
+    /// and the last row also have what is beyond them.
+    fn powers(self) -> RangeInclusive<u32> {
+        match self {
+            Self::Latency => 0..=36,
+            Self::Size => 9..=24,
+        }
+    }
+
+    /// The columns, in the order of [`Histogram::groups`].
+    fn columns(self, of: &Measured) -> Vec<&Spread> {
+        match self {
+            Self::Latency => of.times(),
+            Self::Size => of.sizes(),
+        }
+    }
+
+    /// The number of each row: the longest duration, or the smallest size.
+    fn value(self, power: u32) -> u64 {
+        match self {
+            Self::Latency => (1 << (power + 1)) - 1,
+            Self::Size => 1 << power,
+        }
+    }
+
+    fn label(self, power: u32) -> String {
+        match self {
+            Self::Latency => nice_time(self.value(power)),
+            Self::Size => nice_number(self.value(power)),
+        }
+    }
+
+    /// The counts of the rows of a column.
+    fn rows(self, of: &Spread) -> Vec<u64> {
+        let (first, last) = self.powers().into_inner();
+        let mut rows = vec![0; (last - first + 1) as usize];
+        for (largest, count) in &of.classes {
+            // No bucket spans a power of two.
+            let power = largest.checked_ilog2().unwrap_or(0).clamp(first, last);
+            rows[(power - first) as usize] += count;
+        }
+        rows
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 struct Shown {
@@ -69,21 +141,10 @@ struct Shown {
     verbose: bool,
     latency: bool,
     queues: bool,
-    histogram: bool,
+    histogram: Option<Histogram>,
     names: NameOptions,
     /// Only these devices; empty: all.
     devices: Vec<u64>,
-}
-
-/// The operations of a device so far.
-#[derive(Debug, Clone, Default)]
-struct Counts {
-    read_ops: u64,
-    write_ops: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    read_time: Spread,
-    write_time: Spread,
 }
 
 /// The state of a pool at one moment.
@@ -92,8 +153,8 @@ struct Sample {
     at: Instant,
     /// When the pool was opened; `None`: no process has it open.
     opened: Option<Instant>,
-    /// The durations of reads and writes, by device path.
-    times: HashMap<String, (Spread, Spread)>,
+    /// By device path.
+    measured: HashMap<String, Measured>,
 }
 
 /// `zpool iostat`.
@@ -108,11 +169,6 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.has('r') && parsed.has('w') {
         return Err(Failure::usage("Only one of [-r|-w] can be passed at a time"));
     }
-    if parsed.has('r') {
-        return Err(Failure::failed(
-            "unsupported: 'zpool iostat -r'. Analytics has the sizes of requests: weir dist 'io.ops[disk=PATH][op=read][size]'",
-        ));
-    }
     let stamp = Stamp::parse(&parsed)?;
     let (operands, interval, count) = pace(&parsed);
     if parsed.has('y') && interval.is_none() {
@@ -125,7 +181,11 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         verbose: parsed.has('v') || !devices.is_empty(),
         latency: parsed.has('l'),
         queues: parsed.has('q'),
-        histogram: parsed.has('w'),
+        histogram: match (parsed.has('w'), parsed.has('r')) {
+            (true, _) => Some(Histogram::Latency),
+            (_, true) => Some(Histogram::Size),
+            _ => None,
+        },
         names: NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') },
         devices: Vec::new(),
     };
@@ -258,25 +318,8 @@ fn samples(cx: &mut Context<'_>, names: &[String]) -> Result<Vec<Sample>, Failur
         let mut status = pool.status().map_err(|e| failed(e.into()))?;
         status.name.clone_from(&record.name);
         status.caches.iter_mut().for_each(admin::view::set_cache_space);
-        let mut times = HashMap::new();
-        if owned.is_some() {
-            let registry = Registry::new();
-            registry.add(&[], &(pool.store().clone() as Arc<dyn observe::Source>));
-            for family in registry.collect() {
-                for series in family.series {
-                    let device =
-                        series.labels.iter().find(|(label, _)| *label == "device").map(|(_, path)| path.clone());
-                    let (Some(device), Value::Spread(spread)) = (device, series.value) else { continue };
-                    let of: &mut (Spread, Spread) = times.entry(device).or_default();
-                    match family.info.name {
-                        "device_read_time" => of.0 = spread,
-                        "device_write_time" => of.1 = spread,
-                        _ => {}
-                    }
-                }
-            }
-        }
-        out.push(Sample { status, at: Instant::now(), opened: owned.map(|o| o.opened()), times });
+        let measured = if owned.is_some() { measure(&pool) } else { HashMap::new() };
+        out.push(Sample { status, at: Instant::now(), opened: owned.map(|o| o.opened()), measured });
     }
     Ok(out)
 }
@@ -287,50 +330,18 @@ fn counts(vdev: &VdevStatus, sample: &Sample) -> Counts {
         return Counts::default();
     }
     if vdev.is_leaf() {
-        let times = vdev.path.as_ref().and_then(|path| sample.times.get(path)).cloned().unwrap_or_default();
+        let measured = vdev.path.as_ref().and_then(|path| sample.measured.get(path));
         return Counts {
             read_ops: vdev.read_ops,
             write_ops: vdev.write_ops,
             read_bytes: vdev.read_bytes,
             write_bytes: vdev.write_bytes,
-            read_time: times.0,
-            write_time: times.1,
+            measured: measured.cloned().unwrap_or_default(),
         };
     }
     let mut all = Counts::default();
-    for child in vdev.children.iter().map(|child| counts(child, sample)) {
-        all.read_ops += child.read_ops;
-        all.read_bytes += child.read_bytes;
-        merge(&mut all.read_time, &child.read_time);
-        merge(&mut all.write_time, &child.write_time);
-        all.write_ops += child.write_ops;
-        all.write_bytes += child.write_bytes;
-    }
+    vdev.children.iter().for_each(|child| all.add(&counts(child, sample)));
     all
-}
-
-/// Adds the durations of another device.
-fn merge(all: &mut Spread, other: &Spread) {
-    all.count += other.count;
-    all.sum = all.sum.wrapping_add(other.sum);
-    let mut classes: std::collections::BTreeMap<u64, u64> = all.classes.iter().copied().collect();
-    for (last, count) in &other.classes {
-        *classes.entry(*last).or_default() += count;
-    }
-    all.classes = classes.into_iter().collect();
-}
-
-impl Counts {
-    fn since(self, before: &Self) -> Self {
-        Self {
-            read_ops: self.read_ops.saturating_sub(before.read_ops),
-            write_ops: self.write_ops.saturating_sub(before.write_ops),
-            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
-            write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
-            read_time: self.read_time.since(&before.read_time),
-            write_time: self.write_time.since(&before.write_time),
-        }
-    }
 }
 
 struct Writer<'a> {
@@ -346,19 +357,19 @@ fn report(samples: &[Sample], before: &[Sample], shown: &Shown, heading: bool) -
     };
     let name_width = samples.iter().map(name_width).max().unwrap_or(0).max(10);
     let mut writer = Writer { shown, name_width, out: String::new() };
-    if heading && !shown.scripted && !shown.histogram {
+    if heading && !shown.scripted && shown.histogram.is_none() {
         writer.heading(None);
     }
     for sample in samples {
         let old = before.iter().find(|old| old.status.guid == sample.status.guid);
         let name = sample.status.name.clone();
         writer.device(&sample.status.root, &name, sample, old, 0);
-        if shown.verbose && shown.devices.is_empty() && !shown.histogram && !shown.scripted {
+        if shown.verbose && shown.devices.is_empty() && shown.histogram.is_none() && !shown.scripted {
             writer.separator();
         }
     }
     let many = samples.len() > 1 && !shown.verbose;
-    if (many || !shown.devices.is_empty()) && !shown.scripted && !shown.histogram {
+    if (many || !shown.devices.is_empty()) && !shown.scripted && shown.histogram.is_none() {
         writer.separator();
     }
     writer.out
@@ -368,9 +379,9 @@ impl Writer<'_> {
     fn groups(&self) -> Vec<(Group, usize)> {
         let wide = |n: usize| if self.shown.literal { n } else { 5 };
         let mut all = Vec::new();
-        if self.shown.histogram {
-            all.extend(HISTOGRAM.iter().map(|g| (*g, wide(10))));
-            return all;
+        if let Some(histogram) = self.shown.histogram {
+            let width = self.histogram_width(histogram);
+            return histogram.groups().iter().map(|g| (*g, width)).collect();
         }
         all.extend(DEFAULT.iter().map(|g| (*g, wide(15))));
         if self.shown.latency {
@@ -382,9 +393,19 @@ impl Writer<'_> {
         all
     }
 
+    /// The width of a column of a histogram.
+    fn histogram_width(&self, histogram: Histogram) -> usize {
+        match histogram {
+            _ if !self.shown.literal => 5,
+            Histogram::Latency => 10,
+            Histogram::Size => 6,
+        }
+    }
+
     fn title(&self) -> &'static str {
         match (self.shown.histogram, self.shown.devices.is_empty()) {
-            (true, _) => "latency",
+            (Some(Histogram::Latency), _) => "latency",
+            (Some(Histogram::Size), _) => "req_size",
             (_, true) => "pool",
             (_, false) => "vdev",
         }
@@ -451,7 +472,11 @@ impl Writer<'_> {
     }
 
     fn class(&mut self, devices: &[&VdevStatus], title: &str, sample: &Sample, old: Option<&Sample>) {
-        if !devices.is_empty() && !self.shown.scripted && self.shown.devices.is_empty() && !self.shown.histogram {
+        if !devices.is_empty()
+            && !self.shown.scripted
+            && self.shown.devices.is_empty()
+            && self.shown.histogram.is_none()
+        {
             self.out.push_str(&format!("{title:<0$}", self.name_width));
             for ((_, columns), width) in self.groups() {
                 columns.iter().for_each(|_| self.out.push_str(&format!("  {:>width$}", "-")));
@@ -476,9 +501,9 @@ impl Writer<'_> {
         let since = old.map(|old| old.at).or(sample.opened).unwrap_or(sample.at);
         let seconds = (sample.at - since).as_secs_f64();
         let scale = if seconds > 0.0 { 1.0 / seconds } else { 1.0 };
-        if self.shown.histogram {
+        if let Some(histogram) = self.shown.histogram {
             // The first report shows totals, later ones rates per second.
-            return self.histogram(name, &grown, if old.is_some() { scale } else { 1.0 });
+            return self.histogram(histogram, name, &grown, if old.is_some() { scale } else { 1.0 });
         }
         let mut cells = Vec::new();
         if vdev.space_bytes == 0 {
@@ -491,12 +516,11 @@ impl Writer<'_> {
         let rates = [grown.read_ops, grown.write_ops, grown.read_bytes, grown.write_bytes];
         cells.extend(rates.map(|n| self.number((n as f64 * scale) as u64)));
         if self.shown.latency {
-            let (read, write) = (self.time(&grown.read_time), self.time(&grown.write_time));
-            cells.extend([read.clone(), write.clone(), read, write]);
-            cells.extend((4..11).map(|_| "-".to_owned()));
+            cells.extend(grown.measured.times().into_iter().map(|time| self.time(time)));
         }
         if self.shown.queues {
-            cells.extend((0..14).map(|_| "-".to_owned()));
+            let depths = grown.measured.classes.iter().flat_map(|of| [of.pending, of.active]);
+            cells.extend(depths.map(|n| self.number(n)));
         }
         if self.shown.scripted {
             self.out.push_str(name);
@@ -524,7 +548,7 @@ impl Writer<'_> {
         }
     }
 
-    fn histogram(&mut self, name: &str, grown: &Counts, scale: f64) {
+    fn histogram(&mut self, histogram: Histogram, name: &str, grown: &Counts, scale: f64) {
         if self.shown.scripted {
             self.out.push_str(&format!("{name}\n"));
         } else {
@@ -532,31 +556,19 @@ impl Writer<'_> {
             self.out.push('\n');
             self.heading(Some(name));
         }
-        let rows = |of: &Spread| {
-            let mut rows = [0u64; ROWS as usize];
-            for (last, count) in &of.classes {
-                // No bucket spans a power of two.
-                let row = last.checked_ilog2().unwrap_or(0).min(ROWS - 1);
-                if let Some(cell) = rows.get_mut(row as usize) {
-                    *cell += count;
+        let columns: Vec<Vec<u64>> =
+            histogram.columns(&grown.measured).into_iter().map(|of| histogram.rows(of)).collect();
+        let width = self.histogram_width(histogram);
+        for (row, power) in histogram.powers().enumerate() {
+            let cells = columns.iter().map(|column| self.number((column[row] as f64 * scale) as u64));
+            let line = match self.shown.scripted {
+                true => cells.fold(histogram.value(power).to_string(), |line, cell| format!("{line}\t{cell}")),
+                false => {
+                    let start = format!("{:<1$}", histogram.label(power), self.name_width);
+                    cells.fold(start, |line, cell| format!("{line}  {cell:>width$}"))
                 }
-            }
-            rows
-        };
-        let (reads, writes) = (rows(&grown.read_time), rows(&grown.write_time));
-        let width = if self.shown.literal { 10 } else { 5 };
-        for (row, (read, write)) in (0..).zip(reads.iter().zip(&writes)) {
-            let end = (1u64 << (row + 1)) - 1;
-            let cells = [read, write, read, write].map(|n| self.number((*n as f64 * scale) as u64));
-            let all = cells.into_iter().chain((4..11).map(|_| "-".to_owned()));
-            if self.shown.scripted {
-                self.out.push_str(&end.to_string());
-                all.for_each(|cell| self.out.push_str(&format!("\t{cell}")));
-            } else {
-                self.out.push_str(&format!("{:<1$}", nice_time(end), self.name_width));
-                all.for_each(|cell| self.out.push_str(&format!("  {cell:>width$}")));
-            }
-            self.out.push('\n');
+            };
+            self.out.push_str(&format!("{line}\n"));
         }
         if !self.shown.scripted {
             let all: usize = self.groups().iter().map(|((_, columns), width)| columns.len() * (width + 2)).sum();
@@ -573,135 +585,5 @@ pub(super) fn nice_time(ns: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::zpool::samples::{rz, tank};
-
-    fn sample(view: admin::view::PoolView, work: &[(&str, u64, u64)]) -> Sample {
-        let now = Instant::now();
-        let mut status = view.status;
-        let view_tops: Vec<(u64, u64)> = status.root.children.iter().map(|c| (c.alloc_bytes, c.space_bytes)).collect();
-        let mut times = HashMap::new();
-        fn leaves<'a>(v: &'a mut VdevStatus, out: &mut Vec<&'a mut VdevStatus>) {
-            if v.children.is_empty() {
-                out.push(v);
-            } else {
-                v.children.iter_mut().for_each(|c| leaves(c, out));
-            }
-        }
-        // As in the engine: the pool's space is the sum of its top-level devices.
-        let tops = || view_tops.iter();
-        status.root.alloc_bytes = tops().map(|t| t.0).sum();
-        status.root.space_bytes = tops().map(|t| t.1).sum();
-        let mut all = Vec::new();
-        leaves(&mut status.root, &mut all);
-        for leaf in all {
-            let Some((path, reads, writes)) = work.iter().find(|w| leaf.path.as_deref() == Some(w.0)) else { continue };
-            (leaf.read_ops, leaf.read_bytes) = (*reads, reads * 4096);
-            (leaf.write_ops, leaf.write_bytes) = (*writes, writes * 8192);
-            let spread = |n: u64| Spread { count: n, sum: n * 1_500_000, classes: vec![(1_507_327, n)] };
-            times.insert((*path).to_owned(), (spread(*reads), spread(*writes)));
-        }
-        Sample { status, at: now, opened: Some(now - Duration::from_secs(10)), times }
-    }
-
-    #[test]
-    fn pools_are_laid_out_as_openzfs_does() {
-        let tank = sample(tank(), &[("/tmp/v/a", 100, 50), ("/tmp/v/b", 20, 50)]);
-        let expected = "              capacity     operations     bandwidth 
-pool        alloc   free   read  write   read  write
-----------  -----  -----  -----  -----  -----  -----
-tank         140K   112M     12     10    48K    80K
-";
-        let one = std::slice::from_ref(&tank);
-        assert_eq!(report(one, &[], &Shown::default(), true), expected);
-        let scripted = Shown { scripted: true, literal: true, ..Shown::default() };
-        assert_eq!(report(one, &[], &scripted, true), "tank\t143872\t117296640\t12\t10\t49152\t81920\n");
-    }
-
-    #[test]
-    fn devices_and_their_waits_are_laid_out_as_openzfs_does() {
-        let tank = sample(tank(), &[("/tmp/v/a", 100, 50), ("/tmp/v/b", 20, 50)]);
-        let shown = Shown { verbose: true, latency: true, ..Shown::default() };
-        let expected = "              capacity     operations     bandwidth    total_wait     disk_wait    syncq_wait    asyncq_wait  scrub   trim  rebuild
-pool        alloc   free   read  write   read  write   read  write   read  write   read  write   read  write   wait   wait   wait
-----------  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----
-tank         140K   112M     12     10    48K    80K    1ms    1ms    1ms    1ms      -      -      -      -      -      -      -
-  mirror-0   140K   112M     12     10    48K    80K    1ms    1ms    1ms    1ms      -      -      -      -      -      -      -
-    /tmp/v/a      -      -     10      5    40K    40K    1ms    1ms    1ms    1ms      -      -      -      -      -      -      -
-    /tmp/v/b      -      -      2      5     8K    40K    1ms    1ms    1ms    1ms      -      -      -      -      -      -      -
-----------  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----  -----
-";
-        let text = report(std::slice::from_ref(&tank), &[], &shown, true);
-        // The name column is as wide as the longest name.
-        let narrow: Vec<String> = text.lines().map(|l| l.replace("--  -----  -", "  -----  -")).collect();
-        assert_eq!(narrow.len(), expected.lines().count(), "{text}");
-        let words = |text: &str| {
-            text.lines().map(|l| l.split_whitespace().map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
-        };
-        let rows = |all: Vec<Vec<String>>| all.into_iter().filter(|l| !l[0].starts_with('-')).collect::<Vec<_>>();
-        assert_eq!(rows(words(&text)), rows(words(expected)));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1].len(), lines[3].len(), "rows end where headings do");
-    }
-
-    #[test]
-    fn classes_have_a_line_of_their_own_and_intervals_show_what_is_new() {
-        let shown = Shown { verbose: true, ..Shown::default() };
-        let mut later = sample(rz(), &[("/tmp/v/c", 300, 0), ("/tmp/v/f", 0, 20)]);
-        let mut first = sample(rz(), &[("/tmp/v/c", 100, 0), ("/tmp/v/f", 0, 20)]);
-        later.at = first.at + Duration::from_secs(2);
-        first.opened = None;
-        let text = report(&[later], &[first], &shown, false);
-        let find = |name: &str| {
-            text.lines()
-                .find(|l| l.trim_start().starts_with(name))
-                .map(|l| l.split_whitespace().skip(3).map(str::to_owned).collect::<Vec<_>>())
-                .expect(name)
-        };
-        assert_eq!(find("logs"), ["-", "-", "-", "-"]);
-        assert_eq!(find("cache"), ["-", "-", "-", "-"]);
-        // The first sample is of a pool that no process had open: everything in the second is new.
-        assert_eq!(find("/tmp/v/c"), ["150", "0", "600K", "0"]);
-        assert_eq!(find("/tmp/v/f"), ["0", "10", "0", "80K"]);
-    }
-
-    #[test]
-    fn histograms_have_a_row_for_each_power_of_two() {
-        let tank = sample(tank(), &[("/tmp/v/a", 100, 50), ("/tmp/v/b", 20, 50)]);
-        let shown = Shown { histogram: true, ..Shown::default() };
-        let text = report(std::slice::from_ref(&tank), &[], &shown, true);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "tank         total_wait     disk_wait    syncq_wait    asyncq_wait");
-        assert_eq!(
-            lines[2],
-            "latency      read  write   read  write   read  write   read  write  scrub   trim  rebuild"
-        );
-        assert_eq!(lines.len(), 1 + 3 + 37 + 1);
-        assert_eq!(lines[4], "1ns             0      0      0      0      -      -      -      -      -      -      -");
-        assert_eq!(
-            lines[24],
-            "2ms           120    100    120    100      -      -      -      -      -      -      -"
-        );
-        assert_eq!(
-            lines[40],
-            "137s            0      0      0      0      -      -      -      -      -      -      -"
-        );
-    }
-
-    #[test]
-    fn numbers_at_the_end_are_interval_and_count() {
-        let parsed = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-            pace(&OPTIONS.parse(&words).expect("good"))
-        };
-        let tank = || vec!["tank".to_owned()];
-        assert_eq!(parsed(&["tank"]), (tank(), None, None));
-        assert_eq!(parsed(&["tank", "0.5"]), (tank(), Some(Duration::from_millis(500)), None));
-        assert_eq!(parsed(&["tank", "1", "3"]), (tank(), Some(Duration::from_secs(1)), Some(3)));
-        assert_eq!(
-            [nice_time(0), nice_time(1023), nice_time(1_500_000), nice_time(137 << 30)],
-            ["0ns", "1us", "1ms", "147s"]
-        );
-    }
-}
+#[path = "iostat_tests.rs"]
+mod tests;

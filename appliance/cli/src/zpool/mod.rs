@@ -14,6 +14,7 @@ pub mod history;
 pub mod import;
 mod info_json;
 pub mod iostat;
+mod iostat_counts;
 pub mod list;
 pub mod plan;
 pub mod pools;

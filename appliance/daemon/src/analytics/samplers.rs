@@ -249,6 +249,8 @@ impl Sampler for Pools {
             seen.insert(guid, (last, evicted));
             // Includes devices that were added since the last time.
             listen(&open, &self.events);
+            // If nothing is in the queues, the value is 0.
+            out.push(Sample::new("io.queue", &[(Field::Pool, &name)], 0));
             for leaf in store.tree().all_leaves() {
                 let now = leaf.busy_ns();
                 let before = self.busy.get(&(guid, leaf.guid)).copied().unwrap_or(now);
@@ -257,6 +259,10 @@ impl Sampler for Pools {
                 let labels =
                     vec![(Field::Disk, Label::Text(leaf.path.clone())), (Field::Utilization, Label::Number(percent))];
                 out.push(Sample { stat: "io.disks", labels, value: 1 });
+                for (class, count) in leaf.in_queue().filter(|(_, count)| *count > 0) {
+                    let labels = [(Field::Class, class), (Field::Disk, &leaf.path), (Field::Pool, &name)];
+                    out.push(Sample::new("io.queue", &labels, count));
+                }
             }
         }
         (self.busy, self.seen, self.second) = (busy, seen, seconds);

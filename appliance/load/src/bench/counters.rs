@@ -1,8 +1,11 @@
 //! A snapshot of the counters of this machine and its server.
 
-use super::Ask;
 use record::Column;
 use record::collect::{self, Sample, Source, daemon};
+use std::sync::Arc;
+
+/// Fetches the metrics of the local server in Prometheus' text format.
+pub type Ask = Arc<dyn Fn() -> std::result::Result<String, String> + Send + Sync>;
 
 /// A snapshot of counters; see the module.
 #[derive(Debug, Default, Clone)]

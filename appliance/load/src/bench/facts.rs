@@ -1,8 +1,8 @@
 //! Derives facts from counters. What no counter reports stays unknown.
 
 use super::counters::{Counters, is};
-use super::measure::Setup;
 use super::server::{self, Known};
+use super::setup::Setup;
 use super::work::Work;
 use crate::clients::One;
 use crate::drive::Report;

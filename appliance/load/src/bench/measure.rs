@@ -2,35 +2,21 @@
 
 use super::counters::{Counters, sources};
 use super::facts::{self, Seen};
-use super::work::{Done, Work};
-use super::{Ask, server};
+use super::server;
+use super::setup::Setup;
+use super::work::Done;
 use crate::drive::Report;
 use crate::target::Target;
 use crate::watch::Second;
 use anyhow::{Context, Result};
-use judge::{Claim, Facts};
+use judge::Facts;
 use record::collect::machine;
 use record::format::{Kind, Meta, Stamp, Unit, Writer};
 use record::{Column, Recorder};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-
-/// What to measure.
-pub(super) struct Setup {
-    pub name: String,
-    pub work: Work,
-    pub folder: PathBuf,
-    pub warm: Duration,
-    pub repeats: usize,
-    pub claim: Option<Claim>,
-    /// Speed of a link that this machine cannot determine, in bytes per second.
-    pub link_bytes: Option<f64>,
-    /// The program to query for the pool's configuration.
-    pub weir: Option<PathBuf>,
-    pub ask: Option<Ask>,
-}
 
 impl Setup {
     /// Runs all repetitions, and writes everything that was recorded.

@@ -1,7 +1,8 @@
 //! `randread`, `randwrite`, `seqread`, `seqwrite`, `meta`, `mix`, and stepped versions of these.
 
-use super::{Output, size, with_output};
+use super::output::{Output, with_output};
 use crate::draw::duration;
+use crate::number::size_argument as size;
 use crate::pattern::Kind;
 use crate::run::{Arrivals, Plan, Steps};
 use crate::target::Target;

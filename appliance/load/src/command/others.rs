@@ -1,11 +1,13 @@
 //! `step`, `clients`, `vdb`, `fio`, `profile`, `disks`, `draw`.
 
-use super::{Output, SOME_FAILED, kinds, size, tell_clients, with_output};
+use super::kinds;
+use super::output::{Output, SOME_FAILED, tell_clients, with_output};
 use crate::clients::{self, Clients};
 use crate::draw::{Axis, Bitmap, Drawing, duration};
 use crate::drive::Report;
 use crate::fio;
 use crate::flow::{Flow, Format, profile};
+use crate::number::size_argument as size;
 use crate::pattern::Kind;
 use crate::run::{Arrivals, Plan, Steps, together};
 use crate::target::Target;

@@ -1,7 +1,7 @@
 //! Converts lines to flows: defaults, loops, scale.
 
 use super::parse::{Item, Line, full, range};
-use super::{Changes, Run};
+use super::run::{Changes, Run};
 use crate::flow::{Access, Fileset, Flow, Format, Group, Mix, Order, Step};
 use crate::number::{size, time};
 use crate::pace::Arrivals;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::flow::{Format, Order, Step};
 use crate::pace::Arrivals;
+use std::time::Duration;
 
 /// As published in the comparison of layouts under the load of a mail archive.
 const MAIL: &str = "\

@@ -22,11 +22,14 @@ pub(super) fn check((width, height): (u32, u32)) -> Result<(), Error> {
     if fits { Ok(()) } else { Err(Error::Size(width, height)) }
 }
 
-pub(super) fn svg(figure: &Figure, wanted: &Wanted) -> Result<String, Error> {
-    check(wanted.size)?;
-    let mut out = String::new();
-    on(SVGBackend::with_string(&mut out, wanted.size), figure, wanted)?;
-    Ok(out)
+impl Figure {
+    /// Draws the figure as SVG.
+    pub fn svg(&self, wanted: &Wanted) -> Result<String, Error> {
+        check(wanted.size)?;
+        let mut out = String::new();
+        on(SVGBackend::with_string(&mut out, wanted.size), self, wanted)?;
+        Ok(out)
+    }
 }
 
 fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {

@@ -1,19 +1,8 @@
 //! The ten kinds of charts: their lines and axes.
 
-use super::{Cell, Content, Data, Error, Figure, Line, Mark, Vertical, Wanted, derive};
+use super::{Cell, Content, Data, Error, Figure, Heat, Line, Mark, Vertical, Wanted, derive};
 use crate::format::Unit;
 use crate::series::Series;
-
-/// The vertical axis of a heat map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heat {
-    /// Latency of operations.
-    Latency,
-    /// Offset of operations.
-    Offset,
-    /// Size of operations.
-    Size,
-}
 
 /// A kind of chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

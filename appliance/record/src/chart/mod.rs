@@ -25,7 +25,7 @@ pub mod reduce;
 mod tests;
 
 pub use data::Data;
-pub use kinds::{Heat, KINDS, Kind, figure};
+pub use kinds::{KINDS, Kind, figure};
 
 use crate::format::Unit;
 use crate::series::Series;
@@ -66,6 +66,17 @@ impl Default for Wanted {
             right: None,
         }
     }
+}
+
+/// The vertical axis of a heat map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heat {
+    /// Latency of operations.
+    Latency,
+    /// Offset of operations.
+    Offset,
+    /// Size of operations.
+    Size,
 }
 
 /// Colour scheme.
@@ -216,16 +227,4 @@ pub enum Error {
     /// An error of the drawing library.
     #[error("cannot draw: {0}")]
     Draw(String),
-}
-
-impl Figure {
-    /// Draws the figure as SVG.
-    pub fn svg(&self, wanted: &Wanted) -> Result<String, Error> {
-        draw::svg(self, wanted)
-    }
-
-    /// Draws the figure as PNG.
-    pub fn png(&self, wanted: &Wanted) -> Result<Vec<u8>, Error> {
-        pixels::png(self, wanted)
-    }
 }

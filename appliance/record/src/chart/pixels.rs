@@ -115,19 +115,21 @@ impl DrawingBackend for Pixels<'_> {
     }
 }
 
-/// Draws the figure as PNG.
-pub(super) fn png(figure: &Figure, wanted: &Wanted) -> Result<Vec<u8>, Error> {
-    let size = wanted.size;
-    draw::check(size)?;
-    let mut rgb = vec![0; size.0 as usize * size.1 as usize * 3];
-    draw::on(Pixels { size, rgb: &mut rgb }, figure, wanted)?;
-    let mut out = Vec::new();
-    let mut encoder = png::Encoder::new(&mut out, size.0, size.1);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let failed = |e: png::EncodingError| Error::Draw(e.to_string());
-    let mut writer = encoder.write_header().map_err(failed)?;
-    writer.write_image_data(&rgb).map_err(failed)?;
-    writer.finish().map_err(failed)?;
-    Ok(out)
+impl Figure {
+    /// Draws the figure as PNG.
+    pub fn png(&self, wanted: &Wanted) -> Result<Vec<u8>, Error> {
+        let size = wanted.size;
+        draw::check(size)?;
+        let mut rgb = vec![0; size.0 as usize * size.1 as usize * 3];
+        draw::on(Pixels { size, rgb: &mut rgb }, self, wanted)?;
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, size.0, size.1);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let failed = |e: png::EncodingError| Error::Draw(e.to_string());
+        let mut writer = encoder.write_header().map_err(failed)?;
+        writer.write_image_data(&rgb).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(out)
+    }
 }

@@ -1,6 +1,6 @@
 //! Metrics of Weir: the daemon's `/metrics`, with the same names.
 
-use super::{Sample, Source};
+use super::sample::{Sample, Source};
 use crate::format::{Column, Kind, Unit};
 use crate::metrics::Metrics;
 use std::time::Duration;

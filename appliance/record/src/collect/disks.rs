@@ -1,6 +1,6 @@
 //! Disks: /proc/diskstats (Documentation/admin-guide/iostats.rst of Linux).
 
-use super::{Sample, Source, read};
+use super::sample::{Sample, Source, read};
 use crate::format::Unit;
 use serde_json::{Value, json};
 

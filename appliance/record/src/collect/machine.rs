@@ -1,7 +1,8 @@
 //! Memory and paging from /proc/meminfo and /proc/vmstat, and a description of the machine,
 //! collected once.
 
-use super::{Sample, Source, field, network, read};
+use super::sample::{Sample, Source, field, read};
+use super::{disks, network};
 use crate::format::Unit;
 use serde_json::{Map, Value, json};
 
@@ -78,6 +79,6 @@ pub fn describe() -> Map<String, Value> {
     let memory = read("/proc/meminfo").ok().and_then(|text| memory_bytes(&text, "MemTotal:"));
     out.insert("memory_bytes".to_owned(), json!(memory));
     out.insert("links".to_owned(), Value::Array(network::links()));
-    out.insert("disks".to_owned(), Value::Array(super::disks::describe()));
+    out.insert("disks".to_owned(), Value::Array(disks::describe()));
     out
 }

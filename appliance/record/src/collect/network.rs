@@ -1,6 +1,6 @@
 //! Network devices from /proc/net/dev, and TCP statistics from /proc/net/snmp.
 
-use super::{Sample, Source, read};
+use super::sample::{Sample, Source, read};
 use crate::format::Unit;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Processors: /proc/stat, in seconds over all processors, and the numbers of running and blocked
 //! processes.
 
-use super::{Sample, Source, field, read};
+use super::sample::{Sample, Source, field, read};
 use crate::format::Unit;
 
 /// Ticks of /proc/stat per second (USER_HZ): the kernel reports 100 to user space on every

@@ -1,7 +1,7 @@
 //! The contents of Linux files become columns with units.
 
 use super::*;
-use crate::format::Run;
+use crate::format::{Kind, Run, Unit};
 use crate::recorder::Recording;
 use std::time::Duration;
 

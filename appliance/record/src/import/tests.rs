@@ -7,6 +7,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::path::Path;
 
 macro_rules! sample {
     ($name:literal) => {

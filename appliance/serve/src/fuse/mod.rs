@@ -62,6 +62,7 @@ mod kernel_refs;
 mod mount;
 mod names;
 mod ops;
+mod options;
 mod reply;
 mod requests;
 mod ring;
@@ -76,7 +77,8 @@ mod tree;
 mod wire;
 
 pub use figures::Figures;
-pub use mount::{Changed, MountHandle, MountOptions, Unmounter, is_mount_point, mount, unmount_below, unmount_dead};
+pub use mount::{Changed, MountHandle, Unmounter, is_mount_point, mount, unmount_below, unmount_dead};
+pub use options::MountOptions;
 pub use sys::{Signals, leave_terminal};
 pub use tree::{MountedTree, TreeUnmounter, mount_tree};
 

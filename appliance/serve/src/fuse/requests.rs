@@ -41,8 +41,8 @@ pub(super) fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
 }
 
 /// Answers requests until the file system is unmounted, or `turn` returns false. `turn` is called
-/// with its size in bytes when a request has arrived, and with `None` when it was answered or handed
-/// on.
+/// with its size in bytes when a request has arrived, and with `None` when it was answered or
+/// handed on.
 pub(super) fn serve_until(
     device: &Arc<File>,
     server: &impl Answer,

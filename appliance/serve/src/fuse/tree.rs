@@ -8,7 +8,8 @@
 //! Unmounting runs in the reverse order. Use `umount -R`, or unmount one by one: Linux does not
 //! unmount a file system that has mounts in it.
 
-use super::mount::{MountHandle, MountOptions, Unmounter, mount};
+use super::mount::{MountHandle, Unmounter, mount};
+use super::options::MountOptions;
 use files::namespace::{Child, Namespace, Provider};
 use files::vfs::{FileKind, Vfs};
 use std::collections::HashSet;

@@ -15,9 +15,9 @@ use super::memory::Memory;
 use super::proto::{Command, GREETING, OptionHead, Request, handshake};
 use super::reply::Replies;
 use super::request;
-use super::server::Tls;
 use super::stream::{Input, Output, Socket};
 use super::threads::Threads;
+use super::waits::Waits;
 use host::clock::Stopwatch;
 use observe::event::note;
 use parking_lot::{Condvar, Mutex};
@@ -47,6 +47,9 @@ const STALLED: Duration = Duration::from_secs(20);
 const REST: Duration = Duration::from_secs(2);
 const FIRST: Duration = Duration::from_secs(30);
 
+/// Returns the TLS configuration, called for each connection.
+pub type Tls = Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>;
+
 /// State that all connections of a server share.
 pub(super) struct Shared {
     pub exports: Arc<dyn Exports>,
@@ -69,19 +72,6 @@ pub(super) struct Connection {
     under_way: Mutex<usize>,
     fewer: Condvar,
     is_stopping: AtomicBool,
-}
-
-/// What a connection waits for, and since when.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Waits {
-    /// The client must choose an export.
-    Handshake(Instant),
-    /// The rest of a request is missing.
-    Rest(Instant),
-    /// The first request: the client has chosen an export but never used it.
-    First(Instant),
-    /// The next request, which may take days; or something other than the client.
-    Nothing,
 }
 
 impl Connection {

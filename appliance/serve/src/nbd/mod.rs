@@ -29,13 +29,15 @@ mod request;
 mod server;
 mod stream;
 mod threads;
+mod waits;
 
 #[cfg(test)]
 mod tests;
 
+pub use connection::Tls;
 pub use export::{Export, Exports, Found, Listed, Opened};
 pub use figures::Figures;
-pub use server::{Config, Server, Tls};
+pub use server::{Config, Server};
 
 /// Standard port of NBD servers.
 pub const PORT: u16 = 10809;

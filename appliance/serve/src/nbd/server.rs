@@ -1,6 +1,6 @@
 //! Listens for connections and starts a thread for each.
 
-use super::connection::{Connection, Shared};
+use super::connection::{Connection, Shared, Tls};
 use super::export::Exports;
 use super::figures::Figures;
 use super::memory::Memory;
@@ -31,9 +31,6 @@ const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// Maximum number of concurrent handshakes per network.
 const HANDSHAKES: usize = 128;
-
-/// Returns the TLS configuration, called for each connection.
-pub type Tls = Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>;
 
 /// Configuration of a server.
 #[derive(Clone)]

@@ -9,7 +9,7 @@
 //!     encrypted
 //!   * after an error, or when the client has disconnected, nothing more is written or queued
 
-use super::connection::Waits;
+use super::waits::Waits;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -369,18 +369,11 @@ fn a_read_that_waits_keeps_no_other_waiting() {
 fn what_is_no_request_ends_its_connection_and_no_other() {
     let rig = Rig::new("nonsense");
     let mut good = rig.chosen("tank/v", true);
-    let mut dice = 7_u64;
-    let mut noise = |n: usize| -> Vec<u8> {
-        let mut byte = || {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (dice >> 40) as u8
-        };
-        (0..n).map(|_| byte()).collect()
-    };
+    let mut chance = rig::Chance::new(7);
     for round in 0..40 {
         let mut bad = if round % 2 == 0 { rig.connect() } else { rig.chosen("tank/v", round % 4 == 1) };
         // The connection may be closed before everything was written.
-        let _ = bad.socket.write_all(&noise(200));
+        let _ = bad.socket.write_all(&chance.bytes(200));
         assert!(bad.is_closed(), "round {round}");
     }
     let mut bad = rig.connect();

@@ -1,6 +1,5 @@
 //! Statistics of the NFS server: calls and latencies by procedure, bytes, and the same by client.
 
-use super::rpc::Program;
 use host::clock::nanoseconds;
 use observe::event::note;
 use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
@@ -103,14 +102,12 @@ impl Times {
 }
 
 impl Figures {
-    /// The latencies of a program; creates them if necessary.
-    pub fn times(&self, program: &dyn Program) -> Times {
-        let (name, version) = (program.name(), program.version());
+    /// The latencies of a program's procedures; creates them if necessary.
+    pub fn times(&self, name: &'static str, version: u32, procedures: &'static [&'static str]) -> Times {
         let mut programs = self.programs.lock();
         if let Some(known) = programs.iter().find(|p| (p.program, p.version) == (name, version)) {
             return Times(known.clone());
         }
-        let procedures = program.procedures();
         let times = procedures.iter().map(|_| Histogram::default()).collect();
         let new = Arc::new(ProgramTimes { program: name, version, procedures, times });
         programs.push(new.clone());

@@ -1,6 +1,6 @@
 //! Prints an [`Nvlist`] in the format of `zdb`.
 
-use super::{Nvlist, Value};
+use super::list::{Nvlist, Value};
 
 /// The format of `zdb`, indented by four spaces for each level of nesting.
 impl std::fmt::Display for Nvlist {

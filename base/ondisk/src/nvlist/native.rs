@@ -25,7 +25,8 @@
 //! | 16     | 4     | nvl_flag    | zero          |
 //! | 20     | 4     | nvl_pad     | zero          |
 
-use super::{Nvlist, Pair, Value, align8, boolean, check_count, check_depth, check_version};
+use super::check::{boolean, check_count, check_depth, check_version};
+use super::list::{Nvlist, Pair, Value};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
@@ -33,6 +34,35 @@ use crate::error::{Error, Result};
 pub const PAIR_BYTES: usize = 16;
 /// Size in bytes of a list's header inside a value.
 pub const LIST_BYTES: usize = 24;
+
+/// Size in bytes of the pair in memory of a 64-bit host, which both encodings record.
+pub fn pair_bytes(pair: &Pair) -> usize {
+    align8(PAIR_BYTES + pair.name.len() + 1) + align8(value_bytes(&pair.value))
+}
+
+/// Size of the value in a native pair in bytes, before alignment.
+fn value_bytes(value: &Value) -> usize {
+    let n = value.element_count();
+    match value {
+        Value::Boolean => 0,
+        Value::Byte(_) | Value::Int8(_) | Value::Uint8(_) => 1,
+        Value::Int16(_) | Value::Uint16(_) => 2,
+        Value::Int32(_) | Value::Uint32(_) | Value::BooleanValue(_) => 4,
+        Value::Int64(_) | Value::Uint64(_) | Value::HrTime(_) | Value::Double(_) => 8,
+        Value::String(s) => s.len() + 1,
+        Value::ByteArray(_) | Value::Int8Array(_) | Value::Uint8Array(_) => n,
+        Value::Int16Array(_) | Value::Uint16Array(_) => n * 2,
+        Value::Int32Array(_) | Value::Uint32Array(_) | Value::BooleanArray(_) => n * 4,
+        Value::Int64Array(_) | Value::Uint64Array(_) => n * 8,
+        Value::StringArray(v) => n * 8 + v.iter().map(|s| s.len() + 1).sum::<usize>(),
+        Value::Nvlist(_) => LIST_BYTES,
+        Value::NvlistArray(_) => n * (8 + LIST_BYTES),
+    }
+}
+
+fn align8(n: usize) -> usize {
+    n.next_multiple_of(8)
+}
 
 /// Unpacks the list at the start of `bytes`, which begins after the 4-byte header. Also returns the
 /// number of bytes consumed.
@@ -188,7 +218,7 @@ fn put64(out: &mut Vec<u8>, value: u64, endian: Endian) {
 fn write_pairs(out: &mut Vec<u8>, list: &Nvlist, endian: Endian) {
     for pair in &list.pairs {
         let start = out.len();
-        let size = pair.native_bytes();
+        let size = pair_bytes(pair);
         put32(out, size as u32, endian);
         put16(out, (pair.name.len() + 1) as u16, endian);
         put16(out, 0, endian);

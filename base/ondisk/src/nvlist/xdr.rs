@@ -18,7 +18,9 @@
 //! Quirk: an array without elements omits the repeated count, though the packed size includes it.
 //! Like OpenZFS, the reader follows the data and not the two sizes.
 
-use super::{Nvlist, Pair, Value, boolean, check_count, check_depth, check_version};
+use super::check::{boolean, check_count, check_depth, check_version};
+use super::list::{Nvlist, Pair, Value};
+use super::native::pair_bytes;
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
@@ -152,7 +154,7 @@ pub fn write(out: &mut Vec<u8>, list: &Nvlist) {
     for pair in &list.pairs {
         let start = out.len();
         word(out, 0); // filled in below
-        word(out, pair.native_bytes() as u32);
+        word(out, pair_bytes(pair) as u32);
         string(out, &pair.name);
         word(out, pair.value.type_number());
         word(out, pair.value.element_count() as u32);

@@ -1,18 +1,20 @@
-//! Encodes records: [`Record::to_bytes`].
+//! Encodes records.
 
 use super::{Body, CHECKSUM_OFFSET, Crypt, MAGIC, RECORD_BYTES, Record};
 use crate::endian::Endian;
 
-/// Encodes a record.
-pub(super) fn record(record: &Record, endian: Endian) -> [u8; RECORD_BYTES] {
-    let mut w = Writer { out: [0; RECORD_BYTES], endian };
-    w.u32(0, record.body.kind().into());
-    write_body(&mut w, &record.body);
-    w.u32(4, record.payload_len);
-    if !matches!(record.body, Body::Begin(_)) {
-        w.words(CHECKSUM_OFFSET, &record.checksum);
+impl Record {
+    /// Encodes the record.
+    pub fn to_bytes(&self, endian: Endian) -> [u8; RECORD_BYTES] {
+        let mut w = Writer { out: [0; RECORD_BYTES], endian };
+        w.u32(0, self.body.kind().into());
+        write_body(&mut w, &self.body);
+        w.u32(4, self.payload_len);
+        if !matches!(self.body, Body::Begin(_)) {
+            w.words(CHECKSUM_OFFSET, &self.checksum);
+        }
+        w.out
     }
-    w.out
 }
 
 struct Writer {

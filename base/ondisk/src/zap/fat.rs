@@ -29,7 +29,8 @@
 //! 00000050  89 95 a8 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
 //! ```
 
-use super::{BlockKind, Flags, NormFlags, block_shift};
+use super::block::{BlockKind, block_shift};
+use super::flags::{Flags, NormFlags};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 

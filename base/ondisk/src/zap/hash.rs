@@ -4,7 +4,7 @@
 //! Names are hashed in normalized form, without the terminating NUL. The words of number keys are
 //! hashed low byte first, in either byte order.
 
-use super::Flags;
+use super::flags::Flags;
 
 const POLYNOMIAL: u64 = 0xc96c_5795_d787_0f42;
 

@@ -38,7 +38,10 @@
 
 pub mod edit;
 
-use super::{BlockKind, Flags, Value, block_shift, fat::top_bits};
+use super::block::{BlockKind, block_shift};
+use super::fat::top_bits;
+use super::flags::Flags;
+use super::value::Value;
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 

@@ -20,7 +20,8 @@
 //! 00000050  52 53 49 4f 4e 00 00 00  00 00 00 00 00 00 00 00  |RSION...........|
 //! ```
 
-use super::{BlockKind, NormFlags};
+use super::block::BlockKind;
+use super::flags::NormFlags;
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 

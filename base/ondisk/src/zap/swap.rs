@@ -4,8 +4,9 @@
 //! Above: `object::zap`. Unlike most objects of 64-bit words, micro ZAPs and leaves have fields of
 //! several sizes, and strings.
 
+use super::block::BlockKind;
 use super::leaf::{CHUNK_BYTES, ENTRY, HEADER_BYTES};
-use super::{BlockKind, micro};
+use super::micro;
 use crate::endian::Endian;
 use crate::error::Result;
 

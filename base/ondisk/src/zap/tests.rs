@@ -1,4 +1,5 @@
 use super::*;
+use crate::endian::Endian;
 use crate::testing::{golden, never_panics};
 use proptest::prelude::*;
 

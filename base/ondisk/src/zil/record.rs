@@ -242,6 +242,13 @@ fn domain_count(uid: u64, gid: u64) -> u64 {
     u64::from(uid != 0) + u64::from(gid != 0 && gid != uid)
 }
 
+impl<'a> Record<'a> {
+    /// Parses the body. In an encrypted dataset, the record must have been decrypted.
+    pub fn parse_body(&self) -> Result<Body<'a>> {
+        Body::parse(self)
+    }
+}
+
 impl<'a> Body<'a> {
     /// Parses the body of a record according to its type.
     pub fn parse(record: &Record<'a>) -> Result<Self> {

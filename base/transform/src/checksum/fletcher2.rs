@@ -4,7 +4,7 @@
 //! of the sums. The sums wrap at 64 bits, so the top bits of a block's first words affect only b:
 //! weak, and kept for old pools. The result is (a0, a1, b0, b1).
 
-use super::Order;
+use super::order::Order;
 
 /// Checksum of `data` in one call.
 pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {

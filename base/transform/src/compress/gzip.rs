@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::Error;
+use super::error::Error;
 
 const NAME: &str = "gzip";
 

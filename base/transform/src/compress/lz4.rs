@@ -9,7 +9,8 @@ use std::cell::RefCell;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table};
 
-use super::{Error, framed};
+use super::error::Error;
+use super::frame::framed;
 
 const NAME: &str = "lz4";
 const HEADER_BYTES: usize = 4;

@@ -6,7 +6,7 @@
 //! bit 1: item is 2 bytes, big-endian: length - 3 (6 bits), distance back (10 bits)
 //! ```
 
-use super::Error;
+use super::error::Error;
 
 const NAME: &str = "lzjb";
 const MATCH_MIN: usize = 3;

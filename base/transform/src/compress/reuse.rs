@@ -9,8 +9,8 @@ use std::thread;
 
 use proptest::prelude::*;
 
-use super::tests::noise;
 use super::*;
+use rig::noise;
 
 /// Each codec at each level that a dataset can have.
 fn codecs() -> Vec<(Algorithm, zstd::Level)> {
@@ -37,7 +37,7 @@ const CONTENTS: [Content; 5] = [Content::Noise, Content::Words, Content::Zeros, 
 fn contents(content: Content, bytes: usize, seed: u64) -> Vec<u8> {
     let words = |bytes: usize, seed: u64| -> Vec<u8> {
         let mut text = Vec::with_capacity(bytes + 16);
-        let mut pick = noise(bytes / 4 + 1, seed).into_iter();
+        let mut pick = noise(seed, bytes / 4 + 1).into_iter();
         while text.len() < bytes {
             const WORDS: [&str; 8] =
                 ["pool ", "dataset ", "txg ", "of the ", "block ", "0x00bab10c\n", "vdev ", "snapshot@"];
@@ -47,18 +47,18 @@ fn contents(content: Content, bytes: usize, seed: u64) -> Vec<u8> {
         text
     };
     match content {
-        Content::Noise => noise(bytes, seed),
+        Content::Noise => noise(seed, bytes),
         Content::Words => words(bytes, seed),
         Content::Zeros => vec![0; bytes],
         Content::Pages => {
             let mut block = words(bytes, seed);
             for (index, page) in block.chunks_mut(4096).enumerate().filter(|(index, _)| index % 2 == 1) {
-                page.copy_from_slice(&noise(page.len(), seed ^ index as u64));
+                page.copy_from_slice(&noise(seed ^ index as u64, page.len()));
             }
             block
         }
         Content::Tail => {
-            let mut block = noise(bytes, seed);
+            let mut block = noise(seed, bytes);
             let at = bytes.saturating_sub(40);
             let (head, tail) = block.split_at_mut(at);
             let same = tail.len().min(head.len());
@@ -224,7 +224,7 @@ fn unpack_damaged(codec: Algorithm, mut stream: Vec<u8>, bytes: usize, damage: &
         }
         Damage::Replace(seed) => {
             let kept = stream.len().min(16);
-            let junk = noise(stream.len() - kept, *seed);
+            let junk = noise(*seed, stream.len() - kept);
             stream[kept..].copy_from_slice(&junk);
         }
         Damage::Larger(by) => bytes += by,

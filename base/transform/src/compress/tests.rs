@@ -2,13 +2,14 @@
 //! arbitrary bytes.
 
 use proptest::prelude::*;
+use rig::{noise, unhex_array};
 use sha2::Digest;
 
 use super::*;
 
 const BLOCK_BYTES: usize = 128 << 10;
-const TEXT: [u8; 32] = hex("b86b7e764eff5d33953d00f8c416dcb06dc121069580629a699fe1052262d2a3");
-const RANDOM: [u8; 32] = hex("b28470e707fc823bb5c38655f74a4cf6280efb49e15c4c0550d13d3d1373a9dc");
+const TEXT: [u8; 32] = unhex_array("b86b7e764eff5d33953d00f8c416dcb06dc121069580629a699fe1052262d2a3");
+const RANDOM: [u8; 32] = unhex_array("b28470e707fc823bb5c38655f74a4cf6280efb49e15c4c0550d13d3d1373a9dc");
 
 /// Algorithm, its block on disk, and the SHA-256 of that part of the file (padded with zeros), as
 /// read through OpenZFS.
@@ -22,16 +23,6 @@ const BLOCKS: [(Algorithm, &[u8], [u8; 32]); 6] = [
 ];
 
 const ALL: [Algorithm; 5] = [Algorithm::Lzjb, Algorithm::Gzip(1), Algorithm::Zle, Algorithm::Lz4, Algorithm::Zstd];
-
-const fn hex(text: &str) -> [u8; 32] {
-    let (mut bytes, mut i) = ([0; 32], 0);
-    while i < 64 {
-        let digit = text.as_bytes()[i];
-        bytes[i / 2] = bytes[i / 2] << 4 | if digit > b'9' { digit - b'a' + 10 } else { digit - b'0' };
-        i += 1;
-    }
-    bytes
-}
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     sha2::Sha256::digest(bytes).into()
@@ -152,19 +143,9 @@ fn text_comes_back_from_every_algorithm_and_level() {
     }
 }
 
-/// Incompressible bytes.
-pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
-
 #[test]
 fn random_bytes_are_left_as_they_are() {
-    let noise = noise(BLOCK_BYTES, 1);
+    let noise = noise(1, BLOCK_BYTES);
     for algorithm in ALL {
         for limit in [0, 1, 7, 8, 20, BLOCK_BYTES / 8 * 7] {
             assert_eq!(compress(algorithm, zstd::Level::DEFAULT, &noise, limit), None, "{algorithm:?}");

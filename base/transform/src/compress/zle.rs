@@ -1,7 +1,7 @@
 //! ZLE: runs of zeros. A byte b below 64 is followed by b + 1 literal bytes; b from 64 up
 //! represents b - 63 zeros.
 
-use super::Error;
+use super::error::Error;
 
 const NAME: &str = "zle";
 /// ZFS's parameter of the algorithm: the longest run of literals.

@@ -17,7 +17,8 @@ use std::cell::RefCell;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat, get_error_name};
 
-use super::{Error, framed};
+use super::error::Error;
+use super::frame::framed;
 
 const NAME: &str = "zstd";
 

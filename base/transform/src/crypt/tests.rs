@@ -3,14 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-
-fn hex(digits: &str) -> Vec<u8> {
-    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
-}
-
-fn array<const N: usize>(digits: &str) -> [u8; N] {
-    hex(digits).try_into().unwrap()
-}
+use rig::{unhex, unhex_array};
 
 /// Suite, key, IV, AAD, plaintext, ciphertext, MAC: from project Wycheproof, which OpenZFS's own
 /// test uses.
@@ -128,23 +121,23 @@ const VECTORS: [(Suite, &str, &str, &str, &str, &str, &str); 12] = [
 #[test]
 fn published_vectors_seal_and_open() {
     for (suite, key, iv, aad, plain, sealed, mac) in VECTORS {
-        let (cipher, iv, aad) = (Cipher::new(suite, &hex(key)), array(iv), hex(aad));
-        let mut data = hex(plain);
-        assert_eq!(cipher.seal(&iv, &aad, &mut data), Some(array(mac)), "{}", suite.name());
-        assert_eq!(data, hex(sealed));
-        cipher.open(&iv, &aad, &mut data, &array(mac)).unwrap();
-        assert_eq!(data, hex(plain));
+        let (cipher, iv, aad) = (Cipher::new(suite, &unhex(key)), unhex_array(iv), unhex(aad));
+        let mut data = unhex(plain);
+        assert_eq!(cipher.seal(&iv, &aad, &mut data), Some(unhex_array(mac)), "{}", suite.name());
+        assert_eq!(data, unhex(sealed));
+        cipher.open(&iv, &aad, &mut data, &unhex_array(mac)).unwrap();
+        assert_eq!(data, unhex(plain));
     }
 }
 
 #[test]
 fn a_flipped_bit_anywhere_is_refused() {
     for (suite, key, iv, aad, _, sealed, mac) in VECTORS {
-        let cipher = Cipher::new(suite, &hex(key));
+        let cipher = Cipher::new(suite, &unhex(key));
         let refused = |iv: &str, aad: &[u8], sealed: &[u8], mac: &[u8; 16]| {
-            cipher.open(&array(iv), aad, &mut sealed.to_vec(), mac) == Err(AuthenticationFailed)
+            cipher.open(&unhex_array(iv), aad, &mut sealed.to_vec(), mac) == Err(AuthenticationFailed)
         };
-        let (aad, sealed, mac): (_, _, [u8; 16]) = (hex(aad), hex(sealed), array(mac));
+        let (aad, sealed, mac): (_, _, [u8; 16]) = (unhex(aad), unhex(sealed), unhex_array(mac));
         for bit in 0..128 {
             let mut bad = mac;
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -176,14 +169,14 @@ fn ccm_takes_less_than_16_mib_and_gcm_takes_it() {
 #[test]
 fn block_keys_are_hkdf_sha512_with_the_salt_as_info() {
     let master: Vec<u8> = (0..32).collect();
-    let salt = array("f0f1f2f3f4f5f6f7");
+    let salt = unhex_array("f0f1f2f3f4f5f6f7");
     for (suite, expected) in [
         (Suite::Aes128Gcm, "34f74a605e4070c688a0f47fa671f2c3"),
         (Suite::Aes192Gcm, "e825ff142299709fd7fa09b70fa6a208ec858e72275ce362"),
         (Suite::Aes256Gcm, "57f18065fb09b56bb741b6f1e04091052c3da217f5c8b11a56764f08dd36704a"),
     ] {
         let key = KeyDerivation::new(suite, &master).block_key(&salt);
-        assert_eq!(key[..suite.key_bytes()], hex(expected));
+        assert_eq!(key[..suite.key_bytes()], unhex(expected));
         assert!(key[suite.key_bytes()..].iter().all(|b| *b == 0));
     }
 }
@@ -197,13 +190,15 @@ fn hmac_sha512_matches_rfc_4231() {
     let mac: [u8; 64] = HmacKey::new(&key).mac(b"Hi There");
     assert_eq!(
         mac.to_vec(),
-        hex("87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914e\
-             eb61f1702e696c203a126854")
+        unhex(
+            "87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914e\
+             eb61f1702e696c203a126854"
+        )
     );
     let mut key = [0; 64];
     key[..4].copy_from_slice(b"Jefe");
     let key = HmacKey::new(&key);
-    let expected = array("164b7a7bfcf819e2e395fbe73b56e0a3");
+    let expected = unhex_array("164b7a7bfcf819e2e395fbe73b56e0a3");
     assert_eq!(key.verify(b"what do ya want for nothing?", &expected), Ok(()));
     assert_eq!(key.verify(b"what do ya want for nothing!", &expected), Err(AuthenticationFailed));
     let mut pieces = key.start();
@@ -215,13 +210,13 @@ fn hmac_sha512_matches_rfc_4231() {
 /// FIPS 180-4, "abc".
 #[test]
 fn sha512_of_pieces_is_that_of_the_whole() {
-    assert_eq!(sha512_of::<16>([b"a".as_slice(), b"bc"]), array("ddaf35a193617abacc417349ae204131"));
+    assert_eq!(sha512_of::<16>([b"a".as_slice(), b"bc"]), unhex_array("ddaf35a193617abacc417349ae204131"));
 }
 
 /// Expected value computed with OpenSSL's PBKDF2 through Python.
 #[test]
 fn passphrases_become_keys_with_pbkdf2() {
-    let expected = hex("fadeabe546b9b5342fdb7248f04ec319fe015f382c14197c7db7d4a91a64242a");
+    let expected = unhex("fadeabe546b9b5342fdb7248f04ec319fe015f382c14197c7db7d4a91a64242a");
     for material in ["password", "password\n", "password\nsecond line", "password\0tail"] {
         let key = wrapping_key(KeyFormat::Passphrase, material.as_bytes(), 6590201546584852395, 1000).unwrap();
         assert_eq!(key[..], expected);
@@ -256,7 +251,7 @@ fn raw_and_hex_keys_have_exact_lengths() {
 #[test]
 fn keys_wrapped_by_openzfs_open_with_the_right_key_only() {
     let passphrase = wrapping_key(KeyFormat::Passphrase, b"correct horse 1\n", 6590201546584852395, 350_000).unwrap();
-    let raw = array("0190a93acce4dfd290581e92bcdd4a4d25a895b50c5245ecce9f596c31eeff6a");
+    let raw = unhex_array("0190a93acce4dfd290581e92bcdd4a4d25a895b50c5245ecce9f596c31eeff6a");
     for (suite, guid, iv, mac, sealed_master, sealed_hmac, right, wrong) in [
         (
             Suite::Aes256Gcm,
@@ -281,8 +276,9 @@ fn keys_wrapped_by_openzfs_open_with_the_right_key_only() {
             &*passphrase,
         ),
     ] {
-        let context = WrapContext { suite, guid, version: 1, iv: array(iv) };
-        let (mac, sealed_master, sealed_hmac) = (array(mac), array(sealed_master), array(sealed_hmac));
+        let context = WrapContext { suite, guid, version: 1, iv: unhex_array(iv) };
+        let (mac, sealed_master, sealed_hmac) =
+            (unhex_array(mac), unhex_array(sealed_master), unhex_array(sealed_hmac));
         let open = |key, context: &WrapContext| unwrap_keys(key, context, &mac, &sealed_master, &sealed_hmac);
         let (master, hmac) = open(right, &context).unwrap();
         assert_eq!(wrap_keys(right, &context, &master, &hmac), (mac, sealed_master, sealed_hmac));

@@ -6,7 +6,8 @@
 //!
 //! Invariant: 2 generates all 255 elements other than 0.
 
-use super::MAX_PARITY;
+/// Maximum number of parity columns: P, Q and R.
+pub const MAX_PARITY: usize = 3;
 
 /// The product of each pair of elements: 64 KiB, used by tests and for multiplying single bytes.
 pub static MUL: [[u8; 256]; 256] = {

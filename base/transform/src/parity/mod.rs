@@ -27,18 +27,16 @@ mod field;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pass;
 mod scalar;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use field::{MUL, inverse, multiply, power};
+pub use field::{MAX_PARITY, MUL, inverse, multiply, power};
 
 use kernel::{Kernel, Solution};
-
-/// Maximum number of parity columns: P, Q and R.
-pub const MAX_PARITY: usize = 3;
 
 /// Maximum number of data columns: more would repeat a coefficient of Q, since 2^255 = 1.
 pub const MAX_DATA: usize = 255;

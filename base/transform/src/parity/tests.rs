@@ -3,6 +3,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use rig::noise;
 
 /// By the formula, one byte at a time.
 fn by_definition(which: usize, data: &[&[u8]], length: usize) -> Vec<u8> {
@@ -21,18 +22,6 @@ fn generated(backend: Backend, count: usize, data: &[&[u8]], length: usize) -> V
     let mut columns: Vec<&mut [u8]> = parity.iter_mut().map(|column| column.as_mut_slice()).collect();
     generate_with(backend, &mut columns, data);
     parity
-}
-
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..length)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as u8
-        })
-        .collect()
 }
 
 fn backends() -> impl Iterator<Item = Backend> {

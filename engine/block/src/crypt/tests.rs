@@ -4,6 +4,7 @@ use ondisk::dnode::SLOT_BYTES;
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Objset, blkptr};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use rig::unhex_array;
 use transform::compress::{Algorithm, decompress};
 use transform::crypt::{Cipher, IV_BYTES, SALT_BYTES};
 
@@ -22,11 +23,6 @@ macro_rules! golden {
 }
 use golden;
 
-fn hex<const N: usize>(digits: &str) -> [u8; N] {
-    let value = |i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap();
-    (0..N).map(value).collect::<Vec<_>>().try_into().unwrap()
-}
-
 /// The key object of the GCM blocks, as its ZAP returns it.
 fn gcm_attribute(name: &str) -> Option<Attribute> {
     let number = |n| Some(Attribute { int_bytes: 8, ints: vec![n] });
@@ -39,10 +35,12 @@ fn gcm_attribute(name: &str) -> Option<Attribute> {
         attribute::KEY_FORMAT => number(3),
         attribute::PBKDF2_SALT => number(6590201546584852395),
         attribute::PBKDF2_ITERATIONS => number(350_000),
-        attribute::IV => bytes(&hex::<12>("438af009ae3fb10c77006413")),
-        attribute::MAC => bytes(&hex::<16>("e974e8f8ce627bdb1220ba2f44908153")),
-        attribute::MASTER_KEY => bytes(&hex::<32>("79f6be750fe50271556c90608930db0b4c39d6b822a8469c9a4eeb238971b8a3")),
-        attribute::HMAC_KEY => bytes(&hex::<64>(
+        attribute::IV => bytes(&unhex_array::<12>("438af009ae3fb10c77006413")),
+        attribute::MAC => bytes(&unhex_array::<16>("e974e8f8ce627bdb1220ba2f44908153")),
+        attribute::MASTER_KEY => {
+            bytes(&unhex_array::<32>("79f6be750fe50271556c90608930db0b4c39d6b822a8469c9a4eeb238971b8a3"))
+        }
+        attribute::HMAC_KEY => bytes(&unhex_array::<64>(
             "5ac786fe6800112ce4eb726bef3c63c77a4ced1dbac85484bd1aca076f82a553c1e55e18278d01c4f5563071e77e89000d9bf3fad4b0\
              4a61dbfddf2f5e57738b",
         )),
@@ -53,7 +51,7 @@ fn gcm_attribute(name: &str) -> Option<Attribute> {
 fn gcm_keys() -> Arc<DatasetKeys> {
     let object = KeyObject::read(|name| Ok(gcm_attribute(name))).unwrap();
     // Derived from the passphrase `correct horse 1`.
-    let key = hex("83d33c849eb1013b5d82a50565a931c570314bdffcf796a3a65af3de1abcd5e0");
+    let key = unhex_array("83d33c849eb1013b5d82a50565a931c570314bdffcf796a3a65af3de1abcd5e0");
     DatasetKeys::unwrap(&object.wrapped, &key).unwrap()
 }
 
@@ -62,15 +60,16 @@ fn ccm_keys() -> Arc<DatasetKeys> {
         suite: 3,
         guid: 9156013972717795369,
         version: 1,
-        iv: hex("ad69974ec6a97e45912a4631"),
-        mac: hex("9ccda2ad3d2ca04ec58c1bf268bd42d2"),
-        wrapped_master_key: hex("2b07d49f360ab45e6e16aff8f7a2e5c300000000000000000000000000000000"),
-        wrapped_hmac_key: hex(
+        iv: unhex_array("ad69974ec6a97e45912a4631"),
+        mac: unhex_array("9ccda2ad3d2ca04ec58c1bf268bd42d2"),
+        wrapped_master_key: unhex_array("2b07d49f360ab45e6e16aff8f7a2e5c300000000000000000000000000000000"),
+        wrapped_hmac_key: unhex_array(
             "6c63e51b5cb9e84e0873f074b95045106968dacb40097d753b5a63a20e7b8ccef3c3603c865028acb6a8eb4bf766ed61172f922def2f\
              ccd0157a9adbb4026fb9",
         ),
     };
-    DatasetKeys::unwrap(&wrapped, &hex("0190a93acce4dfd290581e92bcdd4a4d25a895b50c5245ecce9f596c31eeff6a")).unwrap()
+    DatasetKeys::unwrap(&wrapped, &unhex_array("0190a93acce4dfd290581e92bcdd4a4d25a895b50c5245ecce9f596c31eeff6a"))
+        .unwrap()
 }
 
 impl DatasetKeys {

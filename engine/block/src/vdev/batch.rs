@@ -51,7 +51,7 @@ pub(super) fn read<'t>(reads: &mut [Read<'t, '_>], stop_early: bool) -> Vec<Opti
         let (leaf, offset, len) = (read.leaf.clone(), read.offset, read.buf.len());
         move || {
             let mut buf = vec![0; len];
-            let result = leaf.read_timed(offset, &mut buf);
+            let result = leaf.read_timed(offset, &mut buf, false);
             (buf, result)
         }
     });
@@ -64,21 +64,29 @@ pub(super) fn read<'t>(reads: &mut [Read<'t, '_>], stop_early: bool) -> Vec<Opti
     results.collect()
 }
 
-/// Reads ranges (leaf, offset on the device, bytes) as [`Leaf::read_without_counting`] does. `None`
-/// for each that fails.
-pub(super) fn read_without_counting<'t>(
-    ranges: impl Iterator<Item = (&'t Leaf, u64, usize)> + Clone,
-) -> Vec<Option<Vec<u8>>> {
-    let read = |leaf: &Leaf, offset, len| {
+/// A range to read without judging its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Range<'t> {
+    pub leaf: &'t Leaf,
+    /// Offset on the device, labels included.
+    pub offset: u64,
+    pub len: usize,
+    /// Several reads were made this one.
+    pub is_joined: bool,
+}
+
+/// Reads ranges as [`Leaf::read_without_counting`] does. `None` for each that fails.
+pub(super) fn read_without_counting<'t>(ranges: impl Iterator<Item = Range<'t>> + Clone) -> Vec<Option<Vec<u8>>> {
+    let read = |leaf: &Leaf, offset, len, is_joined| {
         let mut buf = vec![0; len];
-        leaf.read_without_counting(offset, &mut buf).then_some(buf)
+        leaf.read_without_counting(offset, &mut buf, is_joined).then_some(buf)
     };
-    if !ranges.clone().any(|(leaf, ..)| leaf.has_slow_reads()) {
-        return ranges.map(|(leaf, offset, len)| read(leaf, offset, len)).collect();
+    if !ranges.clone().any(|range| range.leaf.has_slow_reads()) {
+        return ranges.map(|r| read(r.leaf, r.offset, r.len, r.is_joined)).collect();
     }
-    let jobs = ranges.map(|(leaf, offset, len)| {
+    let jobs = ranges.map(|Range { leaf, offset, len, is_joined }| {
         let leaf = leaf.clone();
-        move || read(&leaf, offset, len)
+        move || read(&leaf, offset, len, is_joined)
     });
     at_once(jobs)
 }

@@ -32,8 +32,11 @@ struct Block {
     /// Number of children that may lack their parts.
     parity: usize,
     txg: u64,
-    done: Option<Box<dyn FnOnce(Result<(), Failure>) + Send>>,
+    done: Option<BlockDone>,
 }
+
+/// Is called with the result of [`Tree::write_later`].
+pub(crate) type BlockDone = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
 impl Block {
     /// Calls `done` if all parts have ended.
@@ -57,14 +60,7 @@ impl Tree {
     /// Starts to write `data`, part of `txg`, at `offset` of top-level vdev `vdev`. `done` is
     /// called with what [`Tree::write`] would have returned. Reads and writes of the same place
     /// that come later see these bytes.
-    pub(crate) fn write_later(
-        &self,
-        vdev: u32,
-        offset: u64,
-        data: Bytes,
-        txg: u64,
-        done: Box<dyn FnOnce(Result<(), Failure>) + Send>,
-    ) {
+    pub(crate) fn write_later(&self, vdev: u32, offset: u64, data: Bytes, txg: u64, done: BlockDone) {
         let Some(top) = self.tops.get(vdev as usize) else { return done(self.write(vdev, offset, &data, txg)) };
         let parts = match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) if offset.checked_add(DATA_START_BYTES).is_some() => {
@@ -85,14 +81,7 @@ impl Tree {
         }
     }
 
-    fn start(
-        &self,
-        top: &Vdev,
-        parts: Vec<Part>,
-        parity: usize,
-        txg: u64,
-        done: Box<dyn FnOnce(Result<(), Failure>) + Send>,
-    ) {
+    fn start(&self, top: &Vdev, parts: Vec<Part>, parity: usize, txg: u64, done: BlockDone) {
         let is_copies = matches!(top.kind, Kind::Leaf(_) | Kind::Mirror(_));
         let mut writes = Vec::new();
         for (number, part) in parts.iter().enumerate() {

@@ -11,8 +11,8 @@
 //!   * everything written before [`Leaf::close`] is durable, or recorded in the dtl; later writes
 //!     are refused
 
-use super::figures::{Figures, Telling};
-use super::queue::{Class, Done, Queue, Queued, Task, doing};
+use super::figures::{Figures, Passed, Telling};
+use super::queue::{CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use bytes::Bytes;
 use host::clock::Stopwatch;
@@ -292,20 +292,24 @@ impl Leaf {
 
     /// As [`Leaf::read`], for a caller that will verify the bytes.
     pub fn read_to_judge(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<Answer<'_>>> {
-        let (result, ns) = self.read_timed(offset, buf)?;
+        let (result, ns) = self.read_timed(offset, buf, false)?;
         Some(self.account_read(offset, buf.len(), ns, result))
     }
 
-    /// Reads when the queue has room. Returns the duration in nanoseconds too. Nothing is counted:
-    /// see [`Leaf::account_read`].
-    pub(super) fn read_timed(&self, offset: u64, buf: &mut [u8]) -> Option<(io::Result<()>, u64)> {
-        self.state.queue.wait_clear(offset, buf.len() as u64);
+    /// Reads when the queue has room. Returns the duration on the device in nanoseconds too. Only
+    /// what concerns the queue is counted: see [`Leaf::account_read`]. `is_joined`: several reads
+    /// were made this one.
+    pub(super) fn read_timed(&self, offset: u64, buf: &mut [u8], is_joined: bool) -> Option<(io::Result<()>, u64)> {
+        let class = Class::of(false);
+        let since = self.state.queue.wait_clear(class, offset, buf.len() as u64);
         let device = self.open_device()?;
-        let _slot = self.state.queue.enter(Class::of(false));
+        let slot = self.state.queue.enter(class, since);
         let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
         let ns = clock.ns();
         self.state.latency.0.note(ns);
+        let passed = Passed { class, bytes: buf.len(), is_joined, waited_ns: slot.waited_ns(&clock) };
+        self.state.figures.passed_and_took(false, passed, ns);
         Some((result, ns))
     }
 
@@ -341,9 +345,15 @@ impl Leaf {
         self.state.queue.active()
     }
 
+    /// What the queue holds, by number of the class.
+    pub(super) fn queue_depths(&self) -> [Depth; CLASSES] {
+        self.state.queue.depths()
+    }
+
     /// Reads without counting a failure as an error: the caller's closer look will count it.
-    pub(super) fn read_without_counting(&self, offset: u64, buf: &mut [u8]) -> bool {
-        let Some((result, ns)) = self.read_timed(offset, buf) else { return false };
+    /// `is_joined`: as for [`Leaf::read_timed`].
+    pub(super) fn read_without_counting(&self, offset: u64, buf: &mut [u8], is_joined: bool) -> bool {
+        let Some((result, ns)) = self.read_timed(offset, buf, is_joined) else { return false };
         drop(self.state.figures.read(offset, buf.len(), ns, &result));
         result.is_ok()
     }
@@ -399,6 +409,12 @@ impl Leaf {
         self.state.figures.tell_to(events, pool, &self.path);
     }
 
+    /// Operations that wait in the queue or are on the device, by class as in metrics.
+    pub fn in_queue(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = |depth: Depth| u64::from(depth.pending) + u64::from(depth.active);
+        Class::ALL.into_iter().zip(self.queue_depths()).map(move |(class, depth)| (class.name(), count(depth)))
+    }
+
     /// Sum of the durations of all reads, writes and flushes, in nanoseconds; concurrent ones each
     /// count.
     pub fn busy_ns(&self) -> u64 {
@@ -419,12 +435,12 @@ impl Leaf {
     /// device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         // Before the lock, which the asynchronous writes need too.
-        self.state.queue.wait_clear(offset, data.len() as u64);
+        let since = self.state.queue.wait_clear(Class::of(true), offset, data.len() as u64);
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
         Some(
             match self.check_write(device.as_ref(), offset, data.len()) {
-                Ok(()) => self.write_counted(device.as_ref(), offset, data),
+                Ok(()) => self.write_counted(device.as_ref(), offset, data, false, since),
                 Err(error) => Err(self.note_write_error(offset, data.len(), error)),
             }
             .inspect(|()| self.note_unflushed(txg)),
@@ -456,7 +472,7 @@ impl Leaf {
             for ((_, queued), result) in run.into_iter().zip(results) {
                 for done in queued.done {
                     // An error is not cloned: its kind and number are.
-                    let copy = result.as_ref().map(|result| result.as_ref().map(|()| ()).map_err(same_error));
+                    let copy = result.as_ref().map(|result| result.as_ref().copied().map_err(same_error));
                     done(copy);
                 }
             }
@@ -468,22 +484,22 @@ impl Leaf {
     fn write_run(&self, run: &[(u64, Queued)]) -> Vec<Option<io::Result<()>>> {
         let access = self.state.access.read();
         let Some(device) = access.device.as_deref() else { return run.iter().map(|_| None).collect() };
-        let one = |offset: u64, data: &[u8]| {
+        let one = |offset: u64, data: &[u8], is_joined: bool, since: Option<Stopwatch>| {
             let checked = self.check_write(device, offset, data.len());
             checked.map_err(|error| self.note_write_error(offset, data.len(), error))?;
-            self.write_counted(device, offset, data)
+            self.write_counted(device, offset, data, is_joined, since)
         };
         let joined = match run {
             [(first, _), _, ..] => {
                 let joined: Vec<u8> = run.iter().flat_map(|(_, queued)| &queued.data).copied().collect();
-                one(*first, &joined).is_ok()
+                one(*first, &joined, true, run.iter().map(|(_, queued)| queued.since).min()).is_ok()
             }
             _ => false,
         };
         // Recorded after the write, so that a concurrent flush cannot clear the record without
         // flushing the bytes.
         let result = |(offset, queued): &(u64, Queued)| {
-            let result = if joined { Ok(()) } else { one(*offset, &queued.data) };
+            let result = if joined { Ok(()) } else { one(*offset, &queued.data, false, Some(queued.since)) };
             Some(result.inspect(|()| self.note_unflushed(queued.txg)))
         };
         run.iter().map(result).collect()
@@ -502,12 +518,24 @@ impl Leaf {
         Ok(())
     }
 
-    fn write_counted(&self, device: &Faulty, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _slot = self.state.queue.enter(Class::of(true));
+    /// Writes when the queue has room. `is_joined`: several writes were made this one. `since` was
+    /// started when the first of them began to wait, if one has waited already.
+    fn write_counted(
+        &self,
+        device: &Faulty,
+        offset: u64,
+        data: &[u8],
+        is_joined: bool,
+        since: Option<Stopwatch>,
+    ) -> io::Result<()> {
+        let class = Class::of(true);
+        let slot = self.state.queue.enter(class, since);
         let clock = Stopwatch::start();
         let result = device.write_at(offset, data);
         let ns = clock.ns();
         self.state.latency.1.note(ns);
+        let passed = Passed { class, bytes: data.len(), is_joined, waited_ns: slot.waited_ns(&clock) };
+        self.state.figures.passed_and_took(true, passed, ns);
         self.state.figures.wrote(offset, data.len(), ns, &result);
         let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
         self.note_slow(report);
@@ -528,8 +556,8 @@ impl Leaf {
         self.open_device().is_some_and(|device| device.can_discard())
     }
 
-    /// Discards (trims) unused bytes on the device. Returns `None` if there is no device. The
-    /// caller counts failures.
+    /// Discards (trims) unused bytes on the device, when the queue has room. Returns `None` if
+    /// there is no device. The caller counts failures.
     pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
@@ -538,6 +566,11 @@ impl Leaf {
             return Some(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         *self.state.readied.lock() = 0..0;
+        let class = Class::Trim;
+        let slot = self.state.queue.enter(class, None);
+        let waited_ns = slot.waited_ns(&Stopwatch::start());
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        self.state.figures.passed(Passed { class, bytes, is_joined: false, waited_ns });
         Some(device.discard(offset, len))
     }
 

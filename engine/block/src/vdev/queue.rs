@@ -18,6 +18,9 @@
 //! So few large writes are on the device even if it takes them one at a time, like a disk or a
 //! file.
 //!
+//! An operation that waits reads the clock when it begins to; [`Slot::waited_ns`] is the time until
+//! it had its turn, measured to the start of the clock that times the device.
+//!
 //! Invariants:
 //!   * operations that overlap an asynchronous write wait for its end, or, if they write the same
 //!     place, replace it while it waits: so each read finds what was written before it
@@ -26,7 +29,8 @@
 //!     requests or a txg are on the device, and for some operations after that
 
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
+use host::clock::Stopwatch;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -131,6 +135,21 @@ impl Class {
         }
     }
 
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SyncRead => "sync_read",
+            Self::SyncWrite => "sync_write",
+            Self::AsyncRead => "async_read",
+            Self::AsyncWrite => "async_write",
+            Self::Scrub => "scrub",
+            Self::Removal => "removal",
+            Self::Initialize => "initialize",
+            Self::Trim => "trim",
+            Self::Rebuild => "rebuild",
+        }
+    }
+
     /// Whether a client or a txg waits for it.
     fn is_interactive(self) -> bool {
         !matches!(self, Self::Scrub | Self::Removal | Self::Initialize | Self::Rebuild)
@@ -148,9 +167,9 @@ const JOINED_MAX: u32 = 10;
 /// Number of operations of a class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Waiting for the device to have room.
+    /// Waiting: for room on the device, for neighbours, or for an earlier write to the same place.
     pub pending: u32,
-    /// On the device.
+    /// On the device. Joined operations are one.
     pub active: u32,
 }
 
@@ -206,6 +225,8 @@ pub(super) type Done = Box<dyn FnOnce(Option<io::Result<()>>) + Send>;
 pub(super) struct Queued {
     pub data: Bytes,
     pub txg: u64,
+    /// Started when the first contents were added.
+    pub since: Stopwatch,
     /// One for each time that newer contents replaced those that waited, and one more.
     pub done: SmallVec<[Done; 1]>,
 }
@@ -221,6 +242,8 @@ struct Pending {
     last: u64,
     /// Threads that write.
     active: u32,
+    /// Operations that wait for the end of writes that they overlap, by class.
+    held: [u32; CLASSES],
 }
 
 impl Pending {
@@ -273,10 +296,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Waits until the device may have another operation of `class`.
-    pub fn enter(&self, class: Class) -> Slot<'_> {
+    /// Waits until the device may have another operation of `class`. `since` was started when the
+    /// operation began to wait, if it has waited already.
+    pub fn enter(&self, class: Class, mut since: Option<Stopwatch>) -> Slot<'_> {
         let mut state = self.state.lock();
         if !state.may_start(class) {
+            since = since.or_else(|| Some(Stopwatch::start()));
             state.depths[class as usize].pending += 1;
             while !state.may_start(class) {
                 self.room[class as usize].wait(&mut state);
@@ -289,7 +314,7 @@ impl Queue {
         }
         drop(state);
         self.active.fetch_add(1, Ordering::Relaxed);
-        Slot { queue: self, class }
+        Slot { queue: self, class, since }
     }
 
     /// Adds an asynchronous write, which replaces one of the same place that still waits. Waits for
@@ -298,6 +323,7 @@ impl Queue {
     #[must_use]
     pub fn add(&self, offset: u64, data: Bytes, txg: u64, done: Done) -> bool {
         let len = data.len() as u64;
+        let since = Stopwatch::start();
         let mut pending = self.pending.lock();
         loop {
             if let Some(before) = pending.writes.get_mut(&offset).filter(|before| before.data.len() as u64 == len) {
@@ -308,10 +334,10 @@ impl Queue {
             if !pending.overlaps(offset, len) {
                 break;
             }
-            self.ended.wait(&mut pending);
+            self.hold(&mut pending, Class::AsyncWrite);
         }
         self.unended.fetch_add(1, Ordering::SeqCst);
-        pending.writes.insert(offset, Queued { data, txg, done: smallvec![done] });
+        pending.writes.insert(offset, Queued { data, txg, since, done: smallvec![done] });
         let start = pending.may_start();
         pending.active += u32::from(start);
         start
@@ -337,15 +363,26 @@ impl Queue {
         self.ended.notify_all();
     }
 
-    /// Waits until no asynchronous write to this range waits or is on the device.
-    pub fn wait_clear(&self, offset: u64, len: u64) {
+    /// Waits until no asynchronous write to this range waits or is on the device. Returns when an
+    /// operation of `class` began to wait for that, if it did.
+    pub fn wait_clear(&self, class: Class, offset: u64, len: u64) -> Option<Stopwatch> {
         if self.unended.load(Ordering::SeqCst) == 0 {
-            return;
+            return None;
         }
+        let mut since = None;
         let mut pending = self.pending.lock();
         while pending.overlaps(offset, len) {
-            self.ended.wait(&mut pending);
+            since = since.or_else(|| Some(Stopwatch::start()));
+            self.hold(&mut pending, class);
         }
+        since
+    }
+
+    /// Waits until some asynchronous write has ended.
+    fn hold(&self, pending: &mut MutexGuard<'_, Pending>, class: Class) {
+        pending.held[class as usize] += 1;
+        self.ended.wait(pending);
+        pending.held[class as usize] -= 1;
     }
 
     /// Number of operations on the device.
@@ -354,9 +391,14 @@ impl Queue {
     }
 
     /// Depth of each class, by its number.
-    #[cfg(test)]
-    fn depths(&self) -> [Depth; CLASSES] {
-        self.state.lock().depths
+    pub fn depths(&self) -> [Depth; CLASSES] {
+        let mut depths = self.state.lock().depths;
+        let pending = self.pending.lock();
+        for (depth, held) in depths.iter_mut().zip(pending.held) {
+            depth.pending += held;
+        }
+        depths[Class::AsyncWrite as usize].pending += u32::try_from(pending.writes.len()).unwrap_or(u32::MAX);
+        depths
     }
 }
 
@@ -364,6 +406,15 @@ impl Queue {
 pub(super) struct Slot<'q> {
     queue: &'q Queue,
     class: Class,
+    /// Started when the operation began to wait; `None`: it did not wait.
+    since: Option<Stopwatch>,
+}
+
+impl Slot<'_> {
+    /// Nanoseconds that the operation waited, if the device gets it when `clock` starts.
+    pub fn waited_ns(&self, clock: &Stopwatch) -> u64 {
+        self.since.map_or(0, |since| since.ns_until(clock))
+    }
 }
 
 impl Drop for Slot<'_> {
@@ -394,7 +445,7 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..48 {
                     scope.spawn(|| {
-                        let slot = queue.enter(class);
+                        let slot = queue.enter(class, None);
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(2));
                         now.fetch_sub(1, Ordering::SeqCst);
@@ -455,12 +506,17 @@ mod tests {
         std::thread::scope(|scope| {
             // Waits, as the place is on the device, and starts again.
             let again = scope.spawn(|| add(4, 3));
-            let read = scope.spawn(|| queue.wait_clear(3 << 10, 1));
+            let read = scope.spawn(|| queue.wait_clear(Class::SyncRead, 3 << 10, 1));
             std::thread::sleep(Duration::from_millis(20));
             assert!(!again.is_finished() && !read.is_finished());
+            let depths = queue.depths();
+            assert_eq!(depths[Class::SyncRead as usize], Depth { pending: 1, active: 0 });
+            assert_eq!(depths[Class::AsyncWrite as usize].pending, 2, "one waits for the place, one for its turn");
             queue.end_run(run.iter().map(|(at, _)| *at));
             assert!(!again.join().unwrap(), "two threads are active");
+            assert!(read.join().unwrap().is_some_and(|since| since.ns() > 0), "it waited");
         });
+        assert_eq!(queue.wait_clear(Class::SyncRead, 3 << 10, 1), None);
         let rest: Vec<u64> = (0..2).flat_map(|_| queue.next_run()).map(|(at, _)| at >> 10).collect();
         assert_eq!(rest, [9, 4]);
         queue.end_run([9 << 10, 4 << 10].into_iter());

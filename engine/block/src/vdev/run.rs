@@ -95,9 +95,14 @@ impl Tree {
         pieces.retain(|piece| right[piece.block]);
         pieces.sort_unstable_by_key(|piece| (piece.leaf.guid, piece.offset));
         let reads = joined(&pieces);
-        let ranges = || reads.iter().map(|read| (read.leaf, read.start, (read.end - read.start) as usize));
-        *read_bytes += ranges().map(|(.., len)| len as u64).sum::<u64>();
-        let buffers = batch::read_without_counting(ranges());
+        *read_bytes += reads.iter().map(|read| read.end - read.start).sum::<u64>();
+        let ranges = reads.iter().map(|read| batch::Range {
+            leaf: read.leaf,
+            offset: read.start,
+            len: (read.end - read.start) as usize,
+            is_joined: read.pieces.len() > 1,
+        });
+        let buffers = batch::read_without_counting(ranges);
         // By block: its pieces, in the order of its columns.
         let mut parts: Vec<Vec<(usize, &[u8])>> = vec![Vec::new(); blocks.len()];
         for (read, buf) in reads.iter().zip(&buffers) {

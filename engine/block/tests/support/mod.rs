@@ -5,62 +5,16 @@
 
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
 use block::{Allocate, Bookmark, Compress, Gang, Refusal, Result, Store, Want, WritePolicy};
-use host::device::{Device, MemoryDevice};
+use host::device::Device;
 use ondisk::{Checksum, Dva, ObjectType};
+use rig::{Disk, noise};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub const DISK_BYTES: usize = 24 << 20;
 pub const TXG: u64 = 7;
-
-/// A disk whose writes and flushes can be made to fail.
-pub struct Disk {
-    pub memory: MemoryDevice,
-    pub fails_writes: AtomicBool,
-    pub fails_flushes: AtomicBool,
-    pub flushes: AtomicU64,
-    /// Duration of each read and write, in microseconds.
-    pub latency_us: AtomicU64,
-}
-
-impl Disk {
-    fn wait(&self) {
-        match self.latency_us.load(Ordering::Relaxed) {
-            0 => {}
-            us => std::thread::sleep(std::time::Duration::from_micros(us)),
-        }
-    }
-}
-
-impl Device for Disk {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.wait();
-        self.memory.read_at(offset, buf)
-    }
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-    fn name(&self) -> &str {
-        self.memory.name()
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.wait();
-        if self.fails_writes.load(Ordering::Relaxed) {
-            return Err(io::Error::other("broken"));
-        }
-        self.memory.write_at(offset, data)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        if self.fails_flushes.load(Ordering::Relaxed) { Err(io::Error::other("broken")) } else { Ok(()) }
-    }
-    fn is_writable(&self) -> bool {
-        true
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout {
@@ -112,18 +66,9 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
         Layout::MirrorWithout => 2,
         Layout::RaidzWithout(_) => 5,
     };
-    let disks: Vec<Arc<Disk>> = (0..count)
-        .map(|i| {
-            Arc::new(Disk {
-                // Not zeros, so that unwritten bytes show.
-                memory: MemoryDevice::new(format!("disk-{i}"), vec![0xa5; DISK_BYTES]),
-                fails_writes: false.into(),
-                fails_flushes: false.into(),
-                flushes: 0.into(),
-                latency_us: 0.into(),
-            })
-        })
-        .collect();
+    // Not zeros, so that unwritten bytes show.
+    let disk = |n| Disk::new(format!("disk-{n}"), vec![0xa5; DISK_BYTES]);
+    let disks: Vec<Arc<Disk>> = (0..count).map(disk).collect();
     let mut leaves: Vec<Vdev> = disks.iter().zip(1..).map(|(d, guid)| leaf(d, guid, ashift)).collect();
     let away = match layout {
         Layout::MirrorWithout => 1,
@@ -241,22 +186,9 @@ pub fn policy() -> WritePolicy {
     }
 }
 
-/// Bytes that hardly compress.
-pub fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..len)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as u8
-        })
-        .collect()
-}
-
 /// Half noise, half zeros.
-pub fn half(len: usize, seed: u64) -> Vec<u8> {
-    let mut bytes = noise(len, seed);
+pub fn half(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = noise(seed, len);
     bytes[len / 2..].fill(0);
     bytes
 }

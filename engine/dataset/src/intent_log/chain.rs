@@ -32,8 +32,8 @@ pub(super) enum Step<'a> {
 /// Why a log ends before its end.
 ///
 /// The end of a chain is a block whose checksum does not match, and a damaged block is just that.
-/// What is known beyond: the claim of an import says how far its walk came, and a device that cannot
-/// be read differs from one with other contents.
+/// What is known beyond: the claim of an import says how far its walk came, and a device that
+/// cannot be read differs from one with other contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// The txg in which an import claimed the log; 0: it is not claimed.

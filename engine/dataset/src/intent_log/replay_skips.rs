@@ -27,8 +27,9 @@
 //! A claimed log that cannot be read to its end has one event, however often its replay is tried:
 //!
 //! ```text
-//!   intent log ends early      claim_txg=7 block 3 of the intent log cannot be read (...): the last
-//!                              record found is 5, expected 800, which the import in txg 7 found
+//!   intent log ends early      claim_txg=7 block 3 of the intent log cannot be read (...):
+//!                              the last record found is 5, expected 800, which the import in
+//!                              txg 7 found
 //! ```
 //! Giving up what cannot be read has one too, `intent log records discarded`, with the same text.
 //!

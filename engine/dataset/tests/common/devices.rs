@@ -1,11 +1,12 @@
 //! What the tests of changes to devices share: files of random data, and questions about the
 //! devices of a [`Rig`].
 
-use super::{Rig, new_file, noise};
+use super::{Rig, new_file};
 use dataset::LiveDataset;
 use host::device::{Device, MemoryDevice};
 use object::{Error, Result};
 use pool::writer::NewLeaf;
+use rig::noise;
 use std::sync::Arc;
 
 pub const BLOCK: u64 = 128 << 10;

@@ -19,8 +19,8 @@ use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, ObjectType};
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, scan, search_devices};
+use rig::{images, zdb};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -80,18 +80,6 @@ pub fn new_file(set: &Arc<ObjectSet>, tx: &Tx, user: u64) -> Result<u64> {
     Ok(set.create_object(tx, &new)?.id())
 }
 
-/// Bytes that do not compress, the same for the same seed.
-pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..len.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(len).collect()
-}
-
 pub fn options() -> WriteOptions {
     WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
 }
@@ -121,13 +109,7 @@ pub fn layout(raidz: bool) -> NewVdev {
 impl Rig {
     /// The pool of an image, in memory; `Err`: why it cannot be written.
     pub fn of_image(folder: &std::path::Path) -> Result<Self> {
-        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-        paths.sort();
-        let devices = paths.iter().filter(|p| p.is_file() && p.extension().is_none()).map(|path| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            Arc::new(MemoryDevice::new(name, std::fs::read(path).unwrap())) as Arc<dyn Device>
-        });
-        let devices: Vec<_> = devices.collect();
+        let devices = images::read(folder).unwrap();
         let found = search_devices(devices.iter().cloned()).pools.remove(0);
         let writer = Writer::open(&found, &OpenOptions::default(), &options())?;
         Ok(Self { devices, live: LiveDatasets::new(writer, Arc::new(KeyStore::new())) })
@@ -191,12 +173,7 @@ impl Rig {
     /// The pool as another machine finds it on copies of the devices in their current state: no
     /// thread may be writing to them.
     pub fn copy(&self) -> Self {
-        let copies = self.devices.iter().map(|device| {
-            let mut bytes = vec![0; device.size_bytes() as usize];
-            device.read_at(0, &mut bytes).unwrap();
-            Arc::new(MemoryDevice::new(device.name().to_owned(), bytes)) as Arc<dyn Device>
-        });
-        let devices: Vec<_> = copies.collect();
+        let devices = images::copy(&self.devices).unwrap();
         let found = search_devices(devices.iter().cloned()).pools.remove(0);
         let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
         Self { devices, live: LiveDatasets::new(writer, Arc::new(KeyStore::new())) }
@@ -218,48 +195,20 @@ impl Rig {
     pub fn judge(&self) -> Option<String> {
         self.live.writer().sync().unwrap();
         let folder = self.images();
-        let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
-        let run = std::process::Command::new(judge).arg(folder.path()).arg(self.live.writer().name()).output().unwrap();
-        let text = String::from_utf8_lossy(&run.stdout).into_owned();
-        match run.status.code() {
-            Some(0) => Some(text),
-            Some(77) => {
-                print!("{text}");
-                None
-            }
-            _ => panic!("{text}"),
-        }
+        zdb::check(folder.path(), &self.live.writer().name()).unwrap()
     }
 
     /// `zdb`'s output for the pool as it is on disk; `None`, with a printed note, if it is not
     /// installed.
     pub fn zdb(&self, args: &[&str]) -> Option<String> {
         self.live.writer().sync().unwrap();
-        let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/run-zdb");
-        let folder = self.images();
-        let run = std::process::Command::new(judge).arg("-e").arg("-p").arg(folder.path()).args(args).output().unwrap();
-        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-        if run.status.code() == Some(77) {
-            print!("{text}");
-            return None;
-        }
-        assert!(run.status.success(), "zdb {args:?}: {text}");
-        Some(text)
+        zdb::run(self.images().path(), args).unwrap()
     }
 
     /// The devices as files in a directory.
     fn images(&self) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        for device in &self.devices {
-            let mut bytes = vec![0; device.size_bytes() as usize];
-            device.read_at(0, &mut bytes).unwrap();
-            let file = std::fs::File::create(folder.path().join(device.name())).unwrap();
-            file.set_len(bytes.len() as u64).unwrap();
-            // Most of it is empty: skipping that saves time and space.
-            for (at, part) in bytes.chunks(256 << 10).enumerate().filter(|(_, part)| part.iter().any(|b| *b != 0)) {
-                file.write_all_at(part, (at * (256 << 10)) as u64).unwrap();
-            }
-        }
+        images::write(&self.devices, folder.path()).unwrap();
         folder
     }
 

@@ -7,9 +7,10 @@
 //!   of a dataset          its own             those of the dataset
 //!                         an extra            2^62 + its number
 //! ```
-//! The number of a snapshot or volume is that of its object, the number of any other entry a hash of
-//! its name. So a cookie is valid after a restart of the server, and a listing resumes at the first
-//! entry whose number is greater, whether the entry that the cookie belongs to still exists or not.
+//! The number of a snapshot or volume is that of its object, the number of any other entry a hash
+//! of its name. So a cookie is valid after a restart of the server, and a listing resumes at the
+//! first entry whose number is greater, whether the entry that the cookie belongs to still exists
+//! or not.
 //!
 //! Invariants:
 //!   * entries are listed by increasing cookie

@@ -7,8 +7,8 @@
 
 use super::cookie::{self, Extras};
 use super::layers::Source;
+use super::nodes::{Door, Made, Nowhere};
 use super::number::{self, Number};
-use super::synthetic::{Door, Made, Nowhere};
 use super::{CONTROL, Namespace, Opened, Place};
 use crate::nfs4_acl::Ace;
 use crate::vfs::{

@@ -5,8 +5,8 @@
 //! those on the path to a child by their path.
 
 use super::layers::Source;
+use super::nodes::Made;
 use super::number::{self, OBJECT_BITS, OBJECT_MASK};
-use super::synthetic::Made;
 use super::{Namespace, Opened, Place, Way};
 use crate::vfs::{Attr, FileHandle, NodeId};
 use crate::{Error, Refusal, Result};

@@ -7,7 +7,7 @@
 //! Invariant: a destroyed snapshot is stale for every user with open nodes in it.
 
 use super::layers::Source;
-use super::synthetic::Made;
+use super::nodes::Made;
 use super::{Namespace, Place};
 use crate::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, Vfs};
 use crate::{Error, Refusal, Result};

@@ -1,49 +1,17 @@
 //! Directories that belong to no dataset: `.zfs` and its directories, and the path to a child that
-//! its parent has no directories for. And doors, which are the entries of these directories and of
-//! children.
+//! its parent has no directories for. Their entries are doors; see `nodes`.
 //!
 //! Invariants:
 //!   * listing a directory opens none of the file systems in it
 //!   * a directory is listed by the numbers of its entries, which do not depend on each other
-//!   * a directory keeps a door for each name of its newest listing, and for those of listings that
-//!     began before that one ended, and no others
 
 use super::cookie::{self, Extras};
 use super::layers::Source;
-use super::{Namespace, NumberedName, number};
+use super::nodes::Made;
+use super::{Namespace, NumberedName};
 use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 use crate::{Error, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Directories that belong to no dataset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Made {
-    /// `.zfs` of a file system.
-    Control(u64),
-    /// `.zfs/snapshot`.
-    Snapshots(u64),
-    /// `.zfs/volume`.
-    Volumes(u64),
-    /// An intermediate directory on the path to a child, where the parent has no such directory.
-    Path { layer: u64, parent: NodeId },
-}
-
-/// The root of what a name leads to, whether it is open or not.
-#[derive(Debug, Clone)]
-pub(super) struct Door {
-    pub above: u64,
-    pub source: Source,
-    /// The directory that contains it.
-    pub parent: NodeId,
-}
-
-/// A node that belongs to no dataset.
-#[derive(Debug, Clone)]
-pub(super) enum Nowhere {
-    Door(Door),
-    Made(Made),
-}
 
 /// An entry of a synthetic directory.
 struct MadeEntry {
@@ -52,91 +20,6 @@ struct MadeEntry {
     name: Vec<u8>,
     node: NodeId,
     kind: FileKind,
-}
-
-/// The door to an entry of a directory.
-struct Listed {
-    node: NodeId,
-    /// The newest listing that contained it.
-    listing: u64,
-}
-
-/// The nodes that belong to no dataset.
-#[derive(Default)]
-pub(super) struct Nodes {
-    by_number: HashMap<NodeId, Nowhere>,
-    made: HashMap<Made, NodeId>,
-    /// Doors by directory, except for those of children, which are permanent.
-    doors: HashMap<NodeId, HashMap<Source, Listed>>,
-    last: u64,
-    last_listing: u64,
-}
-
-impl Nodes {
-    fn add(&mut self, what: Nowhere) -> NodeId {
-        self.last += 1;
-        let node = number::nowhere(self.last, matches!(what, Nowhere::Door(_)));
-        self.by_number.insert(node, what);
-        node
-    }
-
-    pub fn get(&self, node: NodeId) -> Option<Nowhere> {
-        self.by_number.get(&node).cloned()
-    }
-
-    pub fn made(&mut self, made: Made) -> NodeId {
-        if let Some(&node) = self.made.get(&made) {
-            return node;
-        }
-        let node = self.add(Nowhere::Made(made));
-        self.made.insert(made, node);
-        node
-    }
-
-    /// A directory on the path to a child. There may be several in one directory.
-    pub fn path(&mut self, layer: u64, parent: NodeId) -> NodeId {
-        self.add(Nowhere::Made(Made::Path { layer, parent }))
-    }
-
-    /// A permanent door.
-    pub fn door(&mut self, above: u64, source: Source, parent: NodeId) -> NodeId {
-        self.add(Nowhere::Door(Door { above, source, parent }))
-    }
-
-    /// The number of a listing that begins now.
-    fn begin_listing(&mut self) -> u64 {
-        self.last_listing += 1;
-        self.last_listing
-    }
-
-    /// The doors of everything that `listing` of the directory `dir` contains.
-    fn list(&mut self, dir: NodeId, above: u64, sources: &[Source], listing: u64) -> Vec<NodeId> {
-        let mut doors = self.doors.remove(&dir).unwrap_or_default();
-        let mut nodes = Vec::with_capacity(sources.len());
-        for source in sources {
-            let node = match doors.get_mut(source) {
-                Some(listed) => {
-                    listed.listing = listed.listing.max(listing);
-                    listed.node
-                }
-                None => {
-                    let node = self.door(above, source.clone(), dir);
-                    doors.insert(source.clone(), Listed { node, listing });
-                    node
-                }
-            };
-            nodes.push(node);
-        }
-        doors.retain(|_, listed| {
-            let stays = listed.listing >= listing;
-            if !stays {
-                self.by_number.remove(&listed.node);
-            }
-            stays
-        });
-        self.doors.insert(dir, doors);
-        nodes
-    }
 }
 
 impl Namespace {

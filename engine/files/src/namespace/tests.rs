@@ -5,8 +5,9 @@ mod life;
 use super::layers::OPEN_MAX;
 use super::number::OBJECT_BITS;
 use super::*;
+use crate::Error;
 use crate::memory::MemoryVfs;
-use crate::vfs::{DirEntry, FileHandle, StatFs};
+use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, StatFs};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,7 +4,7 @@
 //! Below: the owner of the live dataset implements [`Backing`]. Above: the operations of
 //! [`FileSystem`](super::FileSystem).
 
-use super::Space;
+use super::options::Space;
 pub use super::trivial_acl::{AclInherit, AclMode};
 use crate::Result;
 use crate::vfs::{Quota, Time};

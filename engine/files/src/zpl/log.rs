@@ -9,7 +9,6 @@
 //!     replayed in the log.
 
 use super::live::Live;
-use super::make::Made;
 use super::state::State;
 use super::{FileSystem, trivial_acl};
 use crate::vfs::{FileKind, SetAttr, SetTime, Time};
@@ -126,16 +125,16 @@ fn rename_record<'a>(
     from: (u64, &'a [u8]),
     to: (u64, &'a [u8]),
     exchange: bool,
-    white: Option<&Made>,
+    white: Option<(&State, u8)>,
 ) -> (RecordType, Body<'a>) {
     let kind = match (exchange, white.is_some()) {
         (true, _) => RecordType::RENAME_EXCHANGE,
         (_, true) => RecordType::RENAME_WHITEOUT,
         _ => RecordType::RENAME,
     };
-    let whiteout = white.map(|Made { state: white, slots, .. }| Whiteout {
+    let whiteout = white.map(|(white, slots)| Whiteout {
         object: white.object.id(),
-        slots: *slots,
+        slots,
         mode: white.mode,
         uid: white.uid,
         gid: white.gid,
@@ -216,7 +215,15 @@ impl Group {
         }
     }
 
-    pub fn rename(&mut self, tx: &Tx, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, white: Option<&Made>) {
+    /// Records a rename; `white` is the whiteout left behind, with the slots of its dnode.
+    pub fn rename(
+        &mut self,
+        tx: &Tx,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        exchange: bool,
+        white: Option<(&State, u8)>,
+    ) {
         let (kind, body) = rename_record(from, to, exchange, white);
         self.put(tx, kind, &body);
         self.is_seen = true;

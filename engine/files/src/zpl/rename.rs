@@ -212,7 +212,7 @@ impl FileSystem {
                 white = Some(made);
             }
             let mut group = Group::default();
-            group.rename(tx, from, to, flags.exchange, white.as_ref());
+            group.rename(tx, from, to, flags.exchange, white.as_ref().map(|made| (&made.state, made.slots)));
             if let Some(white) = &mut white {
                 self.store_lists(tx, settings, white, &mut group)?;
             }

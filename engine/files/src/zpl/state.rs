@@ -9,13 +9,13 @@
 //!   * Storing writes all fields to their existing places, which costs one copy of some 200 bytes.
 //!     Only attributes that have no place yet create a new layout.
 
-use super::trivial_acl;
-use super::{FileSystem, Znode};
+mod store;
+
+use super::node::Znode;
 use crate::vfs::{FileKind, Time};
 use crate::{Error, Result};
-use object::{Attributes, Object, Place, Tx};
+use object::{Attributes, Object, Tx};
 use ondisk::Endian;
-use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
@@ -38,9 +38,6 @@ const CACHED: [Sa; 15] = [
     Sa::Rdev,
     Sa::Xattr,
 ];
-
-/// A change of an attribute that is not a field: its new bytes, or `None` to remove it.
-pub(super) type Change<'a> = (Sa, Option<&'a [u8]>);
 
 /// The current attributes of a file.
 #[derive(Clone)]
@@ -173,54 +170,6 @@ impl State {
             .collect()
     }
 
-    /// Writes the fields back, together with `changes`. On failure the stored attributes are
-    /// unchanged.
-    pub fn store(&mut self, fs: &FileSystem, tx: &Tx, changes: &[Change<'_>]) -> Result<()> {
-        let placeless = self.placeless();
-        if !placeless.is_empty() || !changes.is_empty() {
-            if !self.is_sa {
-                let what = "attributes of an old znode that it has no place for";
-                return Err(Error::unsupported(self.object.place(), what));
-            }
-            let all: Vec<Change<'_>> = placeless
-                .iter()
-                .map(|(attr, bytes)| (*attr, Some(&bytes[..])))
-                .chain(changes.iter().copied())
-                .collect();
-            let object = fs.object(self.object.id())?;
-            // First, because it may have to read the spill block.
-            fs.sa.update(tx, &object, &all)?;
-            self.reload_places(fs)?;
-        }
-        self.store_fields(tx)
-    }
-
-    /// Sets the fields to those of `before`, a copy from before an operation that failed, and
-    /// stores them if the operation stored others.
-    pub fn put_back(&mut self, fs: &FileSystem, tx: &Tx, before: Self) -> Result<()> {
-        let stored = fs.object(self.object.id())?;
-        let is_stored = stored.bonus() != before.bonus;
-        let now = std::mem::replace(self, before);
-        (self.object, self.bonus, self.endian, self.places) = (now.object, now.bonus, now.endian, now.places);
-        if is_stored { self.store(fs, tx, &[]) } else { Ok(()) }
-    }
-
-    /// Reloads the places after the bonus was changed by anything other than [`State::store`].
-    pub fn reload_places(&mut self, fs: &FileSystem) -> Result<()> {
-        let object = fs.object(self.object.id())?;
-        let attributes = fs.sa.attributes(&object)?;
-        self.bonus = object.bonus().to_vec();
-        self.endian = attributes.bonus_endian();
-        self.places = CACHED.map(|attr| attributes.bonus_place(attr));
-        self.object = object;
-        Ok(())
-    }
-
-    /// The stored attributes, for those that are not fields.
-    pub fn attributes<'t>(&self, fs: &'t FileSystem) -> Result<Attributes<'t>> {
-        fs.sa.attributes(&fs.object(self.object.id())?)
-    }
-
     /// Updates the times after a change of contents.
     pub fn touch_contents(&mut self, now: Time) {
         (self.mtime, self.ctime) = (now, now);
@@ -261,88 +210,5 @@ impl State {
         let before = self.mode;
         self.mode = self.mode_without_set_id();
         self.mode != before
-    }
-
-    /// Rejects new permission bits if the ZFS ACL forbids them (`aclmode=restricted`). Called
-    /// before anything is changed.
-    pub fn check_mode(&self, fs: &FileSystem, acl_mode: trivial_acl::AclMode) -> Result<()> {
-        let is_restricted = acl_mode == trivial_acl::AclMode::Restricted;
-        if is_restricted && !trivial_acl::is_trivial(&fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default())
-        {
-            return Err(crate::Refusal::NotPermitted.at(self.object.place()));
-        }
-        Ok(())
-    }
-
-    /// Sets the permission bits and updates the ZFS ACL to match. The caller has called
-    /// [`State::check_mode`].
-    pub fn set_mode(&mut self, fs: &FileSystem, tx: &Tx, mode: u64, acl_mode: trivial_acl::AclMode) -> Result<()> {
-        use trivial_acl::AclMode;
-        let old = match acl_mode {
-            AclMode::Discard => Vec::new(),
-            _ => fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default(),
-        };
-        let list = trivial_acl::with_mode(&old, mode, self.is_dir(), acl_mode == AclMode::GroupMask);
-        self.mode = self.mode & !0o7777 | mode & 0o7777;
-        self.set_acl(fs, tx, &list)
-    }
-
-    /// Stores `list` as the ZFS ACL, with the flags that describe it. The mode must be set already.
-    pub(super) fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
-        let wide = Flags::INHERIT_ACE | Flags::ACL_TRIVIAL | Flags::ACL_OBJ_ACE;
-        let kept = self.flags & (Flags::ACL_PROTECTED | Flags::ACL_DEFAULTED | Flags::ACL_AUTO_INHERIT);
-        self.flags = (self.flags - wide - Flags::NO_EXECS_DENIED) | kept;
-        self.flags |= trivial_acl::mode_of(list, self.uid, self.gid).1;
-        if trivial_acl::is_trivial(list) {
-            self.flags |= Flags::ACL_TRIVIAL;
-        }
-        if list.iter().any(|e| e.flags & 3 != 0) && self.is_dir() {
-            self.flags |= Flags::INHERIT_ACE;
-        }
-        let (aces, count) = (trivial_acl::pack(list), list.len() as u64);
-        if self.is_sa {
-            let attributes = self.attributes(fs)?;
-            let same = attributes.get(Sa::DaclAces)?.is_some_and(|(old, _)| old == aces);
-            drop(attributes);
-            if same {
-                return self.store(fs, tx, &[]);
-            }
-            let count = count.to_le_bytes();
-            return self.store(fs, tx, &[(Sa::DaclCount, Some(&count)), (Sa::DaclAces, Some(&aces))]);
-        }
-        self.set_old_acl(fs, tx, &aces, count)
-    }
-
-    /// Does the same for an old znode, whose ACL is inline (72 bytes are enough for the entries of
-    /// a mode) or in an object.
-    fn set_old_acl(&mut self, fs: &FileSystem, tx: &Tx, aces: &[u8], count: u64) -> Result<()> {
-        let attributes = self.attributes(fs)?;
-        let Some(at) = attributes.bonus_place(Sa::ZnodeAcl).map(|at| at as usize) else {
-            return Err(Error::unsupported(self.object.place(), "a file without access list"));
-        };
-        let old = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
-        let external = old.at_with(|| self.object.place())?.map_or(0, |acl| acl.object);
-        if aces.len() > 72 {
-            return Err(Error::unsupported(self.object.place(), "long access lists of old znodes"));
-        }
-        if external != 0 {
-            fs.objset.free_object(tx, external)?;
-        }
-        let endian = self.endian;
-        let Some(out) = self.bonus.get_mut(at..at + AclPhys::SIZE_BYTES) else {
-            return Err(Error::corrupt(self.object.place(), "access list beyond the bonus"));
-        };
-        out.fill(0);
-        endian.put_u32(&mut out[8..], aces.len() as u32);
-        endian.put_u16(&mut out[12..], 1);
-        endian.put_u16(&mut out[14..], count as u16);
-        // Entries use the znode's byte order.
-        for (from, to) in aces.chunks_exact(8).zip(out[16..].chunks_exact_mut(8)) {
-            let le = Endian::Little;
-            endian.put_u16(to, le.u16(from));
-            endian.put_u16(&mut to[2..], le.u16(&from[2..]));
-            endian.put_u32(&mut to[4..], le.u32(&from[4..]));
-        }
-        self.store(fs, tx, &[])
     }
 }

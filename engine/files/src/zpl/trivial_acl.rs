@@ -241,6 +241,16 @@ pub(super) fn pack(list: &[Ace]) -> Vec<u8> {
     out
 }
 
+/// Permission bits equivalent to an ACL.
+pub(crate) fn mode_of_list(list: &[Ace], uid: u32, gid: u32) -> u32 {
+    mode_of(list, u64::from(uid), u64::from(gid)).0 as u32
+}
+
+/// The ACL equivalent to permission bits.
+pub(crate) fn trivial_list(mode: u32, is_dir: bool) -> Vec<Ace> {
+    trivial(u64::from(mode & 0o777), is_dir)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

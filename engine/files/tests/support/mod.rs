@@ -1,110 +1,22 @@
 //! A file system in memory: one disk, an allocator that never runs out, txgs that sync when the
 //! test requests it.
 
-use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Allocate, Compress, References, Store, Want, WritePolicy};
-use bytes::Bytes;
+use block::{References, Store};
 use dataset::intent_log::{Encoded, Reach};
 use files::vfs::Time;
 use files::zpl::backing::{Backing, Estimate, Settings};
 use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
-use host::device::{Device, MemoryDevice};
-use object::{ObjectSet, Refusal, Result, SyncContext, Tx, Written};
+use object::{ObjectSet, Result, Tx};
 use ondisk::zil::{Body, Record, RecordType};
-use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind};
+use ondisk::{BlkPtr, ObjsetKind};
 use parking_lot::{Condvar, Mutex};
-use smallvec::SmallVec;
+use rig::Disk;
+use rig::sync::{Freed, Syncing, store_on};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const DISK_BYTES: usize = 64 << 20;
-
-/// A disk whose reads can be made to fail.
-pub struct Disk {
-    memory: MemoryDevice,
-    /// Reads that still succeed.
-    reads: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Disk {
-    /// Lets the next `reads` reads succeed, and all later ones fail.
-    pub fn allow_reads(&self, reads: u64) {
-        self.failed.store(0, Ordering::SeqCst);
-        self.reads.store(reads, Ordering::SeqCst);
-    }
-
-    /// Number of reads that failed since then.
-    pub fn failed_reads(&self) -> u64 {
-        self.failed.load(Ordering::SeqCst)
-    }
-}
-
-impl Device for Disk {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
-        if self.reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
-            self.failed.fetch_add(1, Ordering::SeqCst);
-            return Err(std::io::Error::other("the disk is broken"));
-        }
-        self.memory.read_at(offset, buf)
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-
-    fn name(&self) -> &str {
-        self.memory.name()
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        self.memory.write_at(offset, data)
-    }
-
-    fn is_writable(&self) -> bool {
-        true
-    }
-}
-
-/// Space handed out from the start on, and given back to a list.
-#[derive(Default)]
-struct Free {
-    by_size: BTreeMap<u64, Vec<u64>>,
-    next: u64,
-}
-
-struct Allocator(Mutex<Free>);
-
-impl Allocate for Allocator {
-    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
-        let mut free = self.0.lock();
-        let size = want.psize_bytes.next_multiple_of(512);
-        let mut found = SmallVec::new();
-        for _ in 0..want.copies {
-            let offset = match free.by_size.get_mut(&size).and_then(Vec::pop) {
-                Some(offset) => offset,
-                None => {
-                    free.next += size;
-                    free.next - size
-                }
-            };
-            if offset + size > DISK_BYTES as u64 - (5 << 20) {
-                return Err(Refusal::NoSpace.at("test"));
-            }
-            found.push(Dva { vdev: 0, offset_bytes: offset, asize_bytes: size, is_gang: false });
-        }
-        Ok(found)
-    }
-
-    fn free(&self, _txg: u64, _birth: u64, dva: &Dva) {
-        self.0.lock().by_size.entry(dva.asize_bytes).or_default().push(dva.offset_bytes);
-    }
-
-    fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
-        unreachable!("nothing is claimed here")
-    }
-}
 
 /// How often blocks are used beyond the first time, by offset.
 #[derive(Default)]
@@ -120,62 +32,6 @@ impl References for Uses {
             uses.remove(&offset);
         }
         Ok(false)
-    }
-}
-
-struct Context {
-    txg: u64,
-    store: Arc<Store>,
-    embeds: bool,
-}
-
-impl SyncContext for Context {
-    fn txg(&self) -> u64 {
-        self.txg
-    }
-    fn repeats(&self) -> bool {
-        false
-    }
-    fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-    fn policy(&self, what: &Written) -> WritePolicy {
-        WritePolicy {
-            object_type: what.object_type,
-            level: what.level,
-            checksum: Checksum::Fletcher4,
-            compression: Compress::Lz4,
-            copies: 1,
-            class: Default::default(),
-            embed: self.embeds,
-            ..WritePolicy::metadata(what.object_type, what.level)
-        }
-    }
-    fn root_policy(&self) -> WritePolicy {
-        WritePolicy { copies: 1, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
-    }
-    fn born(&self, _bp: &BlkPtr) {}
-    fn killed(&self, bp: &BlkPtr) -> Result<()> {
-        self.store.free(self.txg, bp)
-    }
-    fn forgotten(&self, _bp: &BlkPtr) {}
-    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
-        bp.asize_bytes()
-    }
-    fn hole_birth(&self) -> bool {
-        true
-    }
-    fn object_changed(
-        &self,
-        _id: u64,
-        _old: Option<&Dnode>,
-        _new: Option<&mut Dnode>,
-        _spill: &dyn Fn() -> Result<Option<Bytes>>,
-    ) -> Result<()> {
-        Ok(())
-    }
-    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -286,12 +142,8 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(settings: Settings, create: &CreateOptions) -> Self {
-        let memory = MemoryDevice::new("disk", vec![0; DISK_BYTES]);
-        let disk = Arc::new(Disk { memory, reads: u64::MAX.into(), failed: 0.into() });
-        let kind = Kind::Leaf(Leaf::present(1, disk.clone()));
-        let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
-        let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
-        store.set_allocator(Arc::new(Allocator(Mutex::default())));
+        let disk = Disk::new("disk", vec![0; DISK_BYTES]);
+        let (store, _) = store_on(disk.clone(), Freed::Reused);
         let uses = Arc::new(Uses::default());
         store.set_references(uses.clone());
         let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
@@ -338,7 +190,7 @@ impl Fixture {
         };
         self.objset.cloned(txg, &mut count).unwrap();
         let embeds = self.backing.embeds.load(Ordering::Relaxed);
-        self.objset.sync(&Context { txg, store: self.backing.store.clone(), embeds }).unwrap();
+        self.objset.sync(&Syncing { embeds, ..Syncing::new(txg, &self.backing.store) }).unwrap();
     }
 
     /// The file system as the last sync left it, opened a second time. It must not be synced.

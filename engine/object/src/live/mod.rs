@@ -19,19 +19,24 @@
 //!   * changes that are being synced are never modified; the next txg copies what it changes
 //!   * a block is written before any block that points to it
 
+mod change;
+pub(crate) mod new_object;
 pub(crate) mod numbers;
 pub(crate) mod ranges;
-pub(crate) mod raw;
+mod raw;
+pub(crate) mod raw_objset;
 mod remake;
 pub(crate) mod set;
 pub(crate) mod state;
 mod sync;
+mod sync_context;
 mod tree;
 mod write;
 
-pub use raw::{RawObject, RawObjset};
-pub use set::NewObject;
-pub use sync::{SyncContext, Written};
+pub use new_object::NewObject;
+pub use raw::RawObject;
+pub use raw_objset::RawObjset;
+pub use sync_context::{SyncContext, Written};
 pub use write::Cloneable;
 
 use std::any::Any;

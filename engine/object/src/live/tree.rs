@@ -11,7 +11,7 @@
 //!   * the fill count of a pointer is the sum of those below it
 
 use super::SyncContext;
-use super::sync::Written;
+use super::sync_context::Written;
 use crate::{Error, Place, Result};
 use block::Bookmark;
 use block::crypt::DatasetKeys;

@@ -4,11 +4,21 @@
 //! significant bits at the bottom, the collision number above them. The position after an entry is
 //! its own with the collision number plus one.
 
+use super::Zap;
 use super::form::{Form, Kind, MicroForm};
-use super::{Zap, ZapEntry};
 use crate::{Place, Result};
 use block::Block;
 use ondisk::zap::{Leaf, LeafEntry, Value as ZapValue};
+
+/// An entry of a ZAP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZapEntry {
+    /// Name as stored, without its NUL; empty if keys are numbers.
+    pub name: Vec<u8>,
+    /// Key, if keys are numbers.
+    pub key: Vec<u64>,
+    pub value: ZapValue,
+}
 
 /// A walk; see [`Zap::cursor`]. It ends after the first error.
 pub struct Cursor<'z> {
@@ -19,8 +29,22 @@ pub struct Cursor<'z> {
     leaf: Option<(Block, Vec<LeafEntry>)>,
 }
 
+impl Zap {
+    /// All entries, in the order of a walk. Holds the whole ZAP in memory: see [`Zap::cursor`] for
+    /// an alternative.
+    pub fn entries(&self) -> Result<Vec<ZapEntry>> {
+        self.cursor(0).map(|step| step.map(|(entry, _)| entry)).collect()
+    }
+
+    /// Walks from `cookie` (0: from the start). Yields each entry and the cookie of the position
+    /// after it.
+    pub fn cursor(&self, cookie: u64) -> Cursor<'_> {
+        Cursor::new(self, cookie)
+    }
+}
+
 impl<'z> Cursor<'z> {
-    pub(super) fn new(zap: &'z Zap, cookie: u64) -> Self {
+    fn new(zap: &'z Zap, cookie: u64) -> Self {
         let flags = zap.flags();
         let hash = cookie << (64 - flags.hash_bits());
         let mut cd = (cookie >> flags.hash_bits()) as u32;

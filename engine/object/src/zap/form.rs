@@ -8,7 +8,8 @@
 //!   * a form is changed only together with the blocks it was made from, under the same lock
 //!   * after a change that failed half-way, and after the object was freed, it is read again
 
-use super::{BlockSource, normalise};
+use super::norm::normalise;
+use super::source::BlockSource;
 use crate::{Error, Place, Result};
 use block::Block;
 use ondisk::zap::{BlockKind, Flags as ZapFlags, Header, Micro, MicroEntry, NormFlags, hash};

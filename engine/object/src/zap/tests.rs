@@ -212,11 +212,11 @@ fn a_table_that_points_at_the_wrong_leaf_is_an_error_and_not_a_loop() {
 fn flipped_bits_never_panic_and_never_hang() {
     let names: Vec<String> = (0..200).map(|i| format!("entry {i}")).collect();
     let entries: Vec<_> = names.iter().map(|n| (Key::Name(n.as_str()), n.clone().into_bytes())).collect();
-    let mut random = 1u64;
+    let mut chance = rig::Chance::new(1);
     for _ in 0..3000 {
         let mut source = fat(&entries[..50], 2, false, ZapFlags::empty(), Endian::Little);
         for _ in 0..4 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = chance.next();
             let block = source.blocks.get_mut(&(random >> 33 & 3)).unwrap();
             let reach = if random & 1 == 0 { 200 } else { block.len() };
             block[(random >> 40) as usize % reach] = (random >> 24) as u8;

@@ -12,6 +12,7 @@
 //!     first read to the last write
 //!   * a refused change (exists, too long, ...) changes nothing
 
+mod change;
 mod fat;
 pub(crate) mod store;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod tests;
 use super::form::{Form, Kind, MicroForm, MicroPlace};
 use super::{Zap, normalise};
 use crate::{Error, NewObject, Object, ObjectSet, Refusal, Result, Tx};
+use change::{Change, Mode};
 use fat::{Fat, is_micro_value};
 use ondisk::ObjectType;
 use ondisk::zap::{Flags as ZapFlags, Header, Key, Micro, NormFlags, Value as ZapValue, hash, micro};
@@ -36,25 +38,6 @@ const NAME_BYTES_MAX: usize = 256;
 const LONG_NAME_BYTES_MAX: usize = 1024;
 /// Maximum size of a value, in bytes (`ZAP_MAXVALUELEN`).
 const VALUE_BYTES_MAX: usize = 8192;
-
-/// What to do if the entry exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Refuse with [`Refusal::Exists`].
-    Insert,
-    /// Set the new value.
-    Update,
-}
-
-/// An entry to add or update.
-#[derive(Clone, Copy)]
-struct Change<'a> {
-    hash: u64,
-    /// Collision number, given if an existing entry moves.
-    cd: Option<u32>,
-    key: Key<'a>,
-    value: &'a ZapValue,
-}
 
 /// Description of a ZAP to create.
 #[derive(Debug, Clone)]
@@ -84,7 +67,7 @@ impl ZapSpec {
             norm_flags: NormFlags::empty(),
             flags: ZapFlags::empty(),
             block_shift: 0,
-            indirect_shift: crate::live::set::INDIRECT_SHIFT,
+            indirect_shift: crate::live::new_object::INDIRECT_SHIFT,
             id: None,
             bonus_type: ObjectType::NONE,
             bonus: Vec::new(),

@@ -214,9 +214,9 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
     Ok(())
 }
 
-/// Writes labels and uberblock. If no device takes them, the pool is suspended, and they are written
-/// once it is resumed: all blocks of the txg are on disk. After a failed flush that is not known any
-/// more, and the txg fails. Facts: spa_sync_rewrite_vdev_config.
+/// Writes labels and uberblock. If no device takes them, the pool is suspended, and they are
+/// written once it is resumed: all blocks of the txg are on disk. After a failed flush that is not
+/// known any more, and the txg fails. Facts: spa_sync_rewrite_vdev_config.
 fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let store = &cx.shared.store;
     loop {

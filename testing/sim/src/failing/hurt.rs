@@ -2,13 +2,13 @@
 //!
 //! Below: `device`, `rig`. Above: `failing`.
 
-use super::wait;
+use super::scans::{PATIENCE, wait};
 use crate::device::{Faults, Machine};
 use crate::pages::Pages;
 use crate::rig::{Layout, Rig, Shape, new_leaf};
 use anyhow::{Context, Result, bail};
-use damage::chance::Chance;
 use pool::writer::{Joins, Lasts, NewLeaf};
+use rig::Chance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -293,7 +293,7 @@ fn join(rig: &Rig, to: u64, new: NewLeaf) -> Result<()> {
             Err(pool::Error::Invalid { what, .. }) if what.starts_with("currently") => {}
             done => return Ok(done?),
         }
-        if begun.elapsed() > super::PATIENCE {
+        if begun.elapsed() > PATIENCE {
             bail!("{} cannot join: {:?}", new.path, rig.writer.scan_activity());
         }
         rig.writer.wait_for_scan(Duration::from_millis(20));

@@ -20,7 +20,7 @@ mod writer;
 use crate::{Filer, Server};
 use anyhow::{Context, Result, bail};
 use crash::Layout;
-use damage::chance::Chance;
+use rig::Chance;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

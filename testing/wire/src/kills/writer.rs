@@ -7,8 +7,8 @@
 use super::Totals;
 use super::file::File;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use damage::chance::Chance;
 use load::nfs::{self as client, Attributes, Connection, PATIENCE, args, procedure as p};
+use rig::Chance;
 use serve::nfs::xdr::{Malformed, Reader, Writer as Xdr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -4,7 +4,7 @@ use super::v42::{Connection, Ops, Reply, op};
 use super::{Attempt, Client, Failure, Totals};
 use crate::kills::file::File;
 use anyhow::{Result, anyhow, ensure};
-use damage::chance::Chance;
+use rig::Chance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

@@ -5,7 +5,7 @@ use super::{Attempt, Client, Failure, Totals};
 use crate::cut::{VOLUME, VOLUME_BYTES};
 use crate::kills::file::File;
 use anyhow::anyhow;
-use damage::chance::Chance;
+use rig::Chance;
 use std::path::PathBuf;
 
 const SECTOR: u64 = 512;

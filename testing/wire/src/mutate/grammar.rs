@@ -1,6 +1,6 @@
 //! Valid calls of the protocols, as lists of values that can be mutated one by one.
 
-use damage::chance::Chance;
+use rig::Chance;
 use serve::nfs::xdr::Writer;
 
 /// A value in a call.

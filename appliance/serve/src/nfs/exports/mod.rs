@@ -10,7 +10,7 @@
 pub mod hosts;
 pub mod options;
 
-pub use options::ShareOptions;
+pub use options::{Granted, ShareOptions};
 
 use super::status::{Result, Status};
 use files::vfs::{FileHandle, Vfs};
@@ -91,15 +91,6 @@ impl Exports for FixedExports {
     fn shares(&self) -> Vec<Share> {
         self.shares.lock().clone()
     }
-}
-
-/// What a client may do with a share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Granted {
-    /// Changes are refused.
-    pub read_only: bool,
-    /// Root is not squashed.
-    pub trusts_root: bool,
 }
 
 /// Shares by pool GUID and file system GUID.

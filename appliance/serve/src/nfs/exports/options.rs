@@ -8,7 +8,6 @@
 //! domain, then everyone. Among equals, `-host` wins over `rw`, and `rw` over `ro`. With `rw` or
 //! `ro` without a list, or neither, all clients have access.
 
-use super::Granted;
 use super::hosts::{HostNames, HostPattern};
 use std::net::IpAddr;
 
@@ -34,6 +33,15 @@ pub struct ShareOptions {
     /// Writes that the client wants on stable storage may be deferred (`async`). Only on explicit
     /// request, since it is dangerous.
     pub is_async: bool,
+}
+
+/// What a client may do with a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// Changes are refused.
+    pub read_only: bool,
+    /// Root is not squashed.
+    pub trusts_root: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

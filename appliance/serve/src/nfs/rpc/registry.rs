@@ -37,7 +37,7 @@ impl Registry {
 
     /// Adds one version of a program.
     pub fn add(&mut self, program: Arc<dyn Program>) {
-        let times = self.figures.times(&*program);
+        let times = self.figures.times(program.name(), program.version(), program.procedures());
         self.programs.insert((program.number(), program.version()), (program, times));
     }
 

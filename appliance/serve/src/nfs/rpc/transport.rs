@@ -18,6 +18,7 @@
 //!     released, and clients that stall in the middle of a record are disconnected when memory is
 //!     short
 
+mod threads;
 mod waiting;
 mod worker;
 
@@ -36,19 +37,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use waiting::{Handed, Waiting};
-use worker::Worker;
 
 /// After a write had to wait, writes that arrive within this time go directly to the threads for
 /// waiting calls. Guessed: part of the time that the writes then sleep.
 const WRITES_WAIT: Duration = Duration::from_millis(10);
-/// Maximum delay until another thread is started when all threads wait.
-const MONITOR_PERIOD: Duration = Duration::from_millis(4);
 /// A client that stalls in the middle of a record for this long is disconnected when memory is
 /// short.
 const STALLED: Duration = Duration::from_secs(20);
 /// Maximum number of unused buffers for long records that are kept.
 const BUFFERS_MAX: usize = 16;
-const STACK_BYTES: usize = 1 << 20;
 
 /// epoll tokens. Connections are numbered from 1.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -192,73 +189,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the threads.
-    pub fn run(self: &Arc<Self>) -> io::Result<()> {
-        for _ in 0..self.limits.threads.max(1) {
-            self.start_thread(true)?;
-        }
-        let this = self.clone();
-        std::thread::Builder::new().name("nfs-monitor".to_owned()).spawn(move || this.watch_threads())?;
-        Ok(())
-    }
-
-    fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
-        self.threads.fetch_add(1, Ordering::SeqCst);
-        *self.is_done.0.lock() += 1;
-        let this = self.clone();
-        let started = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-            Worker::new(&this).work(stays);
-            this.thread_ended();
-        });
-        if started.is_err() {
-            self.thread_ended();
-        }
-        started.map(|_| ())
-    }
-
-    fn thread_ended(&self) {
-        self.threads.fetch_sub(1, Ordering::SeqCst);
-        self.not_at_work();
-    }
-
-    fn not_at_work(&self) {
-        *self.is_done.0.lock() -= 1;
-        self.is_done.1.notify_all();
-    }
-
-    /// Adds threads when none is left to read and none makes progress, and disconnects clients that
-    /// hoard memory.
-    fn watch_threads(self: &Arc<Self>) {
-        let mut answered = 0;
-        loop {
-            {
-                let mut busy = self.is_busy.0.lock();
-                while !*busy && !self.is_stopping.load(Ordering::SeqCst) {
-                    self.is_busy.1.wait(&mut busy);
-                }
-            }
-            if self.is_stopping.load(Ordering::SeqCst) {
-                return;
-            }
-            std::thread::sleep(MONITOR_PERIOD);
-            let now = self.answered.load(Ordering::Relaxed);
-            let threads = self.threads.load(Ordering::SeqCst);
-            if self.idle.load(Ordering::SeqCst) > 0 {
-                let mut busy = self.is_busy.0.lock();
-                // A thread that becomes busy after this sets the flag; one that did so just before
-                // is counted here.
-                *busy = self.idle.load(Ordering::SeqCst) == 0;
-            } else if now - answered < threads as u64 && threads < self.limits.threads_max {
-                // The threads wait for something. Being short of CPU would not justify another
-                // thread.
-                if let Err(error) = self.start_thread(false) {
-                    tracing::warn!(%error, "cannot start a further thread");
-                }
-            }
-            answered = now;
-        }
-    }
-
     fn read_later(&self, connection: &Arc<Connection>) {
         self.jobs.lock().reads.push_back(connection.clone());
         self.wake_one();
@@ -277,32 +207,6 @@ impl Engine {
     /// Decrements the semaphore after its job was taken.
     fn was_woken(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-    }
-
-    /// Queues a call that may wait for the threads that handle such calls.
-    fn wait_elsewhere(self: &Arc<Self>, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
-        if self.waiting.give((connection.clone(), record, arrived))
-            && let Err(error) = self.start_waiting_thread()
-        {
-            tracing::warn!(%error, "cannot start a further thread");
-            if let Some((connection, record, arrived)) = self.waiting.not_started() {
-                self.answer_elsewhere(&connection, record, arrived);
-            }
-        }
-    }
-
-    fn start_waiting_thread(self: &Arc<Self>) -> io::Result<()> {
-        *self.is_done.0.lock() += 1;
-        let this = self.clone();
-        let started =
-            std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-                Worker::waiting(&this).answer_waiting();
-                this.not_at_work();
-            });
-        if started.is_err() {
-            self.not_at_work();
-        }
-        started.map(|_| ())
     }
 
     /// Whether a reading thread may answer a call that may wait: at most half of them do at any

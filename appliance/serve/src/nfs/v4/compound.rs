@@ -7,12 +7,12 @@
 //!
 //! Below: the operations in `ops`. Above: [`super::Server`].
 
-use super::ops::op;
-use super::place::Place;
+use super::Server;
+use super::node::{Granted, Place};
+use super::op;
 use super::pseudo::PseudoTree;
 use super::state::{Asker, Caller, ChannelAttrs, SequenceAnswer, SequenceArgs, StateId};
 use super::status::{Result, Status};
-use super::{Granted, Server};
 use crate::nfs::exports::{Share, Table};
 use crate::nfs::figures::Figures;
 use crate::nfs::rpc::Call;

@@ -14,8 +14,11 @@ mod attr;
 mod bitmap;
 mod compound;
 mod names;
+mod node;
+mod op;
 mod ops;
 mod place;
+mod program;
 mod pseudo;
 mod recovery;
 mod rights;
@@ -27,10 +30,9 @@ pub use recovery::{ClientRecords, FolderRecords, NoRecords};
 
 use super::core::{self, Core};
 use super::exports::{Share, Table};
-use super::rpc::{Call, Fault, Program, Wait};
-use super::xdr::{Reader, Writer};
-use files::vfs::{Caller, FileHandle, Time, Vfs};
-use ops::KeptOpen;
+use super::rpc::Call;
+use files::vfs::{FileHandle, Time, Vfs};
+use node::{Granted, KeptOpen};
 use parking_lot::{Mutex, RwLock};
 use pseudo::PseudoTree;
 use state::{Chore, Limits, Start, State};
@@ -39,19 +41,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// RPC program number of NFS.
-const NFS_PROGRAM: u32 = 100_003;
 /// Maximum number of cached file system roots. Above it, the cache is cleared.
 const ROOTS_MAX: usize = 1 << 16;
-
-/// The user's identity in a share after squashing, and the permissions there.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub who: Caller,
-    pub read_only: bool,
-    /// Writes are reported as stable before they are.
-    pub is_async: bool,
-}
 
 /// Configuration of version 4.
 #[derive(Debug, Clone)]
@@ -182,44 +173,5 @@ impl Server {
         }
         roots.insert(fs_guid, object);
         Some(object)
-    }
-}
-
-impl Program for Server {
-    fn number(&self) -> u32 {
-        NFS_PROGRAM
-    }
-
-    fn version(&self) -> u32 {
-        4
-    }
-
-    fn name(&self) -> &'static str {
-        "nfs4"
-    }
-
-    fn procedures(&self) -> &'static [&'static str] {
-        &["null", "compound"]
-    }
-
-    /// A retransmitted compound gets the same answer (RFC 7530 section 9.1.7 leaves operations
-    /// without an owner to the RPC layer). Sessions do this as well.
-    fn changes(&self, procedure: u32) -> bool {
-        procedure == 1
-    }
-
-    fn may_wait(&self, procedure: u32) -> bool {
-        procedure == 1
-    }
-
-    fn waits(&self, _procedure: u32, args: &mut Reader<'_>) -> Wait {
-        waits::waits(args)
-    }
-
-    fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> std::result::Result<(), Fault> {
-        match call.header.procedure {
-            1 => Ok(compound::answer(self, call, args, out)?),
-            _ => Err(Fault::ProcedureUnavailable),
-        }
     }
 }

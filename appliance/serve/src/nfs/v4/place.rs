@@ -4,15 +4,15 @@
 //! The permissions of a client are checked each time a handle is used: a client that was removed
 //! from a host list cannot use an old handle.
 
-use super::Granted;
 use super::compound::Compound;
+use super::node::{Granted, Node, Place, mounted_on_root};
 use super::pseudo::PseudoTree;
+use super::rights;
 use super::status::{Result, Status};
 use crate::nfs::exports::Share;
-use crate::nfs::figures::Figures;
 use crate::nfs::handle::WireHandle;
-use files::vfs::{Attr, Caller, FileHandle, FileKind, NodeId, Time, Vfs};
-use files::{Error, Refusal};
+use files::Error;
+use files::vfs::{Attr, FileHandle, FileKind, NodeId, Time};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -20,87 +20,6 @@ use std::sync::Arc;
 const PSEUDO_FS: u64 = 0x5765_6972_0000_0004;
 /// `fsid` of the pseudo tree.
 const PSEUDO_FSID: (u64, u64) = (0x5765_6972, 4);
-
-/// The object that a file handle refers to.
-#[derive(Clone)]
-pub(super) enum Place {
-    /// A directory above the shares, by its index in the tree.
-    Pseudo(usize),
-    /// A file or directory in a share.
-    Node(Node),
-}
-
-/// A node of a share that this client may access.
-#[derive(Clone)]
-pub(super) struct Node {
-    pub share: Arc<Share>,
-    pub granted: Arc<Granted>,
-    pub key: FileHandle,
-    pub id: NodeId,
-    /// Attributes that were just read; used once.
-    fresh: Cell<Option<Attr>>,
-}
-
-impl Node {
-    pub fn vfs(&self) -> &dyn Vfs {
-        &*self.share.vfs
-    }
-
-    /// Records the node as the target of the current operation, for statistics.
-    pub fn note(&self, figures: &Figures) {
-        figures.note_file(self.share.fs_guid, &self.share.dataset, self.key.object);
-    }
-
-    /// The current attributes.
-    pub fn attr(&self) -> Result<Attr> {
-        match self.fresh.take() {
-            Some(attr) => Ok(attr),
-            None => Ok(self.vfs().attr(self.id)?),
-        }
-    }
-
-    /// Caches attributes that were just read.
-    pub fn keep(&self, attr: Attr) {
-        self.fresh.set(Some(attr));
-    }
-
-    /// Drops cached attributes before a change.
-    pub fn changes(&self) {
-        self.fresh.set(None);
-    }
-
-    pub fn who(&self) -> &Caller {
-        &self.granted.who
-    }
-
-    /// Fails if the share or the file system is read-only.
-    pub fn check_writable(&self) -> Result<()> {
-        if self.granted.read_only || self.vfs().is_node_read_only(self.id) { Err(Status::ROFS) } else { Ok(()) }
-    }
-
-    pub fn is_regular(&self) -> Result<Attr> {
-        let attr = self.attr()?;
-        match attr.kind {
-            FileKind::Regular => Ok(attr),
-            FileKind::Directory => Err(Status::ISDIR),
-            FileKind::Symlink => Err(Status::SYMLINK),
-            _ => Err(Status::INVAL),
-        }
-    }
-
-    pub fn is_directory(&self) -> Result<Attr> {
-        let attr = self.attr()?;
-        match attr.kind {
-            FileKind::Directory => Ok(attr),
-            FileKind::Symlink => Err(Status::SYMLINK),
-            _ => Err(Status::NOTDIR),
-        }
-    }
-
-    pub fn fsid(&self) -> (u64, u64) {
-        (self.key.fs_guid, 0)
-    }
-}
 
 fn stale(error: &Error) -> Status {
     match error {
@@ -187,7 +106,7 @@ impl Compound<'_> {
             Place::Node(node) => node,
         };
         let attr = node.is_directory()?;
-        super::rights::check(node, &attr, super::rights::EXECUTE)?;
+        rights::check(node, &attr, rights::EXECUTE)?;
         let found = node.vfs().lookup(node.id, name).map_err(Status::from).and_then(|attr| self.node_from(node, attr));
         match found {
             // A share that is not part of this share's tree may be mounted below it.
@@ -220,7 +139,7 @@ impl Compound<'_> {
             Place::Node(node) => node,
         };
         let attr = node.is_directory()?;
-        super::rights::check(node, &attr, super::rights::EXECUTE)?;
+        rights::check(node, &attr, rights::EXECUTE)?;
         let above = node.vfs().lookup(node.id, b"..")?;
         if above.node != node.id
             && let Ok(place) = self.node_from(node, above)
@@ -307,14 +226,4 @@ impl Compound<'_> {
     pub(super) fn current(&self) -> Result<&Place> {
         self.current.as_ref().ok_or(Status::NOFILEHANDLE)
     }
-}
-
-/// `mounted_on_fileid` of the root of a file system.
-pub(super) fn mounted_on_root(fs_guid: u64) -> u64 {
-    fs_guid & (i64::MAX as u64) | 1 << 62
-}
-
-/// Whether an error of a `Vfs` means that the node no longer exists.
-pub(super) fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Refused { why: Refusal::Stale, .. })
 }

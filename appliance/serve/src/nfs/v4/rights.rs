@@ -2,7 +2,7 @@
 //! otherwise as in version 3. For each right, the first entry that matches the right and the user
 //! decides, as in OpenZFS (zfs_zaccess).
 
-use super::place::Node;
+use super::node::Node;
 use super::status::{Result, Status};
 use crate::nfs::access;
 use files::nfs4_acl;

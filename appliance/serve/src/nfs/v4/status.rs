@@ -1,6 +1,7 @@
 //! Status codes of NFSv4 (RFC 7531, RFC 5662, RFC 7862, RFC 8276), and their mapping from errors of
 //! the `Vfs`.
 
+use crate::nfs::xdr::Malformed;
 use files::{Error, Refusal};
 
 /// `nfsstat4`.
@@ -36,6 +37,12 @@ codes! {
     SEQ_FALSE_RETRY = 10076, BAD_HIGH_SLOT = 10077, DEADSESSION = 10078, ENCR_ALG_UNSUPP = 10079,
     NOT_ONLY_OP = 10081, WRONG_CRED = 10082, WRONG_TYPE = 10083, UNION_NOTSUPP = 10090, OFFLOAD_DENIED = 10091,
     NOXATTR = 10095, XATTR2BIG = 10096,
+}
+
+impl From<Malformed> for Status {
+    fn from(_: Malformed) -> Self {
+        Self::BADXDR
+    }
 }
 
 impl From<Error> for Status {

@@ -1,7 +1,7 @@
 //! Predicts which compounds wait, from the first operation that works on a file, without executing
 //! any. Pure.
 
-use super::ops::op;
+use super::op;
 use crate::nfs::rpc::Wait;
 use crate::nfs::xdr::{Reader, Result};
 

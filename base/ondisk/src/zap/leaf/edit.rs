@@ -13,7 +13,8 @@
 use super::{ARRAY, ARRAY_BYTES, CHAIN_END, CHUNK_BYTES, ENTRY, HEADER_BYTES, Leaf, LeafEntry};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
-use crate::zap::{BlockKind, Value, block_shift};
+use crate::zap::block::{BlockKind, block_shift};
+use crate::zap::value::Value;
 
 const FREE: u8 = 253;
 /// `ZLF_ENTRIES_CDSORTED`.

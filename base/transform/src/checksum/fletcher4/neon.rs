@@ -4,7 +4,8 @@
 
 use std::arch::aarch64::*;
 
-use super::{Order, Twin, combine_lanes};
+use super::lanes::{Twin, combine_lanes};
+use crate::checksum::Order;
 
 /// The implementations that this machine supports, slowest first.
 pub(super) fn twins() -> impl Iterator<Item = Twin> {

@@ -8,7 +8,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{Order, Twin, combine_lanes};
+use super::lanes::{Twin, combine_lanes};
+use crate::checksum::Order;
 
 /// The implementations that this machine supports, slowest first.
 pub(super) fn twins() -> impl Iterator<Item = Twin> {

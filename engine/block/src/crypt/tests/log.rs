@@ -13,10 +13,10 @@ pub(super) fn log_keys(suite: Suite) -> Arc<DatasetKeys> {
                 suite: 8,
                 guid: 0x75c2faa5bbf217fb,
                 version: 1,
-                iv: hex("24fb76119687df9faf6bb66f"),
-                mac: hex("da9d2c2aac31353bfa60a420386f25b0"),
-                wrapped_master_key: hex("324bcc0cd36826fdcd82a7d0a6e3d4cbff7a67f0389925448a2200a4954c9692"),
-                wrapped_hmac_key: hex(
+                iv: unhex_array("24fb76119687df9faf6bb66f"),
+                mac: unhex_array("da9d2c2aac31353bfa60a420386f25b0"),
+                wrapped_master_key: unhex_array("324bcc0cd36826fdcd82a7d0a6e3d4cbff7a67f0389925448a2200a4954c9692"),
+                wrapped_hmac_key: unhex_array(
                     "28492f38f11f50325457f4b899bde1756b239505d2f0cfc5de428f3b862a963fbf32db4ec2455ffcd7354a6266acbf6763f4cbce603b\
                      b40fd3fff1faf1c314f0",
                 ),
@@ -31,10 +31,10 @@ pub(super) fn log_keys(suite: Suite) -> Arc<DatasetKeys> {
                 suite: 3,
                 guid: 0x0472f6b4f280fe18,
                 version: 1,
-                iv: hex("acbffce3e04862d91bc61c1d"),
-                mac: hex("974809949992df23c9d6acb0ed06c88f"),
-                wrapped_master_key: hex("d44894a10efdc3d50d600eb93f4fa09f00000000000000000000000000000000"),
-                wrapped_hmac_key: hex(
+                iv: unhex_array("acbffce3e04862d91bc61c1d"),
+                mac: unhex_array("974809949992df23c9d6acb0ed06c88f"),
+                wrapped_master_key: unhex_array("d44894a10efdc3d50d600eb93f4fa09f00000000000000000000000000000000"),
+                wrapped_hmac_key: unhex_array(
                     "e58e781b645a813f2415c14bc70007eb854148945bcb8a78dc7f1093faff84f563afcf5693b8f4f9a8f8e456d7c5255eb181c33ef3d0\
                      c531229101b1dcc800d8",
                 ),

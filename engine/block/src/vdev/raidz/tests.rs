@@ -3,13 +3,6 @@
 use super::*;
 use std::collections::HashSet;
 
-fn noise(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed >> 8
-}
-
 /// (child, first sector, number of sectors) of each column.
 fn columns(map: &Map, ashift: u8) -> Vec<(usize, u64, usize)> {
     map.columns.iter().map(|c| (c.child, c.offset_bytes >> ashift, c.size_bytes >> ashift)).collect()
@@ -69,17 +62,17 @@ fn a_moved_row_is_at_its_new_place_and_a_torn_one_at_the_old() {
 /// width it was made for. No row has a child twice. Each byte of the block occurs once.
 #[test]
 fn any_block_takes_exactly_its_allocation() {
-    let mut seed = 0x1234_5678_9abc_def1;
+    let mut chance = rig::Chance::new(1);
     for round in 0..3000u64 {
         let ashift = [9, 12, 14][(round % 3) as usize];
-        let parity = 1 + noise(&mut seed) as usize % 3;
-        let expansions = noise(&mut seed) as usize % 4;
-        let original = parity + 1 + noise(&mut seed) as usize % 20;
+        let parity = 1 + chance.next() as usize % 3;
+        let expansions = chance.next() as usize % 4;
+        let original = parity + 1 + chance.next() as usize % 20;
         let txgs: Vec<u64> = (1..=expansions as u64).map(|i| i * 10).collect();
         let geometry = Geometry::expanded(ashift, original + expansions, parity, &txgs, None).unwrap();
-        let birth = noise(&mut seed) % 50;
-        let offset = (noise(&mut seed) % (1 << (30 - ashift))) << ashift;
-        let size = 1 + noise(&mut seed) % if round % 10 == 0 { 1 << 20 } else { 40 << ashift };
+        let birth = chance.next() % 50;
+        let offset = (chance.next() % (1 << (30 - ashift))) << ashift;
+        let size = 1 + chance.next() % if round % 10 == 0 { 1 << 20 } else { 40 << ashift };
         let map = geometry.map(offset, size, birth).unwrap();
 
         let asize = geometry.asize_bytes(size, birth);

@@ -2,18 +2,7 @@
 
 use super::super::{draid, raidz};
 use super::*;
-
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..length)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as u8
-        })
-        .collect()
-}
+use rig::noise;
 
 /// The columns of a block, as written.
 fn written(map: &Map, block: &[u8]) -> Vec<Vec<u8>> {

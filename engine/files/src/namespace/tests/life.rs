@@ -405,13 +405,8 @@ fn threads_never_get_a_file_of_another_snapshot() {
         rig.many.take(&format!("s{n}"));
     }
     let run = |thread: u64| {
-        let mut state = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
+        let mut chance = rig::Chance::new(thread);
+        let mut random = move |below: u64| chance.below(below);
         let mut held: Vec<(NodeId, u64, FileHandle)> = Vec::new();
         let mut counts = [0_u64; 3];
         for _ in 0..ROUNDS {

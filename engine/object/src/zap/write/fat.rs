@@ -14,8 +14,8 @@
 //!   * everything needed is read and checked before the first block changes
 //!   * after each function here, the header on disk equals the one in memory
 
+use super::change::{Change, Mode};
 use super::store::{BlockStore, little};
-use super::{Change, Mode};
 use crate::{Error, Place, Refusal, Result};
 use block::Block;
 use ondisk::Endian;

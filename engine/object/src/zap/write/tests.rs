@@ -5,6 +5,7 @@ use block::Block;
 use ondisk::Endian;
 use ondisk::zap::leaf::edit;
 use ondisk::zap::{Leaf, LeafMut};
+use rig::Chance;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 const SALT: u64 = 0x1234_5678_9abc_def1;
@@ -101,15 +102,6 @@ impl<S: BlockStore + 'static> Live<S> {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-}
-
 fn same(entries: Vec<ZapEntry>, model: &BTreeMap<String, ZapValue>) {
     let found: BTreeMap<_, _> = entries.into_iter().map(|e| (String::from_utf8(e.name).unwrap(), e.value)).collect();
     assert_eq!(found.len(), model.len());
@@ -119,16 +111,16 @@ fn same(entries: Vec<ZapEntry>, model: &BTreeMap<String, ZapValue>) {
 /// Random steps on `zap` and on a map. `names`: number of names; `wide`: includes values that a
 /// micro ZAP cannot hold.
 fn play(zap: &Live, seed: u64, steps: u32, names: u64, wide: bool) {
-    let (mut random, mut model) = (Random(seed), BTreeMap::new());
+    let (mut random, mut model) = (Chance::new(seed), BTreeMap::new());
     for step in 0..steps {
-        let n = random.next(names);
+        let n = random.below(names);
         let name = if wide && n % 7 == 0 { format!("{n:060}") } else { format!("n{n}") };
-        let value = match random.next(8) {
-            0 if wide => ZapValue::bytes(&vec![n as u8; random.next(90) as usize]),
-            1 if wide => ZapValue { int_bytes: 2, ints: (0..random.next(30)).collect() },
+        let value = match random.below(8) {
+            0 if wide => ZapValue::bytes(&vec![n as u8; random.below(90) as usize]),
+            1 if wide => ZapValue { int_bytes: 2, ints: (0..random.below(30)).collect() },
             _ => ZapValue::one(u64::from(step)),
         };
-        match random.next(10) {
+        match random.below(10) {
             0..=4 => {
                 let result = zap.insert(&name, &value);
                 match model.get(&name) {
@@ -144,7 +136,7 @@ fn play(zap: &Live, seed: u64, steps: u32, names: u64, wide: bool) {
                 model.insert(name.clone(), value);
             }
             6 if !wide => {
-                let delta = if random.next(3) == 0 { -1 } else { 5 };
+                let delta = if random.below(3) == 0 { -1 } else { 5 };
                 let old = model.get(&name).and_then(ZapValue::as_u64).unwrap_or(0);
                 let new = zap.zap.add_up(&*zap.store, name.as_bytes(), delta).unwrap();
                 assert_eq!(new, old.wrapping_add_signed(delta));
@@ -439,7 +431,7 @@ fn flipped_bits_are_refused_without_a_panic_or_a_hang() {
     let blocks: Vec<_> = (0..built.zap.header().unwrap().unwrap().free_block)
         .map(|b| built.store.block(b).unwrap().unwrap().data)
         .collect();
-    let mut random = Random(3);
+    let mut random = Chance::new(3);
     for round in 0..600 {
         let (blocks, size) =
             if round % 3 == 0 { (std::slice::from_ref(&small), small.len()) } else { (&blocks[..], 1 << 14) };
@@ -448,17 +440,19 @@ fn flipped_bits_are_refused_without_a_panic_or_a_hang() {
             store.put(number as u64, bytes).unwrap();
         }
         for _ in 0..6 {
-            let block = random.next(blocks.len() as u64);
-            let reach = if random.next(2) == 0 { 200 } else { size as u64 };
-            store.put_at(block, random.next(reach) as usize, &[random.next(256) as u8]).unwrap();
+            let block = random.below(blocks.len() as u64);
+            let reach = if random.below(2) == 0 { 200 } else { size as u64 };
+            store.put_at(block, random.below(reach) as usize, &[random.below(256) as u8]).unwrap();
         }
         let Ok(zap) = open(store) else { continue };
         for i in 0..40 {
-            let name = format!("entry {}", random.next(1700));
+            let name = format!("entry {}", random.below(1700));
             let _ = zap.insert(&name, &ZapValue::words(&[i; 9]));
             let _ = zap.remove(&name);
-            let _ = zap
-                .update(&format!("entry {}", random.next(1700)), &ZapValue::words(&vec![i; random.next(30) as usize]));
+            let _ = zap.update(
+                &format!("entry {}", random.below(1700)),
+                &ZapValue::words(&vec![i; random.below(30) as usize]),
+            );
         }
         let _ = zap.zap.entries();
     }
@@ -562,12 +556,12 @@ fn a_change_that_a_failed_read_interrupts_is_not_made() {
             fat::create(&memory, &Header::new(9, SALT, NormFlags::empty(), ZapFlags::empty())).unwrap();
         }
         let zap = open(Arc::new(Device { memory, in_memory: Default::default(), reads: u64::MAX.into() })).unwrap();
-        let (mut random, mut model, mut failures) = (Random(7), BTreeMap::new(), 0);
+        let (mut random, mut model, mut failures) = (Chance::new(7), BTreeMap::new(), 0);
         // It grows, and shrinks to nothing.
         let rounds = (0..names).map(|_| 8).chain((0..2 * names).map(|_| 2));
         for (step, inserts) in rounds.enumerate() {
-            let is_insert = random.next(10) < inserts || model.is_empty();
-            let some = random.next(1 + model.len() as u64).min(model.len().saturating_sub(1) as u64);
+            let is_insert = random.below(10) < inserts || model.is_empty();
+            let some = random.below(1 + model.len() as u64).min(model.len().saturating_sub(1) as u64);
             let name = match is_insert {
                 true => format!("n{step}"),
                 false => model.keys().nth(some as usize).cloned().unwrap(),

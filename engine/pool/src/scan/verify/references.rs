@@ -99,8 +99,8 @@ impl References {
         }
     }
 
-    /// Counts a reference to the block whose first DVA is `dva`, and returns what `mark` returns. It
-    /// is called with `None` if no table counts the block as shared, else with whether the block
+    /// Counts a reference to the block whose first DVA is `dva`, and returns what `mark` returns.
+    /// It is called with `None` if no table counts the block as shared, else with whether the block
     /// was found before. Calls for the same block follow each other: a later reference may have
     /// copies that the first has too, and if they were marked before those of the first, the first
     /// would look like a second use.

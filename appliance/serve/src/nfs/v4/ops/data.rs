@@ -100,7 +100,7 @@ impl Compound<'_> {
     }
 
     /// Writes a change of a directory to stable storage before the reply.
-    pub(super) fn settle(&self, node: &super::super::place::Node) -> Result<()> {
+    pub(super) fn settle(&self, node: &super::super::node::Node) -> Result<()> {
         if node.granted.is_async { Ok(()) } else { Ok(node.vfs().sync_node(node.id, SyncKind::All)?) }
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that change directories: CREATE, LINK, REMOVE, RENAME; and READLINK.
 
 use super::super::attr::NewAttrs;
-use super::super::place::Place;
+use super::super::node::Place;
 use super::super::rights;
 use super::super::status::{Result, Status};
 use super::set::{mode_of_new, set_new};

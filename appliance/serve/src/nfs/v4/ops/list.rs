@@ -2,7 +2,7 @@
 
 use super::super::attr;
 use super::super::bitmap::{Bitmap, FSID, MOUNTED_ON_FILEID, ONLY_SET, RDATTR_ERROR, TYPE, supported};
-use super::super::place::{Node, Place, mounted_on_root};
+use super::super::node::{Node, Place, mounted_on_root};
 use super::super::rights;
 use super::super::status::{Result, Status};
 use super::Compound;
@@ -127,7 +127,7 @@ impl Compound<'_> {
             let attr = dir
                 .vfs()
                 .attr(entry.node)
-                .map_err(|e| if super::super::place::is_gone(&e) { Status::STALE } else { Status::of(&e) })?;
+                .map_err(|e| if super::super::node::is_gone(&e) { Status::STALE } else { Status::of(&e) })?;
             let place = self.node_from(dir, attr)?;
             self.write_attr(w, args.wanted, &place, &attr)
         })();

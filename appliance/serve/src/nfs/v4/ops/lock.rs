@@ -1,10 +1,11 @@
 //! LOCK, LOCKT, LOCKU, and the operations that free lock state.
 
-use super::super::place::Place;
+use super::super::node::Place;
+use super::super::op;
 use super::super::state::{LockAnswer, LockWho, OwnerKey, StateId};
 use super::super::status::{Result, Status};
+use super::Compound;
 use super::open::{name_of_owner, write_state};
-use super::{Compound, op};
 use crate::nfs::locks::{HeldLock, LockOwner, LockRange};
 use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::{FileHandle, FileKind};

@@ -3,14 +3,15 @@
 use super::super::Server;
 use super::super::attr::NewAttrs;
 use super::super::bitmap::{self, Bitmap};
-use super::super::place::{Node, Place};
+use super::super::node::{KeptOpen, Node, Place};
+use super::super::op;
 use super::super::rights;
 use super::super::state::{Begin, Held, OpenRequest, OwnerKey, Reply, StateId};
 use super::super::status::{Result, Status};
 use super::set::{mode_of_new, set_attrs, set_new};
-use super::{Compound, check_name, component, op};
+use super::{Compound, check_name, component};
 use crate::nfs::xdr::{Reader, Writer};
-use files::vfs::{Attr, FileKind, NewNode, NodeId, SetAttr, SyncKind, Time, Vfs};
+use files::vfs::{Attr, FileKind, NewNode, SetAttr, SyncKind, Time};
 use std::sync::Arc;
 
 const READ: u32 = 1;
@@ -49,20 +50,6 @@ enum Create {
     Unchecked(NewAttrs),
     Guarded(NewAttrs),
     Exclusive([u8; 8], NewAttrs),
-}
-
-/// Keeps a file open in the `Vfs`, so that it is not freed.
-pub(in crate::nfs::v4) struct KeptOpen {
-    /// GUID of the pool.
-    pub pool_guid: u64,
-    vfs: Arc<dyn Vfs>,
-    node: NodeId,
-}
-
-impl Drop for KeptOpen {
-    fn drop(&mut self) {
-        self.vfs.close_node(self.node);
-    }
 }
 
 struct Args {
@@ -295,8 +282,7 @@ impl Compound<'_> {
             }
         }
         node.vfs().open_node(node.id)?;
-        let held: Held =
-            Arc::new(KeptOpen { pool_guid: node.share.pool_guid, vfs: node.share.vfs.clone(), node: node.id });
+        let held: Held = Arc::new(KeptOpen::of(node));
         let request = OpenRequest { owner: key, file: node.key, access: args.access, deny: args.deny, reclaims, held };
         let (id, confirm) = self.server.with(|state| {
             let id = state.open(&request)?;

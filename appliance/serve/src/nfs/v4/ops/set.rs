@@ -2,7 +2,7 @@
 
 use super::super::attr::NewAttrs;
 use super::super::bitmap::{self, Bitmap};
-use super::super::place::Node;
+use super::super::node::Node;
 use super::super::rights;
 use super::super::state::{IoWant, StateId};
 use super::super::status::{Result, Status};

@@ -2,7 +2,7 @@
 
 use super::super::attr::{self, Subject};
 use super::super::bitmap::{Bitmap, ONLY_SET, RDATTR_ERROR, supported};
-use super::super::place::{Node, Place};
+use super::super::node::{Node, Place};
 use super::super::rights;
 use super::super::status::{Result, Status};
 use super::{Compound, check_name, component};

@@ -23,30 +23,28 @@
 //!   * nothing here grows beyond [`Limits`]
 
 mod clients;
+mod clock;
 mod locking;
 mod opens;
 mod seqid;
 mod sessions;
+mod stateid;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use clients::{Caller, ExchangeId};
 pub(crate) use locking::{LockAnswer, LockWho};
-pub(crate) use opens::{IoWant, OpenRequest};
+pub(crate) use opens::{Held, IoWant, OpenRequest};
 pub(crate) use seqid::{Begin, OwnerKey, Reply};
 pub(crate) use sessions::{ChannelAttrs, SequenceAnswer, SequenceArgs};
+pub(crate) use stateid::{Asker, StateId};
 
 use super::status::{Result, Status};
 use crate::nfs::locks::{LockOwner, LockTable};
+use clock::Millis;
 use files::vfs::FileHandle;
-use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-
-/// Milliseconds of a monotonic clock.
-pub(crate) type Millis = u64;
-/// Keeps an open file from being freed; dropped with the last open.
-pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
 /// Limits on the state of all clients. Guessed, for about 200 MB at the very worst.
 #[derive(Debug, Clone, Copy)]
@@ -78,43 +76,6 @@ pub(crate) struct Start {
     pub limits: Limits,
     /// Random key from which session IDs are derived, so that they cannot be guessed.
     pub session_key: [u8; 32],
-}
-
-/// `stateid4`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct StateId {
-    pub seqid: u32,
-    pub other: [u8; 12],
-}
-
-impl StateId {
-    /// The anonymous stateid: no state.
-    pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
-    /// The READ bypass stateid, which ignores share reservations.
-    pub const BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
-    /// The current stateid of the compound (4.1).
-    pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
-    /// The invalid stateid, which CLOSE returns (4.1).
-    pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
-
-    fn index(&self) -> (u32, u64) {
-        let (epoch, index) = self.other.split_at(4);
-        let epoch = u32::from_be_bytes(epoch.try_into().expect("4 bytes"));
-        (epoch, u64::from_be_bytes(index.try_into().expect("8 bytes")))
-    }
-
-    fn is_special(&self) -> bool {
-        self.other == [0; 12] || self.other == [0xff; 12]
-    }
-}
-
-/// The sender of a request, for checking the owner of a stateid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// 4.0: the stateid alone identifies its owner.
-    Any,
-    /// 4.1: the client of the session.
-    Client(u64),
 }
 
 /// Work to do after the state's lock is released.

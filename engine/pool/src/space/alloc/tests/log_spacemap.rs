@@ -13,11 +13,10 @@ fn metaslabs_are_flushed_bit_by_bit_and_old_logs_go() {
         (0..700).for_each(|_| model.take(&allocator.allocate(&want(txg, 128 << 10)).unwrap()[0], txg));
         sync(&allocator, &maps, txg);
     }
-    let (mut seed, mut most_written, mut most_logs) = (1u64, 0, 0);
+    let (mut chance, mut most_written, mut most_logs) = (rig::Chance::new(1), 0, 0);
     for txg in 15..400 {
         for _ in 0..300 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (dva, birth) = model.live.swap_remove((seed >> 33) as usize % model.live.len());
+            let (dva, birth) = model.live.swap_remove(chance.below(model.live.len() as u64) as usize);
             allocator.free(txg, birth, &dva);
             if birth == txg {
                 model.release(&dva)

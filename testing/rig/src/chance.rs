@@ -48,3 +48,8 @@ impl Chance {
         bytes
     }
 }
+
+/// `len` bytes that do not compress, the same for the same seed.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    Chance::new(seed).bytes(len)
+}

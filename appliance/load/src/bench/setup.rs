@@ -1,0 +1,22 @@
+//! Parameters of a run.
+
+use super::counters::Ask;
+use super::work::Work;
+use judge::Claim;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure.
+pub(super) struct Setup {
+    pub name: String,
+    pub work: Work,
+    pub folder: PathBuf,
+    pub warm: Duration,
+    pub repeats: usize,
+    pub claim: Option<Claim>,
+    /// Speed of a link that this machine cannot determine, in bytes per second.
+    pub link_bytes: Option<f64>,
+    /// The program to query for the pool's configuration.
+    pub weir: Option<PathBuf>,
+    pub ask: Option<Ask>,
+}

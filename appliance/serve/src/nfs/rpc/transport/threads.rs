@@ -1,0 +1,116 @@
+//! Starts the threads of the [`Engine`], and adds some while all wait.
+
+use super::super::connection::Connection;
+use super::super::framer::Record;
+use super::Engine;
+use super::worker::Worker;
+use host::clock::Stopwatch;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Maximum delay until another thread is started when all threads wait.
+const MONITOR_PERIOD: Duration = Duration::from_millis(4);
+
+const STACK_BYTES: usize = 1 << 20;
+
+impl Engine {
+    /// Starts the threads.
+    pub fn run(self: &Arc<Self>) -> io::Result<()> {
+        for _ in 0..self.limits.threads.max(1) {
+            self.start_thread(true)?;
+        }
+        let this = self.clone();
+        std::thread::Builder::new().name("nfs-monitor".to_owned()).spawn(move || this.watch_threads())?;
+        Ok(())
+    }
+
+    fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
+        self.threads.fetch_add(1, Ordering::SeqCst);
+        *self.is_done.0.lock() += 1;
+        let this = self.clone();
+        let started = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+            Worker::new(&this).work(stays);
+            this.thread_ended();
+        });
+        if started.is_err() {
+            self.thread_ended();
+        }
+        started.map(|_| ())
+    }
+
+    fn thread_ended(&self) {
+        self.threads.fetch_sub(1, Ordering::SeqCst);
+        self.not_at_work();
+    }
+
+    fn not_at_work(&self) {
+        *self.is_done.0.lock() -= 1;
+        self.is_done.1.notify_all();
+    }
+
+    /// Adds threads when none is left to read and none makes progress, and disconnects clients that
+    /// hoard memory.
+    fn watch_threads(self: &Arc<Self>) {
+        let mut answered = 0;
+        loop {
+            {
+                let mut busy = self.is_busy.0.lock();
+                while !*busy && !self.is_stopping.load(Ordering::SeqCst) {
+                    self.is_busy.1.wait(&mut busy);
+                }
+            }
+            if self.is_stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(MONITOR_PERIOD);
+            let now = self.answered.load(Ordering::Relaxed);
+            let threads = self.threads.load(Ordering::SeqCst);
+            if self.idle.load(Ordering::SeqCst) > 0 {
+                let mut busy = self.is_busy.0.lock();
+                // A thread that becomes busy after this sets the flag; one that did so just before
+                // is counted here.
+                *busy = self.idle.load(Ordering::SeqCst) == 0;
+            } else if now - answered < threads as u64 && threads < self.limits.threads_max {
+                // The threads wait for something. Being short of CPU would not justify another
+                // thread.
+                if let Err(error) = self.start_thread(false) {
+                    tracing::warn!(%error, "cannot start a further thread");
+                }
+            }
+            answered = now;
+        }
+    }
+
+    /// Queues a call that may wait for the threads that handle such calls.
+    pub(super) fn wait_elsewhere(
+        self: &Arc<Self>,
+        connection: &Arc<Connection>,
+        record: Record<'static>,
+        arrived: Stopwatch,
+    ) {
+        if self.waiting.give((connection.clone(), record, arrived))
+            && let Err(error) = self.start_waiting_thread()
+        {
+            tracing::warn!(%error, "cannot start a further thread");
+            if let Some((connection, record, arrived)) = self.waiting.not_started() {
+                self.answer_elsewhere(&connection, record, arrived);
+            }
+        }
+    }
+
+    fn start_waiting_thread(self: &Arc<Self>) -> io::Result<()> {
+        *self.is_done.0.lock() += 1;
+        let this = self.clone();
+        let started =
+            std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+                Worker::waiting(&this).answer_waiting();
+                this.not_at_work();
+            });
+        if started.is_err() {
+            self.not_at_work();
+        }
+        started.map(|_| ())
+    }
+}

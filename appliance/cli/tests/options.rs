@@ -1,4 +1,5 @@
-//! No option is accepted and ignored: each does what zfs(8) and zpool(8) say, or is refused by name.
+//! No option is accepted and ignored: each does what zfs(8) and zpool(8) say, or is refused by
+//! name.
 //!
 //! The tests run as root and as another user; what needs mounts is left out where there is no FUSE.
 

@@ -2,8 +2,8 @@
 //!
 //! `weir serve` applies changes of `sharenfs` and `sharesmb` itself, as soon as they are set. An
 //! unshared file system stays unshared until `zfs share`, or until the daemon restarts. `share -l`
-//! first loads the keys of the file systems that it shares. A file system whose key is not loaded is
-//! refused, or left out by `-a`, as by OpenZFS.
+//! first loads the keys of the file systems that it shares. A file system whose key is not loaded
+//! is refused, or left out by `-a`, as by OpenZFS.
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};

@@ -1,8 +1,8 @@
 //! `zpool import`: lists the pools that could be imported, and imports them: what
 //! [`admin::verbs::zpool::import`] does, in OpenZFS's words.
 //!
-//! Two options ask for what happens anyway: all devices are searched (`-s`), as there is no cache of
-//! known ones, and `-F` tries every uberblock (`-X`).
+//! Two options ask for what happens anyway: all devices are searched (`-s`), as there is no cache
+//! of known ones, and `-F` tries every uberblock (`-X`).
 
 use super::status::import_aux_words;
 use super::writing::command_line;

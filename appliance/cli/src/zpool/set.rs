@@ -67,8 +67,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Sets several properties of a pool, each as `zpool set` does. Returns the exit code, and continues
-/// after one that is refused.
+/// Sets several properties of a pool, each as `zpool set` does. Returns the exit code, and
+/// continues after one that is refused.
 pub fn assign(cx: &mut Context<'_>, pool: &str, assignments: &[String]) -> u8 {
     let mut code = 0;
     for assignment in assignments {

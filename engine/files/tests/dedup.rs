@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, root, told};
+use common::{Rig, dump, root};
 use files::vfs::{Allocate, NewNode, SetAttr, Vfs};
 use files::zpl::FileSystem;
 use rig::Chance;
@@ -76,14 +76,14 @@ fn many_uses(features_away: &[&str], kinds: &[(&str, &[(&str, &str)])], seed: u6
         best = best.max(rig.live().writer().pool().unwrap().stats().unwrap().dedup_ratio);
         let names: Vec<_> = mounted.iter().map(|(name, _)| format!("{name}@{round}")).collect();
         dataset::write::snapshot(rig.live(), &names, &[]).unwrap();
-        let tales: Vec<_> = mounted.drain(..).map(|(name, fs)| (name, told(&*fs))).collect();
+        let dumps: Vec<_> = mounted.drain(..).map(|(name, fs)| (name, dump(&*fs))).collect();
         rig.export();
         rig.judge();
-        for (name, tale) in &tales {
-            assert!(told(&*rig.read(name)) == *tale, "{name}");
+        for (name, expected) in &dumps {
+            assert!(dump(&*rig.read(name)) == *expected, "{name}");
         }
         rig.open();
-        mounted = tales.into_iter().map(|(name, _)| (name.clone(), rig.mount(&name))).collect();
+        mounted = dumps.into_iter().map(|(name, _)| (name.clone(), rig.mount(&name))).collect();
     }
     assert!(best > 150, "nothing was deduplicated: {best} %");
     mounted.clear();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Rig, root, told};
+use common::{Rig, dump, root};
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::FileSystem;
 use rig::Chance;
@@ -74,15 +74,15 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
         ("tank/folded", &[("casesensitivity", "insensitive"), ("normalization", "formD")]),
         ("tank/large16", &[("dnodesize", "16k"), ("xattr", "sa"), ("acltype", "posix")]),
     ];
-    let mut tales = Vec::new();
+    let mut dumps = Vec::new();
     for (name, properties) in kinds {
         let fs = rig.make(name, properties);
         populate(&fs);
         let long = fs.create(&root(), fs.root(), &[b'L'; 700], &NewNode::Regular, 0o644, 0).map(|_| ());
         assert_eq!(long.is_ok(), name == "tank/large", "{long:?}");
-        let before = told(&*fs);
+        let before = dump(&*fs);
         rig.live().writer().sync().unwrap();
-        assert!(told(&*fs) == before, "{name} after a sync");
+        assert!(dump(&*fs) == before, "{name} after a sync");
         // Again, now over what is already on disk.
         let top = fs.root();
         let many = fs.lookup(top, b"many").unwrap().node;
@@ -93,21 +93,21 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
         let cut = fs.lookup(top, b"cut").unwrap().node;
         fs.set_attr(&root(), cut, &SetAttr { size: Some(10), ..SetAttr::default() }).unwrap();
         fs.remove_xattr(&root(), cut, b"security.large").unwrap();
-        tales.push((name, told(&*fs)));
+        dumps.push((name, dump(&*fs)));
     }
     rig.export();
     rig.judge();
-    for (name, tale) in &tales {
-        let read = told(&*rig.read(name));
-        for (a, b) in read.lines().zip(tale.lines()) {
+    for (name, expected) in &dumps {
+        let read = dump(&*rig.read(name));
+        for (a, b) in read.lines().zip(expected.lines()) {
             assert_eq!(a, b, "{name}");
         }
-        assert_eq!(read.len(), tale.len(), "{name}");
+        assert_eq!(read.len(), expected.len(), "{name}");
     }
     rig.open();
-    for (name, tale) in &tales {
+    for (name, expected) in &dumps {
         let fs = rig.mount(name);
-        assert!(told(&*fs) == *tale, "{name} opened again");
+        assert!(dump(&*fs) == *expected, "{name} opened again");
         let many = fs.lookup(fs.root(), b"many").unwrap().node;
         fs.rename(&root(), fs.root(), b"bigger", many, b"back", RenameFlags::default()).unwrap();
     }
@@ -167,7 +167,7 @@ fn pools_of_openzfs_are_written_on() {
         };
         let tree = rig.live().synced().unwrap();
         let heads = tree.list(&[], &dataset::ListOptions::heads()).unwrap();
-        let mut tales = Vec::new();
+        let mut dumps = Vec::new();
         for head in heads.entries.iter().filter_map(|e| e.dataset()) {
             if head.kind().unwrap() != dataset::DatasetKind::FileSystem {
                 continue;
@@ -195,18 +195,18 @@ fn pools_of_openzfs_are_written_on() {
                 }
             };
             populate_in(&fs, top);
-            tales.push((name, told(&*fs), fs.options().clone()));
+            dumps.push((name, dump(&*fs), fs.options().clone()));
         }
-        written += tales.len();
+        written += dumps.len();
         rig.export();
         rig.judge();
-        for (name, tale, options) in &tales {
-            let read = told(&*rig.read_as(name, options.clone()));
-            for (a, b) in read.lines().zip(tale.lines()) {
+        for (name, expected, options) in &dumps {
+            let read = dump(&*rig.read_as(name, options.clone()));
+            for (a, b) in read.lines().zip(expected.lines()) {
                 assert_eq!(a, b, "{name}");
             }
         }
-        println!("{scenario}: {} datasets", tales.len());
+        println!("{scenario}: {} datasets", dumps.len());
     }
     assert!(written > 0 || picked.is_some());
 }
@@ -495,7 +495,7 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
         dataset::write::snapshot(rig.live(), &[name], &[]).unwrap();
         let (name, _) = files.swap_remove(below(files.len() as u64) as usize);
         fs.unlink(&who, top, &name).unwrap();
-        let tale = told(&*fs);
+        let expected = dump(&*fs);
         drop(fs);
         let store = std::sync::Arc::downgrade(rig.live().writer().store());
         rig.export();
@@ -503,7 +503,7 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
         // exported pool in memory.
         assert!(store.upgrade().is_none(), "an exported pool is still in memory");
         rig.judge();
-        assert!(told(&*rig.read("tank/clones")) == tale);
+        assert!(dump(&*rig.read("tank/clones")) == expected);
         rig.open();
         fs = rig.mount("tank/clones");
     }

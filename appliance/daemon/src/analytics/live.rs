@@ -35,9 +35,9 @@ impl Second {
     /// Builds the texts from answers with a step of one second.
     pub fn new(second: u64, answers: &[Answer]) -> Self {
         let text = |answer: &Answer| -> (String, Arc<str>) {
-            let told = to_api::second(answer, second);
-            let text = serde_json::to_string(&told).unwrap_or_default();
-            (told.name, text.into())
+            let second = to_api::second(answer, second);
+            let text = serde_json::to_string(&second).unwrap_or_default();
+            (second.name, text.into())
         };
         let files = answers.iter().filter(|answer| answer.name.breakdown == Some(Field::File));
         let hidden = files.map(|answer| text(&Sight { files: false }.answer(answer.clone())));

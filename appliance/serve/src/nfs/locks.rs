@@ -147,7 +147,7 @@ impl LockTable {
         exclusive: bool,
     ) -> Result<(), LockRefusal> {
         if self.lock_quietly(file, owner, range, exclusive)? {
-            self.tell(file);
+            self.notify(file);
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl LockTable {
                 files.held.remove(&file);
             }
         }
-        self.tell(file);
+        self.notify(file);
         Ok(())
     }
 
@@ -234,7 +234,7 @@ impl LockTable {
             });
             files.count -= gone;
         }
-        freed.into_iter().for_each(|file| self.tell(file));
+        freed.into_iter().for_each(|file| self.notify(file));
     }
 
     /// Number of locks in the table.
@@ -243,7 +243,7 @@ impl LockTable {
     }
 
     /// Notifies the watchers that locks on a file were released.
-    pub fn tell(&self, file: FileHandle) {
+    pub fn notify(&self, file: FileHandle) {
         let watchers = self.watchers.read().clone();
         watchers.iter().for_each(|w| w(file));
     }

@@ -169,7 +169,7 @@ impl LockManager {
             }
         }
         if narrows {
-            self.core.locks.tell(file);
+            self.core.locks.notify(file);
         }
         // The client cannot be notified. It will retry.
         for given in lost {
@@ -250,7 +250,7 @@ impl LockManager {
                 }
                 drop(waiting);
                 if narrows {
-                    self.core.locks.tell(file);
+                    self.core.locks.notify(file);
                 }
                 return Ok(GRANTED);
             }

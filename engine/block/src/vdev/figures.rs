@@ -230,14 +230,14 @@ impl Source for Leaf {
             let (depth, of) = (depths[class as usize], &f.classes[class as usize]);
             out.put(&QUEUE_PENDING, &[name], Value::Level(depth.pending.into()));
             out.put(&QUEUE_ACTIVE, &[name], Value::Level(depth.active.into()));
-            let mut told = |info, labels: &[_], histogram: &Seldom| {
+            let mut put = |info, labels: &[_], histogram: &Seldom| {
                 if let Some(histogram) = histogram.0.get() {
                     out.histogram(info, labels, histogram);
                 }
             };
-            told(&QUEUE_WAIT_TIME, &[name], &of.wait_time);
-            told(&IO_SIZE, &[name, ("joined", "no")], &of.single_size);
-            told(&IO_SIZE, &[name, ("joined", "yes")], &of.joined_size);
+            put(&QUEUE_WAIT_TIME, &[name], &of.wait_time);
+            put(&IO_SIZE, &[name, ("joined", "no")], &of.single_size);
+            put(&IO_SIZE, &[name, ("joined", "yes")], &of.joined_size);
         }
         let ErrorCounts { read, checksum, write, .. } = self.errors();
         for (kind, count) in [("read", read), ("write", write), ("checksum", checksum)] {
@@ -390,14 +390,14 @@ mod tests {
         }
         let registry = Registry::new();
         registry.add(&[], &(leaf.clone() as Arc<dyn Source>));
-        let mut told = BTreeMap::new();
+        let mut values = BTreeMap::new();
         for family in registry.collect() {
             for series in family.series {
                 let labels: Vec<String> = series.labels.into_iter().map(|(_, value)| value).collect();
-                told.insert((family.info.name, labels.join(" ")), series.value);
+                values.insert((family.info.name, labels.join(" ")), series.value);
             }
         }
-        let spread = |name, labels: &str| match told.get(&(name, labels.to_owned())) {
+        let spread = |name, labels: &str| match values.get(&(name, labels.to_owned())) {
             Some(Value::Spread(spread)) => Some((spread.count, spread.sum)),
             _ => None,
         };
@@ -410,8 +410,8 @@ mod tests {
             assert_eq!(spread("device_io_size", &format!("{class} {joined}")), Some((1, bytes)), "{class}");
             assert_eq!(spread("device_queue_wait_time", class), Some((1, 0)), "{class}");
         }
-        assert_eq!(told.keys().filter(|(name, _)| *name == "device_io_size").count(), 4);
+        assert_eq!(values.keys().filter(|(name, _)| *name == "device_io_size").count(), 4);
         assert_eq!(spread("device_read_total_time", "").map(|(count, _)| count), Some(2));
-        assert_eq!(told.get(&("device_queue_pending", "rebuild".to_owned())), Some(&Value::Level(0)));
+        assert_eq!(values.get(&("device_queue_pending", "rebuild".to_owned())), Some(&Value::Level(0)));
     }
 }

@@ -10,7 +10,7 @@
 //! `zfs_vdev_nia_delay` (zfs(4)).
 //!
 //! Nothing waits for an asynchronous write but the end of its txg. Those that wait are joined with
-//! their neighbours on the device, as far as there are any:
+//! adjacent ones, if there are any:
 //!
 //! ```text
 //!   write of a column ── Queue::add ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write

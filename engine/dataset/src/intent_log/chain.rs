@@ -44,7 +44,7 @@ pub struct Unread {
     pub last_block: Option<u64>,
     /// Number of the last record found; 0: none.
     pub record: u64,
-    /// The last claimed record, as far as the header has its number.
+    /// The last claimed record, if the header has its number.
     pub last_record: Option<u64>,
     pub cause: String,
 }

@@ -1,4 +1,4 @@
-//! What a dataset tells its files: properties that decide how they are presented, and its space.
+//! What files need to know of their dataset: its space, and properties that affect their attributes.
 
 /// Space of a dataset, as statfs(2) reports it, derived from the dataset's properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

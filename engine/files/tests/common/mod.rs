@@ -153,8 +153,8 @@ impl Rig {
     }
 }
 
-/// Everything that a tree says, in one text.
-pub fn told(vfs: &dyn Vfs) -> String {
+/// All names, attributes and contents of a tree, as text.
+pub fn dump(vfs: &dyn Vfs) -> String {
     fn walk(vfs: &dyn Vfs, node: NodeId, path: &str, out: &mut Vec<String>) {
         let a = vfs.attr(node).unwrap();
         let contents = match a.kind {

@@ -138,8 +138,8 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     })?;
     let boots = cx.pool_number("bootfs")?.is_some_and(|dataset| dataset != 0);
     if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {
-        let told = [(new.spare.is_some(), class::VDEV_SPARE), (boots, class::BOOTFS_VDEV_ATTACH)];
-        told.iter().filter(|(holds, _)| *holds).for_each(|(_, class)| shared.report_leaf(class, leaf));
+        let events = [(new.spare.is_some(), class::VDEV_SPARE), (boots, class::BOOTFS_VDEV_ATTACH)];
+        events.iter().filter(|(holds, _)| *holds).for_each(|(_, class)| shared.report_leaf(class, leaf));
         shared.report_leaf(class::VDEV_ATTACH, leaf);
     }
     if !new.sequentially {

@@ -165,7 +165,7 @@ fn measure(
     plan: &Plan,
     rounds: u64,
     pid: Option<u32>,
-    tells: bool,
+    prints_rounds: bool,
 ) -> Result<[Vec<Measured>; 3]> {
     let settings: SettingList = daemon.get("/v1/settings")?;
     let was_on = settings.items.iter().find(|s| s.name == KEY).map(|s| s.value == "true");
@@ -215,7 +215,7 @@ fn measure(
                 cpu_ns: cpu.context("the daemon does not report its processor time")? * 1e9 / ops,
                 thread_ns: thread_ns(pid).zip(thread).map(|(now, before)| (now - before) / ops),
             };
-            if tells {
+            if prints_rounds {
                 let (rate, ns) = (measured.rate, measured.cpu_ns);
                 eprintln!("round {} {:<8} {rate:>9.0} ops/s {ns:>8.0} ns", round + 1, MODES[mode]);
             }

@@ -233,7 +233,7 @@ impl Namespace {
         self.layers.write().by_source.remove(&(above, source));
     }
 
-    /// Whether a snapshot or volume was destroyed, as far as is known: asks once a second. Only
+    /// Whether a snapshot or volume was destroyed, as of the last check, at most a second ago. Only
     /// data that has a checksum reports by itself that its blocks were reused.
     fn is_known_gone(&self, layer: &Layer) -> bool {
         if layer.guid.is_none() {

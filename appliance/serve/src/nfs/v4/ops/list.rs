@@ -120,7 +120,7 @@ impl Compound<'_> {
             return Ok(true);
         }
         let mark = w.mark();
-        let told = (|| {
+        let written = (|| {
             if self.put_unopened(w, dir, entry, args.wanted)? {
                 return Ok(());
             }
@@ -131,7 +131,7 @@ impl Compound<'_> {
             let place = self.node_from(dir, attr)?;
             self.write_attr(w, args.wanted, &place, &attr)
         })();
-        match told {
+        match written {
             Ok(()) => Ok(true),
             Err(Status::STALE) => Ok(false),
             // A child file system that is not shared with this client.
@@ -186,11 +186,11 @@ impl Compound<'_> {
             w.bool(true);
             w.u64(cookie);
             w.opaque(name);
-            let told = self.pseudo(child).and_then(|place| {
+            let written = self.pseudo(child).and_then(|place| {
                 let attr = self.attr_of(&place)?;
                 self.write_attr(w, args.wanted, &place, &attr)
             });
-            if told.is_err() {
+            if written.is_err() {
                 // Not shared with this client, or not readable now: hidden from the client.
                 w.rollback(mark);
                 continue;

@@ -21,7 +21,8 @@ const PSEUDO_FS: u64 = 0x5765_6972_0000_0004;
 /// `fsid` of the pseudo tree.
 const PSEUDO_FSID: (u64, u64) = (0x5765_6972, 4);
 
-fn stale(error: &Error) -> Status {
+/// The status of an error of a node whose name or number was found before.
+pub(super) fn stale(error: &Error) -> Status {
     match error {
         Error::NotFound { .. } => Status::STALE,
         other => Status::of(other),

@@ -3,6 +3,7 @@
 use super::super::attr;
 use super::super::bitmap::{Bitmap, FSID, MOUNTED_ON_FILEID, ONLY_SET, RDATTR_ERROR, TYPE, supported};
 use super::super::node::{Node, Place, mounted_on_root};
+use super::super::place::stale;
 use super::super::rights;
 use super::super::status::{Result, Status};
 use super::Compound;
@@ -151,11 +152,8 @@ impl Compound<'_> {
         if !is_door(entry.node) || !wanted.and(supported(self.minor)).minus(OF_UNOPENED).is_empty() {
             return Ok(false);
         }
-        let gone = |e: files::Error| match e {
-            files::Error::NotFound { .. } => Status::STALE,
-            e => Status::of(&e),
-        };
-        let Some(fs_guid) = dir.vfs().snapshot_behind(entry.node).map_err(gone)? else { return Ok(false) };
+        let behind = dir.vfs().snapshot_behind(entry.node).map_err(|e| stale(&e))?;
+        let Some(fs_guid) = behind else { return Ok(false) };
         // It is shared as its file system is. Of these attributes only the kind is used.
         let attr = Attr { kind: entry.kind, ..dir.attr()? };
         let subject = attr::Subject {

@@ -36,13 +36,7 @@ impl State {
                 (index, open_index, client)
             }
             LockWho::Known(id) => {
-                let index = self.index_of(id)?;
-                let Some(Entry::Lock(lock)) = self.states.get(&index) else { return Err(Status::BAD_STATEID) };
-                Self::check_owner(asker, lock.client)?;
-                Self::check_sequence(asker, id.seqid, lock.seqid)?;
-                if lock.file != file {
-                    return Err(Status::BAD_STATEID);
-                }
+                let (index, lock) = self.known_lock(asker, id, file)?;
                 (Some(index), lock.open, lock.client)
             }
         };
@@ -132,15 +126,21 @@ impl State {
         }
     }
 
-    /// LOCKU.
-    pub fn unlock(&mut self, asker: Asker, id: &StateId, file: FileHandle, range: LockRange) -> Result<StateId> {
+    /// The lock state that a stateid names, with its index, if `asker` may use it for `file`.
+    fn known_lock(&self, asker: Asker, id: &StateId, file: FileHandle) -> Result<(u64, &LockState)> {
         let index = self.index_of(id)?;
         let Some(Entry::Lock(lock)) = self.states.get(&index) else { return Err(Status::BAD_STATEID) };
         Self::check_owner(asker, lock.client)?;
         Self::check_sequence(asker, id.seqid, lock.seqid)?;
-        if lock.file != file {
-            return Err(Status::BAD_STATEID);
+        match lock.file == file {
+            true => Ok((index, lock)),
+            false => Err(Status::BAD_STATEID),
         }
+    }
+
+    /// LOCKU.
+    pub fn unlock(&mut self, asker: Asker, id: &StateId, file: FileHandle, range: LockRange) -> Result<StateId> {
+        let (index, lock) = self.known_lock(asker, id, file)?;
         let (client, owner) = (lock.client, Self::lock_owner(lock.client, lock.owner.name()));
         self.renew_client(client);
         self.locks.unlock(file, &owner, range).map_err(|_| Status::RESOURCE)?;

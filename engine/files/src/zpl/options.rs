@@ -1,4 +1,4 @@
-//! What files need to know of their dataset: its space, and properties that affect their attributes.
+//! What files need to know of their dataset: its space, and the properties that affect attributes.
 
 /// Space of a dataset, as statfs(2) reports it, derived from the dataset's properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

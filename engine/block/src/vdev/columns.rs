@@ -81,6 +81,28 @@ pub struct Read {
     pub columns: SmallVec<[usize; 1]>,
 }
 
+/// What one write puts on a child: columns, or padding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// Index of the child.
+    pub child: usize,
+    /// Offset, as in [`Column::offset_bytes`].
+    pub offset_bytes: u64,
+    /// Indexes into [`Map::columns`], in the order of their bytes. Empty: padding.
+    pub columns: SmallVec<[usize; 1]>,
+    /// Number of zeros, if it is padding.
+    pub padding_bytes: usize,
+}
+
+impl Put {
+    /// The bytes of several columns, or of padding. `column` returns those of a column.
+    pub fn joined<'c>(&self, column: impl Fn(usize) -> &'c [u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.columns.iter().flat_map(|place| column(*place)).copied().collect();
+        bytes.resize(bytes.len() + self.padding_bytes, 0);
+        bytes
+    }
+}
+
 /// A block's buffer split into its data columns: (index into [`Map::columns`], bytes).
 pub type Parts<'a> = SmallVec<[(usize, &'a mut [u8]); 12]>;
 
@@ -146,6 +168,28 @@ impl Map {
             }
         }
         reads
+    }
+
+    /// What a write of the whole block puts on each child, padding included.
+    pub fn puts(&self) -> SmallVec<[Put; 16]> {
+        let mut puts: SmallVec<[Put; 16]> = self
+            .reads(|_| true)
+            .into_iter()
+            .map(|Read { child, offset_bytes, columns, .. }| Put { child, offset_bytes, columns, padding_bytes: 0 })
+            .collect();
+        puts.extend(self.columns.iter().filter(|column| column.padding_bytes > 0).map(|column| Put {
+            child: column.child,
+            offset_bytes: column.offset_bytes.wrapping_add(column.size_bytes as u64),
+            columns: SmallVec::new(),
+            padding_bytes: column.padding_bytes,
+        }));
+        puts.extend(self.also.iter().map(|(place, child, offset_bytes)| Put {
+            child: *child,
+            offset_bytes: *offset_bytes,
+            columns: SmallVec::from_elem(*place, 1),
+            padding_bytes: 0,
+        }));
+        puts
     }
 
     /// Splits the block's buffer into its data columns, so that each can be read into its place.

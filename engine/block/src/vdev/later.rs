@@ -6,10 +6,10 @@
 //! What failures mean is decided as in [`super::write`], when the last part has ended.
 
 use super::columns::Map;
-use super::write::{conclude, whole_sectors};
-use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
+use super::write::{Attempt, whole_sectors};
+use super::{DATA_START_BYTES, Failure, Kind, Tree, Vdev};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -25,8 +25,7 @@ struct Part {
 struct Block {
     /// Writes that have not ended.
     left: usize,
-    failure: Failure,
-    missed: Vec<Leaf>,
+    attempt: Attempt,
     /// By part: its child, and whether some leaf has it.
     parts: Vec<(usize, bool)>,
     /// Number of children that may lack their parts.
@@ -40,8 +39,7 @@ pub(crate) type BlockDone = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
 impl Block {
     /// Calls `done` if all parts have ended.
-    fn end(block: &Mutex<Self>) {
-        let mut block = block.lock();
+    fn end(mut block: MutexGuard<'_, Self>) {
         if block.left > 0 {
             return;
         }
@@ -50,7 +48,7 @@ impl Block {
         lacking.sort_unstable();
         lacking.dedup();
         let readable = lacking.len() <= block.parity;
-        let result = conclude(std::mem::take(&mut block.failure), block.missed.iter(), readable, block.txg);
+        let result = std::mem::take(&mut block.attempt).conclude(readable, block.txg);
         drop(block);
         done(result);
     }
@@ -93,32 +91,23 @@ impl Tree {
         }
         let block = Arc::new(Mutex::new(Block {
             left: writes.len(),
-            failure: Failure::default(),
-            missed: Vec::new(),
+            attempt: Attempt::default(),
             parts: parts.iter().map(|part| (part.child, false)).collect(),
             parity,
             txg,
             done: Some(done),
         }));
         if writes.is_empty() {
-            Block::end(&block);
+            Block::end(block.lock());
         }
         for (number, leaf, at, bytes) in writes {
             let (block, written) = (block.clone(), leaf.clone());
-            let ended = move |result: Option<std::io::Result<()>>| {
-                let is_good = matches!(result, Some(Ok(())));
-                let mut inner = block.lock();
-                inner.left -= 1;
-                match result {
-                    Some(Ok(())) => inner.parts[number].1 = true,
-                    None => inner.failure.missing.push(written.path.clone()),
-                    Some(Err(e)) => inner.failure.io.push((written.path.clone(), Arc::new(e))),
-                }
-                if !is_good {
-                    inner.missed.push(written);
-                }
-                drop(inner);
-                Block::end(&block);
+            let ended = move |result| {
+                let mut block = block.lock();
+                block.left -= 1;
+                let is_good = block.attempt.note(&written, result);
+                block.parts[number].1 |= is_good;
+                Block::end(block);
             };
             leaf.write_later(txg, at, bytes, Box::new(ended));
         }
@@ -147,20 +136,14 @@ fn parity_parts(map: &Map, block: Bytes) -> Vec<Part> {
             false => parity.split_to(column.size_bytes),
         })
         .collect();
-    let mut parts = Vec::new();
-    for stretch in map.reads(|_| true) {
-        let bytes = match stretch.columns.as_slice() {
-            [one] => columns[*one].clone(),
-            several => several.iter().flat_map(|place| columns[*place].iter()).copied().collect(),
-        };
-        parts.push(Part { child: stretch.child, offset: stretch.offset_bytes, bytes });
-    }
-    for column in map.columns.iter().filter(|c| c.padding_bytes > 0) {
-        let offset = column.offset_bytes.wrapping_add(column.size_bytes as u64);
-        parts.push(Part { child: column.child, offset, bytes: vec![0; column.padding_bytes].into() });
-    }
-    for (place, child, offset) in &map.also {
-        parts.push(Part { child: *child, offset: *offset, bytes: columns[*place].clone() });
-    }
-    parts
+    map.puts()
+        .into_iter()
+        .map(|put| {
+            let bytes = match put.columns.as_slice() {
+                [one] => columns[*one].clone(),
+                _ => put.joined(|place| &columns[place]).into(),
+            };
+            Part { child: put.child, offset: put.offset_bytes, bytes }
+        })
+        .collect()
 }

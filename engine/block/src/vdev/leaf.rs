@@ -470,11 +470,8 @@ impl Leaf {
             let results = self.write_run(&run);
             self.state.queue.end_run(run.iter().map(|(offset, _)| *offset));
             for ((_, queued), result) in run.into_iter().zip(results) {
-                for done in queued.done {
-                    // An error is not cloned: its kind and number are.
-                    let copy = result.as_ref().map(|result| result.as_ref().copied().map_err(same_error));
-                    done(copy);
-                }
+                let result = result.map(|result| result.map_err(Arc::new));
+                queued.done.into_iter().for_each(|done| done(result.clone()));
             }
         }
     }
@@ -792,14 +789,6 @@ impl Leaf {
     /// The dtl: the txg ranges that the device missed.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
         self.state.stale.read().clone()
-    }
-}
-
-/// An error with the same number or kind, and the same text.
-fn same_error(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
     }
 }
 

@@ -35,6 +35,7 @@ use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// What a thread works on. Determines the class of its device operations.
@@ -219,7 +220,7 @@ impl State {
 }
 
 /// Is called with the result of a write; `None` if there is no device.
-pub(super) type Done = Box<dyn FnOnce(Option<io::Result<()>>) + Send>;
+pub(super) type Done = Box<dyn FnOnce(Option<Result<(), Arc<io::Error>>>) + Send>;
 
 /// A write that waits for the device.
 pub(super) struct Queued {

@@ -24,9 +24,6 @@ thread_local! {
 /// Largest buffer that a thread keeps for the next block. Guessed.
 const PARITY_KEPT_BYTES: usize = 2 << 20;
 
-/// Bytes for a child of a vdev with parity, and the offset there.
-type Put<'b> = (usize, u64, Cow<'b, [u8]>);
-
 impl Vdev {
     /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level vdev, parity and
     /// padding included. `None` if it holds no blocks: holes and missing vdevs.
@@ -124,28 +121,21 @@ impl Tree {
                 part
             })
             .collect();
-        // What goes to each child, and where.
-        let mut puts: SmallVec<[Put<'_>; 16]> = SmallVec::new();
-        for stretch in map.reads(|_| true) {
-            let bytes = match stretch.columns.as_slice() {
+        let puts = map.puts();
+        let contents: SmallVec<[Cow<'_, [u8]>; 16]> = puts
+            .iter()
+            .map(|put| match put.columns.as_slice() {
                 [one] => Cow::Borrowed(parts[*one]),
-                several => Cow::Owned(several.iter().flat_map(|place| parts[*place]).copied().collect()),
-            };
-            puts.push((stretch.child, stretch.offset_bytes, bytes));
-        }
-        for column in map.columns.iter().filter(|c| c.padding_bytes > 0) {
-            let at = column.offset_bytes.wrapping_add(column.size_bytes as u64);
-            puts.push((column.child, at, Cow::Owned(vec![0; column.padding_bytes])));
-        }
-        for (place, child, at) in &map.also {
-            puts.push((*child, *at, Cow::Borrowed(parts[*place])));
-        }
+                _ => Cow::Owned(put.joined(|place| parts[place])),
+            })
+            .collect();
         let mut writes: SmallVec<[_; 16]> = SmallVec::new();
         // By index in `puts`: the last of its writes.
         let mut ends: SmallVec<[usize; 16]> = SmallVec::new();
-        for (child, at, bytes) in &puts {
-            for source in self.collect(&top.children[*child], *at) {
-                writes.push(batch::Write { leaf: source.leaf(), offset: at.wrapping_add(DATA_START_BYTES), bytes });
+        for (put, bytes) in puts.iter().zip(&contents) {
+            let offset = put.offset_bytes.wrapping_add(DATA_START_BYTES);
+            for source in self.collect(&top.children[put.child], put.offset_bytes) {
+                writes.push(batch::Write { leaf: source.leaf(), offset, bytes });
             }
             ends.push(writes.len());
         }
@@ -153,14 +143,14 @@ impl Tree {
         let mut attempt = Attempt::default();
         let mut failed_children: SmallVec<[usize; 4]> = SmallVec::new();
         let mut start = 0;
-        for ((child, ..), end) in puts.iter().zip(ends) {
+        for (put, end) in puts.iter().zip(ends) {
             let mut good = false;
             for (write, result) in writes[start..end].iter().zip(&mut results) {
                 good |= attempt.note(write.leaf, result);
             }
             start = end;
-            if !good && !failed_children.contains(child) {
-                failed_children.push(*child);
+            if !good && !failed_children.contains(&put.child) {
+                failed_children.push(put.child);
             }
         }
         let readable = failed_children.len() <= map.parity;
@@ -250,38 +240,29 @@ pub(super) fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
 
 /// The leaves that one write did not reach.
 #[derive(Default)]
-struct Attempt<'t> {
+pub(super) struct Attempt {
     failure: Failure,
-    missed: SmallVec<[&'t Leaf; 4]>,
+    missed: SmallVec<[Leaf; 4]>,
 }
 
-impl<'t> Attempt<'t> {
+impl Attempt {
     /// Records the result of a write. Returns whether the leaf has the bytes.
-    fn note(&mut self, leaf: &'t Leaf, result: Option<std::io::Result<()>>) -> bool {
+    pub fn note(&mut self, leaf: &Leaf, result: Option<Result<(), impl Into<Arc<std::io::Error>>>>) -> bool {
         match result {
             Some(Ok(())) => return true,
             None => self.failure.missing.push(leaf.path.clone()),
-            Some(Err(e)) => self.failure.io.push((leaf.path.clone(), Arc::new(e))),
+            Some(Err(e)) => self.failure.io.push((leaf.path.clone(), e.into())),
         }
-        self.missed.push(leaf);
+        self.missed.push(leaf.clone());
         false
     }
 
-    fn conclude(self, readable: bool, txg: u64) -> Result<(), Failure> {
-        conclude(self.failure, self.missed.into_iter(), readable, txg)
+    /// The result of the whole write: an error, or a note in the dtls of the leaves that missed it.
+    pub fn conclude(self, readable: bool, txg: u64) -> Result<(), Failure> {
+        if !readable {
+            return Err(self.failure);
+        }
+        self.missed.iter().for_each(|leaf| leaf.note_missed(txg, txg));
+        Ok(())
     }
-}
-
-/// The result of a write that some leaves missed: an error, or a note in their dtls.
-pub(super) fn conclude<'l>(
-    failure: Failure,
-    missed: impl Iterator<Item = &'l Leaf>,
-    readable: bool,
-    txg: u64,
-) -> Result<(), Failure> {
-    if !readable {
-        return Err(failure);
-    }
-    missed.for_each(|leaf| leaf.note_missed(txg, txg));
-    Ok(())
 }

@@ -5,7 +5,8 @@
 use block::Block;
 use libfuzzer_sys::fuzz_target;
 use object::zap::BlockSource;
-use object::{Result, Zap};
+use object::Zap;
+use errors::Result;
 use ondisk::Endian;
 use std::sync::Arc;
 

@@ -7,13 +7,15 @@ use crate::layout::{Draid, Flaw, Group, Layout, Leaf, Purpose, Top, Wrong};
 use crate::pool_properties::PoolSetting;
 use crate::write::{self, WritablePool, lock_owner};
 use anyhow::{Result, bail};
+use block::Class;
 use dataset::KeyStore;
 use dataset::write::Bootstrap;
+use errors::{Error, Refusal};
 use host::device::Device;
 use pool::devices;
 use pool::property::SetValue;
 use pool::writer::{self, CreatePool, NewAuxiliary, NewDevices, NewDraid, NewVdev, WriteOptions};
-use pool::{Class, Error, OpenOptions, Refusal, Writer};
+use pool::{OpenOptions, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -63,7 +65,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Validates properties of the root file system of a pool with these features.
-pub fn check_properties(properties: &[(String, String)], features: &[String]) -> pool::Result<()> {
+pub fn check_properties(properties: &[(String, String)], features: &[String]) -> errors::Result<()> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
     dataset::write::check_new("", false, properties, &is_enabled)
 }
@@ -196,7 +198,7 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     if !spares.is_empty() || !caches.is_empty() {
         writer.add(NewDevices { spares, caches, ..NewDevices::default() }, false)?;
     }
-    writer.store().reporter().sysevent(pool::zevent::class::POOL_CREATE, |_| ());
+    writer.store().reporter().sysevent(block::zevent::class::POOL_CREATE, |_| ());
     Ok(write::of_writer(writer, keys))
 }
 

@@ -7,9 +7,10 @@
 //!   * nothing is written
 
 use anyhow::Result;
+use errors::Error;
 use pool::config::VdevConfig;
 use pool::status::{PoolStatus, VdevAux, VdevState, VdevStatus};
-use pool::{Error, FoundPool, OpenOptions, Pool, PoolState};
+use pool::{FoundPool, OpenOptions, Pool, PoolState};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -89,7 +89,7 @@ fn read_key(path: &Path, format: u64) -> Result<Vec<u8>> {
 
 fn prompt(keys: &KeyStore, root: &str, dataset: &Dataset, format: u64, source: &KeySource<'_>) -> Result<()> {
     let Some(ask) = source.ask else {
-        return Err(files::Error::KeyUnavailable { place: dataset.name().to_owned() }.into());
+        return Err(errors::Error::KeyUnavailable { place: dataset.name().to_owned() }.into());
     };
     let kind = match format {
         FORMAT_RAW => bail!("a raw key cannot be entered at a terminal: use --key-file"),
@@ -101,7 +101,7 @@ fn prompt(keys: &KeyStore, root: &str, dataset: &Dataset, format: u64, source: &
         let typed = ask(&format!("{kind} for '{root}': ")).context("cannot prompt for the key")?;
         match keys.load(dataset, typed.as_bytes()) {
             Ok(()) => return Ok(()),
-            Err(files::Error::Invalid { .. }) if attempt < ATTEMPTS => attempt += 1,
+            Err(errors::Error::Invalid { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(e) => return Err(e.into()),
         }
     }

@@ -13,9 +13,10 @@ use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::write::{self, Failures};
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
+use errors::{Error, Refusal, Result};
 use files::namespace::{Child, Control, NumberedName, Provider, Way};
 use files::vfs::{Time, Vfs};
-use files::{Error, FileSystem, Refusal, Result, Volume, VolumeFile, zpl};
+use files::{FileSystem, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pool::writer::{Lasts, ScanRefused};
 
 /// Opens the device at a path for writing, exclusively.
-pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {
+pub(crate) fn open(path: &str) -> errors::Result<Arc<dyn Device>> {
     devices::open_for_writing(Path::new(path))
 }
 

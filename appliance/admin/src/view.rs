@@ -76,8 +76,8 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
         ..PropertyContext::default()
     };
     // Missing devices must not prevent the rest from being shown.
-    let patient = |error: pool::Error| match error {
-        pool::Error::Io { .. } | pool::Error::Missing { .. } => Ok(()),
+    let patient = |error: errors::Error| match error {
+        errors::Error::Io { .. } | errors::Error::Missing { .. } => Ok(()),
         _ if import.suspended.is_some() => Ok(()),
         error => Err(error),
     };

@@ -17,7 +17,8 @@ use crate::volume_use::OpenVolume;
 use crate::write::WritablePool;
 use anyhow::Result;
 use dataset::{Dataset, DatasetKind, ListOptions, LiveDatasets, intent_log};
-use files::{Refusal, Volume};
+use errors::Refusal;
+use files::Volume;
 use std::sync::Arc;
 
 impl OwnedPool {
@@ -47,11 +48,11 @@ impl LiveFiles {
     }
 }
 
-fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
+fn replay_volumes(live: &Arc<LiveDatasets>) -> errors::Result<()> {
     let tree = live.synced()?;
     for dataset in tree.list(&[], &ListOptions::heads())?.entries.iter().filter_map(|e| e.dataset()) {
         // Damaged volumes do not block the others.
-        let needs = |d: &Dataset| -> files::Result<bool> {
+        let needs = |d: &Dataset| -> errors::Result<bool> {
             Ok(d.kind()? == DatasetKind::Volume && intent_log::needs_replay(d)?)
         };
         if !needs(dataset).unwrap_or(false) || !live.keys().is_available(dataset).unwrap_or(false) {
@@ -71,13 +72,13 @@ fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
 
 impl WritablePool {
     /// Opens volume or snapshot `name` for a server.
-    pub fn volume(&self, name: &str) -> files::Result<OpenVolume> {
+    pub fn volume(&self, name: &str) -> errors::Result<OpenVolume> {
         let dataset = self.live.synced()?.dataset(name)?;
         self.files().volume(&dataset)
     }
 
     /// Fails with [`Refusal::Busy`] if the dataset is in use.
-    pub fn check_unused(&self, name: &str) -> files::Result<()> {
+    pub fn check_unused(&self, name: &str) -> errors::Result<()> {
         let id = self.live.synced()?.dataset(name)?.id();
         match self.files().uses().has(id) {
             true => Err(Refusal::Busy.at(name)),

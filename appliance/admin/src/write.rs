@@ -16,8 +16,9 @@ use dataset::quota::Principal;
 use dataset::{Dataset, KeyStore, LiveDatasets};
 use files::namespace::Provider;
 
+use errors::{Error, Refusal};
 use pool::writer::WriteOptions;
-use pool::{Error, FoundPool, OpenOptions, Refusal, Writer};
+use pool::{FoundPool, OpenOptions, Writer};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -99,7 +100,7 @@ pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePoo
 /// Replays the intent logs of volumes, and reports the import as an event.
 fn told(pool: WritablePool) -> WritablePool {
     pool.files.replay_volumes();
-    pool.writer().store().reporter().sysevent(pool::zevent::class::POOL_IMPORT, |_| ());
+    pool.writer().store().reporter().sysevent(block::zevent::class::POOL_IMPORT, |_| ());
     pool
 }
 
@@ -216,7 +217,7 @@ impl WritablePool {
         self.closings.fetch_add(1, Ordering::SeqCst);
         match self.live.synced()?.dataset(name) {
             Ok(dataset) => self.files.close_one(dataset.id(), name),
-            Err(pool::Error::NotFound { .. }) => Ok(()),
+            Err(errors::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

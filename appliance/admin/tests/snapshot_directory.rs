@@ -4,9 +4,9 @@ use admin::create::{CreateRequest, create};
 use admin::layout::Layout;
 use admin::write::maker;
 use dataset::write::{self, NewDataset};
+use errors::{Refusal, Result};
 use files::namespace::Namespace;
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, Vfs};
-use files::{Refusal, Result};
 
 fn walk(ns: &Namespace, path: &str) -> NodeId {
     let step = |at: NodeId, name: &str| ns.lookup(at, name.as_bytes()).unwrap_or_else(|e| panic!("{path}: {e}")).node;

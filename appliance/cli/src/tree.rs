@@ -67,7 +67,7 @@ fn push_components(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
 ///
 /// An invalid name (empty, with a slash or a zero byte) is damage, or an attack on a program that
 /// copies it: it is passed to `bad` instead.
-pub fn entries(vfs: &dyn Vfs, dir: NodeId, bad: &mut dyn FnMut(&[u8])) -> files::Result<Vec<DirEntry>> {
+pub fn entries(vfs: &dyn Vfs, dir: NodeId, bad: &mut dyn FnMut(&[u8])) -> errors::Result<Vec<DirEntry>> {
     let mut list = Vec::new();
     vfs.read_dir(dir, 0, &mut |entry| {
         if entry.name.is_empty() || entry.name.iter().any(|b| matches!(b, b'/' | 0)) {

@@ -68,7 +68,7 @@ impl PoolVolumes {
         let Some(pool) = self.owner.house.list().into_iter().find(|p| p.name() == pool_name) else { return Ok(None) };
         let dataset = match pool.datasets()?.dataset(name) {
             Ok(dataset) => dataset,
-            Err(pool::Error::NotFound { .. } | pool::Error::Invalid { .. }) => return Ok(None),
+            Err(errors::Error::NotFound { .. } | errors::Error::Invalid { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let head = dataset.tree().head(dataset.dir())?;

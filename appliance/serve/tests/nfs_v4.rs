@@ -5,10 +5,10 @@ mod client;
 
 use bytes::Bytes;
 use client::{Client, House, OK, Ops, house, share};
+use errors::{Error, Result};
 use files::memory::MemoryVfs;
 use files::namespace::{Child, Control, Namespace, NumberedName, Provider};
 use files::vfs::{Attr, DirEntry, FileHandle, NodeId, StatFs, Vfs};
-use files::{Error, Result};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serve::nfs::handle::WireHandle;

@@ -14,8 +14,8 @@ mod overwrite;
 mod pool;
 
 use crate::pool::{Bench, half_random};
+use errors::Result;
 use figures::{median, shown};
-use object::Result;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

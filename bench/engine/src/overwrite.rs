@@ -7,7 +7,7 @@
 
 use super::figures::shown;
 use super::pool::{Bench, half_random};
-use object::Result;
+use errors::Result;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;

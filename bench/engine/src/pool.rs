@@ -2,9 +2,10 @@
 
 use dataset::write::{Bootstrap, FileSystemMaker, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
+use errors::Result;
 use host::device::FileDevice;
 use object::zap::{Zap, ZapSpec};
-use object::{NewObject, Object, ObjectSet, Result, Tx};
+use object::{NewObject, Object, ObjectSet, Tx};
 use ondisk::ObjectType;
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Writer};
@@ -33,7 +34,7 @@ impl Bench {
         without: &[&str],
     ) -> Result<Self> {
         let top = |image: &String| -> Result<NewVdev> {
-            let io = |e| object::Error::io(image, e);
+            let io = |e| errors::Error::io(image, e);
             std::fs::File::create(image).and_then(|f| f.set_len(image_bytes)).map_err(io)?;
             let device = Arc::new(FileDevice::open_for_writing(Path::new(image)).map_err(io)?);
             Ok(NewVdev {

@@ -6,8 +6,9 @@
 //! five.
 
 use block::vdev::{Kind, Leaf, MirrorKind, Tree, Vdev, raidz};
-use block::{Allocate, Bookmark, Compress, Result, Store, Want, WritePolicy};
+use block::{Allocate, Bookmark, Compress, Store, Want, WritePolicy};
 use bytes::Bytes;
+use errors::Result;
 use host::device::MemoryDevice;
 use ondisk::{Checksum, Dva, ObjectType};
 use smallvec::{SmallVec, smallvec};

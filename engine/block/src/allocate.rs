@@ -4,7 +4,7 @@
 //! It separates block from pool: space maps are objects made of blocks, so the block layer cannot
 //! depend on them.
 
-use crate::Result;
+use errors::Result;
 use ondisk::Dva;
 use smallvec::SmallVec;
 

@@ -17,7 +17,8 @@
 //!   * recent + its ghosts stay within c, all four within 2c
 //!   * at most one thread loads a block; the others wait for it
 
-use crate::{Block, Result};
+use crate::Block;
+use errors::Result;
 use host::clock::Stopwatch;
 use observe::event::note;
 use ondisk::BlkPtr;
@@ -391,7 +392,7 @@ struct Landing<'a> {
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let lost = Err(crate::Error::corrupt("cache", "the thread that was reading this block failed"));
+            let lost = Err(errors::Error::corrupt("cache", "the thread that was reading this block failed"));
             let came = Came { want: Want::Demand, is_metadata: false, was_ghost: false, origin: None };
             self.cache.inner.lock().land(self.key, came, &lost, self.flight);
             *self.flight.done.lock() = Some(lost);
@@ -673,7 +674,7 @@ mod tests {
     #[test]
     fn a_failed_load_is_told_to_the_caller_and_not_kept() {
         let cache = Arc::new(1000);
-        let failed = cache.get_or_load(key(1), Want::Demand, || Err(crate::Error::corrupt("here", "bad")));
+        let failed = cache.get_or_load(key(1), Want::Demand, || Err(errors::Error::corrupt("here", "bad")));
         assert_eq!(failed.unwrap_err().to_string(), "here: bad");
         assert!(!cache.knows(&key(1)));
         assert!(read(&cache, 1));

@@ -49,14 +49,11 @@ use transform::crypt::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Error, Result};
 pub use auth::verify_indirect;
 pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
+use errors::{Error, Refusal, Result};
 pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
 pub(crate) use seal::seal_indirect;
-
-/// The error of [`DatasetKeys::unwrap`] for a wrong wrapping key; see [`Error::is_incorrect_key`].
-const INCORRECT_KEY: &str = "incorrect key";
 
 /// Block keys cached per dataset. A dataset has one salt for each time that its key was loaded and
 /// used for writing, so few. Only deduplicated blocks have salts of their own, and for them a miss
@@ -84,16 +81,9 @@ struct Ciphers {
     oldest_first: VecDeque<[u8; SALT_BYTES]>,
 }
 
-impl Error {
-    /// Whether the key given to [`DatasetKeys::unwrap`] is wrong.
-    pub fn is_incorrect_key(&self) -> bool {
-        matches!(self, Self::Invalid { what, .. } if what == INCORRECT_KEY)
-    }
-}
-
 impl DatasetKeys {
-    /// Unwraps the keys of a key object. A wrong key is an [`Error::Invalid`] that
-    /// [`Error::is_incorrect_key`] recognises; a key object version above 1 is unsupported.
+    /// Unwraps the keys of a key object. A wrong key is
+    /// [`Refusal::IncorrectKey`]; a key object version above 1 is unsupported.
     pub fn unwrap(params: &WrappedKeyParams, wrapping_key: &[u8; 32]) -> Result<Arc<Self>> {
         let suite = params.known_suite()?;
         if params.version > 1 {
@@ -107,7 +97,7 @@ impl DatasetKeys {
             &params.wrapped_master_key,
             &params.wrapped_hmac_key,
         )
-        .map_err(|_| Error::invalid("", INCORRECT_KEY))?;
+        .map_err(|_| Refusal::IncorrectKey.at(""))?;
         Ok(Self::new(suite, params.guid, params.version, master_key, hmac_key))
     }
 

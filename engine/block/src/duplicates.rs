@@ -11,7 +11,7 @@
 //!         └─ No: write it as if there were no tables
 //! ```
 
-use crate::Result;
+use errors::Result;
 use ondisk::{BlkPtr, Dva, Txg};
 
 /// Location of contents that a dedup table knows.

@@ -11,8 +11,9 @@
 //!     lost write leaves there
 //!   * the id of a rule is never reused within a process
 
+use crate::Bookmark;
 use crate::vdev::Tree;
-use crate::{Bookmark, Error};
+use errors::Error;
 use host::device::faults::{Faults, Rule, Struck};
 use ondisk::{BlkPtr, ObjectType};
 use parking_lot::RwLock;

@@ -10,7 +10,6 @@ mod allocate;
 pub mod arc;
 pub mod crypt;
 mod duplicates;
-pub mod error;
 pub mod inject;
 pub mod l2;
 pub mod label;
@@ -25,7 +24,6 @@ mod zio;
 
 pub use allocate::{Allocate, Class, Gang, Want};
 pub use duplicates::{Duplicates, Found, Stored};
-pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
 pub use store::{OnWriteFailure, Store, Watch};

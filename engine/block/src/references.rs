@@ -4,7 +4,7 @@
 //! [`Allocate`](crate::Allocate), the table is an object made of blocks, so the block layer cannot
 //! depend on it.
 
-use crate::Result;
+use errors::Result;
 use ondisk::BlkPtr;
 
 /// Table of the data blocks that were cloned.

@@ -9,10 +9,9 @@ use crate::inject::Injection;
 use crate::l2::L2;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::zevent::{Reading, Reporter};
-use crate::{
-    Allocate, Block, Bookmark, Class, Duplicates, Error, Place, RawBlock, References, Refusal, Result, WritePolicy, zio,
-};
+use crate::{Allocate, Block, Bookmark, Class, Duplicates, RawBlock, References, WritePolicy, zio};
 use bytes::Bytes;
+use errors::{Error, Place, Refusal, Result};
 use host::device::Device;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Dva, Endian};

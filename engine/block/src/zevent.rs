@@ -16,7 +16,7 @@
 //!   * repeated errors of a device are reported at a limited rate; the counters count them all
 
 use crate::Bookmark;
-pub use ondisk::nvlist::{Nvlist, Value};
+use ondisk::nvlist::{Nvlist, Value};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};

@@ -5,8 +5,9 @@ mod support;
 
 use block::crypt::{DatasetKeys, KeyObject, WrappingKey};
 use block::vdev::Contents;
-use block::{Class, Compress, Error, WritePolicy};
+use block::{Class, Compress, WritePolicy};
 use bytes::Bytes;
+use errors::Error;
 use ondisk::{BlkPtr, Endian, ObjectType};
 use rig::noise;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ fn check(
     scenario: &str,
     list: &str,
     asize: impl Fn(u64, u64) -> u64,
-    map: impl Fn(u64, u64, u64) -> block::Result<Map>,
+    map: impl Fn(u64, u64, u64) -> errors::Result<Map>,
 ) {
     let pointers = pointers(list);
     assert!(pointers.len() > 20);

@@ -8,8 +8,9 @@ mod support;
 
 use block::crypt::DatasetKeys;
 use block::vdev::Contents;
-use block::{Compress, Error, RawBlock, Refusal, Store, WritePolicy};
+use block::{Compress, RawBlock, Store, WritePolicy};
 use bytes::Bytes;
+use errors::{Error, Refusal};
 use host::device::Device;
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
 use rig::noise;

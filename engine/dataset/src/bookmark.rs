@@ -4,7 +4,7 @@
 
 use crate::dataset::Dataset;
 use crate::dir::open_zap;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::{DslBookmark, RedactionList};
 

@@ -9,7 +9,7 @@ use crate::keys::KeyStore;
 use crate::property::def::Kinds;
 use crate::property::set::PropertySet;
 use crate::tree::Datasets;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::{ObjectSet, Zap};
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::zap::Value as ZapValue;

@@ -4,7 +4,7 @@
 //! Below: `object::bpobj`. ZFS name: dsl_deadlist. Before pool version 26 a deadlist is one
 //! unsorted list, and totals over a range of birth txgs require reading every entry.
 
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::{Bpobj, ObjectSet, Zap};
 use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use crate::dataset::Dataset;
 use crate::dir::open_zap;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::Dnode;
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};

@@ -5,7 +5,7 @@
 //! of it, properties, a quota and reservation, and child directories.
 
 use crate::property::set::PropertySet;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::{Object, ObjectSet, Zap};
 use ondisk::DslDir;
 use std::collections::HashMap;

@@ -9,8 +9,8 @@
 use crate::dataset::Dataset;
 use crate::dir::Dir;
 use crate::dir::open_zap;
-use crate::{Error, Place, Result};
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
+use errors::{Error, Place, Result};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,8 +78,8 @@ impl KeyStore {
     }
 
     /// Loads the key of the encryption root of `dataset`, in the form that `keyformat` specifies: a
-    /// passphrase, hex digits or raw bytes. A wrong key is an [`Error::Invalid`] that
-    /// [`Error::is_incorrect_key`] recognises.
+    /// passphrase, hex digits or raw bytes. A wrong key is
+    /// [`Refusal::IncorrectKey`](errors::Refusal::IncorrectKey).
     pub fn load(&self, dataset: &Dataset, material: &[u8]) -> Result<()> {
         let (root, key) = Self::root_of(dataset)?;
         let wrapping = key.wrapping_key(material).at(root.name())?;

@@ -35,7 +35,7 @@ pub use diff::ObjectChange;
 pub use dir::{Dir, SnapshotNames};
 pub use keys::{KeyLocation, KeyStore};
 pub use live::{LiveDataset, LiveDatasets, Settings};
-pub(crate) use object::{Error, Place, Refusal, Result};
+
 pub use property::{Mounts, Property, PropertyDef, PropertyValue, Source, View};
 pub use quota::{Accounts, Principal, Usage};
 pub use tree::{Datasets, Entry, ListOptions, Listing};

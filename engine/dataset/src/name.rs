@@ -1,6 +1,6 @@
 //! Names of datasets, snapshots and bookmarks, and the order in which they are listed.
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 use std::cmp::Ordering;
 
 /// A parsed name.

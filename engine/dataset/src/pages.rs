@@ -18,11 +18,12 @@
 //!     or re-checksums them, so the cache needs no notification of changes
 //!   * at most [`NAMES_MAX`] names are cached, of the most recently used directories
 
+use crate::DatasetKind;
 use crate::dataset::Dataset;
 use crate::dir::{Dir, open_zap};
 use crate::name::{is_hidden, listing_order};
 use crate::tree::{Datasets, Entry, ListOptions};
-use crate::{DatasetKind, Error, Place, Result};
+use errors::{Error, Place, Result};
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
 use std::cmp::Ordering;

@@ -9,7 +9,7 @@ use crate::dataset::Dataset;
 use crate::dir::open_zap;
 use crate::keys::KeyStore;
 use crate::property::{PropertyValue, View};
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::{ObjectSet, Zap};
 use ondisk::{Objset, ObjsetKind, znode};
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 mod zlib;
 
 use crate::dataset::Dataset;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::{Endian, dsl_dataset as field};
 use transform::checksum::{Order, fletcher4};

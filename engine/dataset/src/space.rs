@@ -10,7 +10,7 @@ use crate::deadlist::{Deadlist, add};
 use crate::dir::Dir;
 use crate::property;
 use crate::tree::{CHAIN_MAX, Datasets};
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use ondisk::{BlkPtr, DslBookmark, SpaceTriple};
 
 impl Datasets {

@@ -7,7 +7,7 @@ use crate::bookmark::Bookmark;
 use crate::dataset::{Dataset, DatasetKind, Inner};
 use crate::dir::{Dir, open_zap};
 use crate::name::{DatasetName, Tail, is_hidden, listing_order};
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use parking_lot::Mutex;
 use pool::Pool;

@@ -6,8 +6,8 @@ mod common;
 
 use common::Rig;
 use dataset::{DatasetKind, ListOptions, write};
+use errors::Error;
 use ondisk::ObjectType;
-use pool::Error;
 use rig::noise;
 
 /// Changes the contents of a file system: some files are overwritten, some truncated, some freed

@@ -8,9 +8,9 @@ use common::streams::{send_from, target, try_receive};
 use dataset::receive::{Healed, VerifyingReader, heal};
 use dataset::send::Options;
 use dataset::{Dataset, KeyStore, write};
+use errors::Error;
 use object::NewObject;
 use ondisk::{BlkPtr, ObjectType};
-use pool::Error;
 use rig::noise;
 use zeroize::Zeroizing;
 
@@ -24,7 +24,7 @@ fn send(rig: &Rig, name: &str, options: Options, keys: &KeyStore) -> Vec<u8> {
     send_from(&rig.tree(), name, None, options, keys)
 }
 
-fn healed(rig: &Rig, stream: &[u8], name: &str) -> pool::Result<Healed> {
+fn healed(rig: &Rig, stream: &[u8], name: &str) -> errors::Result<Healed> {
     let mut checked = VerifyingReader::new(stream);
     let first = checked.next_record()?.expect("a stream begins with a record");
     heal(&rig.live, &mut checked, &first, name)

@@ -1,13 +1,13 @@
 //! The intent log on a device in memory: committed records are found again, and nothing else is, by
 //! opening the last synced root block; and the chain does not grow without bound.
 
-use block::{Refusal, Store};
+use block::Store;
 use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, SkippedRecord, SyncMode};
+use errors::{Refusal, Result};
 use object::{NewObject, ObjectSet, Tx};
 use ondisk::zil::{Body, RecordType};
 use ondisk::{BlkPtr, ObjectType, ObjsetKind, Txg};
 use parking_lot::{Condvar, Mutex};
-use pool::Result;
 use rig::Disk;
 use rig::sync::{Allocator, Freed, Syncing, store_on};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Ground for Pool {
     }
     fn sync(&self) -> Result<()> {
         if self.refuses.load(Ordering::SeqCst) {
-            return Err(object::Error::invalid("tank", "it is suspended"));
+            return Err(errors::Error::invalid("tank", "it is suspended"));
         }
         let _one = self.syncing.lock();
         let (set, log) = self.live.lock().clone().unwrap();
@@ -461,7 +461,7 @@ fn attempt(log: &Log, pool: &Pool, fails: &[&str], stop_at: Option<&str>) -> (Re
                 return Err(Refusal::NoSpace.at("test"));
             }
             if fails.contains(&&name[..]) {
-                return Err(object::Error::not_found("test", "the name"));
+                return Err(errors::Error::not_found("test", "the name"));
             }
             let tx = pool.hold()?;
             log.record(&tx, 0, record.kind, body);
@@ -566,7 +566,7 @@ fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_lef
             match attempts.iter().filter(|n| **n == "1").count() {
                 _ if name != "1" => Ok(()),
                 // After it was marked, as if the result could not be stored.
-                1 => Err(object::Error::io("test", std::io::Error::other("broken"))),
+                1 => Err(errors::Error::io("test", std::io::Error::other("broken"))),
                 _ => Err(Refusal::Exists.at("test")),
             }
         },

@@ -6,9 +6,10 @@
 
 mod common;
 
-use block::{Allocate, Class, Gang, Refusal, Want};
+use block::{Allocate, Class, Gang, Want};
 use common::{MAKER, Rig};
 use dataset::write::{self, NewDataset};
+use errors::Refusal;
 use host::device::{Device, MemoryDevice};
 use ondisk::Dva;
 use pool::writer::{NewDraid, NewVdev};
@@ -25,7 +26,7 @@ const DISK_BYTES: usize = 96 << 20;
 struct Fragmented(Arc<dyn Allocate>, AtomicUsize);
 
 impl Allocate for Fragmented {
-    fn allocate(&self, want: &Want) -> block::Result<SmallVec<[Dva; 3]>> {
+    fn allocate(&self, want: &Want) -> errors::Result<SmallVec<[Dva; 3]>> {
         let turn = self.1.fetch_add(1, Ordering::Relaxed);
         let limit = [u64::MAX, 70_000, 33_000, 9000, 4096][turn % 5];
         if want.gang != Gang::Header && !want.is_metadata && want.psize_bytes > limit {
@@ -36,7 +37,7 @@ impl Allocate for Fragmented {
     fn free(&self, txg: u64, birth: u64, dva: &Dva) {
         self.0.free(txg, birth, dva);
     }
-    fn claim(&self, txg: u64, dva: &Dva) -> block::Result<()> {
+    fn claim(&self, txg: u64, dva: &Dva) -> errors::Result<()> {
         self.0.claim(txg, dva)
     }
 }

@@ -314,7 +314,7 @@ fn a_key_opens_its_root_and_what_inherits_from_it() {
     let datasets = open(&images.join("encrypted"));
     let keys = KeyStore::new();
     let child = datasets.dataset("te/gcm/child@s").unwrap();
-    assert!(matches!(child.objset(&keys), Err(pool::Error::KeyUnavailable { .. })));
+    assert!(matches!(child.objset(&keys), Err(errors::Error::KeyUnavailable { .. })));
     let wrong = keys.load(&child, b"not this horse").unwrap_err();
     assert!(wrong.is_incorrect_key(), "{wrong}");
     keys.load(&child, b"correct horse 1\n").unwrap();
@@ -332,5 +332,5 @@ fn a_key_opens_its_root_and_what_inherits_from_it() {
     let other = datasets.dataset("te/ccm").unwrap();
     assert!(!keys.is_available(&other).unwrap() && other.objset(&keys).is_err());
     assert!(keys.unload(&child).unwrap());
-    assert!(matches!(child.objset(&keys), Err(pool::Error::KeyUnavailable { .. })));
+    assert!(matches!(child.objset(&keys), Err(errors::Error::KeyUnavailable { .. })));
 }

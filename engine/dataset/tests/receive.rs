@@ -226,7 +226,7 @@ fn increments_go_on_top_of_what_they_build_on() {
         rig.check();
     };
     take(&rig, &send(&tree, "th/prom@s1", None, plain), "tank/a@s1", false).unwrap();
-    let said = |result: pool::Result<u64>| result.unwrap_err().to_string();
+    let said = |result: errors::Result<u64>| result.unwrap_err().to_string();
     let error = said(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
     assert!(error.ends_with("most recent snapshot of tank/a does not\nmatch incremental source"), "{error}");
     let error = said(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));

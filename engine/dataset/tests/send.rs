@@ -7,9 +7,10 @@
 use dataset::send::{Base, Options, Outgoing, Package, PackageOptions, Resume};
 use dataset::stream::{Reader, Writer};
 use dataset::{Dataset, Datasets, KeyStore};
+use errors::Error;
 use ondisk::nvlist::Nvlist;
 use ondisk::send_record::{Body, Features, Record};
-use pool::{Error, OpenOptions, Pool, search};
+use pool::{OpenOptions, Pool, search};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Rig, layout, new_file, options};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
+use errors::{Error, Result};
 use host::device::{Device, MemoryDevice};
-use object::{Error, Result};
 use pool::writer::{NewDevices, NewVdev};
 use pool::{OpenOptions, Writer, search_devices};
 use rig::noise;

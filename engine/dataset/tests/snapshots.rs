@@ -7,7 +7,7 @@ mod common;
 use common::{Rig, layout, new_file, space_walk};
 use dataset::write::{self, Failures, NewDataset};
 use dataset::{Entry, LiveDataset};
-use pool::{Error, Refusal};
+use errors::{Error, Refusal};
 use rig::{Chance, noise};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Rig, layout, new_file};
 use dataset::write::{self, KeyChange, NewDataset, NewKey};
-use pool::{Error, Refusal};
+use errors::{Error, Refusal};
 use rig::noise;
 use transform::crypt::KeyFormat;
 use zeroize::Zeroizing;
@@ -590,7 +590,7 @@ fn a_rename_makes_no_dataset_that_is_deeper_than_openzfs_allows() {
         (1..=levels).for_each(|level| rig.create(&chain(letter, level), &[]).unwrap());
     }
     let too_deep = write::rename(&rig.live, "tank/a", &format!("{}/a", chain("b", 20)));
-    assert_eq!(too_deep.err().and_then(|e| e.refusal()), Some(pool::Refusal::NameTooLong));
+    assert_eq!(too_deep.err().and_then(|e| e.refusal()), Some(errors::Refusal::NameTooLong));
     write::rename(&rig.live, "tank/a", &format!("{}/a", chain("b", 19))).unwrap();
     rig.check();
 }

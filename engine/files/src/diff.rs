@@ -6,8 +6,8 @@
 
 use crate::vfs::{Attr, FileKind, NodeId, Time, Vfs};
 use crate::zpl::FileSystem;
-use crate::{Error, Result};
 use dataset::{Dataset, ObjectChange};
+use errors::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
 /// Number of directories whose names are cached by object: neighbouring changes are usually in the

@@ -13,7 +13,6 @@ pub mod volume;
 mod volume_file;
 pub mod zpl;
 
-pub use object::{Error, Refusal, Result};
 pub use volume::Volume;
 pub use volume_file::VolumeFile;
 pub use zpl::FileSystem;

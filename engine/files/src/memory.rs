@@ -12,13 +12,13 @@
 //!   * a directory cookie is never reused for another entry: listings continue where they were
 //!     while names are added and removed
 
-use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs,
     Time, Vfs,
 };
-use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use errors::{Error, Refusal, Result};
+use ondisk::acl::Ace;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -51,7 +51,7 @@
 //!     everything else in `.zfs` is read-only
 
 use crate::vfs::{NodeId, Vfs};
-use crate::{Refusal, Result};
+use errors::{Refusal, Result};
 use layers::{Idle, Source, Table};
 use nodes::{Made, Nodes, Nowhere};
 use number::Number;

@@ -5,7 +5,7 @@
 //! RFC 8881 6.2.
 
 use crate::vfs::Caller;
-pub use ondisk::acl::{Ace, Who};
+use ondisk::acl::{Ace, Who};
 
 /// Read contents, or list a directory.
 pub const READ: u32 = 0x1;

@@ -12,7 +12,7 @@
 //!   * exactly one entry each for owner, owning group and others; named entries require a mask
 //!   * sorted: owner, named users, owning group, named groups, mask, others
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 /// Extended attribute that holds the access ACL.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";

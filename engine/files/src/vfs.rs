@@ -7,9 +7,10 @@ mod caller;
 
 pub use caller::Caller;
 
-use crate::nfs4_acl::{self, Ace};
-use crate::{Refusal, Result};
+use crate::nfs4_acl;
 use bytes::Bytes;
+use errors::{Refusal, Result};
+use ondisk::acl::Ace;
 
 /// A node of a [`Vfs`]. In a single file system it is the object number; [`crate::namespace`] adds
 /// the number of the file system within the tree.
@@ -289,7 +290,7 @@ pub trait Vfs: Send + Sync {
     /// Like `read`, but into `out`, for callers that have a buffer; returns the number of bytes.
     fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
         let data = self.read(node, offset, out.len())?;
-        let room = out.get_mut(..data.len()).ok_or_else(|| crate::Error::invalid("a read", "it gave too much"))?;
+        let room = out.get_mut(..data.len()).ok_or_else(|| errors::Error::invalid("a read", "it gave too much"))?;
         room.copy_from_slice(&data);
         Ok(data.len())
     }
@@ -328,13 +329,13 @@ pub trait Vfs: Send + Sync {
 
     /// The persistent handle of a node.
     fn handle(&self, node: NodeId) -> Result<FileHandle> {
-        Err(crate::Error::unsupported(format!("node {}", node.0), "file handles"))
+        Err(errors::Error::unsupported(format!("node {}", node.0), "file handles"))
     }
     /// The node of a handle, with its attributes. Fails with [`Refusal::Stale`] if it is gone, or
     /// its file system is not in this tree.
     fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
         let _ = handle;
-        Err(crate::Error::unsupported("", "file handles"))
+        Err(errors::Error::unsupported("", "file handles"))
     }
     /// The file system that `fs_guid` belongs to: itself, or, for a snapshot or volume, the file
     /// system whose `.zfs` contains it.
@@ -397,7 +398,7 @@ pub trait Vfs: Send + Sync {
     /// removes it too.
     fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
         let _ = (who, mode, umask);
-        Err(crate::Error::unsupported(format!("node {}", dir.0), "a file without a name"))
+        Err(errors::Error::unsupported(format!("node {}", dir.0), "a file without a name"))
     }
     /// Creates a hard link to `node`, which must not be a directory.
     fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
@@ -494,7 +495,7 @@ pub trait Vfs: Send + Sync {
     /// Sets the ACL and the corresponding mode.
     fn set_nfs4_acl(&self, who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
         let _ = (who, list);
-        Err(crate::Error::unsupported(format!("node {}", node.0), "access lists of NFSv4"))
+        Err(errors::Error::unsupported(format!("node {}", node.0), "access lists of NFSv4"))
     }
     /// Marks the node as in use: an unlinked node is kept until the same number of
     /// [`Vfs::close_node`] calls follow.

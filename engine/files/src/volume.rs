@@ -16,11 +16,10 @@
 mod range;
 mod write;
 
-use crate::{Error, Refusal, Result};
 use bytes::Bytes;
 use dataset::live::LiveDataset;
-pub use object::{Extent, Part};
-use object::{Object, ObjectSet, Place, Zap};
+use errors::{Error, Place, Refusal, Result};
+use object::{Extent, Object, ObjectSet, Part, Zap};
 use range::Ranges;
 use std::sync::Arc;
 

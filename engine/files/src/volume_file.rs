@@ -1,9 +1,10 @@
 //! A volume as a [`Vfs`] that is one regular file: for `.zfs/volume`, and for copying a
 //! volume into an image file.
 
+use crate::Volume;
 use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, NodeId, StatFs, Time, Vfs};
-use crate::{Error, Refusal, Result, Volume};
 use bytes::Bytes;
+use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
 /// Number of the only node: the object that holds the data.

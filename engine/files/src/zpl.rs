@@ -52,11 +52,11 @@ pub use owners::owners_of;
 pub(crate) use trivial_acl::{mode_of_list, trivial_list};
 
 use crate::vfs::{FileKind, NodeId};
-use crate::{Error, Result};
 use backing::Backing;
+use errors::{Error, Place, Result};
 use live::Live;
 use node::Znode;
-use object::{Object, ObjectSet, Place, SaTable, Zap};
+use object::{Object, ObjectSet, SaTable, Zap};
 use ondisk::sa::Attr as Sa;
 use ondisk::zap::NormFlags;
 use ondisk::{ObjectType, znode};

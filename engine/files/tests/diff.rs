@@ -19,7 +19,7 @@ fn history() -> Option<Arc<Datasets>> {
     Some(Datasets::open(Pool::open(&found.pools[0], &OpenOptions::default()).unwrap()).unwrap())
 }
 
-fn lines(datasets: &Arc<Datasets>, from: &str, to: &str) -> pool::Result<Vec<String>> {
+fn lines(datasets: &Arc<Datasets>, from: &str, to: &str) -> errors::Result<Vec<String>> {
     let open = |name: &str| {
         let dataset = datasets.dataset(name).unwrap();
         let options = Options { name: name.into(), ..Options::default() };

@@ -8,11 +8,11 @@
 #[allow(dead_code)]
 mod support;
 
+use errors::{Error, Refusal, Result};
 use files::memory::MemoryVfs;
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::{Settings, XattrMode};
-use files::{Error, Refusal, Result};
 use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -245,7 +245,7 @@ fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
             for _ in 0..2 {
                 let live = pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
                 let error = FileSystem::mount(&live).map(drop).unwrap_err();
-                assert!(matches!(error, files::Error::Unsupported { .. }), "{error}");
+                assert!(matches!(error, errors::Error::Unsupported { .. }), "{error}");
                 pool.live().close(&live).unwrap();
             }
         }

@@ -7,11 +7,12 @@
 use dataset::send::{Base, Options as SendOptions, Outgoing, Package, PackageOptions};
 use dataset::stream::{Writer, browse};
 use dataset::{Dataset, Datasets, KeyStore};
+use errors::Error;
 use files::vfs::{DirEntry, FileKind, NodeId, Vfs};
 use files::zpl::{FileSystem, Options};
 use host::device::{Device, MemoryDevice};
 use ondisk::Endian;
-use pool::{Error, OpenOptions, Pool, search};
+use pool::{OpenOptions, Pool, search};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ fn send(to: &Dataset, from: Option<&Dataset>, options: SendOptions) -> Vec<u8> {
     writer.into_inner()
 }
 
-fn open(streams: &[Vec<u8>], wanted: Option<&str>) -> pool::Result<Arc<FileSystem>> {
+fn open(streams: &[Vec<u8>], wanted: Option<&str>) -> errors::Result<Arc<FileSystem>> {
     let device = |stream: &Vec<u8>| Arc::new(MemoryDevice::new("stream", stream.clone())) as Arc<dyn Device>;
     let saved = browse::open(&streams.iter().map(device).collect::<Vec<_>>(), wanted)?;
     Ok(FileSystem::open(saved.set, Options::default()).unwrap())

@@ -6,10 +6,10 @@
 #[allow(dead_code)]
 mod support;
 
+use errors::{Error, Result};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetXattr, Time, Vfs};
 use files::zpl::backing::{Settings, XattrMode};
 use files::zpl::{CreateOptions, FileSystem};
-use files::{Error, Result};
 use ondisk::zil::Record;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

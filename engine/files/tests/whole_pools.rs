@@ -45,7 +45,7 @@ fn populate_in(fs: &FileSystem, top: NodeId) {
         for node in [cut, d] {
             match fs.set_xattr(&who, node, name.as_bytes(), &data[..len], SetXattr::Either) {
                 // xattr=off
-                Err(files::Error::Unsupported { .. }) => {}
+                Err(errors::Error::Unsupported { .. }) => {}
                 other => other.unwrap(),
             }
         }
@@ -53,7 +53,7 @@ fn populate_in(fs: &FileSystem, top: NodeId) {
     let project = SetAttr { project: Some(7), project_inherit: Some(true), ..SetAttr::default() };
     match fs.set_attr(&who, d, &project) {
         // Old pools have no projects.
-        Err(files::Error::Unsupported { .. }) => {}
+        Err(errors::Error::Unsupported { .. }) => {}
         other => assert_eq!(other.unwrap().project, 7),
     }
     make(d, "of the project", NewNode::Regular, 0o644);
@@ -214,7 +214,7 @@ fn pools_of_openzfs_are_written_on() {
 #[test]
 fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
     use dataset::Principal;
-    use files::Refusal;
+    use errors::Refusal;
     let mut rig = Rig::new();
     let fs = rig.make("tank/q", &[("compression", "off")]);
     let user = Caller { uid: 1000, gid: 100, ..Caller::default() };
@@ -403,7 +403,7 @@ fn records_of_16_mib_do_not_suspend_a_pool_that_is_encrypted_with_ccm() {
 
 #[test]
 fn a_full_file_system_can_be_emptied() {
-    use files::Refusal;
+    use errors::Refusal;
     let mut rig = Rig::new();
     let fs = rig.make("tank/full", &[("compression", "off"), ("quota", "20M")]);
     let (who, top) = (root(), fs.root());

@@ -4,11 +4,12 @@
 #[allow(dead_code)]
 mod support;
 
-use files::nfs4_acl::{self, Ace, Who};
+use errors::{Error, Refusal};
+use files::nfs4_acl;
 use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::{AclInherit, AclMode, Settings};
-use files::{Error, Refusal};
+use ondisk::acl::{Ace, Who};
 use support::Fixture;
 
 fn root() -> Caller {
@@ -27,7 +28,7 @@ fn dir(f: &Fixture, parent: NodeId, name: &str) -> NodeId {
     f.fs.create(&root(), parent, name.as_bytes(), &NewNode::Directory, 0o755, 0).unwrap().node
 }
 
-fn why<T: std::fmt::Debug>(result: files::Result<T>) -> Refusal {
+fn why<T: std::fmt::Debug>(result: errors::Result<T>) -> Refusal {
     result.unwrap_err().refusal().expect("a refusal")
 }
 

@@ -7,7 +7,8 @@
 //! Invariants:
 //!   * a walk visits each list once: a list that contains itself, directly or not, is an error
 
-use crate::{Error, Object, ObjectSet, Place, Result};
+use crate::{Object, ObjectSet};
+use errors::{Error, Place, Result};
 use ondisk::BlkPtr;
 use ondisk::bpobj::{self, Header};
 use std::collections::HashSet;

@@ -14,7 +14,8 @@
 //!   * entries are stored without what freeing does not need (payload, checksum, fill count), so
 //!     that lists compress well
 
-use crate::{Bpobj, BpobjEntry, Error, NewObject, Object, ObjectSet, Place, Refusal, Result, Tx};
+use crate::{Bpobj, BpobjEntry, NewObject, Object, ObjectSet, Tx};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::bpobj::{self, Header, Logical, Subobjects};
 use ondisk::{BlkPtr, Endian, ObjectType, blkptr};
 use std::collections::HashSet;

@@ -14,7 +14,6 @@ pub mod sa;
 mod sa_write;
 pub mod zap;
 
-pub use block::{Error, Place, Refusal, Result};
 pub use bpobj::{Bpobj, BpobjEntry};
 pub use live::{Cloneable, NewObject, RawObject, RawObjset, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};

@@ -16,9 +16,9 @@ pub use parts::{Extent, Part};
 
 use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
-use crate::{Error, Place, Result};
 use block::crypt::DatasetKeys;
 use block::{Block, Bookmark, RawBlock, Store};
+use errors::{Error, Place, Result};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -94,12 +94,12 @@ impl Object {
         Some(Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead, live }) })
     }
 
-    /// The same object with its current bonus and dnode; [`Refusal::Stale`](crate::Refusal::Stale)
+    /// The same object with its current bonus and dnode; [`Refusal::Stale`](errors::Refusal::Stale)
     /// if it was freed.
     pub fn renewed(&self) -> Result<Self> {
         let Some(live) = &self.inner.live else { return Ok(self.clone()) };
         Self::of_live(self.inner.store.clone(), self.inner.objset, live, self.inner.keys.clone())
-            .ok_or_else(|| crate::Refusal::Stale.at(self.place()))
+            .ok_or_else(|| errors::Refusal::Stale.at(self.place()))
     }
 
     pub(crate) fn live(&self) -> Option<&Arc<LiveObject>> {

@@ -2,12 +2,13 @@
 //!
 //! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
 
+use crate::Object;
 use crate::live::raw_objset::{RawObjset, RawState};
 use crate::live::set::{LiveSet, USER_USED, new_phys};
 use crate::live::state::LiveObject;
-use crate::{Error, Object, Place, Result};
 use block::crypt::DatasetKeys;
 use block::{Bookmark, Store};
+use errors::{Error, Place, Result};
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
 use parking_lot::Mutex;

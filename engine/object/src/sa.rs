@@ -8,8 +8,9 @@
 //! Old znodes (bonus type 17) use the same interface: their fields are the first sixteen
 //! attributes.
 
-use crate::{Error, Object, ObjectSet, Place, Result, Zap};
+use crate::{Object, ObjectSet, Zap};
 use block::Block;
+use errors::{Error, Place, Result};
 use ondisk::sa::{Attr, Registered, SaHeader};
 use ondisk::{Endian, ObjectType, znode};
 use parking_lot::RwLock;

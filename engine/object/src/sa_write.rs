@@ -15,7 +15,8 @@
 
 use crate::sa::{Layout, SaTable, Slots};
 use crate::zap::ZapSpec;
-use crate::{Error, Object, ObjectSet, Place, Refusal, Result, Tx, Zap};
+use crate::{Object, ObjectSet, Tx, Zap};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::acl::Ace;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use ondisk::sa::{Attr, ByteSwap, Registered, SaHeader};

@@ -30,8 +30,8 @@ pub use norm::normalise;
 pub use source::BlockSource;
 pub use write::ZapSpec;
 
-use crate::{Error, Place, Result};
 use block::Block;
+use errors::{Error, Place, Result};
 use form::{Form, FormRead, Kind};
 use ondisk::zap::{Flags as ZapFlags, Header, Leaf, Micro, NormFlags, Value as ZapValue, hash};
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //! several txgs, with dnodes of several sizes, read while dirty and by a reader of the synced
 //! state.
 
-use object::{NewObject, Object, ObjectSet, Refusal, SaTable, Tx, Zap};
+use errors::Refusal;
+use object::{NewObject, Object, ObjectSet, SaTable, Tx, Zap};
 use ondisk::sa::{Attr, SaHeader};
 use ondisk::{ObjectType, ObjsetKind};
 use rig::Chance;

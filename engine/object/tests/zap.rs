@@ -1,8 +1,9 @@
 //! ZAPs in live objects: over several txgs, freed and created again, read while another thread
 //! writes, and by a reader of the synced state.
 
+use errors::Refusal;
 use object::zap::ZapSpec;
-use object::{ObjectSet, Refusal, Tx, Zap};
+use object::{ObjectSet, Tx, Zap};
 use ondisk::zap::Value as ZapValue;
 use ondisk::zap::{Flags as ZapFlags, NormFlags};
 use ondisk::{ObjectType, ObjsetKind};

@@ -6,7 +6,7 @@
 //!   * a configuration from disk is untrusted: the number of children and the depth are bounded
 //!     here, once
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 

@@ -7,7 +7,7 @@
 //!   * only [`clear`] writes
 
 use crate::import::search::FoundDevice;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use host::device::{Device, FileDevice};
 use ondisk::label::MIN_DEVICE_BYTES;
 use ondisk::pool_dir::config;

@@ -4,7 +4,7 @@
 //! and features that only a writer must support (`features_for_write`). Count 0 means enabled,
 //! above 0 active. Format: module/zfs/zfeature.c.
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::feature::{self, Support};

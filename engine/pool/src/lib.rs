@@ -19,13 +19,10 @@ pub mod status;
 pub mod usable;
 pub mod writer;
 
-pub use block::zevent;
-pub use block::{Bookmark, Class, Store};
 pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
-pub(crate) use object::Place;
-pub use object::{Error, Refusal, Result};
+
 pub use pool::Pool;
 pub use space::alloc::SpaceCheck;
 pub use writer::{Participant, SyncTx, Writer};

@@ -12,9 +12,10 @@
 //! `spa_update_dspace`, `spa_get_slop_space` (module/zfs/spa_misc.c), `dsl_pool_adjustedsize`
 //! (dsl_pool.c), `vdev_set_deflate_ratio` (vdev.c).
 
+use crate::Pool;
 use crate::config::VdevConfig;
-use crate::{Error, Place, Pool, Result};
 use block::vdev::raidz::Geometry;
+use errors::{Error, Place, Result};
 use object::bpobj::Bpobj;
 use object::zap::Zap;
 use ondisk::BlkPtr;

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::crypt::{Attribute, DatasetKeys, KeyObject};
+use errors::Error;
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::{DslDataset, DslDir, ObjectType, dsl_dir};
-use pool::{Error, OpenOptions, Pool, search};
+use pool::{OpenOptions, Pool, search};
 
 const PASSPHRASE: &[u8] = b"correct horse 1\n";
 const RAW_KEY: [u8; 32] = [

@@ -153,7 +153,7 @@ fn pools_of_openzfs_stay_whole_when_we_write_them() {
             let writer = match Writer::open(&found.pools[0], &options(), &WriteOptions::default()) {
                 Ok(writer) => writer,
                 // Unsupported pools are refused in the first session; later there is no excuse.
-                Err(e @ pool::Error::Unsupported { .. }) if session == 1 => {
+                Err(e @ errors::Error::Unsupported { .. }) if session == 1 => {
                     println!("{name}: {e}");
                     break;
                 }

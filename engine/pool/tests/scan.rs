@@ -326,7 +326,7 @@ impl Participant for LastHolder {
         false
     }
     fn quiesce(&self, _: u64) {}
-    fn sync(&self, cx: &SyncTx<'_>) -> pool::Result<()> {
+    fn sync(&self, cx: &SyncTx<'_>) -> errors::Result<()> {
         // Once the scrub has begun, its thread changes something and waits for the txg, so a txg is
         // synced.
         if self.writer.upgrade().is_some_and(|writer| writer.scan_activity().scrubbing) {

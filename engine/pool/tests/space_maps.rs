@@ -4,8 +4,9 @@
 //! maps to that very set. After each txg the maps are read through a second, read-only object set
 //! and compared with all blocks that were born and not killed.
 
+use block::Store;
 use block::vdev::{Kind, Leaf, Tree, Vdev, raidz};
-use block::{Result, Store};
+use errors::Result;
 use host::device::MemoryDevice;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet, Tx};

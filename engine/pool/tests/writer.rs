@@ -165,7 +165,7 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
     }
 }
 
-fn add(writer: &Writer, tops: Vec<NewVdev>) -> pool::Result<()> {
+fn add(writer: &Writer, tops: Vec<NewVdev>) -> errors::Result<()> {
     writer.add(NewDevices { tops, ..NewDevices::default() }, false)
 }
 
@@ -329,7 +329,7 @@ fn on_faulty() -> (Arc<Disk>, Arc<Writer>, Vec<Arc<dyn Device>>) {
     (faulty, writer, devices)
 }
 
-fn add_object(writer: &Writer) -> pool::Result<u64> {
+fn add_object(writer: &Writer) -> errors::Result<u64> {
     writer.task(|cx| {
         let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 4096))?;
         object.write_at(cx.tx(), 0, &[7; 40_000])?;
@@ -344,7 +344,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     faulty.fails_writes.store(true, std::sync::atomic::Ordering::SeqCst);
     assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
     assert!(writer.failure().is_some());
-    assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
+    assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(errors::Refusal::Suspended));
     let pool = writer.pool().unwrap();
     assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
     // Clearing without a repair changes nothing.

@@ -82,7 +82,7 @@ impl Visitor for Watcher<'_> {
         true
     }
 
-    fn broken(&self, _: usize, _: Bookmark, _: &pool::Error) {}
+    fn broken(&self, _: usize, _: Bookmark, _: &errors::Error) {}
 }
 
 /// The blocks of a scenario's pool, and the GUID of each device that holds any.

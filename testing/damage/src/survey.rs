@@ -86,7 +86,7 @@ impl Survey {
         found
     }
 
-    fn note<T>(&mut self, key: &str, result: Result<T, files::Error>) -> Option<T> {
+    fn note<T>(&mut self, key: &str, result: Result<T, errors::Error>) -> Option<T> {
         result.map_err(|e| self.errors.insert(key.to_owned(), e.to_string())).ok()
     }
 

@@ -76,7 +76,7 @@ pub fn lookups(vfs: &dyn Vfs, names: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
     let line = |name: &&[u8]| -> Result<Vec<u8>> {
         let found = match vfs.lookup(vfs.root(), name) {
             Ok(attr) => attr.ino.to_string(),
-            Err(files::Error::NotFound { .. }) => String::new(),
+            Err(errors::Error::NotFound { .. }) => String::new(),
             Err(e) => return Err(e.into()),
         };
         Ok([name, &b"|"[..], found.as_bytes()].concat())

@@ -1,8 +1,9 @@
 //! A store on one device, and the sync of an object set, without a pool.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Allocate, Compress, Refusal, Result, Store, Want, WritePolicy};
+use block::{Allocate, Compress, Store, Want, WritePolicy};
 use bytes::Bytes;
+use errors::{Refusal, Result};
 use host::device::{Device, MemoryDevice};
 use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType};

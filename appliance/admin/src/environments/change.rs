@@ -11,8 +11,8 @@ use dataset::property::{self, PropertyDef, Source};
 use dataset::tree::Entry;
 use dataset::write;
 use dataset::{DatasetKind, Datasets, View};
+use errors::{Error, Refusal};
 use pool::property::SetValue;
-use pool::{Error, Refusal};
 use std::sync::Arc;
 
 /// Format of the names of automatic snapshots, in local time: as beadm(8) and bectl(8) use.

@@ -7,8 +7,9 @@ use super::menu::{self, Change};
 use super::{Environment, last, property};
 use crate::write::WritablePool;
 use anyhow::{Context, Result, bail};
+use errors::Error;
+use files::FileSystem;
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SyncKind, Vfs};
-use files::{Error, FileSystem};
 use std::sync::Arc;
 
 /// Menus in the format of `menu.lst`: illumos' loader, and GRUB before version 2.

@@ -67,7 +67,7 @@ pub fn plan(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
 }
 
 fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
-    let broken = |e: pool::Error| NotMounted::Broken(e.to_string());
+    let broken = |e: errors::Error| NotMounted::Broken(e.to_string());
     if dataset.kind().map_err(broken)? != DatasetKind::FileSystem {
         return Err(NotMounted::NoFileSystem);
     }

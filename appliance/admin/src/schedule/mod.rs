@@ -30,7 +30,7 @@ use crate::write::WritablePool;
 use dataset::property::{self, Source};
 use dataset::write::{self, Failures};
 use dataset::{Dataset, Entry, View};
-use pool::Error;
+use errors::Error;
 use std::collections::HashMap;
 
 /// The property of a snapshot that records the rule that took it.

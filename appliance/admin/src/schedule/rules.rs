@@ -3,7 +3,7 @@
 use super::label::Label;
 use dataset::property::{self, Source};
 use dataset::{Dataset, Datasets, Entry, ListOptions, View};
-use pool::Error;
+use errors::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -9,7 +9,8 @@ use crate::{House, OwnedPool, kept_keys};
 use anyhow::Result;
 use dataset::write::Failures;
 use dataset::{Datasets, KeyStore};
-use pool::{Error, Pool};
+use errors::Error;
+use pool::Pool;
 use std::sync::Arc;
 
 /// Whether a server of this program understands a property's value. True for all properties but

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use crate::state::Imported;
 use dataset::name::listing_order;
 use dataset::{Dataset, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
-use pool::Error;
+use errors::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 

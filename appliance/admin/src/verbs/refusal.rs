@@ -3,7 +3,7 @@
 use crate::layout::{Flaw, Wrong};
 use crate::mounts::{MountReport, NotPrepared, NotUnmounted, cannot_unmount};
 use crate::write::NotWritable;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 use std::io::ErrorKind;
 
 /// Kinds of refusals.

@@ -1,9 +1,9 @@
 //! Translates the number of a damaged block into a name.
 
 use crate::OpenPool;
+use block::Bookmark;
 use dataset::{Dataset, DatasetKind};
 use files::vfs::{Attr, FileKind, NodeId, Vfs};
-use pool::Bookmark;
 use pool::scan::Damage;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

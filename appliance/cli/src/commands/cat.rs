@@ -71,7 +71,7 @@ fn write_file(vfs: &dyn Vfs, attr: &Attr, out: &mut dyn Write) -> Result<()> {
         _ => bail!("is neither a file nor a volume"),
     }
     std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel::<files::Result<_>>(PIECES_AHEAD);
+        let (sender, receiver) = sync_channel::<errors::Result<_>>(PIECES_AHEAD);
         scope.spawn(move || {
             let mut offset = 0;
             while offset < attr.size {
@@ -105,7 +105,7 @@ mod tests {
         let mut out = Vec::new();
         write_file(&t, &attr, &mut out).expect("whole");
         assert_eq!(out, data);
-        t.break_range(file, 3 << 20..4 << 20, files::Error::corrupt("record", "bad"));
+        t.break_range(file, 3 << 20..4 << 20, errors::Error::corrupt("record", "bad"));
         out.clear();
         write_file(&t, &attr, &mut out).expect_err("damaged");
         assert_eq!(out, data[..3 << 20]);

@@ -130,7 +130,7 @@ impl Lister<'_> {
         self.print(&[row])
     }
 
-    fn row(&mut self, vfs: &dyn Vfs, name: Vec<u8>, attr: files::Result<Attr>, place: &str) -> Row {
+    fn row(&mut self, vfs: &dyn Vfs, name: Vec<u8>, attr: errors::Result<Attr>, place: &str) -> Row {
         let mut row = Row { name, attr: None, target: None, acl: false };
         match attr {
             Ok(attr) => {

@@ -71,7 +71,7 @@ fn show(cx: &mut Context<'_>, matches: &ArgMatches, now: u64) -> Outcome {
             code = 1;
             continue;
         };
-        let broken = |e: pool::Error| Failure::failed(format!("cannot open '{name}': {e}"));
+        let broken = |e: errors::Error| Failure::failed(format!("cannot open '{name}': {e}"));
         let (all, wrong) = schedule::rules(&found.pool.datasets).map_err(broken)?;
         let is_below =
             |of: &str| of.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -91,7 +91,7 @@ fn show(cx: &mut Context<'_>, matches: &ArgMatches, now: u64) -> Outcome {
 
 const HEADER: [&str; 7] = ["DATASET", "LABEL", "KEEP", "HAVE", "NEWEST", "NEXT", "SET ON"];
 
-fn line(ruled: &Ruled, label: Label, now: u64) -> Result<Option<[String; 7]>, pool::Error> {
+fn line(ruled: &Ruled, label: Label, now: u64) -> Result<Option<[String; 7]>, errors::Error> {
     let Some(rule) = ruled.rule(label) else { return Ok(None) };
     let own = schedule::own(&ruled.head, label)?;
     let newest = own.last().map_or_else(|| "-".to_owned(), |own| date_minutes(own.taken));

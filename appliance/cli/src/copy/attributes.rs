@@ -53,7 +53,7 @@ pub(super) fn apply(vfs: &dyn Vfs, attr: &Attr, shown: &str, target: &Target<'_>
                 }
             }
         }
-        Err(files::Error::Unsupported { .. }) => {}
+        Err(errors::Error::Unsupported { .. }) => {}
         Err(e) => report.fail(shown, e),
     }
     if let Err(e) = target.set_times(attr) {

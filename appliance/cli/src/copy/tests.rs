@@ -78,7 +78,7 @@ fn a_damaged_file_does_not_come_out_unless_asked_for() {
     let root = t.root();
     let file = t.add_file(root, "file", pattern(4 << 20));
     let bad = 2 << 20..(2 << 20) + (256 << 10);
-    t.break_range(file, bad.clone(), files::Error::corrupt("object 35", "checksum is 1, expected 2"));
+    t.break_range(file, bad.clone(), errors::Error::corrupt("object 35", "checksum is 1, expected 2"));
     t.add_file(root, "whole", "abc");
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");

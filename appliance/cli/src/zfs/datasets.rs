@@ -91,7 +91,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Why a dataset cannot be opened.
-pub fn cannot_open(name: &str, error: &pool::Error) -> String {
+pub fn cannot_open(name: &str, error: &errors::Error) -> String {
     admin::verbs::cannot_open(name, error).message
 }
 

@@ -38,7 +38,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (Entry::Dataset(from), Entry::Dataset(to)) = (&a.entry, &b.entry) else {
         return Err(Failure::failed("Unable to obtain diffs: bookmarks have no contents"));
     };
-    let failed = |e: pool::Error| Failure::failed(format!("Unable to obtain diffs: {e}"));
+    let failed = |e: errors::Error| Failure::failed(format!("Unable to obtain diffs: {e}"));
     let from_files = open(from, &a.pool.keys).map_err(failed)?;
     let to_files = open(to, &b.pool.keys).map_err(failed)?;
     let head = to.tree().head(to.dir()).map_err(failed)?;
@@ -68,7 +68,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-fn open(dataset: &Dataset, keys: &KeyStore) -> pool::Result<Arc<FileSystem>> {
+fn open(dataset: &Dataset, keys: &KeyStore) -> errors::Result<Arc<FileSystem>> {
     let options = zpl::Options { name: dataset.name().to_owned(), ..zpl::Options::default() };
     FileSystem::open(dataset.objset(keys)?, options)
 }

@@ -4,8 +4,8 @@
 use crate::context::{Context, Failure, Outcome};
 use daemon::flows::{Begun, Direction, Flow};
 use dataset::stream::{Watch, place_of};
+use errors::{Error, Result};
 use ondisk::send_record::{Begin, Body};
-use pool::{Error, Result};
 use std::io;
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ use daemon::flows::Begun;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
 use dataset::{Entry, ListOptions};
+use errors::Error;
 use ondisk::{Endian, Nvlist};
-use pool::Error;
 use pool::space::alloc::Kept;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -366,7 +366,7 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
 
 /// The base of a stream of a package, and the estimated size. Like OpenZFS, it ignores the base of
 /// the first stream of a clone.
-fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, pool::Result<u64>) {
+fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, errors::Result<u64>) {
     let base = stream.from.as_ref().filter(|from| match from {
         Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
         Base::Bookmark(_) => true,
@@ -461,7 +461,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
-fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> pool::Result<Option<Base>> {
+fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
     let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,

@@ -109,7 +109,7 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let invocation = cx.invocation(command_line("zfs change-key", args));
     let changed = invocation.change(record, |pool| {
         write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
-            pool::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
+            errors::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
             error => error.into(),
         })?;
         if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user, invocation.check_share) }

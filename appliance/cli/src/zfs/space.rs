@@ -103,9 +103,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outco
     Ok(0)
 }
 
-fn cannot(name: &str, error: &pool::Error) -> Failure {
+fn cannot(name: &str, error: &errors::Error) -> Failure {
     Failure::failed(match error {
-        pool::Error::KeyUnavailable { .. } => {
+        errors::Error::KeyUnavailable { .. } => {
             format!("cannot get used/quota for '{name}': encryption key not loaded")
         }
         error => format!("cannot get used/quota for {name}: {error}"),

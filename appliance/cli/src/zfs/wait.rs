@@ -35,7 +35,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let waiting = match dataset.unlinked(&found.pool.keys) {
             Ok(waiting) => waiting,
             // Without its key the dataset is not mounted.
-            Err(pool::Error::KeyUnavailable { .. }) => 0,
+            Err(errors::Error::KeyUnavailable { .. }) => 0,
             Err(e) => return Err(Failure::failed(cannot_open(&name, &e))),
         };
         if waiting == 0 || cx.client.is_gone() {

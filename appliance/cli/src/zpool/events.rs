@@ -6,8 +6,8 @@
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::date_event;
+use block::zevent::Event;
 use ondisk::nvlist::{Nvlist, Value};
-use pool::zevent::Event;
 use std::fmt::Write;
 use std::time::Duration;
 

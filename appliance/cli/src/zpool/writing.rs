@@ -13,7 +13,7 @@ use admin::verbs::{PoolLease, Reason};
 use admin::write::WritablePool;
 use anyhow::{Context as _, Result};
 use api::Wanted;
-use pool::Error;
+use errors::Error;
 
 /// A command line as the pool's history stores it.
 pub fn command_line(verb: &str, args: &[String]) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Facts: zed_event.c (cmd/zed).
 
-use pool::zevent::{Event, Nvlist, Value};
+use block::zevent::Event;
+use ondisk::nvlist::{Nvlist, Value};
 use serde_json::{Map, json};
 
 /// Words for `vdev_state_t`, by number.

@@ -3,7 +3,7 @@
 use super::TURN;
 use super::environment::document;
 use crate::outgoing;
-use pool::zevent::{Event, Queue};
+use block::zevent::{Event, Queue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

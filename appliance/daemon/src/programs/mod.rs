@@ -1,7 +1,7 @@
 //! Programs and webhooks for pool events: the counterpart of OpenZFS's zed.
 //!
 //! ```text
-//!   pool::zevent::Queue ─┬─> run: programs of a directory, selected by their names, with limits on number and time
+//!   block::zevent::Queue ─┬─> run: programs of a directory, selected by their names, with limits on number and time
 //!                        └─> hooks: a document by HTTP POST, to each URL in order
 //! ```
 //!
@@ -16,8 +16,8 @@ mod hooks;
 mod run;
 
 use crate::config::EventsConfig;
+use block::zevent::Queue;
 use parking_lot::Mutex;
-use pool::zevent::Queue;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

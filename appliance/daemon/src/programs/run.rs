@@ -6,7 +6,7 @@
 
 use super::{TURN, environment};
 use crate::config::EventsConfig;
-use pool::zevent::{Event, Queue};
+use block::zevent::{Event, Queue};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;

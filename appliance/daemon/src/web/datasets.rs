@@ -108,10 +108,12 @@ pub async fn list(State(service): State<Arc<Service>>, Query(wanted): Query<Want
     .await
 }
 
-fn not_found(name: &str, error: &pool::Error) -> Problem {
+fn not_found(name: &str, error: &errors::Error) -> Problem {
     let (code, message) = match error {
-        pool::Error::NotFound { .. } => (ErrorCode::NotFound, format!("cannot open '{name}': dataset does not exist")),
-        pool::Error::Invalid { .. } => (ErrorCode::InvalidRequest, format!("cannot open '{name}': {error}")),
+        errors::Error::NotFound { .. } => {
+            (ErrorCode::NotFound, format!("cannot open '{name}': dataset does not exist"))
+        }
+        errors::Error::Invalid { .. } => (ErrorCode::InvalidRequest, format!("cannot open '{name}': {error}")),
         error => (ErrorCode::Failed, format!("cannot open '{name}': {error}")),
     };
     Problem::new(code, message).at(name)

@@ -2,7 +2,7 @@
 
 use files::memory::MemoryVfs;
 use files::vfs::Vfs;
-use files::volume::{Extent, Part};
+use object::{Extent, Part};
 use serve::nbd::{Export, Exports, Found, Listed, Opened};
 use serve::nfs::{Config, Server, Share, ShareOptions, exports::FixedExports};
 use std::net::SocketAddr;
@@ -50,34 +50,34 @@ impl Export for Memory {
         false
     }
 
-    fn read(&self, offset: u64, len: usize) -> files::Result<Vec<Part>> {
+    fn read(&self, offset: u64, len: usize) -> errors::Result<Vec<Part>> {
         let at = offset as usize;
         Ok(vec![Part::Data(self.0.lock().expect("no panic")[at..at + len].to_vec().into())])
     }
 
-    fn read_at_once(&self, _offset: u64, _len: usize) -> files::Result<Option<Vec<Part>>> {
+    fn read_at_once(&self, _offset: u64, _len: usize) -> errors::Result<Option<Vec<Part>>> {
         Ok(None)
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> files::Result<()> {
+    fn write(&self, offset: u64, data: &[u8]) -> errors::Result<()> {
         let at = offset as usize;
         self.0.lock().expect("no panic")[at..at + data.len()].copy_from_slice(data);
         Ok(())
     }
 
-    fn write_zeros(&self, _offset: u64, _len: u64, _punch: bool) -> files::Result<()> {
+    fn write_zeros(&self, _offset: u64, _len: u64, _punch: bool) -> errors::Result<()> {
         Ok(())
     }
 
-    fn trim(&self, _offset: u64, _len: u64) -> files::Result<()> {
+    fn trim(&self, _offset: u64, _len: u64) -> errors::Result<()> {
         Ok(())
     }
 
-    fn flush(&self) -> files::Result<()> {
+    fn flush(&self) -> errors::Result<()> {
         Ok(())
     }
 
-    fn extents(&self, _offset: u64, _len: u64, _max: usize) -> files::Result<Vec<Extent>> {
+    fn extents(&self, _offset: u64, _len: u64, _max: usize) -> errors::Result<Vec<Extent>> {
         Ok(Vec::new())
     }
 

@@ -1,7 +1,7 @@
 //! Converts attributes and errors to the kernel's form.
 
+use errors::{Error, Refusal};
 use files::vfs::{Attr, FileKind, Time};
-use files::{Error, Refusal};
 use rustix::io::Errno;
 
 /// An integer field of the protocol, in native byte order.
@@ -129,7 +129,7 @@ fn refused(why: Refusal) -> Errno {
         Refusal::TooManyLinks => Errno::MLINK,
         Refusal::CrossDevice => Errno::XDEV,
         Refusal::NotPermitted => Errno::PERM,
-        Refusal::PermissionDenied => Errno::ACCESS,
+        Refusal::PermissionDenied | Refusal::IncorrectKey => Errno::ACCESS,
         Refusal::NoAttribute => Errno::NODATA,
         Refusal::TooLarge => Errno::FBIG,
         Refusal::Busy => Errno::BUSY,

@@ -14,7 +14,7 @@
 //!   * `open_node` was called once more than `close_node` for each node with lookups
 //!   * no pages are being stored for a file that has writers
 
-use files::Result;
+use errors::Result;
 use files::vfs::{NodeId, Vfs};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -230,7 +230,7 @@ impl Unmounter {
     }
 }
 
-fn unsynced(error: &files::Error) -> io::Error {
+fn unsynced(error: &errors::Error) -> io::Error {
     io::Error::other(format!("not all is on disk: {error}"))
 }
 

@@ -12,7 +12,7 @@ use super::reply::{Notifier, Reply, Shown};
 use super::settle::Settle;
 use super::slow::Slow;
 use super::wire::Header;
-use files::Error;
+use errors::Error;
 use files::namespace::{file_system_of, is_synthetic};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use parking_lot::Mutex;
@@ -158,7 +158,7 @@ impl Ops {
     }
 
     /// The generation to give to the kernel.
-    fn generation(&self, attr: &Attr) -> files::Result<u64> {
+    fn generation(&self, attr: &Attr) -> errors::Result<u64> {
         match file_system_of(attr.node) {
             None | Some(0) => Ok(attr.generation),
             Some(_) => Ok(InodeMap::generation(attr.generation, self.vfs.handle(attr.node)?.fs_guid)),

@@ -13,7 +13,7 @@ use super::reply::{Entries, Filled, OPEN_CACHE_DIR, OPEN_DIRECT, OPEN_KEEP, OPEN
 use super::requests::Answer;
 use super::session::can;
 use super::wire::{Header, Op, SetAttrIn, forgets};
-use files::Error;
+use errors::Error;
 use files::namespace::is_synthetic;
 use files::vfs::{Allocate, Caller, DirEntry, NewNode, NodeId, SetAttr, SetTime};
 use rustix::io::Errno;
@@ -263,7 +263,7 @@ impl Server {
     }
 
     /// Called when the connection ends: closes all nodes and syncs everything to disk.
-    pub fn end(&self) -> files::Result<()> {
+    pub fn end(&self) -> errors::Result<()> {
         self.0.settle.end();
         self.0.held.forget_all();
         self.0.vfs.sync_all()
@@ -273,7 +273,7 @@ impl Server {
         reply.error(self.0.failed(node, error));
     }
 
-    fn done(&self, node: NodeId, result: files::Result<()>, reply: Reply) {
+    fn done(&self, node: NodeId, result: errors::Result<()>, reply: Reply) {
         reply.empty(result.map_err(|e| self.0.failed(node, &e)));
     }
 

@@ -94,7 +94,7 @@ fn tree() -> MemoryVfs {
     t.break_range(
         damaged,
         512 << 10..640 << 10,
-        files::Error::corrupt("object 9 record 4", "checksum is 1, expected 2"),
+        errors::Error::corrupt("object 9 record 4", "checksum is 1, expected 2"),
     );
     t
 }

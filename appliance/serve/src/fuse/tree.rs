@@ -70,7 +70,7 @@ impl MountedTree {
         children: bool,
         separate: bool,
     ) -> io::Result<()> {
-        let other = |e: files::Error| io::Error::other(e.to_string());
+        let other = |e: errors::Error| io::Error::other(e.to_string());
         let root = provider.root().map_err(other)?;
         if root.attr(root.root()).map_err(other)?.kind != FileKind::Directory {
             let what =
@@ -167,7 +167,7 @@ mod tests {
         fn name(&self) -> String {
             self.0.to_owned()
         }
-        fn root(&self) -> files::Result<Arc<dyn Vfs>> {
+        fn root(&self) -> errors::Result<Arc<dyn Vfs>> {
             let mut t = MemoryVfs::new();
             let root = t.root();
             t.add_dir(root, "home");
@@ -177,31 +177,31 @@ mod tests {
         fn control(&self) -> Control {
             Control::Hidden
         }
-        fn children(&self) -> files::Result<Vec<Child>> {
+        fn children(&self) -> errors::Result<Vec<Child>> {
             if self.0 != "tank" {
                 return Ok(Vec::new());
             }
             let child = |n: &str| Child { place: n.as_bytes().to_vec(), key: n.to_owned() };
             Ok(vec![child("home"), child("odd"), child("locked")])
         }
-        fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
+        fn snapshots(&self) -> errors::Result<Vec<NumberedName>> {
             Ok(vec![NumberedName { name: "s1".to_owned(), number: 1 }])
         }
-        fn volumes(&self) -> files::Result<Vec<NumberedName>> {
+        fn volumes(&self) -> errors::Result<Vec<NumberedName>> {
             Ok(Vec::new())
         }
-        fn open_child(&self, key: &str) -> files::Result<Arc<dyn Provider>> {
+        fn open_child(&self, key: &str) -> errors::Result<Arc<dyn Provider>> {
             match key {
                 "home" => Ok(Arc::new(Dataset("tank/home"))),
                 "odd" => Ok(Arc::new(Dataset("tank/odd"))),
-                _ => Err(files::Error::KeyUnavailable { place: key.to_owned() }),
+                _ => Err(errors::Error::KeyUnavailable { place: key.to_owned() }),
             }
         }
-        fn open_snapshot(&self, _name: &str) -> files::Result<Arc<dyn Vfs>> {
+        fn open_snapshot(&self, _name: &str) -> errors::Result<Arc<dyn Vfs>> {
             Dataset("tank@s1").root()
         }
-        fn open_volume(&self, name: &str) -> files::Result<Arc<dyn Vfs>> {
-            Err(files::Error::not_found("tank", name))
+        fn open_volume(&self, name: &str) -> errors::Result<Arc<dyn Vfs>> {
+            Err(errors::Error::not_found("tank", name))
         }
     }
 

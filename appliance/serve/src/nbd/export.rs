@@ -1,7 +1,8 @@
 //! Exports: volumes by name.
 
-use files::volume::{Extent, Part};
-use files::{Result, Volume};
+use errors::Result;
+use files::Volume;
+use object::{Extent, Part};
 use std::any::Any;
 use std::sync::Arc;
 

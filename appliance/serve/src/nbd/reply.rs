@@ -3,8 +3,8 @@
 use super::handshake::{ALLOCATION_ID, Agreed};
 use super::proto::{Chunk, Request, chunk, simple_reply};
 use bytes::Bytes;
-use files::volume::{Extent, Part};
-use files::{Error, Refusal};
+use errors::{Error, Refusal};
+use object::{Extent, Part};
 
 /// Data up to this length is copied behind its header, which is cheaper than a separate slice.
 const COPIED_MAX: usize = 16 << 10;

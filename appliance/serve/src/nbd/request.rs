@@ -4,7 +4,7 @@ use super::export::{Export, Opened};
 use super::handshake::{Agreed, REQUEST_BYTES_MAX};
 use super::proto::{Command, Request, flag};
 use super::reply::{Replies, errno, number};
-use files::Error;
+use errors::Error;
 
 /// Maximum number of extents in one reply to block status: half a MiB.
 const EXTENTS_MAX: usize = 64 << 10;

@@ -2,8 +2,8 @@
 
 use super::proto::{Command, GREETING, option};
 use super::*;
-use files::volume::{Extent, Part};
-use files::{Error, Result};
+use errors::{Error, Result};
+use object::{Extent, Part};
 use parking_lot::{Condvar, Mutex};
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -222,7 +222,8 @@ mod tests {
         let (vfs, child) = file(0o600);
         let root_dir = vfs.root();
         let vfs = vfs.writable();
-        let entry = |mask, flags| nfs4_acl::Ace { kind: nfs4_acl::ALLOW, flags, mask, who: nfs4_acl::Who::User(7) };
+        let entry =
+            |mask, flags| ondisk::acl::Ace { kind: nfs4_acl::ALLOW, flags, mask, who: ondisk::acl::Who::User(7) };
         let list = [entry(nfs4_acl::WRITE | nfs4_acl::EXECUTE, 0).with_who_flags()];
         vfs.set_nfs4_acl(&root(), root_dir, &list).expect("set");
         let dir = vfs.attr(root_dir).expect("root");

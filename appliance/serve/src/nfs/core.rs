@@ -89,7 +89,7 @@ impl Core {
         let attr = share.vfs.by_handle(&file).map_err(|e| match e {
             // A snapshot or dataset that was destroyed, or that needs a key to be opened, looks as
             // if it were not mounted.
-            files::Error::NotFound { .. } | files::Error::KeyUnavailable { .. } => Status::STALE,
+            errors::Error::NotFound { .. } | errors::Error::KeyUnavailable { .. } => Status::STALE,
             other => other.into(),
         })?;
         Ok(At { share, granted, who, file, attr })

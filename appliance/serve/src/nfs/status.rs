@@ -1,6 +1,6 @@
 //! Status codes that NFS versions 3 and 4 share, and their mapping from the engine's errors.
 
-use files::{Error, Refusal};
+use errors::{Error, Refusal};
 
 /// A status of NFS: the number of both `NFS3ERR_` and `NFS4ERR_`. Codes of only one version are
 /// defined with that version.
@@ -72,7 +72,7 @@ impl From<&Error> for Status {
                 Refusal::TooManyLinks => Self::MLINK,
                 Refusal::CrossDevice => Self::XDEV,
                 Refusal::NotPermitted => Self::PERM,
-                Refusal::PermissionDenied => Self::ACCES,
+                Refusal::PermissionDenied | Refusal::IncorrectKey => Self::ACCES,
                 Refusal::NoAttribute => Self::NOENT,
                 Refusal::TooLarge => Self::FBIG,
                 // For removing a mount point: what the Linux server returns, since version 3 has no

@@ -12,7 +12,7 @@
 use ondisk::{BlkPtr, Endian, ObjectType, blkptr};
 use transform::crypt::{equal, sha512_of};
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 const PSIZE: u64 = 0xffff << 16;
 const COMPRESS: u64 = 0x7f << 32;

@@ -14,7 +14,7 @@ use transform::crypt::{self, HMAC_KEY_BYTES, KeyFormat, MASTER_KEY_BYTES_MAX, Su
 use zeroize::Zeroizing;
 
 use super::{DatasetKeys, KeyObject, WrappedKeyParams};
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 /// Version of new key objects (`ZIO_CRYPT_KEY_CURRENT_VERSION`).
 const VERSION: u64 = 1;

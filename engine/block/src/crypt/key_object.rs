@@ -7,7 +7,7 @@
 use transform::crypt::{KeyFormat, Suite, wrapping_key};
 use zeroize::Zeroizing;
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 /// Attribute names in the key object's ZAP.
 pub mod attribute {

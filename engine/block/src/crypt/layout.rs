@@ -26,7 +26,7 @@ use transform::crypt::{Cipher, IV_BYTES, MAC_BYTES};
 
 use super::auth::auth_buf;
 use super::mismatch;
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 /// Secret and authenticated parts of a block.
 pub(super) struct Layout {

@@ -16,7 +16,7 @@ use transform::crypt::{HmacKey, HmacState, equal};
 
 use super::auth::auth_buf;
 use super::layout::masked_core;
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 const META_DNODE_AT: usize = 0;
 const TYPE_AT: usize = 0x2c0;

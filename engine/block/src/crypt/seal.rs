@@ -7,7 +7,7 @@
 //!     `verify_indirect`
 
 use super::{DatasetKeys, auth, layout, objset};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Endian, ObjectType};
 use transform::crypt::{IV_BYTES, SALT_BYTES};
 

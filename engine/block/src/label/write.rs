@@ -14,7 +14,7 @@
 //! ZFS names: vdev_config_sync, vdev_label_init, zpool_clear_label.
 
 use crate::vdev::{Failure, Leaf, Tree, Vdev};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use host::device::Device;
 use ondisk::label::{
     self, BOOTENV_BYTES, BOOTENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_BYTES,

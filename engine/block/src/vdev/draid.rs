@@ -41,7 +41,7 @@ use smallvec::SmallVec;
 use super::columns::{Column, Map, Role};
 use super::draid_seeds::SEEDS;
 use super::raidz::Shares;
-use crate::{Error, Result};
+use errors::{Error, Result};
 
 /// Bytes of each child that a row takes: a block of 16 MiB must fit into one column.
 pub(super) const ROW_BYTES: u64 = 16 << 20;

@@ -67,32 +67,32 @@ impl Failure {
     }
 
     /// Converts to the error of a read of the block at `place`.
-    pub fn into_error(self, place: String) -> crate::Error {
+    pub fn into_error(self, place: String) -> errors::Error {
         if self.wrong.is_empty() && self.io.is_empty() && self.other.is_empty() && !self.missing.is_empty() {
-            return crate::Error::missing(place, self.missing.join(", "));
+            return errors::Error::missing(place, self.missing.join(", "));
         }
         if self.wrong.is_empty()
             && self.other.is_empty()
             && self.missing.is_empty()
             && let Some((name, source)) = self.io.first()
         {
-            return crate::Error::Io { place: format!("{place}: {name}"), error: source.clone() };
+            return errors::Error::Io { place: format!("{place}: {name}"), error: source.clone() };
         }
-        crate::Error::corrupt(place, format!("no good copy: {}", self.reasons()))
+        errors::Error::corrupt(place, format!("no good copy: {}", self.reasons()))
     }
 
     /// Converts to the error of a write of the block at `place`.
-    pub fn into_write_error(self, place: String) -> crate::Error {
+    pub fn into_write_error(self, place: String) -> errors::Error {
         if let ([(name, source)], true, true) = (self.io.as_slice(), self.missing.is_empty(), self.other.is_empty()) {
             let place = if place.is_empty() { name.clone() } else { format!("{place}: {name}") };
-            return crate::Error::Io { place, error: source.clone() };
+            return errors::Error::Io { place, error: source.clone() };
         }
         if self.io.is_empty() && self.other.is_empty() {
-            return crate::Error::missing(place, self.missing.join(", "));
+            return errors::Error::missing(place, self.missing.join(", "));
         }
         let kind = self.io.first().map_or(std::io::ErrorKind::Other, |(_, e)| e.kind());
         let reasons = self.reasons().replace("read error", "write error");
-        crate::Error::io(place, std::io::Error::new(kind, reasons))
+        errors::Error::io(place, std::io::Error::new(kind, reasons))
     }
 
     fn reasons(self) -> String {

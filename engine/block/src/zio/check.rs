@@ -2,7 +2,7 @@
 //! `ondisk`'s names to `transform`'s.
 
 use crate::store::Store;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType};
 use transform::checksum::embedded::{self, Kind};
 use transform::checksum::{Algorithm, Order, Salted, checksum, truncate_for_mac};

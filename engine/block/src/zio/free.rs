@@ -2,7 +2,7 @@
 
 use super::gang;
 use crate::store::Store;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Dva};
 
 const GANG_DEPTH_MAX: u32 = 16;

@@ -12,7 +12,8 @@
 
 use super::write::{give_back, put, sum};
 use crate::store::Store;
-use crate::{Allocate, Error, Gang, Refusal, Result, Want};
+use crate::{Allocate, Gang, Want};
+use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, Compression, Dva, NewBlock, ObjectType, Txg, gang};
 use smallvec::SmallVec;
 use transform::checksum::Order;

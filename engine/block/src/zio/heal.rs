@@ -10,7 +10,7 @@ use super::check;
 use super::raw::RawBlock;
 use crate::crypt::DatasetKeys;
 use crate::store::Store;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression};
 use transform::compress::{Algorithm, compress_into, zstd};
 

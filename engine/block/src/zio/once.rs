@@ -6,7 +6,7 @@ use super::write::{give_back, place as place_anew, put, want};
 use crate::duplicates::{Duplicates, Found, Stored};
 use crate::policy::{Dedup, WritePolicy};
 use crate::store::Store;
-use crate::{Refusal, Result};
+use errors::{Refusal, Result};
 use ondisk::{BlkPtr, Dva, Txg};
 use smallvec::SmallVec;
 

@@ -14,8 +14,8 @@ use super::write::{self, Seal, Written};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Dedup, WritePolicy};
 use crate::store::Store;
-use crate::{Error, Result};
 use bytes::Bytes;
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression, Endian, NewBlock, Txg};
 
 /// Encryption parameters of a block: the dataset's keys, with this salt and IV. A block that is

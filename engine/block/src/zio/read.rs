@@ -1,11 +1,12 @@
 //! Reads one block.
 
 use super::{check, gang};
+use crate::Block;
 use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
 use crate::vdev::Failure;
-use crate::{Block, Error, Result};
 use bytes::Bytes;
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression};
 use std::cell::Cell;
 

@@ -20,7 +20,7 @@ pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
         mended.readable = true;
         return mended;
     }
-    if let Err(e) = bp.check().map_err(crate::Error::from).and_then(|()| check::supported(store, bp)) {
+    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(store, bp)) {
         mended.error = Some(e.to_string());
         return mended;
     }

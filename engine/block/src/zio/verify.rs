@@ -1,10 +1,10 @@
 //! Verifies every copy of one block, and whether its contents can be decoded.
 
 use super::{check, gang, read};
-use crate::Error;
 use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
 use crate::vdev::{BlockReport, Contents, Failure};
+use errors::Error;
 use ondisk::{BlkPtr, Compression, ObjectType};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -47,7 +47,7 @@ pub(crate) fn verify_contents(store: &Store, bp: &BlkPtr, keys: Option<&DatasetK
 }
 
 /// Decodes the block as a read would, and discards the result.
-fn take_apart(bp: &BlkPtr, stored: &[u8], keys: Option<&DatasetKeys>) -> crate::Result<()> {
+fn take_apart(bp: &BlkPtr, stored: &[u8], keys: Option<&DatasetKeys>) -> errors::Result<()> {
     let clear = if bp.is_embedded() || !bp.uses_crypt() || (keys.is_none() && !bp.is_encrypted()) {
         Cow::Borrowed(stored)
     } else {
@@ -88,7 +88,7 @@ fn look(store: &Store, bp: &BlkPtr, open: &mut dyn FnMut(&[u8])) -> BlockReport 
         report.readable = true;
         return report;
     }
-    if let Err(e) = bp.check().map_err(crate::Error::from).and_then(|()| check::supported(store, bp)) {
+    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(store, bp)) {
         report.error = Some(e.to_string());
         return report;
     }

@@ -4,7 +4,8 @@
 #![allow(dead_code)] // Each test binary uses its part.
 
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
-use block::{Allocate, Bookmark, Compress, Gang, Refusal, Result, Store, Want, WritePolicy};
+use block::{Allocate, Bookmark, Compress, Gang, Store, Want, WritePolicy};
+use errors::{Refusal, Result};
 use host::device::Device;
 use ondisk::{Checksum, Dva, ObjectType};
 use rig::{Disk, noise};

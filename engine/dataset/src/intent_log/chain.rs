@@ -5,8 +5,8 @@
 //! that stops earlier lacks records that are in the log: their device is missing or damaged. ZFS
 //! name: zil_parse.
 
-use crate::{Error, Place, Result};
 use block::Bookmark;
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::zil::{LogBlock, Record};
 use ondisk::{BlkPtr, ZilHeader};

@@ -13,7 +13,8 @@
 //! ZFS names: zil_claim, zil_check_log_chain.
 
 use super::chain::{self, Step};
-use crate::{Dataset, Place, Result};
+use crate::Dataset;
+use errors::{Place, Result};
 use object::ObjectSet;
 use ondisk::zil::record::Body;
 use ondisk::zil::{Record, RecordType};

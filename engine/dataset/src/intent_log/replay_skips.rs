@@ -39,7 +39,7 @@
 
 use super::chain::Unread;
 use crate::write::cx::Cx;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::Zap;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;

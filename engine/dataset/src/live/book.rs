@@ -17,9 +17,10 @@
 //!   * figures change in every txg, whatever the cause: a write, a task, or freeing in the
 //!     background
 
+use crate::Dataset;
 use crate::write::cx::{read_dataset, read_dir};
 use crate::write::space::weight_change;
-use crate::{Dataset, Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::ObjectSet;
 use ondisk::DslDir;
 use parking_lot::Mutex;

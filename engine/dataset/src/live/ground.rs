@@ -1,9 +1,9 @@
 //! What the intent log of a dataset depends on: the pool's txgs, and the dataset's features.
 
-use crate::Result;
 use crate::intent_log::{
     Ground, LogFigures, SkippedRecord, Unread, UnsyncedSkips, is_unread_reported, skipped_numbers,
 };
+use errors::Result;
 use object::Tx;
 use parking_lot::{Mutex, RwLock};
 use pool::Writer;

@@ -8,8 +8,8 @@
 //!   * what was counted for a dnode is recorded in its flags, and is subtracted when the dnode
 //!     changes
 
-use crate::{Place, Result};
 use bytes::Bytes;
+use errors::{Place, Result};
 use object::zap::Zap;
 use object::{Object, ObjectSet, Tx};
 use ondisk::Dnode;

@@ -1,8 +1,9 @@
 //! The current properties of a dataset that control how it is written and read.
 
+use crate::Dataset;
 use crate::property::{self, find};
-use crate::{Dataset, Error, Result};
 use block::{Compress, Dedup};
+use errors::{Error, Result};
 use ondisk::Checksum;
 use transform::crypt::Suite;
 

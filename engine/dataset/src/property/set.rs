@@ -11,8 +11,8 @@
 //! Source: module/zfs/dsl_prop.c.
 
 use super::value::Value;
-use crate::Result;
 use crate::dir::open_zap;
+use errors::Result;
 use object::ObjectSet;
 use ondisk::zap::Value as ZapValue;
 use std::collections::HashMap;

@@ -21,9 +21,9 @@
 //! as spill blocks.
 
 use super::{FLAG_SPILL_BLOCK, Incoming, VerifiedRecord, byteswap};
-use crate::{Error, Result};
 use block::RawBlock;
 use bytes::Bytes;
+use errors::{Error, Result};
 use object::{NewObject, Object, ObjectSet, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};

@@ -13,13 +13,14 @@
 //! lib/libzfs/libzfs_sendrecv.c.
 
 use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, RawStream, Spot, Target, state};
+use crate::KeyStore;
 use crate::live::{LiveDatasets, OwnersOf};
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{clone, create, deadlist, feature, keys, limits};
-use crate::{Error, KeyStore, Refusal, Result};
 use block::Bookmark;
+use errors::{Error, Refusal, Result};
 use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;

@@ -5,7 +5,7 @@
 //! that are stored compressed do. This leaves uncompressed blocks of ZAPs and of numbers. Facts:
 //! `dmu_ot` in module/zfs/dmu.c, `flush_write_batch_impl` and `receive_object` in dmu_recv.c.
 
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::zap::swap;
 use ondisk::{Endian, ObjectType};
 

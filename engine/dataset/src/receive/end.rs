@@ -4,12 +4,13 @@
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
 use super::{CLONE, Incoming, RawStream, Spot, Target, begin, state};
+use crate::KeyStore;
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
-use crate::{Error, KeyStore, Place, Refusal, Result};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::DslDataset;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;

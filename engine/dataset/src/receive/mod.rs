@@ -30,8 +30,9 @@ pub(crate) use state::put as put_state;
 pub use verifying_reader::{VerifiedRecord, VerifyingReader};
 
 use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
-use crate::{Datasets, Error, ListOptions, Place, Result, write};
+use crate::{Datasets, ListOptions, write};
 use apply::Applier;
+use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_RESUME_TOGUID;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Body, Features};

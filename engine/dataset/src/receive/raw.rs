@@ -15,8 +15,8 @@
 use super::Incoming;
 use super::apply::{Applier, bad};
 use crate::write::raw_keys::ReceivedKey;
-use crate::{Error, Result};
 use block::{CryptParams, RawBlock};
+use errors::{Error, Result};
 use object::{RawObject, RawObjset, Tx};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Crypt, Features, ObjectRecord, Spill, WriteRecord};

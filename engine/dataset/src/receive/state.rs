@@ -15,7 +15,7 @@ use super::{CLONE, Incoming, Spot, Target};
 use crate::live::{LiveDatasets, ReceivedTo};
 use crate::write::cx::Cx;
 use crate::write::tree;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::DslDataset;
 use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;

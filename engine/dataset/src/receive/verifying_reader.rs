@@ -5,7 +5,7 @@
 //! belong to the next reader.
 
 use crate::stream::{Reader, Watch, kind_name};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::Endian;
 use ondisk::send_record::{Body, RECORD_BYTES, Record};
 use std::io::Read;

@@ -2,9 +2,9 @@
 
 use super::walk::{DataStep, Step, Walk};
 use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
-use crate::{Error, Result};
 use block::Bookmark;
 use bytes::Bytes;
+use errors::{Error, Result};
 use ondisk::send_record::Features;
 use ondisk::{BlkPtr, Compression};
 use parking_lot::{Condvar, Mutex};

@@ -7,12 +7,13 @@
 //! read the earlier native form.
 
 use super::{Base, Options, Resume};
+use crate::View;
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::property::{self, Value as PropertyContents};
 use crate::tree::Entry;
-use crate::{Error, Result, View};
 use block::crypt::attribute as key_attribute;
+use errors::{Error, Result};
 use object::ObjectSet;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::nvlist::{Nvlist, Value};

@@ -3,13 +3,14 @@
 
 use super::{Base, Options};
 use crate::dataset::Dataset;
-use crate::{Result, property};
+use crate::property;
+use errors::Result;
 use ondisk::send_record::RECORD_BYTES;
 use ondisk::{ObjsetKind, blkptr};
 
 /// Estimates the size in bytes of a stream of `to` since `from`.
 ///
-/// Returns [`crate::Error::Invalid`] for a bookmark from before bookmarks recorded what was freed
+/// Returns [`errors::Error::Invalid`] for a bookmark from before bookmarks recorded what was freed
 /// since.
 pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u64> {
     let (uncompressed, compressed) = match from {

@@ -27,7 +27,7 @@ use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::stream::Writer;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::{Begin, Features};

@@ -9,7 +9,7 @@ use crate::property::set::{PropertySet, SetBy};
 use crate::property::value::Value as Contents;
 use crate::property::{self, Attr};
 use crate::stream::Writer;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use ondisk::Endian;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Body, Features};

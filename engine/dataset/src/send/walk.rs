@@ -7,10 +7,10 @@
 //! (`send_holes_without_birth_time`, OpenZFS's default).
 
 use super::Resume;
-use crate::{Error, Place, Result};
 use block::Block;
 use block::Bookmark;
 use block::crypt::DatasetKeys;
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};

@@ -15,8 +15,8 @@
 //!   * memory use grows with the number of blocks (about 200 bytes each), not with their contents
 
 use super::{Packet, Reader};
-use crate::{Error, Place, Result};
 use block::Store;
+use errors::{Error, Place, Result};
 use host::device::Device;
 use object::ObjectSet;
 use ondisk::blkptr::{self, MAX_BLOCK_BYTES};

@@ -1,7 +1,7 @@
 //! Reads a stream record by record.
 
 use super::kind_name;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use ondisk::Endian;
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::send_record::{Begin, Body, CHECKSUM_OFFSET, RECORD_BYTES, Record, stream_endian};

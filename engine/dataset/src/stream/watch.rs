@@ -1,6 +1,6 @@
 //! Watchers of a stream.
 
-use crate::Result;
+use errors::Result;
 use ondisk::send_record::Body;
 
 /// Is notified of each record after it has passed completely.
@@ -40,7 +40,7 @@ mod tests {
         fn passed(&mut self, body: &Body, bytes: u64) -> Result<()> {
             self.0.lock().push((body.kind(), place_of(body).0, bytes));
             match self.0.lock().len() {
-                5.. => Err(crate::Error::invalid("", "enough")),
+                5.. => Err(errors::Error::invalid("", "enough")),
                 _ => Ok(()),
             }
         }

@@ -1,7 +1,7 @@
 //! Writes a stream record by record.
 
 use super::Watch;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::Endian;
 use ondisk::send_record::{Body, CHECKSUM_OFFSET, RECORD_BYTES, Record};
 use std::io::Write;

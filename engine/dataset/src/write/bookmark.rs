@@ -13,7 +13,7 @@ use super::{deadlist, feature};
 use crate::deadlist::add;
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail};
-use crate::{Error, Place, Refusal, Result};
+use errors::{Error, Place, Refusal, Result};
 use object::Zap;
 use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_IVSET_GUID};
 use ondisk::zap::NormFlags;

@@ -8,7 +8,7 @@
 //!   * only code that runs in syncing context has a `Cx`
 //!   * a changed node is written back before another one that may be the same is read
 
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::zap::Zap;
 use object::zap::ZapSpec;
 use object::{Bpobj, NewObject, Object, ObjectSet, Tx};

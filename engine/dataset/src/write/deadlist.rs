@@ -9,7 +9,7 @@
 
 use super::cx::Cx;
 use crate::deadlist::{Deadlist, add};
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::Bpobj;
 use object::bpobj_write::{NewEntry, new_header};
 use ondisk::dsl_dir::FIELD_LIVELIST;

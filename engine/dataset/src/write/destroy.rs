@@ -17,10 +17,11 @@ use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
+use crate::KeyStore;
 use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
 use crate::receive::CLONE;
-use crate::{Error, KeyStore, Place, Refusal, Result};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 

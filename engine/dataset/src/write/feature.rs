@@ -3,7 +3,7 @@
 //! Facts: `dsl_dataset_activate_feature`, `dsl_dataset_block_born` in module/zfs/dsl_dataset.c.
 
 use super::cx::Cx;
-use crate::Result;
+use errors::Result;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Checksum, Compression, feature};
 

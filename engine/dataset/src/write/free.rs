@@ -8,9 +8,9 @@
 //!   * blocks born at or before the dataset's origin snapshot are kept, with everything below them
 //!   * an interrupted walk resumes where it stopped, and frees no block twice
 
-use crate::{Error, Place, Result};
 use block::Block;
 use block::{Bookmark, Store};
+use errors::{Error, Place, Result};
 use ondisk::dnode::{SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::snapshot::Failures;
 use super::tree::{self, Node};
 use super::unsnap;
 use crate::live::LiveDatasets;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::Zap;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjectType};

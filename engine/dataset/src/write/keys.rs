@@ -11,10 +11,11 @@
 use super::cx::Cx;
 use super::tree::{self, Node};
 use super::{feature, rename};
+use crate::KeyStore;
 use crate::dir::open_zap;
 use crate::keys::KeyLocation;
-use crate::{Error, KeyStore, Place, Result};
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
+use errors::{Error, Place, Result};
 use host::random;
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;

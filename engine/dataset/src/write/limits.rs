@@ -6,7 +6,7 @@
 //! callers are root, and the limit binds only other users: it is kept correct, and not enforced.
 
 use super::cx::Cx;
-use crate::Result;
+use errors::Result;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
 use ondisk::zap::Value as ZapValue;
 

@@ -65,8 +65,8 @@ pub use values::{Setting, check_new};
 
 use crate::live::LiveDatasets;
 use crate::property::{Attr, find, full_name, is_user_property};
-use crate::{Error, Result};
 use cx::Cx;
+use errors::{Error, Result};
 use pool::SpaceCheck;
 
 /// Sets properties of dataset `name`, all of them or none. `volsize` is stored in the volume's

@@ -18,7 +18,7 @@ use super::deadlist::LIST_BLOCK_BYTES;
 use super::free::{At, Met, Stop, Walk};
 use super::space::{self, Delta, Part};
 use crate::deadlist::add;
-use crate::{Place, Result};
+use errors::{Place, Result};
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, Endian, ObjectType, SpaceTriple, blkptr};
 

@@ -17,7 +17,7 @@ use super::values::{Setting, on_disk};
 use super::{limits, tree::Node};
 use crate::property::set::{PropertySet, SetBy};
 use crate::property::{Value, find};
-use crate::{Refusal, Result};
+use errors::{Refusal, Result};
 use ondisk::{DslDataset, ObjectType};
 
 /// Change of a property.

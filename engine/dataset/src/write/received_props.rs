@@ -10,10 +10,11 @@ use super::props::{self, Change};
 use super::snapshot::Failures;
 use super::values::{self, Target};
 use super::{contents, create, tree};
+use crate::Dataset;
 use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
 use crate::property::{Attr, Kinds, Value, find, is_user_property};
-use crate::{Dataset, Error, Result};
+use errors::{Error, Result};
 use ondisk::ObjsetKind;
 use ondisk::zap::Value as ZapValue;
 

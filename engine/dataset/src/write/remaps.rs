@@ -11,7 +11,7 @@
 
 use super::cx::Cx;
 use super::deadlist::{self, LIST_BLOCK_BYTES};
-use crate::Result;
+use errors::Result;
 use object::bpobj::Bpobj;
 use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
 use ondisk::pool_dir::directory;

@@ -11,7 +11,7 @@ use super::tree::{DEPTH_MAX, NAME_MAX, Node};
 use super::{keys, snapshot, tree};
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail, is_hidden};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::zap::Value as ZapValue;
 use pool::SpaceCheck;
 

@@ -8,9 +8,10 @@ use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node, TXG_INITIAL};
 use super::{bookmark, clone, deadlist, destroy, feature, props, unsnap};
+use crate::KeyStore;
 use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
-use crate::{Error, KeyStore, Place, Refusal, Result};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 

@@ -24,7 +24,7 @@ use super::tree::{self, Node};
 use super::{bookmark, create, deadlist, feature};
 use crate::live::LiveDatasets;
 use crate::name::Tail;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::zap::Value as ZapValue;

@@ -10,7 +10,7 @@
 //!   * the five parts of the breakdown add up to `used`, before and after each function here
 
 use super::cx::Cx;
-use crate::Result;
+use errors::Result;
 use ondisk::{DslDir, SpaceTriple};
 
 /// A part of the breakdown.

@@ -7,7 +7,7 @@ use super::cx::Cx;
 use super::limits::{self, Counted};
 use super::{deadlist, feature};
 use crate::name::{DatasetName, Tail};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::Zap;
 use ondisk::zap::NormFlags;
 use ondisk::zap::Value as ZapValue;

@@ -16,7 +16,7 @@ use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{bookmark, deadlist, destroy, feature, holds, props, remaps};
 use crate::live::LiveDatasets;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 

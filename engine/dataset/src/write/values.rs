@@ -7,7 +7,7 @@
 use super::feature;
 use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::Checksum;
 use ondisk::zap::Value as ZapValue;
 

@@ -3,8 +3,8 @@
 
 use super::{Rig, new_file};
 use dataset::LiveDataset;
+use errors::{Error, Result};
 use host::device::{Device, MemoryDevice};
-use object::{Error, Result};
 use pool::writer::NewLeaf;
 use rig::noise;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ impl Visitor for Collect<'_> {
         true
     }
 
-    fn broken(&self, _: usize, at: Bookmark, error: &object::Error) {
+    fn broken(&self, _: usize, at: Bookmark, error: &errors::Error) {
         panic!("{at:?}: {error}");
     }
 }

@@ -5,7 +5,7 @@ use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing};
 use dataset::stream::Writer;
 use dataset::{Datasets, KeyStore};
-use pool::Error;
+use errors::Error;
 use std::sync::Arc;
 
 /// The stream of snapshot `to`, from a snapshot or bookmark, without any key.
@@ -41,12 +41,12 @@ pub fn target<'a>(to: &str, force: bool) -> Target<'a> {
     }
 }
 
-pub fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> pool::Result<u64> {
+pub fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> errors::Result<u64> {
     let mut checked = VerifyingReader::new(stream);
     let Some(first) = checked.next_record()? else { return Err(Error::invalid("", "an empty stream")) };
     receive(&rig.live, &mut checked, &first, target)
 }
 
-pub fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> pool::Result<u64> {
+pub fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> errors::Result<u64> {
     try_receive(rig, stream, &target(to, force))
 }

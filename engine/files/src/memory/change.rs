@@ -2,10 +2,11 @@
 //! changed.
 
 use super::{Node, State, missing, now};
-use crate::nfs4_acl::{self, Ace};
+use crate::nfs4_acl;
 use crate::posix_acl::{ACCESS, DEFAULT, PosixAcl};
 use crate::vfs::{Allocate, Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
+use ondisk::acl::Ace;
 
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;

@@ -10,13 +10,13 @@ use super::layers::Source;
 use super::nodes::{Door, Made, Nowhere};
 use super::number::{self, Number};
 use super::{CONTROL, Namespace, Opened, Place};
-use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
     SetXattr, StatFs, SyncKind, Time, Vfs,
 };
-use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use errors::{Error, Refusal, Result};
+use ondisk::acl::Ace;
 use std::sync::Arc;
 
 impl Namespace {

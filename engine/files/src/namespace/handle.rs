@@ -9,7 +9,7 @@ use super::nodes::Made;
 use super::number::{self, OBJECT_BITS, OBJECT_MASK};
 use super::{Namespace, Opened, Place, Way};
 use crate::vfs::{Attr, FileHandle, NodeId};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
 /// Types of synthetic directories, in the bits above an object number.

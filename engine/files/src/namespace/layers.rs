@@ -7,7 +7,7 @@ use super::number::SYSTEMS_MAX;
 use super::provider::{Provider, Way};
 use super::system::Opened;
 use crate::vfs::NodeId;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

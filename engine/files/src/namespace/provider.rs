@@ -1,7 +1,7 @@
 //! What a tree of datasets requires of each of them.
 
 use crate::vfs::Vfs;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
 /// Visibility of a dataset's `.zfs`, from the property `snapdir`.

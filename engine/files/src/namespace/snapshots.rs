@@ -10,7 +10,7 @@ use super::layers::Source;
 use super::nodes::Made;
 use super::{Namespace, Place};
 use crate::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, Vfs};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 
 fn place(name: &[u8]) -> String {
     format!(".zfs/snapshot/{}", String::from_utf8_lossy(name))

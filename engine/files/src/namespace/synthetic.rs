@@ -10,7 +10,7 @@ use super::layers::Source;
 use super::nodes::Made;
 use super::{Namespace, NumberedName};
 use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use std::sync::Arc;
 
 /// An entry of a synthetic directory.

@@ -4,7 +4,7 @@ use super::cookie::Extras;
 use super::number::{self, Number};
 use super::provider::Provider;
 use crate::vfs::{Attr, FileKind, NodeId, Vfs};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 

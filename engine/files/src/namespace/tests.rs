@@ -5,10 +5,10 @@ mod life;
 use super::layers::OPEN_MAX;
 use super::number::OBJECT_BITS;
 use super::*;
-use crate::Error;
 use crate::memory::MemoryVfs;
 use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, StatFs};
 use bytes::Bytes;
+use errors::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Dataset {

@@ -11,9 +11,9 @@
 //!     as a disk does it: a write of more than 128 KiB has several records
 
 use super::{DATA_OBJECT, Live, Volume};
-use crate::{Error, Refusal, Result};
 use dataset::live::SyncMode;
-use object::{Place, Tx};
+use errors::{Error, Place, Refusal, Result};
+use object::Tx;
 use ondisk::BlkPtr;
 use ondisk::zil::record::Body;
 use ondisk::zil::{Record, RecordType};

@@ -6,8 +6,7 @@
 use super::{FileSystem, Znode, trivial_acl};
 use crate::nfs4_acl;
 use crate::vfs::{FileKind, NodeId};
-use crate::{Error, Refusal, Result};
-use object::Place;
+use errors::{Error, Place, Refusal, Result};
 use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;

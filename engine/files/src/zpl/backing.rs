@@ -6,10 +6,10 @@
 
 use super::options::Space;
 pub use super::trivial_acl::{AclInherit, AclMode};
-use crate::Result;
 use crate::vfs::{Quota, Time};
 use dataset::intent_log::{Encoded, Reach};
 use dataset::quota::Principal;
+use errors::Result;
 use object::Tx;
 use ondisk::zil::{Body, RecordType};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ pub trait Backing: Send + Sync {
     /// Sets a quota; 0 means no limit.
     fn set_quota(&self, tx: &Tx, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
         let _ = (tx, id, objects, limit);
-        Err(crate::Error::unsupported(format!("{principal:?}"), "quotas"))
+        Err(errors::Error::unsupported(format!("{principal:?}"), "quotas"))
     }
     /// Notes that a file got a name of more than 255 bytes.
     fn uses_long_name(&self) {}

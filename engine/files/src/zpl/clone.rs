@@ -9,7 +9,7 @@ use super::data::SIZE_MAX;
 use super::live::Live;
 use super::state::State;
 use crate::vfs::Caller;
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::{Cloneable, Tx};
 use ondisk::BlkPtr;
 use ondisk::znode::Flags;

@@ -9,8 +9,8 @@ use super::backing::Settings;
 use super::live::Live;
 use super::state::State;
 use crate::vfs::{Allocate, Caller, FileKind, Time};
-use crate::{Error, Refusal, Result};
 use dataset::quota::Principal;
+use errors::{Error, Refusal, Result};
 use object::Tx;
 use ondisk::znode::Flags;
 

@@ -6,7 +6,7 @@
 use super::node::kind_of;
 use super::{CaseSensitivity, DIRS_MAX, FileSystem};
 use crate::vfs::{DirEntry, FileKind, NodeId};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::Zap;
 use ondisk::ObjectType;
 use ondisk::zap::Value as ZapValue;

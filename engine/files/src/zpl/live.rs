@@ -274,8 +274,8 @@ impl Live {
 mod tests {
     use super::*;
     use crate::zpl::backing::{Estimate, Settings};
-    use crate::{Refusal, Result};
     use dataset::intent_log::{Encoded, Reach};
+    use errors::{Refusal, Result};
     use object::Tx;
     use ondisk::zil::{Body, RecordType};
 

@@ -238,8 +238,8 @@ impl FileSystem {
         &self,
         tx: &Tx,
         file: &mut State,
-        change: impl FnOnce(&mut State, &mut Group) -> crate::Result<R>,
-    ) -> crate::Result<R> {
+        change: impl FnOnce(&mut State, &mut Group) -> errors::Result<R>,
+    ) -> errors::Result<R> {
         let mut group = Group::default();
         let result = change(file, &mut group);
         if result.is_ok() || !self.is_replaying() {

@@ -10,11 +10,11 @@ use super::{
     owners_of,
 };
 use crate::vfs::Quota;
-use crate::{Error, Result};
 use dataset::intent_log::{Encoded, Reach};
 use dataset::live::{self, AclType, LateChanges, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
 use dataset::write::{FileSystemMaker, FileSystemTraits};
+use errors::{Error, Result};
 use object::zap::ZapSpec;
 use object::{ObjectSet, Tx, Zap};
 use ondisk::zil::{Body, RecordType};
@@ -250,7 +250,7 @@ impl Backing for DatasetBacking {
         let key = format!("{id:x}");
         match limit {
             0 => match zap.remove(tx, key) {
-                Err(crate::Error::NotFound { .. }) => Ok(()),
+                Err(errors::Error::NotFound { .. }) => Ok(()),
                 other => other,
             },
             limit => zap.update_u64(tx, key, limit),

@@ -9,7 +9,7 @@ use super::log::Group;
 use super::make::Forced;
 use super::state::State;
 use crate::vfs::{Attr, Caller, FileKind, NewNode, SetAttr, SetTime, Time};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::Tx;
 use ondisk::zap::Value as ZapValue;
 use ondisk::znode::{DirEntryValue, Flags};

@@ -1,9 +1,9 @@
 //! A single file: its attributes, its contents, and its target if it is a symbolic link.
 
 use crate::vfs::{Attr, FileKind, NodeId, Time};
-use crate::{Error, Result};
 use bytes::Bytes;
-use object::{Attributes, Place};
+use errors::{Error, Place, Result};
+use object::Attributes;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::{Flags, Fuid, LEGACY_BYTES};
 

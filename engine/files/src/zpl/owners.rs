@@ -3,8 +3,8 @@
 //! Above: `dataset` queries every object that a txg changed. Facts: zpl_get_file_info. The format
 //! fixes the offsets (`SA_UID_OFFSET` and its neighbours), regardless of the dataset's layouts.
 
-use crate::Result;
 use dataset::live::{Owners, Spill};
+use errors::Result;
 use ondisk::sa::SaHeader;
 use ondisk::znode::Flags;
 use ondisk::{Dnode, Endian, ObjectType};

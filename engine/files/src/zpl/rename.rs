@@ -11,7 +11,7 @@ use super::state::State;
 use super::undo::Undo;
 use super::{CaseSensitivity, FileSystem};
 use crate::vfs::{Caller, FileKind, NewNode, RenameFlags, Time};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::Tx;
 use ondisk::zap::Value as ZapValue;
 use ondisk::znode::Flags;

@@ -3,13 +3,13 @@
 use super::data::Times;
 use super::live::{Live, Slot};
 use super::{FileSystem, dir};
-use crate::nfs4_acl::Ace;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
     SetXattr, StatFs, SyncKind, Time, Vfs,
 };
-use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use errors::{Error, Refusal, Result};
+use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 

@@ -13,7 +13,7 @@ mod store;
 
 use super::node::Znode;
 use crate::vfs::{FileKind, Time};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::{Attributes, Object, Tx};
 use ondisk::Endian;
 use ondisk::sa::Attr as Sa;

@@ -14,7 +14,7 @@
 use super::FileSystem;
 use super::live::Locked;
 use super::state::State;
-use crate::Result;
+use errors::Result;
 use object::Tx;
 use ondisk::zap::Value as ZapValue;
 use ondisk::znode::DirEntryValue;

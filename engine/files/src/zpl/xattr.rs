@@ -10,8 +10,7 @@ use super::backing::XattrMode;
 use super::node::Znode;
 use crate::posix_acl::{ACCESS, DEFAULT};
 use crate::vfs::FileKind;
-use crate::{Error, Result};
-use object::Place;
+use errors::{Error, Place, Result};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::sa::Attr as Sa;
 

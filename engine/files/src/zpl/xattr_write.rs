@@ -13,7 +13,7 @@ use super::xattr::{NAMESPACES, USER};
 use super::{FileSystem, Znode};
 use crate::posix_acl::{ACCESS, DEFAULT, PosixAcl};
 use crate::vfs::{Caller, FileKind, NewNode, SetAttr, SetXattr};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use object::Tx;
 use ondisk::Endian;
 use ondisk::nvlist::{Nvlist, Pair, Value};

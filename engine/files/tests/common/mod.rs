@@ -78,7 +78,7 @@ impl Rig {
     }
 
     /// A pool that OpenZFS made; `Err`: why it cannot be written.
-    pub fn of_openzfs(folder: &std::path::Path) -> files::Result<Self> {
+    pub fn of_openzfs(folder: &std::path::Path) -> errors::Result<Self> {
         let devices = images::read(folder).unwrap();
         let found = search_devices(devices.iter().cloned()).pools.remove(0);
         let writer = Writer::open(&found, &OpenOptions::default(), &options())?;

@@ -3,10 +3,11 @@
 
 use block::{References, Store};
 use dataset::intent_log::{Encoded, Reach};
+use errors::Result;
 use files::vfs::Time;
 use files::zpl::backing::{Backing, Estimate, Settings};
 use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
-use object::{ObjectSet, Result, Tx};
+use object::{ObjectSet, Tx};
 use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, ObjsetKind};
 use parking_lot::{Condvar, Mutex};

@@ -17,9 +17,10 @@
 
 use super::raw_objset::RawState;
 use super::{NewObject, SyncContext, Tx};
-use crate::{Error, Object, ObjectSet, Refusal, Result};
+use crate::{Object, ObjectSet};
 use block::{Bookmark, CryptParams, RawBlock, WritePolicy};
 use bytes::Bytes;
+use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, Objset, Txg};
 use std::sync::Arc;
 

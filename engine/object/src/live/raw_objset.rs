@@ -1,8 +1,8 @@
 //! The object set of a raw stream: the shape of its meta dnode, and what is known of its blocks of
 //! dnodes.
 
-use crate::{Error, Result};
 use block::CryptParams;
+use errors::{Error, Result};
 use ondisk::Objset;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Replaces the dnode of an existing object, for receive.
 
 use super::{NewObject, Tx};
-use crate::{Error, Object, Refusal, Result};
+use crate::Object;
+use errors::{Error, Refusal, Result};
 use ondisk::blkptr;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::new_object::NewObject;
 use super::numbers::Numbers;
 use super::raw_objset::RawState;
 use super::state::{Dirty, LiveObject, WRITTEN};
-use crate::Result;
+use errors::Result;
 use ondisk::dnode::BLOCK_BYTES;
 use ondisk::objset::ZilHeader;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
@@ -181,7 +181,7 @@ pub(crate) fn new_phys(kind: ObjsetKind, flags: u64) -> Objset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use errors::Error;
 
     fn live_set() -> LiveSet {
         LiveSet::new(&new_phys(ObjsetKind::Other, 0), BlkPtr::HOLE, 4096, Arc::default(), None)

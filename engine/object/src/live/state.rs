@@ -48,7 +48,7 @@ pub(crate) enum Content {
 
 impl Content {
     /// The decoded contents. Fails for an encrypted block.
-    pub fn bytes(&self) -> crate::Result<Bytes> {
+    pub fn bytes(&self) -> errors::Result<Bytes> {
         match self {
             Self::Plain(buffer) => Ok(buffer.bytes()),
             Self::Raw(block) => block.contents(),

@@ -1,9 +1,10 @@
 //! What the sync of an object set asks its owner.
 
 use super::Tx;
-use crate::{ObjectSet, Result};
+use crate::ObjectSet;
 use block::{Store, WritePolicy};
 use bytes::Bytes;
+use errors::Result;
 use ondisk::{BlkPtr, Dnode, ObjectType};
 use std::sync::Arc;
 

@@ -12,10 +12,10 @@
 
 use super::SyncContext;
 use super::sync_context::Written;
-use crate::{Error, Place, Result};
 use block::Bookmark;
 use block::crypt::DatasetKeys;
 use bytes::Bytes;
+use errors::{Error, Place, Result};
 use ondisk::{BlkPtr, Dnode, ObjectType, Txg, blkptr};
 use std::ops::Range;
 

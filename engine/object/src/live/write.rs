@@ -2,9 +2,10 @@
 
 use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
-use crate::{Error, Object, Refusal, Result};
+use crate::Object;
 use block::RawBlock;
 use block::crypt::DatasetKeys;
+use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
 

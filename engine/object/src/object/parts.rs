@@ -3,9 +3,9 @@
 //! Above: volumes. Below: the cache, and dirty data.
 
 use super::{Elsewhere, Object, Recent};
-use crate::{Error, Result};
 use block::Block;
 use bytes::Bytes;
+use errors::{Error, Result};
 use ondisk::{Dnode, blkptr};
 
 /// A range of bytes of an object.

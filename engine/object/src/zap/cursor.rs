@@ -6,8 +6,8 @@
 
 use super::Zap;
 use super::form::{Form, Kind, MicroForm};
-use crate::{Place, Result};
 use block::Block;
+use errors::{Place, Result};
 use ondisk::zap::{Leaf, LeafEntry, Value as ZapValue};
 
 /// An entry of a ZAP.

@@ -10,8 +10,8 @@
 
 use super::norm::normalise;
 use super::source::BlockSource;
-use crate::{Error, Place, Result};
 use block::Block;
+use errors::{Error, Place, Result};
 use ondisk::zap::{BlockKind, Flags as ZapFlags, Header, Micro, MicroEntry, NormFlags, hash};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::OnceLock;

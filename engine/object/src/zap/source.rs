@@ -1,7 +1,7 @@
 //! Where a ZAP's blocks come from.
 
-use crate::Result;
 use block::Block;
+use errors::Result;
 
 /// Source of a ZAP's blocks: an object, or memory in tests.
 pub trait BlockSource: Send + Sync {

@@ -20,8 +20,9 @@ mod tests;
 
 use super::form::{Form, Kind, MicroForm, MicroPlace};
 use super::{Zap, normalise};
-use crate::{Error, NewObject, Object, ObjectSet, Refusal, Result, Tx};
+use crate::{NewObject, Object, ObjectSet, Tx};
 use change::{Change, Mode};
+use errors::{Error, Refusal, Result};
 use fat::{Fat, is_micro_value};
 use ondisk::ObjectType;
 use ondisk::zap::{Flags as ZapFlags, Header, Key, Micro, NormFlags, Value as ZapValue, hash, micro};

@@ -11,9 +11,10 @@
 //!     the same txg
 //!   * counts, sums and entries on disk belong to the same txg
 
+use crate::Pool;
 use crate::writer::SyncTx;
-use crate::{Error, Place, Pool, Result};
 use block::References;
+use errors::{Error, Place, Result};
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet};
 use ondisk::brt::{self, Header};

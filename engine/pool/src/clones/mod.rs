@@ -9,9 +9,9 @@ mod live;
 
 pub(crate) use live::Clones;
 
+use crate::Pool;
 use crate::config::VdevConfig;
-use crate::{Pool, Result};
-use object::Place;
+use errors::{Place, Result};
 use object::zap::Zap;
 use ondisk::{brt, pool_dir};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Packed values of dedup tables, and the logs in front of the tables of fast_dedup, as they are on
 //! disk.
 
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys};

@@ -25,10 +25,11 @@ mod entry;
 pub(crate) mod logs;
 mod table;
 
+use crate::Pool;
 use crate::writer::SyncTx;
-use crate::{Error, Pool, Result};
 use block::{Duplicates, Found, Stored};
 use entry::{Entry, Slot};
+use errors::{Error, Result};
 use object::ObjectSet;
 use ondisk::ddt::Key;
 use ondisk::{BlkPtr, Checksum};

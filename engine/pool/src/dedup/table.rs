@@ -4,7 +4,7 @@
 use super::entry::{DITTO, DUPLICATE, Entry, Slot, UNIQUE, count, row};
 use super::{SpaceOf, Tables, logs};
 use crate::writer::SyncTx;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::zap::{Zap, ZapSpec};
 use object::{Object, ObjectSet};
 use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys, Stat};

@@ -2,9 +2,9 @@
 //!
 //! Format: `ondisk::history`. ZFS name: spa_history.
 
-use crate::{Error, Pool, Result};
+use crate::Pool;
+use errors::{Error, Place, Result};
 use object::Object;
-use object::Place;
 use ondisk::history::{Header, records};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::directory;

@@ -2,13 +2,13 @@
 //!
 //! Below: the MOS. Above: `admin`, which prints it.
 
-mod errors;
+mod error_log;
 mod history;
 mod properties;
 mod stats;
 mod vdevs;
 mod work;
 
-pub use errors::LoggedError;
+pub use error_log::LoggedError;
 pub(crate) use stats::metaslab_fragmentation;
 pub(crate) use vdevs::{device_state, state_number};

@@ -1,6 +1,7 @@
 //! Properties that were set on the pool.
 
-use crate::{Pool, Result};
+use crate::Pool;
+use errors::Result;
 use object::zap::Zap;
 use ondisk::pool_dir::directory;
 use ondisk::zap::Value as ZapValue;

@@ -1,8 +1,9 @@
 //! The pool's statistics.
 
+use crate::Pool;
 use crate::space::{DeviceSpace, Space};
 use crate::stats::PoolStats;
-use crate::{Pool, Result};
+use errors::Result;
 use object::zap::Zap;
 use ondisk::dsl_dir::DslDir;
 use ondisk::pool_dir::{config, directory, vdev_top};

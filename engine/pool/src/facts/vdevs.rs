@@ -1,11 +1,12 @@
 //! The state of every device.
 
+use crate::Pool;
 use crate::config::VdevConfig;
 use crate::space::Space;
 use crate::status::{PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use crate::writer::{Work, WorkState, read_work};
-use crate::{Pool, Result};
 use block::vdev::{Aux, Kind, Leaf, Vdev};
+use errors::Result;
 use object::zap::Zap;
 use ondisk::pool_dir::{allocation_bias, config, vdev_top};
 use std::sync::Arc;

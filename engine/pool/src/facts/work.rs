@@ -1,11 +1,12 @@
 //! Scans, removals, expansions and the checkpoint, as recorded in the MOS.
 
+use crate::Pool;
 use crate::config::VdevConfig;
 use crate::status::{
     CheckpointStatus, DedupRow, DedupStatus, ExpandStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus,
 };
 use crate::writer::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
-use crate::{Pool, Result};
+use errors::Result;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::removal::{Rebuild, Removing};

@@ -7,9 +7,9 @@
 //!   * a device that the configuration marks as offline, faulted or removed is not read
 
 use crate::config::VdevConfig;
-use crate::{Error, Result};
 use block::vdev::raidz::Moving;
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Vdev};
+use errors::{Error, Result};
 use host::device::Device;
 use ondisk::label::{START_BYTES, usable_bytes};
 use ondisk::pool_dir::config;

@@ -3,10 +3,10 @@
 //! Below: `block::vdev::indirect`. Format: include/sys/vdev_indirect_mapping.h.
 
 use crate::config::VdevConfig;
-use crate::{Error, Place, Result};
 use block::Store;
 use block::vdev::Kind;
 use block::vdev::indirect::{Entry, Mapping};
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::Dva;
 use ondisk::pool_dir::config;

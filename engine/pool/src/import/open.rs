@@ -12,10 +12,11 @@
 use super::build::{self, Context, Devices};
 use super::search::FoundPool;
 use crate::config::VdevConfig;
-use crate::{Error, Place, Result, feature};
+use crate::feature;
 use block::Store;
 use block::vdev::raidz::{Moving, Reflow};
 use block::vdev::{Aux, Leaf, Tree, Vdev};
+use errors::{Error, Place, Result};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::ObjsetKind;

@@ -1,10 +1,10 @@
 //! Builds RAID-Z and dRAID devices from their configuration.
 
 use crate::config::VdevConfig;
-use crate::{Place, Result};
 use block::vdev::Kind;
 use block::vdev::draid;
 use block::vdev::raidz::{Geometry, Moving, Reflow};
+use errors::{Place, Result};
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 

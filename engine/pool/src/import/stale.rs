@@ -5,7 +5,8 @@
 
 use crate::config::VdevConfig;
 use block::Store;
-use object::{ObjectSet, Result};
+use errors::Result;
+use object::ObjectSet;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 

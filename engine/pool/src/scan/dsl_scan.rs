@@ -21,9 +21,10 @@
 use super::find::{ACCOUNTING, SPILL};
 use super::roots::dataset_ids;
 use super::walk::dnodes_of;
-use crate::{Bookmark, Pool, Result, Store};
-use block::Block;
+use crate::Pool;
+use block::{Block, Bookmark, Store};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use errors::Result;
 use object::zap::Zap;
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::dsl_dir::DslDir;
@@ -60,7 +61,7 @@ pub(crate) trait Sink {
     fn found(&mut self, bp: &BlkPtr, at: &Bookmark);
     /// The blocks below this block cannot be walked. `born_in_range`: the block itself was passed
     /// to the sink.
-    fn broken(&mut self, at: &Bookmark, birth: u64, born_in_range: bool, error: &crate::Error);
+    fn broken(&mut self, at: &Bookmark, birth: u64, born_in_range: bool, error: &errors::Error);
     /// Whether the walk must stop at the next possible place.
     fn is_full(&self) -> bool;
 }
@@ -382,7 +383,7 @@ impl Walk<'_> {
                 Ok(Ok(block)) => kids_of(kid, &block, self.sink),
                 Ok(Err(e)) => Err(e),
                 // A reader panicked; the panic was reported.
-                Err(_) => Err(crate::Error::invalid(self.store.name(), "reading ahead failed")),
+                Err(_) => Err(errors::Error::invalid(self.store.name(), "reading ahead failed")),
             };
             match below {
                 Ok(below) => self.all(below),
@@ -430,7 +431,7 @@ fn kids_of(kid: &Kid, block: &Block, sink: &mut dyn Sink) -> Result<Vec<Kid>> {
                 Bookmark { level, blkid: kid.at.blkid.saturating_mul(per_block).saturating_add(i as u64), ..kid.at };
             if !bp.is_hole() && !bp.is_redacted() && i64::from(bp.level()) != level {
                 let what = format!("block pointer of level {} below one of level {}", bp.level(), level + 1);
-                sink.broken(&at, bp.logical_birth().0, false, &crate::Error::corrupt("", what));
+                sink.broken(&at, bp.logical_birth().0, false, &errors::Error::corrupt("", what));
                 continue;
             }
             found.push(Kid { bp, at, dnode: kid.dnode.clone() });

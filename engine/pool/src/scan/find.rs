@@ -3,7 +3,9 @@
 //! Follows block pointers without keys, as scans do: contents of encrypted datasets cannot be read
 //! this way, but their blocks can be found.
 
-use crate::{Bookmark, Pool, Result, Store};
+use crate::Pool;
+use block::{Bookmark, Store};
+use errors::Result;
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 

@@ -1,7 +1,7 @@
 //! The roots of walks: the MOS, each dataset and snapshot, and the trees that wait to be freed.
 
-use crate::{Pool, Result};
-use object::Place;
+use crate::Pool;
+use errors::{Place, Result};
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, ObjectType, bpobj, deadlist};
@@ -102,7 +102,7 @@ pub(crate) fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
     let (mut blkid, mut failures) = (0u64, 0);
     while blkid <= meta.max_block_id() && failures < FAILURES_MAX {
         let first = blkid.saturating_mul(DNODES_PER_BLOCK);
-        let mut failed = |e: crate::Error| {
+        let mut failed = |e: errors::Error| {
             broken.push(format!("datasets behind object {first} cannot be found: {e}"));
             failures += 1;
         };
@@ -142,11 +142,11 @@ fn destroyed(pool: &Pool, found: &mut Vec<Root>) -> Result<()> {
     let object = pool.mos().object(id)?;
     let (bonus, endian) = (object.bonus(), object.endian());
     if bonus.len() < 16 {
-        return Err(crate::Error::corrupt(object.place(), format!("a bonus of {} bytes, expected 40", bonus.len())));
+        return Err(errors::Error::corrupt(object.place(), format!("a bonus of {} bytes, expected 40", bonus.len())));
     }
     let (begin, end) = (endian.word(bonus, 0), endian.word(bonus, 1));
     if end.saturating_sub(begin) > DESTROYED_MAX {
-        return Err(crate::Error::corrupt(object.place(), format!("destroyed datasets {begin} to {end}")));
+        return Err(errors::Error::corrupt(object.place(), format!("destroyed datasets {begin} to {end}")));
     }
     for n in begin..end {
         let raw = object.read_vec(n.saturating_mul(ENTRY_BYTES), ENTRY_BYTES as usize)?;

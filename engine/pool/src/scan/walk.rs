@@ -11,8 +11,8 @@
 //!   * every block pointer is passed to the visitor once, before the blocks below it
 //!   * an unreadable block ends the walk below it, not the whole walk
 
-use crate::{Bookmark, Result, Store};
-use block::Block;
+use block::{Block, Bookmark, Store};
+use errors::Result;
 use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};
@@ -41,7 +41,7 @@ pub trait Visitor: Sync {
     /// intent log, the blocks behind it.
     fn block(&self, visit: &Visit<'_>) -> bool;
     /// Called when the blocks below a block cannot be walked, because it is unreadable or invalid.
-    fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error);
+    fn broken(&self, worker: usize, at: Bookmark, error: &errors::Error);
     /// Whether to end the walk early.
     fn cancelled(&self) -> bool {
         false
@@ -82,7 +82,7 @@ pub(super) fn dnodes_of(block: &Block, blkid: u64) -> impl Iterator<Item = (u64,
             match Dnode::parse(bytes, block.endian) {
                 // Object 0 is the metadnode itself; the contents of its slot belong to no tree.
                 Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
-                dnode => return Some((number, dnode.map_err(crate::Error::from))),
+                dnode => return Some((number, dnode.map_err(errors::Error::from))),
             }
         }
         None
@@ -188,7 +188,7 @@ impl Walk<'_> {
             let blkid = task.at.blkid.saturating_mul(per_block).saturating_add(i as u64);
             let at = Bookmark { level: below, blkid, ..task.at };
             if !bp.is_redacted() && i64::from(bp.level()) != below {
-                let e = crate::Error::corrupt(
+                let e = errors::Error::corrupt(
                     "",
                     format!("block pointer of level {} below one of level {}", bp.level(), below + 1),
                 );

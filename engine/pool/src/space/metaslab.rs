@@ -7,10 +7,10 @@
 
 use super::bits::{Bits, Run};
 use super::{Entry, for_each_entry};
+use crate::Pool;
 use crate::config::VdevConfig;
-use crate::{Error, Pool, Result};
 use block::vdev::Kind;
-use object::Place;
+use errors::{Error, Place, Result};
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::spacemap::Header;

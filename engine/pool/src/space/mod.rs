@@ -15,8 +15,8 @@ mod ranges;
 pub use alloc::Allocator;
 pub use metaslab::{DeviceSpace, Space};
 
-use crate::Result;
-use object::{Object, Place};
+use errors::{Place, Result};
+use object::Object;
 use ondisk::spacemap::{self, Action, Header};
 
 /// An entry of a space map: a range that was allocated or freed.
@@ -42,7 +42,7 @@ pub fn for_each_entry(object: &Object, sink: impl FnMut(Entry)) -> Result<Header
     while at < header.length_bytes && size > 0 {
         // A hole would read as zeros, which would be entries that allocate one unit at 0.
         let Some(block) = object.block(at / size)? else {
-            return Err(crate::Error::corrupt(
+            return Err(errors::Error::corrupt(
                 object.place(),
                 format!("the space map has a hole at byte {at} of {}", header.length_bytes),
             ));

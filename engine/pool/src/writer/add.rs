@@ -15,8 +15,8 @@ use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid, List, NewDevices};
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
-use crate::{Error, Result};
 use block::vdev::{Tree, Vdev};
+use errors::{Error, Result};
 use ondisk::pool_dir::directory;
 use std::sync::Arc;
 

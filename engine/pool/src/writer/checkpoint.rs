@@ -21,10 +21,11 @@
 use super::open::check;
 use super::tx::SyncTx;
 use super::{Shared, Writer};
+use crate::Pool;
 use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
-use crate::{Error, Pool, Result};
 use block::label::sync_uberblock;
+use errors::{Error, Result};
 use ondisk::pool_dir::directory;
 use ondisk::uberblock::Uberblock;
 use ondisk::zap::Value as ZapValue;

@@ -22,9 +22,9 @@ use super::vdevs::{self, List};
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
-use crate::{Error, Result};
 use block::vdev::{Aux, Leaf, Tree, Vdev};
 use block::zevent::class;
+use errors::{Error, Result};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 

@@ -10,10 +10,10 @@
 use super::Shared;
 use super::maps::with_maps;
 use super::tx::SyncTx;
-use crate::Result;
 use crate::config::VdevConfig;
 use crate::space::alloc::MapWriter;
 use block::vdev::Leaf;
+use errors::Result;
 use ondisk::pool_dir::config;
 use ondisk::spacemap::{Action, Entry, HISTOGRAM_BUCKETS, Header, Item};
 use ondisk::{Endian, Txg};

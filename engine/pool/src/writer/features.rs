@@ -3,7 +3,7 @@
 //! Invariant: the counts in memory equal those in the MOS at any time within the sync.
 
 use crate::feature::Features;
-use crate::{Error, Place, Result};
+use errors::{Error, Place, Result};
 use object::zap::{Zap, ZapSpec};
 use object::{ObjectSet, Tx};
 use ondisk::feature::{self, Feature};

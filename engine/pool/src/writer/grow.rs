@@ -15,8 +15,8 @@
 use super::Writer;
 use super::tree::find_leaf;
 use super::tx::SyncTx;
-use crate::Result;
 use block::zevent::class;
+use errors::Result;
 use ondisk::pool_dir::config;
 
 impl Writer {

@@ -8,7 +8,7 @@
 //!   * records that are overwritten are skipped as a whole
 
 use super::tx::SyncTx;
-use crate::Result;
+use errors::Result;
 use object::{NewObject, Object};
 use ondisk::history::{Header, keys, write_record};
 use ondisk::nvlist::Nvlist;

@@ -3,8 +3,8 @@
 use super::config;
 use super::tx::SyncTx;
 use crate::config::VdevConfig;
-use crate::{Error, Result};
 use block::label::{Which, sync_configs, sync_uberblock};
+use errors::{Error, Result};
 use object::NewObject;
 use ondisk::pool_dir::{config as key, directory};
 use ondisk::uberblock::{Multihost, Uberblock};

@@ -1,9 +1,9 @@
 //! Writes the allocator's space maps in the syncing txg.
 
 use super::tx::SyncTx;
-use crate::Result;
 use crate::space::Allocator;
 use crate::space::alloc::LiveMaps;
+use errors::Result;
 use ondisk::feature;
 
 impl Allocator {

@@ -2,9 +2,9 @@
 
 use super::Shared;
 use super::tx::SyncTx;
-use crate::Result;
 use block::{Class, Compress, Dedup, Store, WritePolicy};
 use bytes::Bytes;
+use errors::Result;
 use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! Source: `spa_sync_props` (module/zfs/spa.c).
 
 use super::tx::SyncTx;
-use crate::Result;
 use crate::property::SetValue;
+use errors::Result;
 use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
 use ondisk::pool_dir::directory;

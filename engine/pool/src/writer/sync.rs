@@ -3,7 +3,7 @@
 use super::stats::TxgStats;
 use super::tx::SyncTx;
 use super::{Shared, checkpoint, detach, dtl, evacuate, expand, label, lap, mos};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::Tx;
 use ondisk::BlkPtr;
 use std::sync::Arc;

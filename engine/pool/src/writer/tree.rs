@@ -16,8 +16,8 @@ use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
 use crate::space::alloc::is_writable;
-use crate::{Error, Result};
 use block::vdev::{Kind, Leaf, Tree, Vdev};
+use errors::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Context for changes of the MOS while their txg is being synced.
 
 use super::Shared;
-use crate::{Error, Refusal, Result, SpaceCheck};
+use crate::SpaceCheck;
 use block::Store;
+use errors::{Error, Refusal, Result};
 use object::zap::Zap;
 use object::{ObjectSet, Tx};
 use ondisk::feature;

@@ -11,7 +11,8 @@
 //!   * a view is replaced only by a newer one
 
 use super::Shared;
-use crate::{Error, Pool, Refusal, Result};
+use crate::Pool;
+use errors::{Error, Refusal, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

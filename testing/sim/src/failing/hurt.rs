@@ -290,7 +290,7 @@ fn join(rig: &Rig, to: u64, new: NewLeaf) -> Result<()> {
     let begun = Instant::now();
     loop {
         match rig.writer.attach(to, new.clone(), Joins::Replace) {
-            Err(pool::Error::Invalid { what, .. }) if what.starts_with("currently") => {}
+            Err(errors::Error::Invalid { what, .. }) if what.starts_with("currently") => {}
             done => return Ok(done?),
         }
         if begun.elapsed() > PATIENCE {

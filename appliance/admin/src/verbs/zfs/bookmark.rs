@@ -5,7 +5,7 @@ use crate::verbs::lookup::Lookup;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads, pool_of};
 use dataset::Entry;
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// Which bookmark to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

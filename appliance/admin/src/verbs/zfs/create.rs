@@ -13,7 +13,8 @@ use crate::write::{WritablePool, maker};
 use dataset::DatasetKind;
 use dataset::property::{full_name, parse_size};
 use dataset::write::{self, NewDataset};
-use pool::{Error, Pool};
+use errors::Error;
+use pool::Pool;
 
 /// Default `volblocksize`.
 const VOLUME_BLOCK: &str = "16384";

@@ -3,7 +3,7 @@
 use crate::verbs::{Kind, Refusal};
 use dataset::Dataset;
 use dataset::name::is_hidden;
-use pool::Error;
+use errors::Error;
 use std::collections::HashSet;
 
 /// What must be destroyed before a dataset, in a possible order: its descendants, its snapshots,

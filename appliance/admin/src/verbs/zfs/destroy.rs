@@ -18,7 +18,7 @@ use crate::write::WritablePool;
 use dataset::name::is_hidden;
 use dataset::write::{self, Failures};
 use dataset::{Dataset, DatasetKind};
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 use std::collections::HashMap;
 use std::path::PathBuf;
 

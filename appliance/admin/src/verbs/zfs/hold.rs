@@ -6,7 +6,7 @@ use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads};
 use dataset::Dataset;
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// Which holds to place or to release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::property::{self, View};
 use dataset::{Dataset, Entry, KeyLocation, ListOptions};
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 use std::fs;
 
 /// The largest key file that is read, in bytes.

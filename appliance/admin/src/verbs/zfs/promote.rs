@@ -4,7 +4,7 @@ use crate::kept_keys;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Reason, Refusal};
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// The request as a command line, for histories and logs.
 pub fn command_line(name: &str) -> String {

@@ -6,7 +6,7 @@ use crate::mounts::MountReport;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// What to rename.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

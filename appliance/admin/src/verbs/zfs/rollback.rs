@@ -8,7 +8,7 @@ use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Refusal, cannot_open};
 use dataset::name::is_hidden;
 use dataset::{Dataset, write};
-use pool::Error;
+use errors::Error;
 
 /// The most names listed when more recent snapshots exist.
 const LISTED_MAX: usize = 32;

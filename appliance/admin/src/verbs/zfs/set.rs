@@ -9,7 +9,7 @@ use crate::write::WritablePool;
 use dataset::property::{full_name, parse_size};
 use dataset::quota::Principal;
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// Exit code of libzfs for an invalid property.
 const BAD_PROPERTY: u8 = 255;

@@ -4,7 +4,7 @@ use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::Lookup;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, heads, pool_of};
 use dataset::write;
-use pool::{Error, Refusal as Denied};
+use errors::{Error, Refusal as Denied};
 
 /// OpenZFS's message for two snapshots that cannot be taken in one command.
 const TWICE: &str = "multiple snapshots of same fs not allowed";

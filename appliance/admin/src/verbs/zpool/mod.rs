@@ -22,7 +22,7 @@ use super::tally::Tally;
 use super::{Invocation, Kind, PoolLease, Reason, Refusal};
 use crate::state::Imported;
 use crate::vdev_names;
-use pool::Error;
+use errors::Error;
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use std::path::PathBuf;
 

@@ -120,7 +120,7 @@ fn in_pool(
     Ok(())
 }
 
-fn start(writer: &Writer, change: ScanChange, stays: bool) -> pool::Result<ScanAnswer> {
+fn start(writer: &Writer, change: ScanChange, stays: bool) -> errors::Result<ScanAnswer> {
     let answer = match change {
         ScanChange::Start => writer.start_scrub()?,
         ScanChange::StartSinceLast => writer.start_scrub_since_last()?,

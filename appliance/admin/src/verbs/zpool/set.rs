@@ -7,7 +7,7 @@ use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::WritablePool;
 use crate::{vdev_names, vdev_properties};
-use pool::Error;
+use errors::Error;
 use pool::property::SetValue;
 
 /// Exit code of zpool(8) for a device that is not in the pool.

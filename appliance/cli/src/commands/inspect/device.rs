@@ -159,7 +159,7 @@ fn states(matches: &ArgMatches, name: &str) -> Result<Value> {
 }
 
 /// The datasets and snapshots of a state, and the space that they use.
-fn names(pool: &Arc<Pool>) -> ::pool::Result<(Vec<String>, u64)> {
+fn names(pool: &Arc<Pool>) -> errors::Result<(Vec<String>, u64)> {
     let datasets = Datasets::open(pool.clone())?;
     let listing = datasets.list(&[], &ListOptions { bookmarks: false, ..ListOptions::all() })?;
     if let Some(e) = listing.errors.into_iter().next() {

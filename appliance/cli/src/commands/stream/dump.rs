@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// Prints records up to the end or the first error, then the summary. Returns the error.
-fn dump<R: io::Read>(reader: &mut Reader<R>, style: Style, out: &mut dyn Write) -> io::Result<Option<pool::Error>> {
+fn dump<R: io::Read>(reader: &mut Reader<R>, style: Style, out: &mut dyn Write) -> io::Result<Option<errors::Error>> {
     let mut sums = [(0u64, 0u64); KINDS.len()];
     let wrong = loop {
         match reader.next_record() {

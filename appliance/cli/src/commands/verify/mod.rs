@@ -101,8 +101,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// Reports a pool that cannot be opened. Damage counts as lost data; a missing pool does not.
 fn cannot_open(name: &str, error: &anyhow::Error, as_json: bool) -> ExitCode {
-    let is_damage =
-        matches!(error.downcast_ref::<pool::Error>(), Some(pool::Error::Corrupt { .. } | pool::Error::Missing { .. }));
+    let is_damage = matches!(
+        error.downcast_ref::<errors::Error>(),
+        Some(errors::Error::Corrupt { .. } | errors::Error::Missing { .. })
+    );
     if as_json {
         let verdict = if is_damage { "lost" } else { "unknown" };
         println!("{:#}", serde_json::json!({ "pool": name, "verdict": verdict, "error": format!("{error:#}") }));

@@ -171,7 +171,7 @@ impl Receiver<'_> {
 
     /// A raw stream makes each dataset an encryption root. Datasets that were none when sent
     /// inherit their key from the parent again. Facts: `recv_fix_encryption_hierarchy`.
-    fn set_roots(&self, list: &List, top: &str) -> Result<(), pool::Error> {
+    fn set_roots(&self, list: &List, top: &str) -> Result<(), errors::Error> {
         let tree = self.tree()?;
         for entry in tree.list(&[top], &dataset::ListOptions::heads())?.entries {
             let Some(head) = entry.dataset().filter(|head| list.recursive || head.name() == top) else { continue };

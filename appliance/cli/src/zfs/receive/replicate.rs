@@ -16,7 +16,7 @@ use super::name::Destination;
 use super::package::List;
 use crate::context::{Context, Failure};
 use dataset::{Dataset, ListOptions, write};
-use pool::Error;
+use errors::Error;
 
 /// The limit of passes. Each pass must make progress.
 const PASSES_MAX: usize = 1000;

@@ -2,10 +2,10 @@
 
 use super::Mounted;
 use crate::fuse::{MountOptions, mount};
+use errors::{Error, Result};
 use files::memory::MemoryVfs;
 use files::namespace::{Child, Control, Namespace, NumberedName, Provider, Way};
 use files::vfs::Vfs;
-use files::{Error, Result};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, openat};
 use std::collections::BTreeMap;

@@ -181,8 +181,8 @@ enum Unknown {
     Failed(Status),
 }
 
-fn why_unknown(error: &files::Error) -> Unknown {
-    use files::{Error, Refusal};
+fn why_unknown(error: &errors::Error) -> Unknown {
+    use errors::{Error, Refusal};
     match error {
         Error::NotFound { .. } | Error::Refused { why: Refusal::Stale, .. } => Unknown::NotThere,
         Error::KeyUnavailable { .. } => Unknown::Locked,
@@ -294,43 +294,43 @@ mod tests {
         fn root(&self) -> NodeId {
             NodeId(1)
         }
-        fn lookup(&self, _: NodeId, _: &[u8]) -> files::Result<Attr> {
+        fn lookup(&self, _: NodeId, _: &[u8]) -> errors::Result<Attr> {
             unreachable!("only its file systems are asked for")
         }
-        fn attr(&self, _: NodeId) -> files::Result<Attr> {
+        fn attr(&self, _: NodeId) -> errors::Result<Attr> {
             unreachable!("only its file systems are asked for")
         }
-        fn read_link(&self, _: NodeId) -> files::Result<Vec<u8>> {
+        fn read_link(&self, _: NodeId) -> errors::Result<Vec<u8>> {
             unreachable!("only its file systems are asked for")
         }
-        fn read(&self, _: NodeId, _: u64, _: usize) -> files::Result<bytes::Bytes> {
+        fn read(&self, _: NodeId, _: u64, _: usize) -> errors::Result<bytes::Bytes> {
             unreachable!("only its file systems are asked for")
         }
-        fn read_dir(&self, _: NodeId, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> files::Result<()> {
+        fn read_dir(&self, _: NodeId, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> errors::Result<()> {
             unreachable!("only its file systems are asked for")
         }
-        fn list_xattr(&self, _: NodeId) -> files::Result<Vec<Vec<u8>>> {
+        fn list_xattr(&self, _: NodeId) -> errors::Result<Vec<Vec<u8>>> {
             unreachable!("only its file systems are asked for")
         }
-        fn get_xattr(&self, _: NodeId, _: &[u8]) -> files::Result<Option<Vec<u8>>> {
+        fn get_xattr(&self, _: NodeId, _: &[u8]) -> errors::Result<Option<Vec<u8>>> {
             unreachable!("only its file systems are asked for")
         }
-        fn seek_data(&self, _: NodeId, _: u64) -> files::Result<Option<u64>> {
+        fn seek_data(&self, _: NodeId, _: u64) -> errors::Result<Option<u64>> {
             unreachable!("only its file systems are asked for")
         }
-        fn seek_hole(&self, _: NodeId, _: u64) -> files::Result<u64> {
+        fn seek_hole(&self, _: NodeId, _: u64) -> errors::Result<u64> {
             unreachable!("only its file systems are asked for")
         }
-        fn stat_fs(&self, _: NodeId) -> files::Result<StatFs> {
+        fn stat_fs(&self, _: NodeId) -> errors::Result<StatFs> {
             unreachable!("only its file systems are asked for")
         }
-        fn home_of(&self, fs_guid: u64) -> files::Result<u64> {
+        fn home_of(&self, fs_guid: u64) -> errors::Result<u64> {
             match fs_guid {
                 _ if self.0.load(Ordering::SeqCst) => {
-                    Err(files::Error::io("vdev 0", std::io::Error::from_raw_os_error(5)))
+                    Err(errors::Error::io("vdev 0", std::io::Error::from_raw_os_error(5)))
                 }
                 70 => Ok(5),
-                _ => Err(files::Refusal::Stale.at("file system")),
+                _ => Err(errors::Refusal::Stale.at("file system")),
             }
         }
     }

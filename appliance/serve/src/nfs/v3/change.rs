@@ -8,8 +8,8 @@ use crate::nfs::core::At;
 use crate::nfs::rpc::Call;
 use crate::nfs::status::{Result, Status};
 use crate::nfs::xdr::{Malformed, Reader, Writer};
+use errors::{Error, Refusal};
 use files::vfs::{Attr, Caller, FileKind, NewNode, RenameFlags, SetAttr, Time};
-use files::{Error, Refusal};
 
 /// How CREATE handles an existing name (`createmode3`).
 enum How {

@@ -164,7 +164,7 @@ fn check_name(name: &[u8]) -> Result<()> {
 }
 
 /// Maps "not found" to STALE, for operations on a node rather than a name.
-fn gone(error: files::Error) -> Status {
+fn gone(error: errors::Error) -> Status {
     match Status::from(error) {
         Status::NOENT => Status::STALE,
         other => other,

@@ -17,9 +17,9 @@ use crate::nfs::core::{At, Core};
 use crate::nfs::rpc::{Call, Fault, Program};
 use crate::nfs::status::{Result, Status};
 use crate::nfs::xdr::{Malformed, Reader, Writer};
+use errors::{Error, Refusal};
 use files::posix_acl::{ACCESS, DEFAULT, PosixAcl};
 use files::vfs::{FileKind, SetXattr};
-use files::{Error, Refusal};
 use std::sync::Arc;
 
 /// RPC program number of NFSACL.

@@ -32,7 +32,7 @@ impl Provider for Tank {
     fn name(&self) -> String {
         "tank".to_owned()
     }
-    fn root(&self) -> files::Result<Arc<dyn Vfs>> {
+    fn root(&self) -> errors::Result<Arc<dyn Vfs>> {
         let mut vfs = MemoryVfs::new().identity(5).writable();
         let top = vfs.root();
         vfs.attr_mut(top).mode = 0o777;
@@ -42,42 +42,42 @@ impl Provider for Tank {
     fn control(&self) -> Control {
         Control::Hidden
     }
-    fn children(&self) -> files::Result<Vec<Child>> {
+    fn children(&self) -> errors::Result<Vec<Child>> {
         Ok(vec![Child { place: b"home".to_vec(), key: "tank/home".to_owned() }])
     }
-    fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
+    fn snapshots(&self) -> errors::Result<Vec<NumberedName>> {
         let number = |name: &str| name.bytes().fold(1, |n: u64, b| n.wrapping_mul(257) + u64::from(b)) >> 16;
         Ok(self.0.lock().iter().map(|name| NumberedName { name: name.clone(), number: number(name) }).collect())
     }
     fn changes_snapshots(&self) -> bool {
         true
     }
-    fn take_snapshot(&self, name: &str) -> files::Result<()> {
+    fn take_snapshot(&self, name: &str) -> errors::Result<()> {
         self.0.lock().push(name.to_owned());
         Ok(())
     }
-    fn rename_snapshot(&self, from: &str, to: &str) -> files::Result<()> {
+    fn rename_snapshot(&self, from: &str, to: &str) -> errors::Result<()> {
         self.0.lock().iter_mut().filter(|name| *name == from).for_each(|name| *name = to.to_owned());
         Ok(())
     }
-    fn destroy_snapshot(&self, name: &str) -> files::Result<()> {
+    fn destroy_snapshot(&self, name: &str) -> errors::Result<()> {
         self.0.lock().retain(|n| n != name);
         Ok(())
     }
-    fn volumes(&self) -> files::Result<Vec<NumberedName>> {
+    fn volumes(&self) -> errors::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
-    fn open_child(&self, _key: &str) -> files::Result<Arc<dyn Provider>> {
+    fn open_child(&self, _key: &str) -> errors::Result<Arc<dyn Provider>> {
         Ok(Arc::new(Home))
     }
-    fn open_snapshot(&self, _name: &str) -> files::Result<Arc<dyn Vfs>> {
+    fn open_snapshot(&self, _name: &str) -> errors::Result<Arc<dyn Vfs>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         let mut vfs = MemoryVfs::new().identity(6);
         vfs.add_file(vfs.root(), "old", "was there");
         Ok(Arc::new(vfs))
     }
-    fn open_volume(&self, name: &str) -> files::Result<Arc<dyn Vfs>> {
-        Err(files::Error::not_found("tank", name))
+    fn open_volume(&self, name: &str) -> errors::Result<Arc<dyn Vfs>> {
+        Err(errors::Error::not_found("tank", name))
     }
 }
 
@@ -87,7 +87,7 @@ impl Provider for Home {
     fn name(&self) -> String {
         "tank/home".to_owned()
     }
-    fn root(&self) -> files::Result<Arc<dyn Vfs>> {
+    fn root(&self) -> errors::Result<Arc<dyn Vfs>> {
         let mut vfs = MemoryVfs::new().identity(7).writable();
         let top = vfs.root();
         vfs.attr_mut(top).mode = 0o777;
@@ -96,23 +96,23 @@ impl Provider for Home {
     fn control(&self) -> Control {
         Control::Hidden
     }
-    fn children(&self) -> files::Result<Vec<Child>> {
+    fn children(&self) -> errors::Result<Vec<Child>> {
         Ok(Vec::new())
     }
-    fn snapshots(&self) -> files::Result<Vec<NumberedName>> {
+    fn snapshots(&self) -> errors::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
-    fn volumes(&self) -> files::Result<Vec<NumberedName>> {
+    fn volumes(&self) -> errors::Result<Vec<NumberedName>> {
         Ok(Vec::new())
     }
-    fn open_child(&self, key: &str) -> files::Result<Arc<dyn Provider>> {
-        Err(files::Error::not_found("home", key))
+    fn open_child(&self, key: &str) -> errors::Result<Arc<dyn Provider>> {
+        Err(errors::Error::not_found("home", key))
     }
-    fn open_snapshot(&self, name: &str) -> files::Result<Arc<dyn Vfs>> {
-        Err(files::Error::not_found("home", name))
+    fn open_snapshot(&self, name: &str) -> errors::Result<Arc<dyn Vfs>> {
+        Err(errors::Error::not_found("home", name))
     }
-    fn open_volume(&self, name: &str) -> files::Result<Arc<dyn Vfs>> {
-        Err(files::Error::not_found("home", name))
+    fn open_volume(&self, name: &str) -> errors::Result<Arc<dyn Vfs>> {
+        Err(errors::Error::not_found("home", name))
     }
 }
 

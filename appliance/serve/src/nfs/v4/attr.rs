@@ -8,8 +8,8 @@ use super::names;
 use super::status::{Result, Status};
 use crate::nfs::kind_number;
 use crate::nfs::xdr::{self, Reader, Writer};
-use files::nfs4_acl::{Ace, Who as AceWho};
 use files::vfs::{Attr, SetAttr, SetTime, StatFs, Time, Vfs};
+use ondisk::acl::{Ace, Who as AceWho};
 
 /// Maximum size of a READ or WRITE.
 pub(crate) const IO_BYTES_MAX: u32 = 1 << 20;

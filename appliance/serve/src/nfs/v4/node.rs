@@ -3,8 +3,8 @@
 use super::status::{Result, Status};
 use crate::nfs::exports::Share;
 use crate::nfs::figures::Figures;
+use errors::{Error, Refusal};
 use files::vfs::{Attr, Caller, FileHandle, FileKind, NodeId, Vfs};
-use files::{Error, Refusal};
 use std::cell::Cell;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::rights;
 use super::status::{Result, Status};
 use crate::nfs::exports::Share;
 use crate::nfs::handle::WireHandle;
-use files::Error;
+use errors::Error;
 use files::vfs::{Attr, FileHandle, FileKind, NodeId, Time};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! the `Vfs`.
 
 use crate::nfs::xdr::Malformed;
-use files::{Error, Refusal};
+use errors::{Error, Refusal};
 
 /// `nfsstat4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +78,7 @@ impl Status {
             Refusal::TooManyLinks => Self::MLINK,
             Refusal::CrossDevice => Self::XDEV,
             Refusal::NotPermitted => Self::PERM,
-            Refusal::PermissionDenied => Self::ACCESS,
+            Refusal::PermissionDenied | Refusal::IncorrectKey => Self::ACCESS,
             Refusal::NoAttribute => Self::NOXATTR,
             Refusal::TooLarge => Self::FBIG,
             Refusal::AttributeTooLarge => Self::XATTR2BIG,

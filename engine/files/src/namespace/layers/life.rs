@@ -9,7 +9,7 @@ use super::{Idle, Layer, OPEN_MAX, Source};
 use crate::namespace::system::Opened;
 use crate::namespace::{Namespace, Provider};
 use crate::vfs::{NodeId, Vfs};
-use crate::{Error, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

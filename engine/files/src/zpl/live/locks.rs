@@ -3,7 +3,7 @@
 use super::{Live, Node, Slot};
 use crate::zpl::FileSystem;
 use crate::zpl::state::State;
-use crate::{Refusal, Result};
+use errors::{Refusal, Result};
 use ondisk::znode::Flags;
 use parking_lot::{MappedRwLockReadGuard, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;

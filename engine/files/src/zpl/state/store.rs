@@ -4,8 +4,8 @@ use super::{CACHED, State};
 use crate::zpl::FileSystem;
 use crate::zpl::node::Znode;
 use crate::zpl::trivial_acl::{self, AclMode};
-use crate::{Error, Result};
-use object::{Attributes, Place, Tx};
+use errors::{Error, Place, Result};
+use object::{Attributes, Tx};
 use ondisk::Endian;
 use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
@@ -69,7 +69,7 @@ impl State {
         let is_restricted = acl_mode == AclMode::Restricted;
         if is_restricted && !trivial_acl::is_trivial(&fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default())
         {
-            return Err(crate::Refusal::NotPermitted.at(self.object.place()));
+            return Err(errors::Refusal::NotPermitted.at(self.object.place()));
         }
         Ok(())
     }

@@ -16,8 +16,8 @@
 
 use super::change::{Change, Mode};
 use super::store::{BlockStore, little};
-use crate::{Error, Place, Refusal, Result};
 use block::Block;
+use errors::{Error, Place, Refusal, Result};
 use ondisk::Endian;
 use ondisk::zap::fat::TableSlot;
 use ondisk::zap::leaf::edit;

@@ -1,8 +1,9 @@
 //! Block store of a ZAP that is being changed: an object in a transaction, or memory.
 
 use super::super::BlockSource;
-use crate::{Error, Object, Place, Result, Tx};
+use crate::{Object, Tx};
 use block::Block;
+use errors::{Error, Place, Result};
 use ondisk::zap::swap;
 use ondisk::{Endian, ObjectType};
 use parking_lot::Mutex;

@@ -24,10 +24,12 @@ pub use report::{Accounting, Damage, DeviceFaults, LISTED_MAX, Leak, Report, Wro
 
 use super::walk::{Visit, Visitor, walk};
 use super::{Root, RootKind, roots};
+use crate::Pool;
 use crate::space::Space;
-use crate::{Bookmark, Pool, Result};
+use block::Bookmark;
 use block::crypt::DatasetKeys;
 use block::vdev::{BlockReport, Contents, Fault};
+use errors::Result;
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
 use references::References;
@@ -323,7 +325,7 @@ impl Visitor for Checker<'_> {
         seen.readable && fresh
     }
 
-    fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error) {
+    fn broken(&self, worker: usize, at: Bookmark, error: &errors::Error) {
         let damage = Damage { at, span_bytes: 0, error: error.to_string(), also_in: Vec::new() };
         self.tallies[worker].lock().report.lost(damage);
     }

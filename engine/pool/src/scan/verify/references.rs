@@ -9,7 +9,8 @@
 
 use super::report::{Report, WrongReferences, push};
 use crate::dedup::logs::{self, Logged};
-use crate::{Error, Place, Pool, Result, clones};
+use crate::{Pool, clones};
+use errors::{Error, Place, Result};
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::Dva;

@@ -1,6 +1,6 @@
 //! The result of a verification: plain data.
 
-use crate::Bookmark;
+use block::Bookmark;
 use std::collections::BTreeMap;
 
 /// Limit for the entries kept in each list; the counts include all.

@@ -4,10 +4,11 @@
 //! space that is used but not allocated is in danger.
 
 use super::report::{Leak, Report, push};
+use crate::Pool;
 use crate::space::bits::{Bits, Run};
 use crate::space::{Space, for_each_entry};
-use crate::{Pool, Result};
 use block::vdev::Kind;
+use errors::Result;
 use object::bpobj::Bpobj;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};

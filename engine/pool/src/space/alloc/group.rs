@@ -5,9 +5,9 @@
 
 use super::Totals;
 use super::slab::{Freed, MapState, Reader, Slab};
-use crate::Result;
 use block::Class;
 use block::vdev::{Kind, Vdev, draid, raidz};
+use errors::Result;
 use ondisk::Dva;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -248,7 +248,7 @@ impl Group {
         }
         match error {
             // A metaslab that is full and one that cannot be read are different things.
-            Some(e @ crate::Error::Io { .. }) => Err(e),
+            Some(e @ errors::Error::Io { .. }) => Err(e),
             _ => Ok(None),
         }
     }

@@ -11,7 +11,7 @@
 
 use super::slab::Slab;
 use super::{Allocator, Group};
-use crate::Result;
+use errors::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

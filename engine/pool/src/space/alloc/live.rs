@@ -5,7 +5,7 @@
 //! `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
 
 use super::MapWriter;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet, Tx};
 use ondisk::ObjectType;

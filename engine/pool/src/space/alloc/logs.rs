@@ -35,7 +35,7 @@ use super::sync::{MapWriter, Round};
 use super::{Allocator, Table};
 use crate::space::entries::{self, LogSpot};
 use crate::space::ranges::Ranges;
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::spacemap::{Action, HISTOGRAM_BUCKETS, Header};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -49,8 +49,8 @@ pub use stats::{ClassSpace, SpaceCheck, SpaceStats};
 pub use sync::MapWriter;
 
 use super::Entry;
-use crate::{Error, Result};
-use block::{Allocate, Class, Refusal, Want};
+use block::{Allocate, Class, Want};
+use errors::{Error, Refusal, Result};
 use group::{Group, LOG_SLOT, Part, Search};
 use ondisk::Dva;
 use parking_lot::{Mutex, RwLock};

@@ -5,8 +5,8 @@
 //!   * a deferred free is synced in its txg
 
 use super::Allocator;
-use crate::Result;
 use block::Class;
+use errors::Result;
 use ondisk::Dva;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeSet;

@@ -26,7 +26,7 @@
 use super::delta::Delta;
 use super::{MapReader, Totals};
 use crate::space::ranges::{FreeSpace, Ranges};
-use crate::{Error, Result};
+use errors::{Error, Result};
 use ondisk::spacemap::HISTOGRAM_BUCKETS;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;

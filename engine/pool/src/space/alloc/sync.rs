@@ -13,10 +13,10 @@ use super::group::Group;
 use super::logs::Logs;
 use super::slab::{Inner, MapState, Slab};
 use super::{Allocator, MapReader};
-use crate::Result;
 use crate::space::entries::{self, Spot};
 use crate::space::ranges::Ranges;
 use block::Class;
+use errors::Result;
 use ondisk::spacemap::{Action, HISTOGRAM_BUCKETS, Header};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -205,7 +205,7 @@ impl Allocator {
     pub fn metaslab_array(&self, vdev: u32, maps: &dyn MapWriter) -> Result<u64> {
         let table = self.table();
         let group =
-            table.group(vdev).ok_or_else(|| crate::Error::not_found(self.name.clone(), format!("device {vdev}")))?;
+            table.group(vdev).ok_or_else(|| errors::Error::not_found(self.name.clone(), format!("device {vdev}")))?;
         let known = group.array.load(Ordering::Relaxed);
         if known != 0 {
             return Ok(known);

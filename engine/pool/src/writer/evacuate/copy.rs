@@ -10,8 +10,8 @@
 use super::super::tx::SyncTx;
 use super::mapping::{Growing, NewRange};
 use super::{OBSOLETE_COUNTS, State};
-use crate::{Error, Refusal, Result};
 use block::{Allocate, Gang, Want};
+use errors::{Error, Refusal, Result};
 use ondisk::Dva;
 use std::collections::VecDeque;
 

@@ -10,11 +10,11 @@
 
 use super::super::tx::SyncTx;
 use super::State;
-use crate::Result;
 use crate::space::alloc::RemovalFree;
 use block::Allocate;
 use block::vdev::Kind;
 use block::vdev::indirect::Mapping;
+use errors::Result;
 use ondisk::Dva;
 
 /// Applies the deferred frees up to this txg, including those that they cause on other removed

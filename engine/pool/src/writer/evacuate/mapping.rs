@@ -8,10 +8,11 @@
 
 use super::super::tx::SyncTx;
 use super::OBSOLETE_COUNTS;
+use crate::Pool;
 use crate::config::VdevConfig;
 use crate::import::indirect_mapping;
-use crate::{Error, Place, Pool, Result};
 use block::vdev::indirect::{Entry, Mapping};
+use errors::{Error, Place, Result};
 use object::NewObject;
 use ondisk::indirect::{MappingEntry, MappingHeader, birth_count};
 use ondisk::pool_dir::config;

@@ -5,8 +5,8 @@
 //! ```
 //! Parity is moved along with data: rows keep it.
 
-use crate::{Error, Result};
 use block::vdev::{DATA_START_BYTES, Leaf, Vdev};
+use errors::{Error, Result};
 use ondisk::label::BOOT_OFFSET;
 
 /// Bytes of each child in memory at a time: a move is split into such pieces.

@@ -1,10 +1,10 @@
 //! One piece of an expansion: the sectors that the end of a txg moves.
 
 use super::copy::{Area, Mover};
-use crate::Result;
 use crate::writer::tx::SyncTx;
 use block::vdev::raidz::Reflow;
 use block::vdev::{Kind, Leaf, Vdev};
+use errors::Result;
 use ondisk::label::BOOT_BYTES;
 use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;

@@ -10,7 +10,8 @@ use super::state::{self, End};
 use super::{Figures, State, is_active, is_paused};
 use crate::scan::dsl_scan::{self, Ended, Position, Readers, Sink};
 use crate::writer::Shared;
-use crate::{Bookmark, Result};
+use block::Bookmark;
+use errors::Result;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;
 use std::sync::Arc;
@@ -116,7 +117,7 @@ impl Sink for Gather<'_> {
         }
     }
 
-    fn broken(&mut self, at: &Bookmark, birth: u64, was_found: bool, error: &crate::Error) {
+    fn broken(&mut self, at: &Bookmark, birth: u64, was_found: bool, error: &errors::Error) {
         if !was_found {
             self.figures.error();
             self.shared.scan.errors.add(at, birth, true);

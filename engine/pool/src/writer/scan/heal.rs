@@ -13,10 +13,10 @@
 //!
 //! Data that devices missed while they were unavailable is left to the resilver.
 
+use crate::Pool;
 use crate::writer::Shared;
-use crate::{Bookmark, Pool};
-use block::Watch;
 use block::vdev::Mend;
+use block::{Bookmark, Watch};
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};

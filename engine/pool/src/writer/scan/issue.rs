@@ -7,9 +7,9 @@
 
 use super::batch::Stop;
 use super::note_mended;
-use crate::Bookmark;
 use crate::space::alloc::Kept;
 use crate::writer::Shared;
+use block::Bookmark;
 use block::vdev::Mend;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;

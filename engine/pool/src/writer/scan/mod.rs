@@ -20,7 +20,7 @@
 //!     stored
 
 mod batch;
-mod errors;
+mod error_log;
 mod figures;
 mod heal;
 mod issue;
@@ -33,11 +33,12 @@ pub(super) use heal::{Healer, Told};
 
 use super::tx::SyncTx;
 use super::{Shared, Writer};
-use crate::{Pool, Result};
+use crate::Pool;
 use block::Store;
 use block::vdev::Mended;
 use block::zevent::class;
-use errors::Errors;
+use error_log::Errors;
+use errors::Result;
 use object::zap::Zap;
 use ondisk::pool_dir::directory;
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};

@@ -21,13 +21,14 @@
 
 use super::state::{self, End, lacking};
 use super::{State, run};
+use crate::Pool;
 use crate::config::VdevConfig;
 use crate::space::alloc::Kept;
 use crate::writer::tx::SyncTx;
 use crate::writer::{Shared, detach};
-use crate::{Pool, Result};
 use block::vdev::{Kind, Leaf, Tree, Vdev, is_rebuilt};
 use block::zevent::class;
+use errors::Result;
 use object::zap::Zap;
 use ondisk::Txg;
 use ondisk::pool_dir::{config, vdev_top};

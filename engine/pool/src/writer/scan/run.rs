@@ -3,13 +3,15 @@
 use super::batch::{self, Outcome};
 use super::state::{self, End};
 use super::{State, is_active, is_paused, note_mended, rebuild};
+use crate::Pool;
 use crate::scan::dsl_scan::Readers;
 use crate::scan::find;
 use crate::writer::Shared;
 use crate::writer::tx::SyncTx;
-use crate::{Bookmark, Error, Pool, Result};
+use block::Bookmark;
 use block::vdev::Mend;
 use block::zevent::class;
+use errors::{Error, Result};
 use object::zap::Zap;
 use ondisk::dsl_dir::DslDir;
 use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};

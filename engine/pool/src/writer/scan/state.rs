@@ -10,12 +10,12 @@
 //!     referenced
 
 use super::{Change, ScanRefused, Scans, State, is_active, is_paused};
-use crate::Result;
 use crate::scan::dsl_scan::{NO_OBJSET, Position};
 use crate::writer::detach;
 use crate::writer::tx::SyncTx;
 use block::vdev::Leaf;
 use block::zevent::class;
+use errors::Result;
 use object::zap::{Zap, ZapSpec};
 use ondisk::errlog::ErrorBookmark;
 use ondisk::pool_dir::directory;
@@ -80,7 +80,7 @@ impl SyncTx<'_> {
     /// A dataset is destroyed. For a snapshot, `next` is the dataset after it.
     pub fn scan_destroyed(&self, id: u64, next: Option<u64>) -> Result<()> {
         if next.is_none() {
-            super::errors::forget_dataset(self, id)?;
+            super::error_log::forget_dataset(self, id)?;
         }
         self.scan_changed(Change::Destroyed { id, next })
     }

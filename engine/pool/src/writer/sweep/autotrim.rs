@@ -5,10 +5,10 @@
 //! are skipped, as in OpenZFS.
 
 use super::run::{TRIM_BYTES_MIN, trim};
-use crate::Result;
 use crate::space::alloc::{Meant, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, MirrorKind, Vdev};
+use errors::Result;
 use std::sync::Arc;
 use std::time::Duration;
 

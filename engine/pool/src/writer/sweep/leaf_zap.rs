@@ -3,10 +3,10 @@
 //! Offsets count from the beginning of the device, including labels, as OpenZFS writes them.
 
 use super::{Order, Work, WorkState};
-use crate::Result;
 use crate::config::VdevConfig;
 use crate::writer::tx::SyncTx;
 use block::zevent::class;
+use errors::Result;
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, vdev_leaf as key};

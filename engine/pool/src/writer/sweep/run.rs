@@ -1,10 +1,10 @@
 //! The thread of a top-level device: processes range after range.
 
 use super::{Work, WorkState, leaf_zap};
-use crate::Result;
 use crate::space::alloc::{Held, Meant, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
+use errors::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
     }
 }
 
-fn wait(shared: &Shared, error: &crate::Error) {
+fn wait(shared: &Shared, error: &errors::Error) {
     tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
     let mut state = shared.sweeps.state.lock();
     if !state.stop {

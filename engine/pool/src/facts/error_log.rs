@@ -2,7 +2,8 @@
 //!
 //! Format: `ondisk::errlog`. ZFS name: spa_errlog.
 
-use crate::{Pool, Result};
+use crate::Pool;
+use errors::Result;
 use object::zap::Zap;
 use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};
 use ondisk::pool_dir::directory;

@@ -116,6 +116,9 @@ pub enum Refusal {
     /// EBUSY.
     #[error("is busy")]
     Busy,
+    /// EACCES: the wrapping key does not open the dataset's keys.
+    #[error("incorrect key")]
+    IncorrectKey,
     /// ESTALE: the file no longer exists.
     #[error("is gone")]
     Stale,
@@ -163,6 +166,11 @@ impl Error {
     /// Makes an [`Error::Invalid`].
     pub fn invalid(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Invalid { place: place.into(), what: what.into() }
+    }
+
+    /// Whether a wrapping key was wrong.
+    pub fn is_incorrect_key(&self) -> bool {
+        self.refusal() == Some(Refusal::IncorrectKey)
     }
 
     /// The reason, if this is an [`Error::Refused`].

@@ -8,7 +8,8 @@
 //! (module/zfs/spa_errlog.c).
 
 use crate::writer::tx::SyncTx;
-use crate::{Bookmark, Result};
+use block::Bookmark;
+use errors::Result;
 use object::zap::{Zap, ZapSpec};
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::dsl_dir::DslDir;

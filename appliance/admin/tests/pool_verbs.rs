@@ -168,7 +168,7 @@ fn set_clear_and_sync_refuse_with_a_kind() {
     refused(cleared("tank", Some("none")), Kind::NotFound, "cannot clear errors for none: no such device in pool");
     cleared("tank", Some(&device)).expect("cleared");
 
-    let request = SyncRequest { pools: strings(&["none", "tank"]) };
+    let request = SyncRequest { pools: strings(&["none", "tank"]), force: false };
     let synced = sync::run(&rig.invocation(request.command_line()), &request);
     refused(synced, Kind::NotFound, "cannot open 'none': no such pool");
 }

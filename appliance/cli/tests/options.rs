@@ -168,6 +168,44 @@ fn share_refuses_what_cannot_be_read() {
 }
 
 #[test]
+fn share_refuses_file_systems_that_clients_cannot_see() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    rig.good("zpool create -m none tank DIRd/a");
+    for (options, why) in [
+        ("-o mountpoint=legacy", "legacy mountpoint\nuse share(8) to share this filesystem"),
+        ("-o mountpoint=none", "no mountpoint set"),
+        ("-o mountpoint=DIRm/off -o canmount=off", "'canmount' property is set to 'off'"),
+    ] {
+        rig.good(&format!("zfs create -o sharenfs=on {options} tank/fs"));
+        let line = format!("cannot share 'tank/fs': {why}\n");
+        assert_eq!(rig.run("zfs share tank/fs"), (1, String::new(), line));
+        assert_eq!(rig.good("zfs share -a"), "");
+        rig.good("zfs destroy tank/fs");
+    }
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
+fn a_forced_sync_writes_the_configuration_to_the_labels() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start(SERVE);
+    rig.good("zpool create -m none tank DIRd/a");
+    rig.good("zpool sync tank");
+    let txg = || {
+        let label = rig.good("inspect label DIRd/a");
+        let line = label.lines().find(|line| line.trim_start().starts_with("txg ")).expect("a txg").to_owned();
+        line.split_whitespace().last().expect("a number").parse::<u64>().expect("a txg")
+    };
+    let before = txg();
+    rig.good("zpool sync tank");
+    assert_eq!(txg(), before, "nothing of the devices has changed");
+    rig.good("zpool sync -f tank");
+    assert!(txg() > before);
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
 fn import_sets_the_properties_that_it_is_given() {
     let rig = Rig::new(&["a"]);
     rig.good("zpool create -m none tank DIRd/a");

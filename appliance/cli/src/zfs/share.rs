@@ -61,6 +61,13 @@ pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             }
             continue;
         }
+        if let Some(why) = not_shown(&one) {
+            if !parsed.has('a') {
+                cx.complain(&format!("cannot share '{name}': {why}"));
+                code = 1;
+            }
+            continue;
+        }
         let root = super::keys::locked(&one);
         let was_locked = root.is_some();
         if let Some(root) = root {
@@ -85,6 +92,16 @@ pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
     }
     Ok(code)
+}
+
+/// Why a file system has no place where clients could see it.
+fn not_shown(found: &Found) -> Option<&'static str> {
+    match value(found, "mountpoint").as_str() {
+        "legacy" => Some("legacy mountpoint\nuse share(8) to share this filesystem"),
+        "none" => Some("no mountpoint set"),
+        _ if value(found, "canmount") == "off" => Some("'canmount' property is set to 'off'"),
+        _ => None,
+    }
 }
 
 /// `zfs unshare`.

@@ -32,7 +32,7 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// its files.
 pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SYNC.parse(args).map_err(Failure::usage)?;
-    let request = SyncRequest { pools: parsed.operands };
+    let request = SyncRequest { force: parsed.has('f'), pools: parsed.operands };
     verb::sync::run(&cx.invocation(command_line("zpool sync", args)), &request)?;
     Ok(0)
 }

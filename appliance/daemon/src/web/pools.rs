@@ -274,7 +274,7 @@ pub async fn destroy(
 
 pub async fn sync(State(service): State<Arc<Service>>, caller: Caller, Path(name): Path<String>) -> Answer<Done> {
     service.pool(&name)?;
-    let request = SyncRequest { pools: vec![name.clone()] };
+    let request = SyncRequest { pools: vec![name.clone()], force: false };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| sync::run(invocation, &request);
     service.change(&caller, Change::of_pool(&name, &line), run).await?;

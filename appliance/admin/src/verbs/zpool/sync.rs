@@ -10,12 +10,14 @@ use crate::verbs::{Invocation, PoolLease, Reason, Refusal};
 pub struct SyncRequest {
     /// None means all.
     pub pools: Vec<String>,
+    /// Writes the configuration of the devices to all labels too (`-f`).
+    pub force: bool,
 }
 
 impl SyncRequest {
     /// The request as a command line, for logs.
     pub fn command_line(&self) -> String {
-        line("zpool sync", &[], &[], self.pools.iter().map(String::as_str))
+        line("zpool sync", &[(self.force, "-f")], &[], self.pools.iter().map(String::as_str))
     }
 }
 
@@ -23,7 +25,16 @@ impl SyncRequest {
 pub fn run(invocation: &Invocation<'_>, request: &SyncRequest) -> Result<(), Refusal> {
     let mut tally = Tally::default();
     for record in records(invocation, &request.pools, &mut tally)?.iter().filter(|record| !record.readonly) {
-        let synced = invocation.open(record).and_then(|pool| PoolLease::sync(pool).map_err(Reason::from));
+        let synced = invocation.open(record).and_then(|pool| {
+            if request.force {
+                let changed = |cx: &pool::SyncTx<'_>| {
+                    cx.config_changed();
+                    Ok(())
+                };
+                pool.writer().task(changed).map_err(Reason::from)?;
+            }
+            PoolLease::sync(pool).map_err(Reason::from)
+        });
         if let Err(reason) = synced {
             tally.refuse(reason.refuse(&format!("cannot sync '{}'", record.name)));
         }

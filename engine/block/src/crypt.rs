@@ -49,6 +49,7 @@ use transform::crypt::{
 };
 use zeroize::Zeroizing;
 
+use auth::mismatch;
 pub use auth::verify_indirect;
 pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 use errors::{Error, Refusal, Result};
@@ -186,8 +187,4 @@ impl std::fmt::Debug for DatasetKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DatasetKeys({}, guid {})", self.suite.name(), self.guid)
     }
-}
-
-fn mismatch(e: crypt::AuthenticationFailed) -> Error {
-    Error::corrupt("", format!("{e}: the block was altered, or written with another key"))
 }

@@ -1,22 +1,26 @@
 //! The store: a pool's vdev tree with a cache in front. Reads take a block pointer and return
 //! verified contents; writes take contents and return a pointer.
 //!
-//! Below: `vdev`, `arc`, `zio`. Above: `object`.
+//! This file has the state that all operations share. The operations, which work through `zio`, are
+//! in [`read`], [`write`](mod@write) and [`verify`].
+//!
+//! Below: `vdev`, `arc`, `l2`. Above: `zio`, then the operations, then `object`.
 
-use crate::arc::{Arc as Cache, Key, Met, Want};
-use crate::crypt::DatasetKeys;
+mod metrics;
+mod read;
+mod verify;
+mod write;
+
+use crate::arc::{Arc as Cache, Key};
 use crate::inject::Injection;
 use crate::l2::L2;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
-use crate::zevent::{Reading, Reporter};
-use crate::{Allocate, Block, Bookmark, Class, Duplicates, RawBlock, References, WritePolicy, zio};
-use bytes::Bytes;
-use errors::{Error, Place, Refusal, Result};
+use crate::zevent::Reporter;
+use crate::{Allocate, Bookmark, Duplicates, References, zio};
+use errors::{Error, Refusal, Result};
 use host::device::Device;
-use observe::{Collector, Info, Source, Unit, Value};
-use ondisk::{BlkPtr, Dva, Endian};
+use ondisk::BlkPtr;
 use parking_lot::RwLock;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -67,9 +71,6 @@ pub type OnWriteFailure = dyn Fn(&Error, u64) -> bool + Send + Sync;
 /// Threads that prepare blocks for slow devices. They wait for reads of indirect blocks, and rarely
 /// for writes, so more would only take memory.
 const WRITERS_MAX: usize = 16;
-
-/// Limit of the list of unreadable blocks, in entries.
-const DATA_ERRORS_MAX: usize = 100_000;
 
 impl Store {
     /// A store over `tree`, with a cache of at most `cache_bytes`. `name` is the pool's name, used
@@ -158,18 +159,6 @@ impl Store {
         &self.second
     }
 
-    /// Rebuilds the index of the cache devices of the pool `pool_guid`. If `feeds`, also writes the
-    /// blocks that the cache evicts from now on there, until [`Store::stop_second`].
-    pub fn start_second(self: &Arc<Self>, pool_guid: u64, feeds: bool) -> Result<()> {
-        self.second.start(self, pool_guid, feeds).map_err(|e| Error::io(self.name.clone(), e))
-    }
-
-    /// Stops writing to cache devices.
-    pub fn stop_second(&self) {
-        self.cache.collect_evicted(false);
-        self.second.stop();
-    }
-
     /// The pool's fault injection.
     pub fn injection(&self) -> &Injection {
         &self.injection
@@ -185,6 +174,10 @@ impl Store {
         *self.salt.write() = Some(Arc::new(zio::Salt::new(salt)));
     }
 
+    pub(crate) fn has_salt(&self) -> bool {
+        self.salt.read().is_some()
+    }
+
     pub(crate) fn salt(&self) -> Option<Arc<zio::Salt>> {
         self.salt.read().clone()
     }
@@ -194,153 +187,9 @@ impl Store {
         self.data_errors.read().iter().copied().collect()
     }
 
-    /// Returns the contents of the block at `bp`: from the cache, or read, verified, decrypted and
-    /// decompressed. A hole reads as zeros.
-    pub fn read(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Block> {
-        self.get(bp, at, keys, Want::Demand)
-    }
-
-    /// As [`Store::read`], without adding the block to the cache.
-    pub fn read_uncached(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Block> {
-        if let Some(key) = cache_key(bp)
-            && let Some(block) = self.cache.peek(&key)
-        {
-            return Ok(block);
-        }
-        self.load(bp, at, keys)
-    }
-
-    /// The contents of the block at `bp` if they are available without reading a device.
-    pub fn in_memory(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Option<Block>> {
-        match cache_key(bp) {
-            Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
-            Some(key) => {
-                let found = self.cache.peek(&key);
-                if found.is_some() {
-                    Met::Hit.note(is_metadata(bp));
-                }
-                Ok(found)
-            }
-            None => self.load(bp, at, keys).map(Some),
-        }
-    }
-
-    /// Returns the block decompressed but not decrypted, without verifying MACs and without filling
-    /// the cache: for tree walks that follow pointers and have no key. In dnode blocks and indirect
-    /// blocks the pointers are not encrypted.
-    pub fn read_unopened(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Block> {
-        if !bp.uses_crypt() && !bp.is_embedded() {
-            // A small pool is walked while its metadata is in the cache; the walk of a large pool
-            // must not flush the cache.
-            if let Some(block) = cache_key(bp).and_then(|key| self.cache.peek(&key)) {
-                return Ok(block);
-            }
-        }
-        self.unless_injected(bp, at, |met_bad| zio::read_unopened(self, bp, met_bad))
-    }
-
-    /// The block's bytes as they are on disk, bypassing the cache: verified against the checksum,
-    /// but still compressed and encrypted.
-    pub fn read_stored(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Bytes> {
-        self.unless_injected(bp, at, |met_bad| zio::stored(self, bp, met_bad).map(Bytes::from))
-    }
-
-    fn unless_injected<R>(&self, bp: &BlkPtr, at: &Bookmark, read: impl FnOnce(&Cell<bool>) -> Result<R>) -> Result<R> {
-        let _reading = Reading::of(at);
-        let met_bad = Cell::new(false);
-        let result = match self.injection.data_error(bp, at) {
-            Some(error) => Err(error),
-            None => read(&met_bad),
-        };
-        self.tell_bad(bp, at, &met_bad);
-        result.at_with(|| self.place(at))
-    }
-
-    /// Starts to read the block in the background, unless it is in the cache or the workers are
-    /// busy.
-    pub fn prefetch(self: &Arc<Self>, bp: &BlkPtr, at: &Bookmark, keys: Option<&Arc<DatasetKeys>>) {
-        let Some(key) = cache_key(bp) else { return };
-        if self.cache.knows(&key) {
-            return;
-        }
-        let (store, bp, at, keys) = (self.clone(), *bp, *at, keys.cloned());
-        let is_slow = self.tree().has_slow_reads();
-        self.prefetcher.offer(
-            is_slow,
-            Box::new(move || {
-                // A thread that needs the block hits the error again and returns it.
-                let _ = store.get(&bp, &at, keys.as_deref(), Want::Prefetch);
-            }),
-        );
-    }
-
-    fn get(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>, want: Want) -> Result<Block> {
-        match cache_key(bp) {
-            // A block that needs a key is never returned without one, even if it is in the cache.
-            Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
-            Some(key) => {
-                let is_metadata = is_metadata(bp);
-                // Blocks that are on the cache device already are not written there again.
-                let origin = || (self.second.wants(at.objset, is_metadata) && !self.second.has(bp)).then_some(*bp);
-                let (result, met) = self.cache.look_from(key, want, is_metadata, origin, || self.load(bp, at, keys));
-                met.note(is_metadata);
-                result
-            }
-            None => self.load(bp, at, keys),
-        }
-    }
-
-    fn load(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Block> {
-        if bp.is_hole() {
-            let size = bp.lsize_bytes().min(ondisk::blkptr::MAX_BLOCK_BYTES) as usize;
-            return Ok(Block { data: Bytes::from(vec![0; size]), endian: bp.endian() });
-        }
-        self.demand.fetch_add(1, Ordering::Relaxed);
-        let result = self.unless_injected(bp, at, |met_bad| zio::read(self, bp, keys, met_bad));
-        if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
-            self.reporter.data_report(at);
-            let mut errors = self.data_errors.write();
-            if errors.len() < DATA_ERRORS_MAX {
-                errors.insert(*at);
-            }
-            drop(errors);
-            if let Some(watch) = self.watch.read().clone() {
-                watch.lost(bp, at);
-            }
-        }
-        result
-    }
-
-    fn tell_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
-        if met_bad.get()
-            && let Some(watch) = self.watch.read().clone()
-        {
-            watch.met_bad(bp, at);
-        }
-    }
-
     /// Sets the watcher of bad blocks; `None` removes it.
     pub fn set_watch(&self, watch: Option<Arc<dyn Watch>>) {
         *self.watch.write() = watch;
-    }
-
-    /// Reads every copy and every column of the block, and rewrites the bad ones that `what`
-    /// selects with the right bytes. The caller ensures that the block is neither moved nor freed
-    /// meanwhile: nothing else may be written to its place.
-    pub fn repair(&self, bp: &BlkPtr, what: crate::vdev::Mend) -> crate::vdev::Mended {
-        zio::repair(self, bp, what)
-    }
-
-    /// Whether some available device lacks part of the block because it was offline when the block
-    /// was written (dtl).
-    pub fn lacks(&self, bp: &BlkPtr) -> bool {
-        let (size, birth) = (bp.psize_bytes(), bp.physical_birth().0);
-        let tree = self.tree();
-        bp.dvas().any(|dva| match dva.is_gang {
-            // Gang members may be on any device.
-            true => tree.logs().iter().any(|leaf| leaf.is_open() && leaf.is_stale(birth)),
-            false => tree.lacks(&dva, size, birth),
-        })
     }
 
     /// Number of reads and writes so far that a caller waits for. Scans and healing do not count.
@@ -348,30 +197,8 @@ impl Store {
         self.demand.load(Ordering::Relaxed)
     }
 
-    /// Checks every copy of blocks that lie close together on one top-level vdev, with large reads.
-    /// Returns for each block whether everything is right. `copies` are blocks and the index of the
-    /// address to check. For a block that is not right, [`Store::repair`] gives the details. Gang
-    /// blocks always return false.
-    pub fn look_at_run(&self, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
-        zio::look_at_run(self, copies, read_bytes)
-    }
-
     fn place(&self, at: &Bookmark) -> String {
         format!("{}: block {at}", self.name)
-    }
-
-    /// Overwrites all addresses of an unreadable block with its contents from elsewhere (corrective
-    /// receive). Returns false, without writing, if `block` is not what the pointer describes or
-    /// cannot be turned into it. The caller ensures that nothing frees the block meanwhile.
-    pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
-        let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
-        if is_healed {
-            if let Some(key) = cache_key(bp) {
-                self.cache.remove(&key);
-            }
-            self.data_errors.write().remove(at);
-        }
-        Ok(is_healed)
     }
 
     /// Sets the space allocator. Without one, every write is refused as read-only.
@@ -434,96 +261,6 @@ impl Store {
         self.hole_births.load(Ordering::Relaxed)
     }
 
-    /// Writes a block that is born in `txg`: compressed if that saves an eighth, embedded in the
-    /// pointer if allowed and possible, encrypted with `keys` if its type requires it, with a
-    /// checksum, as a gang block if it does not fit in one piece, to all its addresses. Zeros
-    /// become a hole with a birth, unless compression is off.
-    ///
-    /// The fill count of the result is 1 at level 0 and otherwise 0; the caller sets it if another
-    /// value is right. The contents are in the cache afterwards. They are durable after the next
-    /// [`Store::flush`].
-    pub fn write(
-        &self,
-        txg: u64,
-        data: Bytes,
-        policy: &WritePolicy,
-        at: &Bookmark,
-        keys: Option<&DatasetKeys>,
-    ) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
-    }
-
-    /// As [`Store::write`], for a raw receive whose keys are not loaded: an indirect block or the
-    /// root block of an object set, with the sender's MACs in it.
-    pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
-    }
-
-    /// Writes a block as it was received, born in `txg`: see [`RawBlock`]. With `keys`, it is
-    /// encrypted unless it is already.
-    pub fn write_raw(
-        &self,
-        txg: u64,
-        block: &RawBlock,
-        policy: &WritePolicy,
-        at: &Bookmark,
-        keys: Option<&DatasetKeys>,
-    ) -> Result<BlkPtr> {
-        self.patiently(at, || zio::write_raw(self, txg, block, policy, keys))
-    }
-
-    /// As [`Store::write`], but overwrites `old`, born in the same txg, if the contents fit into
-    /// its space: then nothing is allocated or freed. Otherwise `old` is freed.
-    pub fn rewrite(
-        &self,
-        txg: u64,
-        old: &BlkPtr,
-        data: Bytes,
-        policy: &WritePolicy,
-        at: &Bookmark,
-        keys: Option<&DatasetKeys>,
-    ) -> Result<BlkPtr> {
-        let written = self.write_patiently(txg, data, policy, at, keys.into(), Some(old))?;
-        let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
-        let bp = self.keep(written, at);
-        if moved {
-            self.free(txg, old).at_with(|| self.place(at))?;
-        }
-        Ok(bp)
-    }
-
-    fn write_patiently(
-        &self,
-        txg: u64,
-        data: Bytes,
-        policy: &WritePolicy,
-        at: &Bookmark,
-        keys: zio::Seal<'_>,
-        old: Option<&BlkPtr>,
-    ) -> Result<zio::Written> {
-        self.patiently(at, || zio::write(self, txg, data.clone(), policy, keys, old))
-    }
-
-    fn patiently<T>(&self, at: &Bookmark, mut write: impl FnMut() -> Result<T>) -> Result<T> {
-        self.demand.fetch_add(1, Ordering::Relaxed);
-        loop {
-            let begun = self.resumptions();
-            let error = match write() {
-                Ok(written) => return Ok(written),
-                Err(e) => e.at(&self.place(at)),
-            };
-            if !self.retries(&error, begun) {
-                return Err(error);
-            }
-        }
-    }
-
-    /// Whether to retry a write that failed with `error` and began after `begun` resumptions.
-    fn retries(&self, error: &Error, begun: u64) -> bool {
-        let asked = self.on_write_failure.read().clone();
-        matches!(error, Error::Io { .. } | Error::Missing { .. }) && asked.is_some_and(|ask| ask(error, begun))
-    }
-
     /// Number of times that writing was resumed after failures.
     pub fn resumptions(&self) -> u64 {
         self.resumptions.load(Ordering::SeqCst)
@@ -540,112 +277,6 @@ impl Store {
         *self.on_write_failure.write() = ask;
     }
 
-    fn keep(&self, written: zio::Written, at: &Bookmark) -> BlkPtr {
-        if let Some(key) = cache_key(&written.bp) {
-            let is_metadata = is_metadata(&written.bp);
-            let origin = self.second.wants(at.objset, is_metadata).then_some(&written.bp);
-            self.cache.insert_from(key, is_metadata, origin, Block { data: written.contents, endian: Endian::Little });
-        }
-        written.bp
-    }
-
-    /// Frees all addresses of a block, those of gang members included, unless it has other
-    /// references, as a clone or because it was deduplicated. Holes and embedded blocks have no
-    /// addresses.
-    pub fn free(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
-        let alone;
-        let bp = match bp.is_dedup() {
-            false => bp,
-            true => {
-                let place = || format!("{}: freeing {bp}", self.name);
-                let Some(duplicates) = self.duplicates() else {
-                    return Err(Error::unsupported(place(), "freeing a deduplicated block without its table"));
-                };
-                if duplicates.release(bp).at_with(place)? {
-                    return Ok(());
-                }
-                // No table knows it: `zpool ddtprune` removed it.
-                alone = bp.not_dedup();
-                &alone
-            }
-        };
-        if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() {
-            let references = self.references.read().clone();
-            let is_last = references.map_or(Ok(true), |r| r.release(bp));
-            if !is_last.at_with(|| format!("{}: freeing {bp}", self.name))? {
-                return Ok(());
-            }
-        }
-        zio::free::free(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
-        if let Some(key) = cache_key(bp) {
-            self.cache.remove(&key);
-        }
-        Ok(())
-    }
-
-    /// As [`Store::free`], for a block that a committed tree or log still refers to, whatever its
-    /// birth: intent log blocks are born in future txgs. The space is not reused before the txg is
-    /// on disk.
-    pub fn free_later(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
-        zio::free::free_born_before(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
-        if let Some(key) = cache_key(bp) {
-            self.cache.remove(&key);
-        }
-        Ok(())
-    }
-
-    /// Marks all addresses of a log block found at import as allocated.
-    pub fn claim(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
-        zio::free::claim(self, txg, bp).at_with(|| format!("{}: claiming {bp}", self.name))
-    }
-
-    /// Allocates an intent log block of 4 KiB or a multiple. The caller sets the seed of the chain
-    /// as its checksum.
-    pub fn allocate_log(&self, txg: u64, size_bytes: u64, class: Class, keys: Option<&DatasetKeys>) -> Result<BlkPtr> {
-        zio::log::allocate(self, txg, size_bytes, class, keys).at_with(|| format!("{}: intent log", self.name))
-    }
-
-    /// Seals an intent log block, with its used length in the chain header, and writes it to the
-    /// addresses of `bp`.
-    pub fn write_log(&self, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
-        zio::log::write(self, bp, block, keys).at_with(|| format!("{}: intent log", self.name))
-    }
-
-    /// Returns when everything written before is on stable storage of enough devices. After an
-    /// error it never succeeds again for those devices, since it is not known what they lost.
-    pub fn flush(&self) -> Result<()> {
-        self.end_writes()?;
-        self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
-    }
-
-    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated for as
-    /// long as the callback for failed writes returns true.
-    fn end_writes(&self) -> Result<()> {
-        let mut failed = self.flight.wait();
-        // Those that began before the pool was resumed are repeated without asking.
-        let mut begun = failed.iter().map(|write| write.begun).max().unwrap_or(0);
-        while let Some(first) = failed.first() {
-            let error = first.failure.clone().into_write_error(self.name.clone());
-            // Waits until the pool is resumed: once for all that failed.
-            if !self.retries(&error, begun) {
-                return Err(error);
-            }
-            begun = self.resumptions();
-            let tree = self.tree();
-            failed.retain_mut(|write| {
-                let Dva { vdev, offset_bytes, .. } = write.dva;
-                match tree.write(vdev, offset_bytes, &write.stored, write.txg) {
-                    Ok(()) => false,
-                    Err(again) => {
-                        write.failure = again;
-                        true
-                    }
-                }
-            });
-        }
-        Ok(())
-    }
-
     pub(crate) fn flight(&self) -> &Arc<zio::Flight> {
         &self.flight
     }
@@ -657,72 +288,6 @@ impl Store {
         tops.sort_unstable();
         tops.dedup();
         self.tree().flush_tops(&tops).map_err(|failure| failure.into_write_error(self.name.clone()))
-    }
-
-    /// Reads every copy and every parity column of the block, and reports which are wrong. Nothing
-    /// is decompressed, decrypted or cached, because the checksum covers the stored bytes.
-    pub fn verify(&self, bp: &BlkPtr) -> crate::vdev::BlockReport {
-        zio::verify(self, bp)
-    }
-
-    /// As [`Store::verify`], and also checks that the right bytes are valid contents: decrypts
-    /// them, if `keys` are given, and decompresses them.
-    pub fn verify_contents(&self, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> crate::vdev::BlockReport {
-        zio::verify_contents(self, bp, keys)
-    }
-}
-
-static HITS: Info = Info { name: "cache_hits", unit: Unit::Number, help: "Block reads answered from memory." };
-static PREFETCHED: Info = Info {
-    name: "cache_prefetched_hits",
-    unit: Unit::Number,
-    help: "Cache hits on blocks that were read ahead, counted at their first use.",
-};
-static MISSES: Info =
-    Info { name: "cache_misses", unit: Unit::Number, help: "Block reads that had to go to the devices." };
-static PREFETCHES: Info = Info { name: "cache_prefetches", unit: Unit::Number, help: "Blocks read ahead." };
-static GHOST_HITS: Info = Info {
-    name: "cache_ghost_hits",
-    unit: Unit::Number,
-    help: "Misses of recently evicted blocks, which a larger cache would still hold.",
-};
-static EVICTIONS: Info =
-    Info { name: "cache_evictions", unit: Unit::Number, help: "Blocks evicted to make room for others." };
-static SIZE: Info = Info { name: "cache_size", unit: Unit::Bytes, help: "Bytes of blocks in memory." };
-static CAP: Info = Info { name: "cache_cap", unit: Unit::Bytes, help: "Maximum size of the cache." };
-static TARGET: Info = Info {
-    name: "cache_recent_target",
-    unit: Unit::Bytes,
-    help: "Target size of the part of the cache for blocks that were used once; it adapts to the workload.",
-};
-static WAITING: Info = Info { name: "waiting", unit: Unit::Bytes, help: "Changed bytes that are not yet written." };
-
-impl Source for Store {
-    fn collect(&self, out: &mut Collector<'_>) {
-        let c = self.cache.counters();
-        for (info, count) in [
-            (&HITS, c.hits),
-            (&PREFETCHED, c.prefetched_hits),
-            (&MISSES, c.misses),
-            (&PREFETCHES, c.prefetches),
-            (&EVICTIONS, c.evictions),
-        ] {
-            out.put(info, &[], Value::Count(count));
-        }
-        for (list, count) in [("recent", c.ghost_recent_hits), ("frequent", c.ghost_frequent_hits)] {
-            out.put(&GHOST_HITS, &[("list", list)], Value::Count(count));
-        }
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        for (info, bytes) in
-            [(&SIZE, c.size_bytes), (&CAP, c.cap_bytes), (&TARGET, c.recent_target_bytes), (&WAITING, waiting)]
-        {
-            out.put(info, &[], Value::Level(bytes));
-        }
-        self.second.collect(out);
-        let tree = self.tree();
-        for leaf in tree.leaves() {
-            out.within(&[("device", leaf.path.as_str())], leaf);
-        }
     }
 }
 

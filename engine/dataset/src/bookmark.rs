@@ -3,7 +3,7 @@
 //! Below: the ZAP in the head's field `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
 
 use crate::dataset::Dataset;
-use crate::dir::open_zap;
+use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::{DslBookmark, RedactionList};
@@ -75,5 +75,17 @@ impl Bookmark {
             list = RedactionList::parse(&spill.data, spill.endian).at(&self.name)?;
         }
         Ok(Some(list))
+    }
+}
+
+impl Dataset {
+    /// The bookmarks of a head; a snapshot has none.
+    pub fn bookmarks(&self) -> Result<Vec<Bookmark>> {
+        if self.is_snapshot() { Ok(Vec::new()) } else { Bookmark::all(self) }
+    }
+
+    /// Bookmark `name` of a head.
+    pub fn bookmark(&self, name: &str) -> Result<Bookmark> {
+        Bookmark::open(self, name)
     }
 }

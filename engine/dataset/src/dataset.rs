@@ -3,22 +3,17 @@
 //! Below: the MOS. ZFS name: dsl_dataset. Cheap to clone. Its contents are read through
 //! [`Dataset::objset`].
 
-use crate::bookmark::Bookmark;
-use crate::dir::{Dir, SnapshotNames, fields_of, open_zap};
-use crate::keys::KeyStore;
+use crate::dir::{Dir, SnapshotNames};
 use crate::property::def::Kinds;
 use crate::property::set::PropertySet;
-use crate::tree::Datasets;
+use crate::tree::{DatasetState, Datasets};
+use crate::zap::{fields_of, open_zap};
 use errors::{Error, Place, Result};
-use object::{ObjectSet, Zap};
+use object::ObjectSet;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::{Arc, OnceLock};
-
-/// The master node of a file system, and its entry for the list of unlinked files.
-const MASTER_NODE: u64 = 1;
-const DELETE_QUEUE: &str = "DELETE_QUEUE";
 
 /// The kind of a dataset or bookmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,20 +59,7 @@ pub struct Hold {
 
 /// A head or snapshot.
 #[derive(Clone)]
-pub struct Dataset(Arc<Inner>, Arc<Datasets>);
-
-/// The part of a head that the tree caches: it excludes the tree itself, which would otherwise
-/// never be freed.
-pub(crate) struct Inner {
-    dir: Arc<Dir>,
-    id: u64,
-    name: String,
-    phys: DslDataset,
-    fields: Option<Zap>,
-    /// The contents that can be opened without keys: property lookups use them repeatedly.
-    contents: OnceLock<Arc<ObjectSet>>,
-    own_props: OnceLock<Arc<PropertySet>>,
-}
+pub struct Dataset(Arc<DatasetState>, Arc<Datasets>);
 
 impl std::fmt::Debug for Dataset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -85,17 +67,38 @@ impl std::fmt::Debug for Dataset {
     }
 }
 
+impl Datasets {
+    /// The file system or volume of directory `dir`.
+    pub fn head(self: &Arc<Self>, dir: &Arc<Dir>) -> Result<Dataset> {
+        if let Some(head) = self.cached_head(dir.id()) {
+            return Ok(Dataset(head, self.clone()));
+        }
+        if dir.phys().head_dataset == 0 {
+            return Err(Error::not_found(dir.name(), "the head: this directory only keeps accounts, and a dataset"));
+        }
+        let head = Dataset::open(self, dir, dir.phys().head_dataset, None)?;
+        self.cache_head(dir.id(), head.0.clone());
+        Ok(head)
+    }
+
+    /// Opens dataset `id`, whatever its name.
+    pub fn dataset_by_id(self: &Arc<Self>, id: u64) -> Result<Dataset> {
+        let place = || format!("{} dataset {id}", self.pool().name());
+        let object = self.mos().object(id).at_with(place)?;
+        let phys = DslDataset::parse(object.bonus(), object.endian()).at_with(place)?;
+        let dir = self.dir_by_id(phys.dir)?;
+        if !phys.is_snapshot() {
+            return Dataset::open(self, &dir, id, None);
+        }
+        let names = self.head(&dir)?.snapshot_names()?;
+        let name = names.name(id).ok_or_else(|| {
+            Error::corrupt(dir.name(), format!("snapshot {id} is not among the names of its head's snapshots"))
+        })?;
+        Dataset::open(self, &dir, id, Some(name))
+    }
+}
+
 impl Dataset {
-    /// The dataset for the `inner` that `tree` cached.
-    pub(crate) fn from_kept(inner: Arc<Inner>, tree: &Arc<Datasets>) -> Self {
-        Self(inner, tree.clone())
-    }
-
-    /// The part that the tree may cache.
-    pub(crate) fn to_keep(&self) -> Arc<Inner> {
-        self.0.clone()
-    }
-
     /// Opens dataset `id`, which must belong to `dir`; `snapshot` is the name after the `@`.
     pub(crate) fn open(tree: &Arc<Datasets>, dir: &Arc<Dir>, id: u64, snapshot: Option<&str>) -> Result<Self> {
         let name = match snapshot {
@@ -110,7 +113,7 @@ impl Dataset {
         let fields = fields_of(&object).at(&name)?;
         let (tree, dir) = (tree.clone(), dir.clone());
         let (contents, own_props) = (OnceLock::new(), OnceLock::new());
-        Ok(Self(Arc::new(Inner { dir, id, name, phys, fields, contents, own_props }), tree))
+        Ok(Self(Arc::new(DatasetState { dir, id, name, phys, fields, contents, own_props }), tree))
     }
 
     /// Full name, such as `tank/home@monday`.
@@ -201,33 +204,6 @@ impl Dataset {
         Ok(self.0.contents.get_or_init(|| contents).clone())
     }
 
-    /// The contents. Returns [`Error::KeyUnavailable`] if they are encrypted and `keys` has no key
-    /// for them.
-    pub fn objset(&self, keys: &KeyStore) -> Result<Arc<ObjectSet>> {
-        if self.0.phys.bp.is_hole() {
-            return Err(Error::not_found(self.name(), "the contents: nothing was ever written, so the object set"));
-        }
-        match self.crypto_object()? {
-            None => self.objset_without_keys(),
-            Some(_) => {
-                let keys = keys.dataset_keys(self)?;
-                let store = self.1.mos().store().clone();
-                ObjectSet::open(store, &self.0.phys.bp, self.0.id, Some(keys)).at(self.name())
-            }
-        }
-    }
-
-    /// Number of files of a file system that are unlinked but not yet freed: they are open, or were
-    /// when a machine stopped.
-    pub fn unlinked(&self, keys: &KeyStore) -> Result<u64> {
-        let set = self.objset(keys)?;
-        let master = Zap::open(set.object(MASTER_NODE).at(self.name())?).at(self.name())?;
-        match master.lookup_u64(DELETE_QUEUE).at(self.name())? {
-            Some(queue) => Zap::open(set.object(queue).at(self.name())?)?.count().at(self.name()),
-            None => Ok(0),
-        }
-    }
-
     /// The object with the wrapped key, if the dataset is encrypted.
     pub fn crypto_object(&self) -> Result<Option<u64>> {
         Ok(self.0.dir.field_u64(FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0))
@@ -280,15 +256,6 @@ impl Dataset {
         let (value, stored) = found.ok_or_else(missing)?;
         let id = value.as_u64().ok_or_else(missing)?;
         Dataset::open(&self.1, &self.0.dir, id, Some(&String::from_utf8_lossy(&stored)))
-    }
-
-    pub fn bookmarks(&self) -> Result<Vec<Bookmark>> {
-        if self.is_snapshot() { Ok(Vec::new()) } else { Bookmark::all(self) }
-    }
-
-    /// Bookmark `name` of a head.
-    pub fn bookmark(&self, name: &str) -> Result<Bookmark> {
-        Bookmark::open(self, name)
     }
 
     /// The state before this one: a snapshot of the same directory or the origin of a clone; `None`

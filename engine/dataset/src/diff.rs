@@ -6,7 +6,7 @@
 //! its objects; the caller compares them. Facts: module/zfs/dmu_diff.c, dmu_traverse.c.
 
 use crate::dataset::Dataset;
-use crate::dir::open_zap;
+use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::Dnode;

@@ -5,8 +5,9 @@
 //! of it, properties, a quota and reservation, and child directories.
 
 use crate::property::set::PropertySet;
+use crate::zap::{fields_of, open_zap};
 use errors::{Error, Place, Result};
-use object::{Object, ObjectSet, Zap};
+use object::{ObjectSet, Zap};
 use ondisk::DslDir;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -58,17 +59,6 @@ impl SnapshotNames {
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
-}
-
-/// Opens the ZAP in object `id` of the MOS.
-pub(crate) fn open_zap(mos: &Arc<ObjectSet>, id: u64) -> Result<Zap> {
-    Zap::open(mos.object(id)?)
-}
-
-/// Opens `object` itself as a ZAP, if it has named fields.
-pub(crate) fn fields_of(object: &Object) -> Result<Option<Zap>> {
-    const ZAP_METADATA: u8 = 0xc4;
-    (object.dnode().object_type.0 == ZAP_METADATA).then(|| Zap::open(object.clone())).transpose()
 }
 
 impl Dir {

@@ -8,7 +8,7 @@
 
 use crate::dataset::Dataset;
 use crate::dir::Dir;
-use crate::dir::open_zap;
+use crate::zap::open_zap;
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
 use errors::{Error, Place, Result};
 use parking_lot::RwLock;

@@ -10,6 +10,7 @@
 //! ```
 
 pub mod bookmark;
+mod contents;
 pub mod dataset;
 pub mod deadlist;
 pub mod diff;
@@ -28,6 +29,7 @@ mod space;
 pub mod stream;
 pub mod tree;
 pub mod write;
+mod zap;
 
 pub use bookmark::Bookmark;
 pub use dataset::{Dataset, DatasetKind, Hold};

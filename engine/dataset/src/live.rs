@@ -30,6 +30,7 @@ use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::pending;
+use crate::write::receive_progress::{self, ReceivedTo};
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, KeyStore, ListOptions};
 use book::{Answer, Book, Room};
@@ -127,14 +128,6 @@ pub struct LiveDataset {
     /// Held while late changes are applied before a txg closes. It references what references
     /// the dataset, until the dataset is closed.
     late: Mutex<Option<Arc<dyn LateChanges>>>,
-}
-
-/// Progress of a receive: the last block written, and the bytes of the stream read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReceivedTo {
-    pub object: u64,
-    pub offset: u64,
-    pub bytes: u64,
 }
 
 /// Space of a dataset, for statfs.
@@ -746,7 +739,7 @@ impl LiveDataset {
             std::mem::replace(&mut *received, later).pop_last()
         };
         if let Some((_, to)) = received {
-            crate::receive::put_state(&cx, self.id, &to)?;
+            receive_progress::put(&cx, self.id, &to)?;
         }
         self.skipped.sync(&cx, (&self.name(), self.id)).at_with(|| self.name())?;
         let was_claimed = self.objset.zil_header().claim_txg.0 != 0;

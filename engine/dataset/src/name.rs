@@ -52,6 +52,9 @@ impl<'a> DatasetName<'a> {
     }
 }
 
+/// Name of the hidden clone, below its dataset, that receives a stream into an existing dataset.
+pub const RECEIVE_CLONE: &str = "%recv";
+
 /// Whether OpenZFS omits datasets of this name from all lists: `$MOS`, `$ORIGIN`, `%recv`.
 pub fn is_hidden(name: &str) -> bool {
     name.contains(['$', '%'])

@@ -20,9 +20,10 @@
 
 use crate::DatasetKind;
 use crate::dataset::Dataset;
-use crate::dir::{Dir, open_zap};
+use crate::dir::Dir;
 use crate::name::{is_hidden, listing_order};
 use crate::tree::{Datasets, Entry, ListOptions};
+use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use ondisk::BlkPtr;
 use parking_lot::Mutex;

@@ -6,9 +6,9 @@
 //! used, under `obj-`. Facts: module/zfs/zfs_quota.c.
 
 use crate::dataset::Dataset;
-use crate::dir::open_zap;
 use crate::keys::KeyStore;
 use crate::property::{PropertyValue, View};
+use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use object::{ObjectSet, Zap};
 use ondisk::{Objset, ObjsetKind, znode};

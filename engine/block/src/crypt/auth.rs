@@ -10,7 +10,7 @@
 //! ZFS name: blkptr_auth_buf_t.
 
 use ondisk::{BlkPtr, Endian, ObjectType, blkptr};
-use transform::crypt::{equal, sha512_of};
+use transform::crypt::{AuthenticationFailed, equal, sha512_of};
 
 use errors::{Error, Result};
 
@@ -30,6 +30,11 @@ impl AsRef<[u8]> for AuthBuf {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
+}
+
+/// The error for contents that do not match their MAC.
+pub(super) fn mismatch(e: AuthenticationFailed) -> Error {
+    Error::corrupt("", format!("{e}: the block was altered, or written with another key"))
 }
 
 /// The authenticated part of `bp` for a key object of this version.

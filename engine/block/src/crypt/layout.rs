@@ -24,8 +24,7 @@ use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use smallvec::SmallVec;
 use transform::crypt::{Cipher, IV_BYTES, MAC_BYTES};
 
-use super::auth::auth_buf;
-use super::mismatch;
+use super::auth::{auth_buf, mismatch};
 use errors::{Error, Result};
 
 /// Secret and authenticated parts of a block.

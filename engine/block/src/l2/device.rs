@@ -12,7 +12,7 @@
 //!   * start <= hand <= end, and after the first sweep hand <= evict
 //!   * entries are in the order in which they were written
 
-use super::{Address, L2, Place};
+use super::index::{Address, Index, Place};
 use crate::vdev::{Leaf, Vdev};
 use host::device::Device;
 use ondisk::l2arc::{self, FIRST_SWEEP, HEADER_OFFSET, Header, LOG_BLOCK_BYTES, LogEntry, LogPointer};
@@ -109,24 +109,24 @@ impl CacheDevice {
     }
 
     /// Writes blocks, log blocks as they fill up, and the header.
-    pub fn write(&self, l2: &L2, blocks: Vec<Stored>) -> io::Result<()> {
+    pub fn write(&self, index: &Index, blocks: Vec<Stored>) -> io::Result<()> {
         let mut ring = self.ring.lock();
         if ring.failed {
             return Err(io::Error::other("it is not written any more"));
         }
-        let result = self.write_to(l2, &mut ring, blocks);
+        let result = self.write_to(index, &mut ring, blocks);
         ring.failed |= result.is_err();
         result
     }
 
-    fn write_to(&self, l2: &L2, ring: &mut Ring, blocks: Vec<Stored>) -> io::Result<()> {
+    fn write_to(&self, index: &Index, ring: &mut Ring, blocks: Vec<Stored>) -> io::Result<()> {
         let unit = self.unit();
         let blocks_bytes: u64 = blocks.iter().map(|b| (b.bytes.len() as u64).next_multiple_of(unit)).sum();
         let logs = match self.log_entries {
             0 => 0,
             per => (blocks.len() as u64 + ring.pending.len() as u64).div_ceil(per) * LOG_BLOCK_BYTES as u64,
         };
-        self.make_room(l2, ring, blocks_bytes + logs)?;
+        self.make_room(index, ring, blocks_bytes + logs)?;
         for mut block in blocks {
             let offset = ring.hand;
             let psize = block.bytes.len();
@@ -137,9 +137,9 @@ impl CacheDevice {
             let lsize_bytes = u32::try_from(block.entry.lsize_bytes()).unwrap_or(u32::MAX);
             let place = Place { device: self.number, offset_bytes: offset, lsize_bytes, psize_bytes: psize as u32 };
             ring.entries.push_back((block.address, place));
-            l2.remember(block.address, place);
-            l2.counts.writes.add(1);
-            l2.counts.written_bytes.add(block.bytes.len() as u64);
+            index.remember(block.address, place);
+            index.counts.writes.add(1);
+            index.counts.written_bytes.add(block.bytes.len() as u64);
             if self.log_entries > 0 {
                 if ring.pending.is_empty() {
                     ring.payload = (offset, 0);
@@ -147,7 +147,7 @@ impl CacheDevice {
                 ring.payload.1 += block.bytes.len() as u64;
                 ring.pending.push(block.entry);
                 if ring.pending.len() as u64 == self.log_entries {
-                    self.commit(l2, ring)?;
+                    self.commit(index, ring)?;
                 }
             }
         }
@@ -162,17 +162,17 @@ impl CacheDevice {
     }
 
     /// Evicts what lies where the next `bytes` bytes will be written.
-    fn make_room(&self, l2: &L2, ring: &mut Ring, bytes: u64) -> io::Result<()> {
+    fn make_room(&self, index: &Index, ring: &mut Ring, bytes: u64) -> io::Result<()> {
         if ring.hand + bytes > self.end {
             if !ring.first {
                 ring.evict = self.end;
-                self.give_up(l2, ring);
+                self.give_up(index, ring);
             }
             (ring.hand, ring.evict, ring.first) = (self.start, self.start, false);
         }
         if !ring.first {
             ring.evict = ring.evict.max(ring.hand + bytes);
-            self.give_up(l2, ring);
+            self.give_up(index, ring);
             // The header is written before the area is overwritten, so that a rebuild does not use
             // it.
             self.write_header(ring)?;
@@ -181,12 +181,12 @@ impl CacheDevice {
     }
 
     /// Removes everything between hand and evict from the index.
-    fn give_up(&self, l2: &L2, ring: &mut Ring) {
+    fn give_up(&self, index: &Index, ring: &mut Ring) {
         let (hand, evict) = (ring.hand, ring.evict);
         let is_lost = |at: u64| (hand..evict).contains(&at);
         while let Some((address, place)) = ring.entries.front().copied().filter(|(_, p)| is_lost(p.offset_bytes)) {
             ring.entries.pop_front();
-            l2.forget(&address, place);
+            index.forget(&address, place);
         }
         while ring.log_blocks.front().is_some_and(|log| is_lost(log.offset_bytes) || is_lost(log.payload_start)) {
             ring.log_blocks.pop_front();
@@ -194,7 +194,7 @@ impl CacheDevice {
     }
 
     /// Writes the log block of the pending entries.
-    fn commit(&self, l2: &L2, ring: &mut Ring) -> io::Result<()> {
+    fn commit(&self, index: &Index, ring: &mut Ring) -> io::Result<()> {
         let whole = l2arc::pack_log_block(&ring.newest[1], &ring.pending);
         let unit = self.unit() as usize;
         let packed = compress(Packer::Lz4, zstd::Level::DEFAULT, &whole, LOG_BLOCK_BYTES - unit);
@@ -212,8 +212,8 @@ impl CacheDevice {
         ring.log_blocks.push_back(pointer);
         ring.pending.clear();
         ring.payload = (0, 0);
-        l2.counts.log_blocks.add(1);
-        l2.counts.written_bytes.add(bytes.len() as u64);
+        index.counts.log_blocks.add(1);
+        index.counts.written_bytes.add(bytes.len() as u64);
         Ok(())
     }
 

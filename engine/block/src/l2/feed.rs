@@ -1,8 +1,9 @@
 //! The feed thread: writes blocks that the in-memory cache evicted to cache devices.
 
+use super::L2;
 use super::device::{CacheDevice, Stored};
+use super::index::Address;
 use super::rebuild::{Rebuilt, rebuild};
-use super::{Address, L2};
 use crate::arc::Evicted;
 use crate::store::Store;
 use crate::zio;
@@ -21,8 +22,24 @@ const TURN: Duration = Duration::from_millis(50);
 const IDLE: Duration = Duration::from_millis(500);
 const BATCH_BYTES: u64 = 16 << 20;
 
+impl L2 {
+    /// Starts the feed thread: it rebuilds the index from the devices and, if `feeds`, writes
+    /// evicted blocks to them.
+    pub(crate) fn start(self: &Arc<Self>, store: &Arc<Store>, pool_guid: u64, feeds: bool) -> std::io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            return Ok(());
+        }
+        *self.stop.lock() = false;
+        let (l2, store) = (self.clone(), Arc::downgrade(store));
+        let work = move || run(&l2, &store, pool_guid, feeds);
+        *thread = Some(std::thread::Builder::new().name("l2arc".into()).spawn(work)?);
+        Ok(())
+    }
+}
+
 /// Rebuilds the index from the devices, then feeds them until stopped.
-pub fn run(l2: &Arc<L2>, store: &Weak<Store>, pool_guid: u64, feeds: bool) {
+fn run(l2: &Arc<L2>, store: &Weak<Store>, pool_guid: u64, feeds: bool) {
     let mut next = 0;
     loop {
         let Some(store) = store.upgrade() else { return };
@@ -50,17 +67,17 @@ fn found(l2: &L2, device: &CacheDevice, feeds: bool) {
     let path = &device.leaf().path;
     let feeds = feeds && device.leaf().device().is_some_and(|d| d.is_writable());
     device.ring.lock().failed |= !feeds;
-    match rebuild(l2, device) {
+    match rebuild(&l2.index, device, &|| l2.is_stopping()) {
         Rebuilt::All => {
-            l2.counts.rebuilds.add(1);
+            l2.index.counts.rebuilds.add(1);
             tracing::info!(device = path, blocks = device.ring.lock().entries.len(), "the cache device is warm");
         }
         Rebuilt::Part => {
-            l2.counts.rebuild_failures.add(1);
+            l2.index.counts.rebuild_failures.add(1);
             tracing::warn!(device = path, "only part of what the cache device holds was found again");
         }
         Rebuilt::Nothing => {
-            l2.counts.rebuild_failures.add(1);
+            l2.index.counts.rebuild_failures.add(1);
             tracing::info!(device = path, "the cache device holds nothing of this pool");
             if feeds {
                 let mut ring = device.ring.lock();
@@ -82,18 +99,18 @@ fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) 
         return false;
     };
     *next += 1;
-    l2.counts.feeds.add(1);
+    l2.index.counts.feeds.add(1);
     let batch = BATCH_BYTES.min(device.batch_bytes_max());
     let (evicted, refused) = store.cache().take_evicted(batch);
-    l2.counts.refused.add(refused);
-    if evicted.is_empty() || l2.is_full(store) {
+    l2.index.counts.refused.add(refused);
+    if evicted.is_empty() || l2.is_full(store.cache().counters().cap_bytes) {
         return false;
     }
     let mut blocks: Vec<Stored> = Vec::with_capacity(evicted.len());
     let mut taken = HashSet::new();
     for one in &evicted {
         let Some(address) = Address::of(&one.bp) else { continue };
-        if l2.knows(&address) || !taken.insert(address) {
+        if l2.index.knows(&address) || !taken.insert(address) {
             continue;
         }
         let Some(bytes) = stored(store, one) else { continue };
@@ -108,8 +125,8 @@ fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) 
     if blocks.is_empty() {
         return true;
     }
-    if let Err(error) = device.write(l2, blocks) {
-        l2.counts.write_errors.add(1);
+    if let Err(error) = device.write(&l2.index, blocks) {
+        l2.index.counts.write_errors.add(1);
         tracing::warn!(device = device.leaf().path, %error, "the cache device takes no writes any more");
     }
     true

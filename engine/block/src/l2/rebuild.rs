@@ -10,7 +10,7 @@
 //!   * the walk ends: each log block is at an offset not seen before
 
 use super::device::{CacheDevice, Ring, header_bytes};
-use super::{Address, L2, Place};
+use super::index::{Address, Index, Place};
 use ondisk::l2arc::{FIRST_SWEEP, HEADER_OFFSET, Header, LOG_BLOCK_BYTES, LogBlock, LogPointer};
 use ondisk::{Checksum, Compression};
 use std::collections::HashSet;
@@ -29,8 +29,9 @@ pub enum Rebuilt {
     Nothing,
 }
 
-/// Reads the header and log blocks of the device, and fills the index.
-pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
+/// Reads the header and log blocks of the device, and fills the index. Ends early once
+/// `is_stopping`.
+pub fn rebuild(index: &Index, device: &CacheDevice, is_stopping: &dyn Fn() -> bool) -> Rebuilt {
     let mut ring = device.ring.lock();
     let Some(header) = read_header(device) else { return Rebuilt::Nothing };
     let newest = header.newest[0];
@@ -45,7 +46,7 @@ pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
     let mut seen = HashSet::new();
     let mut result = Rebuilt::All;
     while is_valid(device, &ring, &next[0]) && seen.insert(next[0].offset_bytes) {
-        if l2.is_stopping() {
+        if is_stopping() {
             return Rebuilt::Part;
         }
         let pointer = next[0];
@@ -57,9 +58,9 @@ pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
             result = Rebuilt::Part;
             break;
         };
-        restore(l2, device, &mut ring, &block);
+        restore(index, device, &mut ring, &block);
         ring.log_blocks.push_front(pointer);
-        l2.counts.rebuilt_log_blocks.add(1);
+        index.counts.rebuilt_log_blocks.add(1);
         // If the contents of this log block may lie where those of the next one were, the next one
         // is older than the evicted area.
         if !ring.first && overlaps(next[1].payload_start, pointer.payload_start, ring.evict) {
@@ -130,7 +131,7 @@ fn read_log_block(device: &CacheDevice, pointer: &LogPointer) -> Option<Vec<u8>>
 }
 
 /// Adds the blocks of a log block to the index, from the newest to the oldest.
-fn restore(l2: &L2, device: &CacheDevice, ring: &mut Ring, block: &LogBlock<'_>) {
+fn restore(index: &Index, device: &CacheDevice, ring: &mut Ring, block: &LogBlock<'_>) {
     let entries: Vec<_> = block.entries(device.log_entries).collect();
     for entry in entries.into_iter().rev() {
         let end = entry.offset_bytes.checked_add(entry.psize_bytes());
@@ -147,10 +148,10 @@ fn restore(l2: &L2, device: &CacheDevice, ring: &mut Ring, block: &LogBlock<'_>)
             psize_bytes: u32::try_from(entry.psize_bytes()).unwrap_or(u32::MAX),
         };
         ring.entries.push_front((address, place));
-        if !l2.knows(&address) {
-            l2.remember(address, place);
-            l2.counts.rebuilt_blocks.add(1);
-            l2.counts.rebuilt_bytes.add(place.lsize_bytes.into());
+        if !index.knows(&address) {
+            index.remember(address, place);
+            index.counts.rebuilt_blocks.add(1);
+            index.counts.rebuilt_bytes.add(place.lsize_bytes.into());
         }
     }
 }

@@ -20,7 +20,6 @@
 //!   * the data columns of all rows together are the block, each byte once
 //!   * no column of a row is longer than its parity columns, which have equal lengths
 
-use super::draid::ROW_BYTES;
 use smallvec::SmallVec;
 use transform::parity;
 
@@ -53,6 +52,12 @@ pub struct Column {
     /// Offset in the block (0 for parity).
     pub block_offset_bytes: usize,
 }
+
+/// Bytes of each child that a row of a draid takes: a block of 16 MiB must fit into one column.
+pub(super) const ROW_BYTES: u64 = 16 << 20;
+
+/// Ranges of a child: (offset as in [`Column::offset_bytes`], size in bytes).
+pub type Places = SmallVec<[(u64, u64); 4]>;
 
 /// Bytes at the front of each leaf that hold two labels and the boot area.
 pub const FRONT_BYTES: u64 = 4 << 20;

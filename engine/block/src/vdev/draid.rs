@@ -38,13 +38,10 @@
 
 use smallvec::SmallVec;
 
-use super::columns::{Column, Map, Role};
+use super::columns::{Column, Map, Places, ROW_BYTES, Role};
 use super::draid_seeds::SEEDS;
 use super::raidz::Shares;
 use errors::{Error, Result};
-
-/// Bytes of each child that a row takes: a block of 16 MiB must fit into one column.
-pub(super) const ROW_BYTES: u64 = 16 << 20;
 
 /// Bytes at the end of each child that are reserved for a future expansion.
 const RESERVED_BYTES: u64 = 2 * ROW_BYTES;
@@ -200,10 +197,10 @@ impl Geometry {
     }
 
     /// Ranges of a child that hold the whole rows in `len` bytes from `offset` on.
-    pub(super) fn places(&self, child: usize, offset: u64, len: u64) -> super::places::Places {
+    pub(super) fn places(&self, child: usize, offset: u64, len: u64) -> Places {
         let columns = self.group_columns() as u64;
         let (mut at, end) = (offset, offset.saturating_add(len) / self.alignment_bytes() * self.alignment_bytes());
-        let mut found = super::places::Places::new();
+        let mut found = Places::new();
         while at < end {
             // All rows of a group are on the same children.
             let part = (end - at).min(self.group_bytes() - at % self.group_bytes());

@@ -24,6 +24,7 @@ mod figures;
 pub mod indirect;
 mod later;
 mod leaf;
+mod metrics;
 mod parity_read;
 mod places;
 mod queue;
@@ -41,10 +42,10 @@ mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub use queue::{Doing, Task, doing};
-pub use rebuild::is_rebuilt;
 pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;
 pub(crate) use source::Source;
+pub use source::is_rebuilt;
 pub use tree::{Failure, Tree};
 
 use crate::vdev::indirect::Mapping;

@@ -6,11 +6,9 @@
 //! Invariants:
 //!   * a reported place holds nothing but sectors of the range
 
+use super::columns::Places;
 use super::{Kind, Vdev};
 use smallvec::SmallVec;
-
-/// Ranges of a child: (offset as in its addresses, size in bytes).
-pub type Places = SmallVec<[(u64, u64); 4]>;
 
 impl Vdev {
     /// The parts of the range on child number `child`; for a single device, on itself. Empty while

@@ -1,7 +1,7 @@
 //! RAID-Z: spreads a block over a vdev's children with 1-3 parity columns. Pure geometry, no I/O.
 //!
-//! Below: [`columns`](super::columns). Above: the vdev tree. Format: docs/format/raidz.md.
-//! ZFS name: vdev_raidz.
+//! Below: [`columns`](super::columns). Above: `raidz_reflow`, then the vdev tree. ZFS name:
+//! vdev_raidz. Format: docs/format/raidz.md.
 //!
 //! The vdev's sectors are numbered across the children: sector `b` is on child `b % width`, at
 //! sector `b / width`. A block takes sectors from `b` on, with as many rows as its data needs. In
@@ -33,14 +33,10 @@
 use smallvec::SmallVec;
 
 use super::columns::{Column, Map, Role};
-use super::raidz_reflow;
 use errors::{Error, Result};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::Arc;
-
-/// Largest block that a pointer can describe, with a margin: 65536 sectors of 512 bytes.
-const MAX_BLOCK_BYTES: u64 = 32 << 20;
 
 /// A validated raidz shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,35 +233,13 @@ impl Geometry {
         (used - parity * used.div_ceil(width)) << self.ashift
     }
 
-    /// Maps the block of `size_bytes` at `offset_bytes` (of a DVA) whose space was allocated in
-    /// `birth_txg`. Fails with [`Error::Corrupt`] if no block can be there.
-    ///
-    /// A size that is not a whole number of sectors, such as that of a gang header, is rounded up.
-    pub fn map(&self, offset_bytes: u64, size_bytes: u64, birth_txg: u64) -> Result<Map> {
-        if size_bytes == 0 || size_bytes > MAX_BLOCK_BYTES {
-            return Err(Error::corrupt(
-                "raidz",
-                format!("block size is {size_bytes}, expected 1 to {MAX_BLOCK_BYTES}"),
-            ));
-        }
-        // Doubled, so that no sum below overflows.
-        if offset_bytes.checked_add(2 * self.asize_bytes(size_bytes, birth_txg)).is_none() {
-            return Err(Error::corrupt("raidz", format!("block offset is {offset_bytes}, beyond any device")));
-        }
-        let width = self.logical_width(birth_txg);
-        Ok(if width == self.children {
-            self.plain(offset_bytes, size_bytes)
-        } else {
-            raidz_reflow::map(self, width, offset_bytes, size_bytes)
-        })
-    }
-
     /// Number of sectors that `bytes` take.
     pub(super) fn sectors(&self, bytes: u64) -> u64 {
         bytes.div_ceil(1 << self.ashift)
     }
 
-    fn plain(&self, offset_bytes: u64, size_bytes: u64) -> Map {
+    /// The map of a block that was laid out for the current number of children.
+    pub(super) fn plain(&self, offset_bytes: u64, size_bytes: u64) -> Map {
         let (ashift, parity) = (self.ashift, self.parity);
         let width = self.children as u64;
         let first = offset_bytes >> ashift;

@@ -1,7 +1,7 @@
 //! RAID-Z after or during an expansion: blocks laid out for fewer children than there are now.
 //!
-//! Below: [`columns`](super::columns). Above: [`raidz`](super::raidz), which chooses this map if a
-//! block is older than the last expansion.
+//! Below: [`raidz`](super::raidz), whose plain map applies to blocks that are not older than the
+//! last expansion. Above: the vdev tree.
 //!
 //! An expansion keeps the numbers of all sectors and changes only the width that maps numbers to
 //! places, like text that is reflowed into wider lines. So a row of an old block may start anywhere
@@ -29,12 +29,41 @@ use smallvec::SmallVec;
 
 use super::columns::{Column, Map, Role};
 use super::raidz::{Geometry, Shares, swap_places, swapped};
+use errors::{Error, Result};
 
 /// Size of the boot area, which ends where column offsets start.
 const SCRATCH_BYTES: u64 = 7 << 19;
 
+/// Largest block that a pointer can describe, with a margin: 65536 sectors of 512 bytes.
+const MAX_BLOCK_BYTES: u64 = 32 << 20;
+
+impl Geometry {
+    /// Maps the block of `size_bytes` at `offset_bytes` (of a DVA) whose space was allocated in
+    /// `birth_txg`. Fails with [`Error::Corrupt`] if no block can be there.
+    ///
+    /// A size that is not a whole number of sectors, such as that of a gang header, is rounded up.
+    pub fn map(&self, offset_bytes: u64, size_bytes: u64, birth_txg: u64) -> Result<Map> {
+        if size_bytes == 0 || size_bytes > MAX_BLOCK_BYTES {
+            return Err(Error::corrupt(
+                "raidz",
+                format!("block size is {size_bytes}, expected 1 to {MAX_BLOCK_BYTES}"),
+            ));
+        }
+        // Doubled, so that no sum below overflows.
+        if offset_bytes.checked_add(2 * self.asize_bytes(size_bytes, birth_txg)).is_none() {
+            return Err(Error::corrupt("raidz", format!("block offset is {offset_bytes}, beyond any device")));
+        }
+        let width = self.logical_width(birth_txg);
+        Ok(if width == self.children() {
+            self.plain(offset_bytes, size_bytes)
+        } else {
+            map(self, width, offset_bytes, size_bytes)
+        })
+    }
+}
+
 /// Maps a block that was laid out for `width` children. The geometry has checked offset and size.
-pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_bytes: u64) -> Map {
+fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_bytes: u64) -> Map {
     let (ashift, parity) = (geometry.ashift(), geometry.parity());
     let sector_bytes = 1usize << ashift;
     let shares = Shares::new(geometry.sectors(size_bytes), width, parity);

@@ -22,12 +22,6 @@ const SEGMENT_BYTES: u64 = 1 << 20;
 /// Maximum size of a range, in bytes (`SPA_MAXBLOCKSIZE`).
 const RANGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Whether a rebuild of blocks born before `until` writes to this leaf: it is available, and its
-/// whole dtl is older.
-pub fn is_rebuilt(leaf: &Leaf, until: u64) -> bool {
-    leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().last().is_some_and(|(_, last)| *last < until)
-}
-
 impl Vdev {
     /// Whether leaves below can be rebuilt without knowing the blocks.
     pub fn can_rebuild(&self) -> bool {

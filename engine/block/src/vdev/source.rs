@@ -55,7 +55,7 @@ impl<'t> Source<'t> {
 
     /// Whether a rebuild of blocks born before `until` is for the leaf or a spare.
     pub fn is_rebuilt(&self, until: u64) -> bool {
-        self.logs().any(|leaf| super::is_rebuilt(leaf, until))
+        self.logs().any(|leaf| is_rebuilt(leaf, until))
     }
 
     /// Whether a resilver can and should handle a block born in `birth`. This includes a missing
@@ -82,6 +82,12 @@ impl<'t> Source<'t> {
         }
         mended.failed_for.extend(self.spares.iter().map(|spare| spare.guid));
     }
+}
+
+/// Whether a rebuild of blocks born before `until` writes to this leaf: it is available, and its
+/// whole dtl is older.
+pub fn is_rebuilt(leaf: &Leaf, until: u64) -> bool {
+    leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().last().is_some_and(|(_, last)| *last < until)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Checksums, decompression, and checks that a block pointer's algorithms are supported: maps
 //! `ondisk`'s names to `transform`'s.
 
-use crate::store::Store;
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType};
 use transform::checksum::embedded::{self, Kind};
@@ -19,10 +18,10 @@ pub(super) fn order(endian: Endian) -> Order {
 }
 
 /// Fails for a block that cannot be verified: one with a salted checksum in a pool whose salt is
-/// not known.
-pub(super) fn supported(store: &Store, bp: &BlkPtr) -> Result<()> {
+/// not known. `has_salt` is called only for such a checksum.
+pub(super) fn supported(bp: &BlkPtr, has_salt: impl FnOnce() -> bool) -> Result<()> {
     let kind = bp.checksum_kind()?;
-    if matches!(kind, Checksum::Skein | Checksum::EdonR | Checksum::Blake3) && store.salt().is_none() {
+    if matches!(kind, Checksum::Skein | Checksum::EdonR | Checksum::Blake3) && !has_salt() {
         return Err(Error::corrupt("", format!("the pool has no salt for the {} checksum", kind.name())));
     }
     Ok(())

@@ -19,44 +19,7 @@ use transform::checksum::embedded::Kind;
 /// Size of a header, in bytes, in every pool without dynamic_gang_header.
 const HEADER_BYTES: u64 = 512;
 /// Size of the checksum trailer at the header's end, in bytes.
-const TRAILER_BYTES: usize = 40;
-/// Limit for headers within headers: a 16 MiB block of 512-byte members needs 10.
-const DEPTH_MAX: u32 = 16;
-
-/// Assembles the stored bytes of the gang block at copy `dva` of `bp`. The caller verifies the
-/// whole.
-pub(super) fn read(
-    store: &Store,
-    bp: &BlkPtr,
-    dva: &Dva,
-    depth: u32,
-    met_bad: &Cell<bool>,
-) -> Result<Vec<u8>, Failure> {
-    if depth >= DEPTH_MAX {
-        return Err(Failure { other: vec!["gang headers nested too deep".into()], ..Failure::default() });
-    }
-    let (header, endian) = read_header(store, bp, dva, met_bad)?;
-    let size = bp.psize_bytes() as usize;
-    let mut whole = Vec::with_capacity(size);
-    for raw in header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES) {
-        let member = BlkPtr::parse(raw, endian).expect("the chunk is as long as a block pointer");
-        if member.is_hole() {
-            continue;
-        }
-        if let Err(e) = member.check() {
-            return Err(Failure { other: vec![format!("gang member: {e}")], ..Failure::default() });
-        }
-        if whole.len() as u64 + member.psize_bytes() > size as u64 {
-            return Err(Failure { other: vec!["gang members are larger than the block".into()], ..Failure::default() });
-        }
-        whole.extend(super::read::stored_bytes(store, &member, depth + 1, met_bad)?);
-    }
-    if whole.len() != size {
-        let what = format!("gang members hold {} bytes, expected {size}", whole.len());
-        return Err(Failure { other: vec![what], ..Failure::default() });
-    }
-    Ok(whole)
-}
+pub(super) const TRAILER_BYTES: usize = 40;
 
 /// Returns the header's bytes and byte order. Tries a larger header if the small one fails the
 /// checksum.

@@ -10,7 +10,7 @@
 //!   * the first addresses of a gang pointer include the space of header and members, the
 //!     additional one only that of the header
 
-use super::write::{give_back, put, sum};
+use super::put::{give_back, put, sum};
 use crate::store::Store;
 use crate::{Allocate, Gang, Want};
 use errors::{Error, Refusal, Result};

@@ -6,7 +6,7 @@
 //! zio_alloc_zil, zil_lwb_write.
 
 use super::check;
-use super::write::give_back;
+use super::put::give_back;
 use crate::crypt::DatasetKeys;
 use crate::store::Store;
 use crate::{Class, Gang, Want};

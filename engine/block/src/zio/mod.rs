@@ -1,9 +1,18 @@
 //! The block pipeline. Reading: addresses -> copies -> gang members -> checksum -> MAC and
 //! decryption -> decompression. Writing ([`write`](mod@write)) goes the other way.
 //!
-//! Below: `vdev`, `transform`. Above: `store`. ZFS name: zio.
+//! Below: `vdev`, `transform`, and the state of the [`Store`](crate::Store). Above: the store's
+//! operations. ZFS name: zio.
+//!
+//! ```text
+//!   check   checksums, decompression               put     a block's checksum; bytes to addresses
+//!   gang    headers and members of gang blocks     place   allocates addresses; gang_write, once
+//!   copies  stored bytes, from any good copy       write   compresses, encrypts; raw, log
+//!   read, verify, repair, heal, free               flight, prefetch  work in the background
+//! ```
 
 pub(crate) mod check;
+mod copies;
 mod flight;
 pub(crate) mod free;
 mod gang;
@@ -11,7 +20,9 @@ mod gang_write;
 mod heal;
 pub(crate) mod log;
 mod once;
+mod place;
 mod prefetch;
+mod put;
 mod raw;
 mod read;
 mod repair;

@@ -2,7 +2,8 @@
 //!
 //! ZFS name: zio_ddt_write. The dedup table learns of a write only after it is on the devices.
 
-use super::write::{give_back, place as place_anew, put, want};
+use super::place::{place as place_anew, want};
+use super::put::{give_back, put};
 use crate::duplicates::{Duplicates, Found, Stored};
 use crate::policy::{Dedup, WritePolicy};
 use crate::store::Store;
@@ -90,7 +91,7 @@ fn add_copies(
 
 /// Whether the stored block has exactly these bytes. Returns false if it cannot be read.
 fn holds(store: &Store, bp: &BlkPtr, stored: &[u8]) -> bool {
-    super::read::stored_bytes(store, bp, 0, &std::cell::Cell::new(false)).is_ok_and(|found| found == stored)
+    super::copies::read(store, bp, 0, &std::cell::Cell::new(false)).is_ok_and(|found| found == stored)
 }
 
 /// Contents that this thread writes and others wait for. Dropping it without `keep` gives them up.

@@ -1,7 +1,7 @@
 //! Writes a block as received: compressed by the sender, and perhaps encrypted with keys that are
 //! not loaded (raw receive).
 //!
-//! Below: `write`, whose last steps are the same. Above: `store`; the receiver of a stream. ZFS
+//! Below: `place` and `put`, as for `write`. Above: `store`; the receiver of a stream. ZFS
 //! names: `ZIO_FLAG_RAW_COMPRESS`, `ZIO_FLAG_RAW`.
 //!
 //! Invariants:
@@ -9,8 +9,8 @@
 //!     the length in its pointer
 //!   * a sealed block does not enter the cache, which holds readable contents only
 
-use super::check;
 use super::write::{self, Seal, Written};
+use super::{check, place, put};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Dedup, WritePolicy};
 use crate::store::Store;
@@ -130,10 +130,10 @@ pub(crate) fn write_raw(
         (None, None) => {}
     }
     let stored = if padded.is_empty() { &block.bytes[..] } else { &padded[..] };
-    write::sum(store, &mut bp, stored)?;
+    put::sum(store, &mut bp, stored)?;
     bp.set_birth(Txg(txg), Txg(txg));
     bp.set_fill(1);
     let copies = write::copies(policy, bp.uses_crypt());
-    write::place(store, &mut bp, stored, txg, policy, copies)?;
+    place::place(store, &mut bp, stored, txg, policy, copies)?;
     Ok(bp)
 }

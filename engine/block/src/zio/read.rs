@@ -1,10 +1,9 @@
 //! Reads one block.
 
-use super::{check, gang};
+use super::{check, copies};
 use crate::Block;
 use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
-use crate::vdev::Failure;
 use bytes::Bytes;
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression};
@@ -34,8 +33,8 @@ pub(crate) fn stored(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result
     if bp.is_embedded() {
         return Ok(bp.embedded_payload()?);
     }
-    check::supported(store, bp)?;
-    if let Some(bytes) = store.second().read(store, bp) {
+    check::supported(bp, || store.has_salt())?;
+    if let Some(bytes) = store.second().read(bp, &|bytes| matches(store, bp, bytes)) {
         return Ok(bytes);
     }
     in_pool(store, bp, met_bad)
@@ -43,8 +42,8 @@ pub(crate) fn stored(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result
 
 /// As [`stored`], from the pool's own devices, bypassing the cache devices.
 pub(crate) fn in_pool(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Vec<u8>> {
-    check::supported(store, bp)?;
-    stored_bytes(store, bp, 0, met_bad).map_err(|f| f.into_error(String::new()))
+    check::supported(bp, || store.has_salt())?;
+    copies::read(store, bp, 0, met_bad).map_err(|f| f.into_error(String::new()))
 }
 
 /// Whether these are the block's bytes as stored.
@@ -82,42 +81,4 @@ pub(super) fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKey
         None => {}
     }
     Ok(stored)
-}
-
-/// The bytes as stored, from the first copy whose checksum is right.
-pub(super) fn stored_bytes(
-    store: &Store,
-    bp: &BlkPtr,
-    depth: u32,
-    met_bad: &Cell<bool>,
-) -> std::result::Result<Vec<u8>, Failure> {
-    let salt = store.salt();
-    let mut failure = Failure::default();
-    for dva in bp.dvas() {
-        let copy = if dva.is_gang {
-            gang::read(store, bp, &dva, depth, met_bad).and_then(|bytes| {
-                match check::matches(bp, &bytes, salt.as_deref()) {
-                    true => Ok(bytes),
-                    false => Err(Failure {
-                        other: vec!["gang block: checksum mismatch of the whole".into()],
-                        ..Failure::default()
-                    }),
-                }
-            })
-        } else {
-            let mut right = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
-            let birth = bp.physical_birth().0;
-            store.tree().read_noting(dva.vdev, dva.offset_bytes, bp.psize_bytes(), birth, &mut right, met_bad)
-        };
-        match copy {
-            Ok(bytes) => {
-                // An earlier copy failed, and not only because of missing devices.
-                let is_bad = !(failure.wrong.is_empty() && failure.io.is_empty() && failure.other.is_empty());
-                met_bad.set(met_bad.get() || is_bad);
-                return Ok(bytes);
-            }
-            Err(more) => failure.merge(more),
-        }
-    }
-    Err(failure)
 }

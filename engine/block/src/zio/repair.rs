@@ -5,7 +5,7 @@
 //!   * the bytes written have passed the block's checksum
 //!   * devices that returned right bytes are not written to
 
-use super::{check, gang, read};
+use super::{check, copies, gang};
 use crate::store::Store;
 use crate::vdev::{BlockReport, Fault, Mend, Mended, RunBlock, Source};
 use ondisk::{BlkPtr, Dva};
@@ -20,7 +20,7 @@ pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
         mended.readable = true;
         return mended;
     }
-    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(store, bp)) {
+    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(bp, || store.has_salt())) {
         mended.error = Some(e.to_string());
         return mended;
     }
@@ -95,7 +95,7 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
         mended.readable |= what == Mend::Missed && gang_is_right.is_none();
         return;
     }
-    let bytes = match read::stored_bytes(store, bp, depth, &Cell::new(false)) {
+    let bytes = match copies::read(store, bp, depth, &Cell::new(false)) {
         Ok(bytes) => bytes,
         Err(more) => {
             let failure = match failure {
@@ -185,7 +185,7 @@ fn mend_gang(
     match lost {
         Some(error) => Err(error),
         None => {
-            let whole = gang::read(store, bp, &dva, depth, &Cell::new(false)).map_err(told)?;
+            let whole = copies::read_gang(store, bp, &dva, depth, &Cell::new(false)).map_err(told)?;
             match check::matches(bp, &whole, store.salt().as_deref()) {
                 true => Ok(()),
                 false => Err("gang block: checksum mismatch of the whole".into()),
@@ -210,7 +210,7 @@ pub(crate) fn look_at_run(store: &Store, copies: &[(&BlkPtr, usize)], read_bytes
     let mut judge = |number: usize, bytes: &[u8]| check::matches(copies[number].0, bytes, salt.as_deref());
     let is_plain = |bp: &BlkPtr, copy: usize| {
         let dva = bp.dva(copy);
-        !dva.is_gang && dva.vdev == vdev && check::supported(store, bp).is_ok() && bp.check().is_ok()
+        !dva.is_gang && dva.vdev == vdev && check::supported(bp, || store.has_salt()).is_ok() && bp.check().is_ok()
     };
     if copies.iter().any(|(bp, copy)| !is_plain(bp, *copy)) {
         return vec![false; copies.len()];

@@ -1,6 +1,6 @@
 //! Verifies every copy of one block, and whether its contents can be decoded.
 
-use super::{check, gang, read};
+use super::{check, copies, gang, read};
 use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
 use crate::vdev::{BlockReport, Contents, Failure};
@@ -88,7 +88,7 @@ fn look(store: &Store, bp: &BlkPtr, open: &mut dyn FnMut(&[u8])) -> BlockReport 
         report.readable = true;
         return report;
     }
-    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(store, bp)) {
+    if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(bp, || store.has_salt())) {
         report.error = Some(e.to_string());
         return report;
     }
@@ -184,7 +184,7 @@ fn verify_members(
     if let Some(e) = broken {
         return Err(other(&e));
     }
-    let whole = gang::read(store, bp, &dva, depth, &Cell::new(false))?;
+    let whole = copies::read_gang(store, bp, &dva, depth, &Cell::new(false))?;
     if check::matches(bp, &whole, store.salt().as_deref()) {
         open(&whole);
         Ok(())

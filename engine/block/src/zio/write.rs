@@ -17,19 +17,17 @@
 //!   * the checksum covers exactly the bytes that are written, padding included
 //!   * after an error, nothing stays allocated
 
-use super::flight::Failed;
-use super::{gang_write, once};
+use super::once;
+use super::place::place;
+use super::put::{put, sum};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, Dedup, WritePolicy};
 use crate::store::Store;
-use crate::vdev::Task;
-use crate::{Allocate, Class, Gang, Want};
 use bytes::Bytes;
-use errors::{Error, Refusal, Result};
+use errors::{Error, Result};
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use transform::checksum::{Algorithm, checksum, truncate_for_mac};
 
 thread_local! {
     /// Buffer for a block on its way to the devices: compressed, encrypted.
@@ -335,95 +333,4 @@ fn fit_over(old: &BlkPtr, packed: Option<usize>, lsize: usize) -> Option<(bool, 
         Some(length) if length <= psize && psize < lsize => Some((true, psize)),
         _ => None,
     }
-}
-
-/// Sets the pointer's checksum from `stored`.
-pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
-    let kind = bp.checksum_kind()?;
-    // `off` and `noparity` leave zeros.
-    let Some(algorithm) = Algorithm::from_number(kind as u8) else { return Ok(()) };
-    let salt = store.salt();
-    if algorithm.is_salted() && salt.is_none() {
-        return Err(Error::invalid("", format!("the pool has no salt for the {} checksum", kind.name())));
-    }
-    let words = checksum(algorithm, stored, super::check::order(bp.endian()), salt.as_deref());
-    if super::check::is_cut(bp) {
-        bp.set_half_checksum(truncate_for_mac(algorithm, words));
-    } else {
-        bp.set_checksum(words);
-    }
-    Ok(())
-}
-
-/// The allocation request for `stored`.
-pub(super) fn want(stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Want {
-    let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
-    Want {
-        txg,
-        class: if is_small { Class::Special } else { policy.class },
-        psize_bytes: stored.len() as u64,
-        copies,
-        is_metadata: policy.level > 0 || policy.object_type.is_metadata(),
-        gang: Gang::None,
-        may_use_slop: true,
-    }
-}
-
-/// Allocates addresses for `stored` and writes it; as a gang block if it does not fit in one piece.
-pub(super) fn place(
-    store: &Store,
-    bp: &mut BlkPtr,
-    stored: &[u8],
-    txg: u64,
-    policy: &WritePolicy,
-    copies: u8,
-) -> Result<()> {
-    let allocator = store.allocator()?;
-    let want = want(stored, txg, policy, copies);
-    let addresses = match allocator.allocate(&want) {
-        Ok(addresses) => addresses,
-        Err(e) if e.refusal() == Some(Refusal::NoSpace) && stored.len() > store.units().0 => {
-            return gang_write::write(store, allocator.as_ref(), bp, stored, &want);
-        }
-        Err(e) => return Err(e),
-    };
-    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))
-}
-
-/// Frees addresses that were allocated in this txg.
-pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
-    for dva in addresses {
-        allocator.free(txg, txg, dva);
-    }
-}
-
-/// Writes `stored` to `addresses` and stores them in the pointer. During the sync of a txg, and if
-/// devices are slow, the writes have only begun when this returns.
-pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
-    let tree = store.tree();
-    let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
-    if Task::current() == Task::Background && tree.has_slow_writes() {
-        // The end of the txg waits for it: see `Store::flush`.
-        let stored = Bytes::copy_from_slice(stored);
-        for dva in addresses {
-            let (flight, bytes) = (store.flight().clone(), stored.len() as u64);
-            let begun = store.resumptions();
-            let number = flight.begin(dva, bytes);
-            let (kept, dva) = (stored.clone(), *dva);
-            let done = move |result: std::result::Result<(), crate::vdev::Failure>| {
-                let failed = |failure| Failed { number, dva, stored: kept, txg, begun, failure };
-                flight.end(bytes, result.err().map(failed));
-            };
-            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, Box::new(done));
-        }
-    } else {
-        for dva in addresses {
-            store.flight().supersede(dva);
-            tree.write(dva.vdev, dva.offset_bytes, stored, txg).map_err(failed)?;
-        }
-    }
-    for (index, dva) in addresses.iter().enumerate() {
-        bp.set_dva(index, *dva);
-    }
-    Ok(())
 }

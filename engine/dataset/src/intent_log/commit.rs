@@ -29,9 +29,9 @@
 
 use super::chain::Unread;
 use super::figures::LogFigures;
+use super::old::Old;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
-use super::replay::Old;
 use super::replay_skips::SkippedRecord;
 use crate::live::SyncMode;
 use block::Class;

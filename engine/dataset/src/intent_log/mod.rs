@@ -37,6 +37,7 @@ mod commit;
 mod figures;
 mod import;
 mod missing;
+mod old;
 mod pack;
 mod pending;
 mod replay;

@@ -31,21 +31,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A log found when the dataset was opened.
-pub(super) struct Old {
-    header: ZilHeader,
-    /// Free the log in this txg.
-    destroy_txg: Option<u64>,
-    /// Records of it were skipped: it is kept until it is discarded.
-    is_kept: bool,
-}
-
-impl Old {
-    pub(super) fn new(header: ZilHeader) -> Self {
-        Self { header, destroy_txg: None, is_kept: false }
-    }
-}
-
 /// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Replayed {

@@ -6,95 +6,16 @@
 //! lib/libzfs/libzfs_dataset.c.
 
 use super::def::{DefaultValue, Kinds, PropertyDef, Unit, ValueType};
-use super::set::SetBy;
+use super::setting::{Set, number, set_value};
 use super::stats;
 use super::value::{Property, PropertyValue, Source, Value};
+use super::view::{Mounts, View};
 use super::{CATALOGUE, find, is_user_property};
 use crate::dataset::{Dataset, DatasetKind};
-use crate::keys::KeyStore;
 use crate::quota;
 use crate::tree::Entry;
 use errors::{Error, Place, Result};
-use object::ObjectSet;
 use ondisk::{DslDataset, ObjsetKind};
-use std::sync::Arc;
-
-/// External state that affects values: mounts, keys, and how the pool was imported.
-#[derive(Default, Clone, Copy)]
-pub struct View<'a> {
-    pub keys: Option<&'a KeyStore>,
-    pub mounts: Mounts<'a>,
-    /// Directory under which everything is mounted (`altroot`).
-    pub altroot: Option<&'a str>,
-    /// Mounts are read-only even if the datasets are not.
-    pub read_only: bool,
-}
-
-/// Which datasets are mounted.
-#[derive(Default, Clone, Copy)]
-pub enum Mounts<'a> {
-    /// Nothing.
-    #[default]
-    None,
-    /// Everything that an import mounts.
-    AsImported,
-    /// Those for which the function returns true, given the dataset's name.
-    Of(&'a dyn Fn(&str) -> bool),
-}
-
-impl View<'_> {
-    /// The contents of `dataset`, with its keys if they are loaded, otherwise as far as they are
-    /// readable without.
-    pub(crate) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
-        match self.keys {
-            Some(keys) if keys.is_available(dataset)? => dataset.objset(keys),
-            _ => dataset.objset_without_keys(),
-        }
-    }
-}
-
-/// A value that is set, and where.
-struct Set {
-    value: Value,
-    source: Source,
-}
-
-/// The value set for `name`, on the dataset or an ancestor.
-fn set_value(d: &Dataset, name: &str, inheritable: bool) -> Result<Option<Set>> {
-    let take = |by: SetBy<'_>, local: Source| match by {
-        SetBy::Local(value) => Set { value: value.clone(), source: local },
-        SetBy::Received(value) => {
-            Set { value: value.clone(), source: if local == Source::Local { Source::Received } else { local } }
-        }
-    };
-    let mos = d.mos();
-    if let Some(by) = d.own_props()?.get(name) {
-        return Ok(Some(take(by, Source::Local)));
-    }
-    let mut at = Some(d.dir());
-    let mut own = !d.is_snapshot();
-    while let Some(dir) = at {
-        if !own && !inheritable {
-            break;
-        }
-        if let Some(by) = dir.props(mos)?.get(name) {
-            let source = if own { Source::Local } else { Source::Inherited(dir.name().to_owned()) };
-            return Ok(Some(take(by, source)));
-        }
-        own = false;
-        at = dir.parent();
-    }
-    Ok(None)
-}
-
-/// The number set for a property, ignoring computed values.
-pub(crate) fn number(d: &Dataset, name: &str) -> Result<Option<u64>> {
-    let inheritable = find(name).is_none_or(PropertyDef::inheritable);
-    Ok(set_value(d, name, inheritable)?.and_then(|set| match set.value {
-        Value::Number(n) => Some(n),
-        Value::Text(_) => None,
-    }))
-}
 
 /// Property `name` of a dataset or bookmark: native, user, user quota, or `written@…`.
 ///
@@ -311,7 +232,7 @@ fn master_node(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option
         return Ok(None);
     }
     let name = if def.name == "version" { "VERSION" } else { def.name };
-    let value = match crate::dir::open_zap(&view.objset(d)?, 1).at(d.name())?.lookup_u64(name).at(d.name())? {
+    let value = match crate::zap::open_zap(&view.objset(d)?, 1).at(d.name())?.lookup_u64(name).at(d.name())? {
         Some(n) => n,
         None if def.name == "version" => 5,
         None => 0,

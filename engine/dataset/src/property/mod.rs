@@ -12,15 +12,18 @@ pub mod def;
 pub mod format;
 mod lookup;
 pub mod set;
+mod setting;
 mod stats;
 pub mod value;
+mod view;
 
 pub use catalogue::CATALOGUE;
 pub use def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 pub use format::parse_size;
-pub(crate) use lookup::number;
-pub use lookup::{Mounts, View, all, get, received, user_properties, user_property_names};
+pub use lookup::{all, get, received, user_properties, user_property_names};
+pub(crate) use setting::number;
 pub use value::{Property, PropertyValue, Source, Value};
+pub use view::{Mounts, View};
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -11,7 +11,7 @@
 //! Source: module/zfs/dsl_prop.c.
 
 use super::value::Value;
-use crate::dir::open_zap;
+use crate::zap::open_zap;
 use errors::Result;
 use object::ObjectSet;
 use ondisk::zap::Value as ZapValue;

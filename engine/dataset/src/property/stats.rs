@@ -3,8 +3,8 @@
 //! Covers OpenZFS's `dsl_dataset_stats`, `dsl_dir_stats`, `dsl_dataset_crypt_stats` and
 //! `dmu_objset_stats`.
 
-use super::lookup::View;
 use super::value::Value;
+use super::view::View;
 use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::resume;
@@ -134,7 +134,7 @@ fn volume(d: &Dataset, name: &str, view: &View<'_>) -> Result<Option<Value>> {
     if name == "volblocksize" {
         return number(objset.object(1).at(d.name())?.block_bytes());
     }
-    let zap = crate::dir::open_zap(&objset, 2).at(d.name())?;
+    let zap = crate::zap::open_zap(&objset, 2).at(d.name())?;
     Ok(zap.lookup_u64("size").at(d.name())?.map(Value::Number))
 }
 

@@ -20,7 +20,9 @@
 //! would have. Its receiver writes them there, and the attributes are lost. Here they are restored
 //! as spill blocks.
 
-use super::{FLAG_SPILL_BLOCK, Incoming, VerifiedRecord, byteswap};
+use super::byteswap;
+use super::incoming::{FLAG_SPILL_BLOCK, Incoming};
+use super::verifying_reader::{VerifiedRecord, bad};
 use block::RawBlock;
 use bytes::Bytes;
 use errors::{Error, Result};
@@ -296,10 +298,6 @@ impl Applier {
             false => Err(bad(format!("{bytes} bytes at {offset}"))),
         }
     }
-}
-
-pub(super) fn bad(what: impl Into<String>) -> Error {
-    Error::corrupt("", what)
 }
 
 pub(super) fn is_packed(compression: u8) -> bool {

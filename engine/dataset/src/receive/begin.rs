@@ -12,13 +12,17 @@
 //! `dsl_dataset_modified_since_snap` in dsl_dataset.c, and for messages `zfs_receive_one` in
 //! lib/libzfs/libzfs_sendrecv.c.
 
-use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, RawStream, Spot, Target, state};
-use crate::KeyStore;
+use super::incoming::{FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming};
+use super::raw::RawStream;
+use super::state;
+use super::target::{Spot, Target};
 use crate::live::{LiveDatasets, OwnersOf};
+use crate::name::RECEIVE_CLONE;
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{clone, create, deadlist, feature, keys, limits};
+use crate::{Datasets, KeyStore, ListOptions};
 use block::Bookmark;
 use errors::{Error, Refusal, Result};
 use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
@@ -26,6 +30,7 @@ use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Stream features that require the corresponding pool feature to be enabled.
@@ -41,6 +46,13 @@ const NEEDED: [(Features, &str); 8] = [
 ];
 const LARGE_MICROZAP: &str = "com.klarasystems:large_microzap";
 const LONGNAME: &str = "org.zfsonlinux:longname";
+
+/// Finds the snapshot with this guid anywhere in the pool.
+pub fn find_snapshot(tree: &Arc<Datasets>, guid: u64) -> Result<Option<String>> {
+    let all = ListOptions { snapshots: true, ..ListOptions::all() };
+    let found = tree.list(&[], &all)?.entries.into_iter().filter_map(|entry| entry.dataset().cloned());
+    Ok(found.filter(|d| d.is_snapshot()).find(|d| d.phys().guid == guid).map(|d| d.name().to_owned()))
+}
 
 /// The parts of the target that the task needs.
 struct Wanted {
@@ -64,7 +76,7 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
                 let what = format!("local origin for clone {}@{} does not exist", target.dataset, target.snapshot);
                 Error::invalid(&*target.dataset, what)
             };
-            Some(super::find_snapshot(&live.synced()?, incoming.begin.from_guid)?.ok_or_else(missing)?)
+            Some(find_snapshot(&live.synced()?, incoming.begin.from_guid)?.ok_or_else(missing)?)
         }
         (None, false) => None,
     };
@@ -193,13 +205,13 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
     if wanted.origin.is_some() || (incoming.begin.from_guid == 0 && !wanted.force) {
         return Err(invalid(format!("destination '{name}' exists\nmust specify -F to overwrite it")));
     }
-    if cx.zap(dir.children_zap)?.lookup(CLONE)?.is_some() || head.has(DslDataset::FLAG_INCONSISTENT) {
+    if cx.zap(dir.children_zap)?.lookup(RECEIVE_CLONE)?.is_some() || head.has(DslDataset::FLAG_INCONSISTENT) {
         return Err(Refusal::Busy.at(&**name));
     }
     if tree::snapshot_of(cx, &head, &wanted.snapshot)?.is_some() {
         return Err(Refusal::Exists.at(format!("{name}@{}", wanted.snapshot)));
     }
-    if contents::kind(cx, node.head, &head.bp)? != incoming.kind {
+    if tree::kind(cx, node.head, &head.bp)? != incoming.kind {
         return Err(Error::unsupported(
             &**name,
             "receiving a file system over a volume, or a volume over a file system",
@@ -243,9 +255,9 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
             Some(base)
         }
     };
-    let hidden = format!("{name}/{CLONE}");
+    let hidden = format!("{name}/{RECEIVE_CLONE}");
     cx.sync.all_or_nothing(|| {
-        let dir = tree::create_dir(cx, node.dir, CLONE)?;
+        let dir = tree::create_dir(cx, node.dir, RECEIVE_CLONE)?;
         let clone = match base {
             Some(base) => stand_on(cx, &hidden, dir, base)?,
             None => {

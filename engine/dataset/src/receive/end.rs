@@ -3,13 +3,17 @@
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, RawStream, Spot, Target, begin, state};
+use super::incoming::Incoming;
+use super::raw::RawStream;
+use super::target::{Spot, Target};
+use super::{begin, state};
 use crate::KeyStore;
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
+use crate::name::RECEIVE_CLONE;
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
-use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
+use crate::write::{bookmark, destroy, props, rollback, snapshot, unsnap};
 use errors::{Error, Place, Refusal, Result};
 use ondisk::DslDataset;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
@@ -97,7 +101,7 @@ fn replace(
         let place = || {
             format!("{name}@{}", String::from_utf8_lossy(&unsnap::stored_name(cx, node.head, *id).unwrap_or_default()))
         };
-        if holds::count(cx, &phys)? > 0 {
+        if tree::hold_count(cx, &phys)? > 0 {
             return Err(Refusal::Busy.at(place()));
         }
         if phys.num_children > 1 {
@@ -129,7 +133,7 @@ fn replace(
         take(cx, &node, short, stream)?;
         destroy::destroy_in(cx, store, clone)
     })?;
-    debug_assert!(clone.name.ends_with(CLONE));
+    debug_assert!(clone.name.ends_with(RECEIVE_CLONE));
     Ok(true)
 }
 

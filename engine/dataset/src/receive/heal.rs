@@ -6,16 +6,16 @@
 //! it. Facts: `receive_process_write_record`, `do_corrective_recv` in module/zfs/dmu_recv.c.
 //! OpenZFS heals file data; this also heals spill blocks.
 
-use super::apply::{bad, is_packed};
-use super::verifying_reader::{VerifiedRecord, VerifyingReader};
-use super::{Features, Incoming};
+use super::apply::is_packed;
+use super::incoming::Incoming;
+use super::verifying_reader::{VerifiedRecord, VerifyingReader, bad};
 use crate::live::LiveDatasets;
 use block::Bookmark;
 use block::{CryptParams, RawBlock};
 use bytes::Bytes;
 use errors::{Error, Place, Result};
 use object::ObjectSet;
-use ondisk::send_record::{Body, Crypt};
+use ondisk::send_record::{Body, Crypt, Features};
 use ondisk::{Compression, Endian};
 use std::io::Read;
 use std::sync::Arc;

@@ -16,162 +16,42 @@
 //!     INCONSISTENT, and is destroyed if the stream is interrupted
 
 mod apply;
+mod apply_raw;
 mod begin;
 mod byteswap;
 mod end;
 mod heal;
+mod incoming;
 mod raw;
 mod state;
+mod target;
 mod verifying_reader;
 
+pub use crate::name::RECEIVE_CLONE as CLONE;
+pub use begin::find_snapshot;
 pub use heal::{Healed, heal};
-pub(crate) use raw::RawStream;
-pub(crate) use state::put as put_state;
+pub use target::Target;
 pub use verifying_reader::{VerifiedRecord, VerifyingReader};
 
-use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
-use crate::{Datasets, ListOptions, write};
+use crate::live::LiveDatasets;
+use crate::name::RECEIVE_CLONE;
+use crate::write;
+use crate::write::receive_progress::ReceivedTo;
 use apply::Applier;
-use errors::{Error, Place, Result};
+use errors::{Place, Result};
+use incoming::Incoming;
 use ondisk::dsl_dataset::FIELD_RESUME_TOGUID;
-use ondisk::nvlist::{Nvlist, Value};
-use ondisk::send_record::{Begin, Body, Features};
-use ondisk::{DslDataset, Endian, ObjsetKind};
+use ondisk::send_record::{Body, Features};
+use ondisk::{DslDataset, ObjsetKind};
 use std::io::Read;
-use std::sync::Arc;
-use zeroize::Zeroizing;
+use target::Spot;
 
-/// Name of the hidden clone, below its dataset, that receives a stream into an existing dataset.
-pub const CLONE: &str = "%recv";
-/// `drr_flags` of BEGIN: the base is a snapshot of another dataset; names are case-insensitive;
-/// OBJECT says whether there is a spill block.
-const FLAG_CLONE: u32 = 1;
-const FLAG_CI_DATA: u32 = 2;
-const FLAG_FREE_RECORDS: u32 = 4;
-const FLAG_SPILL_BLOCK: u32 = 8;
-/// The snapshots redacted from a stream, in BEGIN's list.
-const REDACT_SNAPS: &str = "redact_snaps";
 /// Payload bytes per transaction.
 const BATCH_BYTES: u64 = 1 << 20;
 /// Records per transaction.
 const BATCH_RECORDS: usize = 512;
 /// Minimum cost of a record, in dnodes and pointers.
 const RECORD_COST_BYTES: u64 = 1 << 10;
-
-/// The target of a receive.
-pub struct Target<'a> {
-    /// Full name of the file system or volume.
-    pub dataset: String,
-    /// Name of the snapshot, without the `@`.
-    pub snapshot: String,
-    /// `-F`: discards changes since the base snapshot; a full stream replaces an existing dataset.
-    pub force: bool,
-    /// `-s`: keeps received data if the stream is interrupted, so that the receive can be resumed.
-    pub resumable: bool,
-    /// Encryption properties for a new dataset; if empty, it inherits encryption from its parent.
-    /// Raw streams bring their own.
-    pub encryption: Vec<(String, String)>,
-    /// The key, if the new dataset is to be an encryption root (property `keyformat`).
-    pub key: Option<Zeroizing<Vec<u8>>>,
-    /// `-o origin=`: the snapshot that the new dataset is cloned from.
-    pub origin: Option<String>,
-    /// Returns the owner of an object of a file system.
-    pub owners_of: OwnersOf,
-    /// Called when the dataset to receive into exists, before the first record: sets properties
-    /// that affect how it is written.
-    pub started: &'a dyn Fn() -> Result<()>,
-    /// Closes the files of the dataset that is about to be replaced; it must not be open
-    /// afterwards.
-    pub let_go: &'a dyn Fn() -> Result<()>,
-}
-
-/// Describes a stream, from its BEGIN.
-#[derive(Debug, Clone)]
-pub(crate) struct Incoming {
-    pub begin: Begin,
-    pub kind: ObjsetKind,
-    /// The list in BEGIN's payload.
-    pub list: Nvlist,
-    /// Byte order of the sender.
-    pub endian: Endian,
-    /// For a redacted stream: guids of the snapshots whose blocks were left out.
-    pub redacted: Option<Vec<u64>>,
-    /// For a raw stream: its description of the dataset as a whole.
-    pub sealed: Option<Arc<RawStream>>,
-}
-
-impl Incoming {
-    /// Parses the first record. Rejects, by name, features that this version cannot receive.
-    fn new(first: &VerifiedRecord, endian: Option<Endian>) -> Result<Self> {
-        let Body::Begin(begin) = &first.record.body else {
-            return Err(Error::invalid("", "invalid stream (bad magic number)"));
-        };
-        if endian == Some(Endian::Big) && begin.features.contains(Features::RAW) {
-            return Err(Error::unsupported("", "receiving a raw stream that a big-endian host wrote"));
-        }
-        let known = Features::SA_SPILL
-            | Features::EMBED_DATA
-            | Features::LZ4
-            | Features::LARGE_BLOCKS
-            | Features::COMPRESSED
-            | Features::LARGE_DNODE
-            | Features::RESUMING
-            | Features::RAW
-            | Features::REDACTED
-            | Features::ZSTD
-            | Features::SWITCH_TO_LARGE_BLOCKS
-            | Features::LONGNAME
-            | Features::LARGE_MICROZAP;
-        if begin.features.intersects(Features::DEDUP | Features::DEDUP_PROPS) {
-            // OpenZFS's message.
-            let what = "stream has deprecated feature: dedup, try 'zstream redup [send in a file] | zfs recv [...]'";
-            return Err(Error::invalid("", what));
-        }
-        if !known.contains(begin.features) {
-            let what = format!("stream has unsupported feature, feature flags = {:x}", begin.features.bits());
-            return Err(Error::invalid("", what));
-        }
-        let kind = match begin.objset_type {
-            2 => ObjsetKind::FileSystem,
-            3 => ObjsetKind::Volume,
-            other => return Err(Error::invalid("", format!("invalid record type: {other:#x}"))),
-        };
-        let list = if first.payload.is_empty() { Nvlist::new() } else { Nvlist::parse(&first.payload).at("BEGIN")? };
-        let sealed = match begin.features.contains(Features::RAW) {
-            true => Some(Arc::new(raw::parse(&list, begin.features, begin.flags & FLAG_SPILL_BLOCK != 0)?)),
-            false => None,
-        };
-        let words = |name: &str| match list.get(name) {
-            Some(Value::Uint64Array(words)) => Some(words.clone()),
-            _ => None,
-        };
-        let redacted = match begin.features.contains(Features::REDACTED) {
-            true => Some(words(REDACT_SNAPS).ok_or_else(|| apply::bad("a redacted stream that does not say of what"))?),
-            false => None,
-        };
-        Ok(Self { redacted, begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })
-    }
-
-    fn has_flag(&self, flag: u32) -> bool {
-        self.begin.flags & flag != 0
-    }
-}
-
-/// The destination of records during a receive.
-#[derive(Debug, Clone)]
-pub(crate) struct Spot {
-    /// Name of the dataset created for the stream.
-    pub name: String,
-    /// Object number of its head.
-    pub head: u64,
-}
-
-/// Finds the snapshot with this guid anywhere in the pool.
-pub fn find_snapshot(tree: &Arc<Datasets>, guid: u64) -> Result<Option<String>> {
-    let all = ListOptions { snapshots: true, ..ListOptions::all() };
-    let found = tree.list(&[], &all)?.entries.into_iter().filter_map(|entry| entry.dataset().cloned());
-    Ok(found.filter(|d| d.is_snapshot()).find(|d| d.phys().guid == guid).map(|d| d.name().to_owned()))
-}
 
 /// Receives one stream whose BEGIN is `first`, up to its END, into `target`. Returns the number of
 /// bytes read from it.
@@ -208,7 +88,7 @@ pub fn receive<R: Read>(
 /// stream did. OpenZFS does this at import.
 fn sweep(live: &LiveDatasets, dataset: &str) -> Result<()> {
     let tree = live.synced()?;
-    for name in [format!("{dataset}/{CLONE}"), dataset.to_owned()] {
+    for name in [format!("{dataset}/{RECEIVE_CLONE}"), dataset.to_owned()] {
         let Ok(left) = tree.dataset(&name) else { continue };
         let is_left = left.phys().has(DslDataset::FLAG_INCONSISTENT) && left.field_u64(FIELD_RESUME_TOGUID)?.is_none();
         if is_left && live.parts().1.get(left.id()).is_none() {

@@ -11,9 +11,12 @@
 //! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in
 //! module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, Spot, Target};
-use crate::live::{LiveDatasets, ReceivedTo};
+use super::incoming::Incoming;
+use super::target::{Spot, Target};
+use crate::live::LiveDatasets;
+use crate::name::RECEIVE_CLONE;
 use crate::write::cx::Cx;
+use crate::write::receive_progress::{ReceivedTo, put};
 use crate::write::tree;
 use errors::{Error, Refusal, Result};
 use ondisk::DslDataset;
@@ -57,13 +60,6 @@ pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
     Ok(())
 }
 
-/// Records the progress of the receive.
-pub(crate) fn put(cx: &Cx<'_>, head: u64, to: &ReceivedTo) -> Result<()> {
-    cx.set_field(head, field::FIELD_RESUME_OBJECT, &ZapValue::one(to.object))?;
-    cx.set_field(head, field::FIELD_RESUME_OFFSET, &ZapValue::one(to.offset))?;
-    cx.set_field(head, field::FIELD_RESUME_BYTES, &ZapValue::one(to.bytes))
-}
-
 /// Removes all resume state: the stream is complete.
 pub(super) fn clear(cx: &Cx<'_>, head: u64) -> Result<()> {
     for name in FIELDS {
@@ -81,7 +77,7 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         let invalid = |what: &str| Err(Error::invalid(&*name, what));
-        let hidden = format!("{name}/{CLONE}");
+        let hidden = format!("{name}/{RECEIVE_CLONE}");
         let (found, node) = match tree::find(&cx, &hidden) {
             Ok(node) => (&hidden, node),
             Err(Error::NotFound { .. }) => (&name, tree::find(&cx, &name)?),

@@ -103,6 +103,11 @@ fn cut() -> Error {
     Error::corrupt("", "the stream ends without an END record")
 }
 
+/// The error for a record that no sender writes.
+pub(super) fn bad(what: impl Into<String>) -> Error {
+    Error::corrupt("", what)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

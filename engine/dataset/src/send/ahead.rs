@@ -1,7 +1,7 @@
 //! Read-ahead: one thread walks, several read blocks, and the stream writer receives both in order.
 
+use super::outgoing::{OLD_BLOCK_BYTES_MAX, Outgoing};
 use super::walk::{DataStep, Step, Walk};
-use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
 use block::Bookmark;
 use bytes::Bytes;
 use errors::{Error, Result};

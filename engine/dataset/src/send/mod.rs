@@ -16,106 +16,22 @@
 mod ahead;
 mod begin;
 mod estimate;
+mod outgoing;
 mod package;
 mod records;
 mod walk;
 
 pub use estimate::estimate;
+pub use outgoing::{Base, Options, Outgoing, Resume};
 pub use package::{Package, PackageOptions, Planned};
 
-use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::stream::Writer;
 use errors::{Error, Place, Result};
-use object::ObjectSet;
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
-use ondisk::send_record::{Begin, Features};
-use ondisk::{DslDataset, Endian};
+use ondisk::DslDataset;
+use ondisk::send_record::Features;
 use std::io::Write;
-use std::sync::Arc;
-
-/// Largest block that a receiver without large blocks accepts (`SPA_OLD_MAXBLOCKSIZE`).
-const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
-
-/// Features a stream may use, which its receiver must support.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// `-L`: sends blocks above 128 KiB whole.
-    pub large_blocks: bool,
-    /// `-e`: sends embedded blocks as such.
-    pub embedded: bool,
-    /// `-c`: sends compressed blocks as stored.
-    pub compressed: bool,
-    /// `-w`: sends encrypted blocks as stored; implies the others.
-    pub raw: bool,
-}
-
-/// The base of an incremental stream.
-#[derive(Clone)]
-pub enum Base {
-    /// A snapshot of the same dataset, or of its origin.
-    Snapshot(Dataset),
-    /// A bookmark of such a snapshot.
-    Bookmark(Bookmark),
-}
-
-impl Base {
-    fn guid(&self) -> u64 {
-        match self {
-            Self::Snapshot(d) => d.phys().guid,
-            Self::Bookmark(b) => b.phys().guid,
-        }
-    }
-
-    fn txg(&self) -> u64 {
-        match self {
-            Self::Snapshot(d) => d.phys().creation_txg.0,
-            Self::Bookmark(b) => b.phys().creation_txg.0,
-        }
-    }
-
-    fn dataset(&self) -> &Dataset {
-        match self {
-            Self::Snapshot(d) => d,
-            Self::Bookmark(b) => b.dataset(),
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Snapshot(d) => d.name(),
-            Self::Bookmark(b) => b.name(),
-        }
-    }
-
-    fn ivset_guid(&self) -> Result<u64> {
-        match self {
-            Self::Snapshot(d) => Ok(d.field_u64(FIELD_IVSET_GUID)?.unwrap_or(0)),
-            Self::Bookmark(b) => Ok(b.phys().ivset_guid),
-        }
-    }
-}
-
-/// Where an interrupted stream resumes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resume {
-    pub object: u64,
-    /// Offset of its first missing byte.
-    pub offset: u64,
-}
-
-/// A stream that is ready to be written.
-pub struct Outgoing {
-    to: Dataset,
-    from: Option<String>,
-    set: Arc<ObjectSet>,
-    from_txg: u64,
-    begin: Begin,
-    list: Vec<u8>,
-    resume: Option<Resume>,
-    endian: Endian,
-}
 
 impl Outgoing {
     /// Prepares a send; of the contents, only the root block is read.
@@ -159,26 +75,6 @@ impl Outgoing {
         let from_txg = from.map_or(0, Base::txg);
         let from = from.map(|from| from.name().to_owned());
         Ok(Self { to: to.clone(), from, set, from_txg, begin, list, resume, endian })
-    }
-
-    /// Name of the snapshot or dataset to send.
-    pub fn name(&self) -> &str {
-        self.to.name()
-    }
-
-    /// Name of the base snapshot or bookmark.
-    pub fn from(&self) -> Option<&str> {
-        self.from.as_deref()
-    }
-
-    /// The BEGIN record.
-    pub fn begin(&self) -> &Begin {
-        &self.begin
-    }
-
-    /// Byte order of the stream: that of the dataset being sent.
-    pub fn endian(&self) -> Endian {
-        self.endian
     }
 
     /// Writes the stream, from BEGIN to END.

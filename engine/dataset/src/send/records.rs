@@ -4,8 +4,8 @@
 //! Facts: `do_dump`, `dump_free`, `dump_dnode` and their neighbours in module/zfs/dmu_send.c.
 
 use super::ahead::{Form, form};
+use super::outgoing::{OLD_BLOCK_BYTES_MAX, Outgoing};
 use super::walk::{DataStep, SPILL, SentDnode, Step};
-use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
 use crate::stream::Writer;
 use bytes::Bytes;
 use errors::{Error, Result};

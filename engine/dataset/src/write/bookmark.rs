@@ -6,8 +6,7 @@
 //!
 //! Facts: module/zfs/dsl_bookmark.c.
 
-use super::cx::Cx;
-use super::snapshot::Failures;
+use super::cx::{Cx, Failures};
 use super::tree::{self, Node};
 use super::{deadlist, feature};
 use crate::deadlist::add;
@@ -311,7 +310,7 @@ fn destroy_in(cx: &Cx<'_>, node: &Node, head: &DslDataset, mark: &Mark) -> Resul
     // No other user needs blocks distinguished by its txg.
     if mark.counts() && at < head.prev_snap_txg && mark.phys.flags & DslBookmark::FLAG_SNAPSHOT_EXISTS == 0 && !needed {
         deadlist::remove_key(cx, head.deadlist, at.0)?;
-        super::unsnap::remove_clones_key(cx, node.dir, at.0)?;
+        super::remaps::remove_clones_key(cx, node.dir, at.0)?;
     }
     if let Some(zap) = zap_of(cx, node.head)? {
         zap.remove(cx.tx(), &mark.name)?;

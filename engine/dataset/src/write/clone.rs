@@ -6,7 +6,7 @@
 use super::cx::Cx;
 use super::props::{self, Change};
 use super::tree::{self, Node};
-use super::{contents, create, deadlist, keys, limits};
+use super::{contents, create, deadlist, keys, limits, values};
 use crate::intent_log::put_header;
 use crate::live::LiveDatasets;
 use block::Bookmark;
@@ -56,7 +56,7 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
     if root.endian != Endian::Little && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole() {
         return Err(Error::unsupported(name, "clones of snapshots with a log that a big-endian host wrote"));
     }
-    let settings = create::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
+    let settings = values::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
     contents::settings(cx, parent, name)?;
     cx.sync.all_or_nothing(|| {
         let dir = tree::create_dir(cx, parent, last)?;

@@ -16,7 +16,7 @@ use errors::{Error, Result};
 use object::zap::ZapSpec;
 use object::{NewObject, ObjectSet, RawObjset, Tx, Zap};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
+use ondisk::{ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 
 /// Object with a volume's contents.
@@ -70,11 +70,6 @@ pub(crate) enum NewContents {
     },
     /// Nothing: a stream supplies the contents.
     Received(ObjsetKind, OwnersOf),
-}
-
-/// What a dataset holds, according to its root block.
-pub(crate) fn kind(cx: &Cx<'_>, id: u64, root: &BlkPtr) -> Result<ObjsetKind> {
-    Ok(ObjectSet::open(cx.mos().store().clone(), root, id, None)?.phys().kind)
 }
 
 /// The traits that a new file system inherits from its parent, `head`.

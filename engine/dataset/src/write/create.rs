@@ -11,7 +11,7 @@ use super::contents::{self, FileSystemMaker, FileSystemTraits, NewContents};
 use super::cx::Cx;
 use super::props::{self, Change};
 use super::tree::{self, Node};
-use super::values::{self, Setting, Target};
+use super::values::{self, Target};
 use super::{deadlist, keys, limits, snapshot, space};
 use crate::KeyStore;
 use crate::live::LiveDatasets;
@@ -319,21 +319,4 @@ pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies
     }
     let metadata = metadata_blocks.saturating_mul((copies + 1).min(3)).saturating_mul(INDIRECT_BYTES);
     data.saturating_mul(copies).saturating_add(metadata)
-}
-
-/// Checks property changes of an existing dataset; see [`super::set`].
-pub(crate) fn settings_for(cx: &Cx<'_>, node: &Node, properties: &[(String, String)]) -> Result<Vec<Setting>> {
-    let kinds = match node.snapshot {
-        Some(_) => Kinds::SNAPSHOT,
-        None => {
-            let root = cx.dataset(node.head)?.phys.bp;
-            match contents::kind(cx, node.head, &root)? {
-                ondisk::ObjsetKind::Volume => Kinds::VOLUME,
-                _ => Kinds::FILESYSTEM,
-            }
-        }
-    };
-    let is_enabled = |guid: &str| cx.is_enabled(guid);
-    let target = Target { dataset: &node.name, kinds, is_new: false, is_enabled: &is_enabled };
-    properties.iter().map(|(name, text)| values::check(&target, name, text)).collect()
 }

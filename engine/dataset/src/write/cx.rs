@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// The feature that allows DSL objects to have named fields.
 const EXTENSIBLE_DATASET: &str = "com.delphix:extensible_dataset";
 
+/// The names for which an operation failed, and why. An empty name means the whole operation.
+pub type Failures = Vec<(String, Error)>;
+
 /// The parts of the syncing txg that operations need.
 #[derive(Clone, Copy)]
 pub(crate) struct Cx<'a> {

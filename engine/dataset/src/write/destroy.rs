@@ -16,11 +16,11 @@ use super::limits::{self, Counted};
 use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
+use super::{bookmark, deadlist, feature, keys, props, unsnap};
 use crate::KeyStore;
 use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
-use crate::receive::CLONE;
+use crate::name::RECEIVE_CLONE;
 use errors::{Error, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
@@ -31,7 +31,7 @@ const AT_ONCE_BYTES: u64 = 8 << 30;
 
 /// Destroys dataset `name`, and anything an interrupted receive left in it. It must not be open.
 pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
-    let (tree, hidden) = (live.synced()?, format!("{name}/{CLONE}"));
+    let (tree, hidden) = (live.synced()?, format!("{name}/{RECEIVE_CLONE}"));
     if tree.dataset(&hidden).is_ok() && tree.children(tree.dataset(name)?.dir())?.is_empty() {
         destroy_one(live, &hidden)?;
     }
@@ -106,7 +106,7 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
 /// Whether a snapshot was kept only for the clone being destroyed.
 fn origin_goes_too(cx: &Cx<'_>, origin: &DslDataset) -> Result<bool> {
     let is_waiting = origin.has(DslDataset::FLAG_DEFER_DESTROY) && origin.num_children == 2;
-    Ok(is_waiting && holds::count(cx, origin)? == 0)
+    Ok(is_waiting && tree::hold_count(cx, origin)? == 0)
 }
 
 pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
@@ -154,7 +154,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
     cx.sync.scan_destroyed(node.head, None)?;
     cx.change_dir(node.dir, |dir| dir.head_dataset = 0)?;
     cx.free_object(phys.snapnames_zap)?;
-    clear_bootfs(cx, node.head)?;
+    props::clear_bootfs(cx, node.head)?;
     cx.free_with_fields(node.head)?;
     destroy_dir(cx, store, node)?;
     if waits { unsnap::destroy_by_id(cx, phys.prev_snap) } else { Ok(()) }
@@ -195,15 +195,6 @@ fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
         })
         .map_err(Stop::into_error)?;
     space::did_use(cx, node.dir, Part::Head, Delta::between(SpaceTriple::default(), gone))
-}
-
-/// Clears the pool's `bootfs` if it refers to the destroyed dataset.
-pub(crate) fn clear_bootfs(cx: &Cx<'_>, id: u64) -> Result<()> {
-    let Some(props) = cx.directory(ondisk::pool_dir::directory::PROPS)? else { return Ok(()) };
-    if cx.zap(props)?.lookup_u64("bootfs")? == Some(id) {
-        cx.zap(props)?.remove(cx.tx(), b"bootfs")?;
-    }
-    Ok(())
 }
 
 fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {

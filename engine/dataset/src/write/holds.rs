@@ -2,31 +2,17 @@
 //!
 //! Facts: module/zfs/dsl_userhold.c.
 
-use super::cx::Cx;
-use super::snapshot::Failures;
+use super::cx::{Cx, Failures};
 use super::tree::{self, Node};
 use super::unsnap;
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
-use object::Zap;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjectType};
 use pool::SpaceCheck;
 
 /// Maximum bytes of a tag (`MAXNAMELEN`).
 const TAG_MAX: usize = 256;
-
-fn zap_of(cx: &Cx<'_>, phys: &DslDataset) -> Result<Option<Zap>> {
-    match phys.userrefs_zap {
-        0 => Ok(None),
-        id => cx.zap(id).map(Some),
-    }
-}
-
-/// Number of holds on a snapshot.
-pub(crate) fn count(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
-    zap_of(cx, phys)?.map_or(Ok(0), |zap| zap.count())
-}
 
 /// Holds the snapshots `names` with `tag`, all of them or none.
 pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
@@ -37,7 +23,7 @@ pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Re
             cx.put_dataset(&snapshot)?;
         }
         cx.zap(snapshot.phys.userrefs_zap)?.insert(cx.tx(), tag.as_bytes(), &ZapValue::one(tree::now()))?;
-        let refs = count(cx, &snapshot.phys)?;
+        let refs = tree::hold_count(cx, &snapshot.phys)?;
         cx.history("hold", &node.name, id, &format!("tag={tag} temp=0 refs={refs}"))
     })
 }
@@ -46,7 +32,7 @@ fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<(
     if tag.len() > TAG_MAX {
         return Err(Refusal::NameTooLong.at(name));
     }
-    match zap_of(cx, phys)? {
+    match tree::holds_zap(cx, phys)? {
         Some(zap) if zap.lookup(tag)?.is_some() => Err(Refusal::Exists.at(name)),
         _ => Ok(()),
     }
@@ -57,10 +43,10 @@ fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<(
 pub fn release(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
     change(live, names, tag, (release_check, SpaceCheck::ExtraReserved), |cx, node, id, tag| {
         let phys = cx.dataset(id)?.phys;
-        if let Some(zap) = zap_of(cx, &phys)? {
+        if let Some(zap) = tree::holds_zap(cx, &phys)? {
             zap.remove(cx.tx(), tag.as_bytes())?;
         }
-        let refs = count(cx, &phys)?;
+        let refs = tree::hold_count(cx, &phys)?;
         cx.history("release", &node.name, id, &format!("tag={tag} refs={refs}"))?;
         if phys.has(DslDataset::FLAG_DEFER_DESTROY) && phys.num_children == 1 && refs == 0 {
             unsnap::destroy_in(cx, node, false)?;
@@ -70,7 +56,7 @@ pub fn release(live: &LiveDatasets, names: &[String], tag: &str) -> std::result:
 }
 
 fn release_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<()> {
-    let is_there = zap_of(cx, phys)?.map_or(Ok(None), |zap| zap.lookup(tag))?.is_some();
+    let is_there = tree::holds_zap(cx, phys)?.map_or(Ok(None), |zap| zap.lookup(tag))?.is_some();
     if is_there { Ok(()) } else { Err(Error::not_found(name, "the tag")) }
 }
 

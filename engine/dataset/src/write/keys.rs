@@ -9,11 +9,11 @@
 //! `dmu_objset_create_crypt_check` in module/zfs/dsl_crypt.c.
 
 use super::cx::Cx;
+use super::feature;
 use super::tree::{self, Node};
-use super::{feature, rename};
 use crate::KeyStore;
-use crate::dir::open_zap;
 use crate::keys::KeyLocation;
+use crate::zap::open_zap;
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
 use errors::{Error, Place, Result};
 use host::random;
@@ -400,7 +400,7 @@ fn is_clone(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<bool> {
     if origin == 0 || Some(origin) == cx.origin_snapshot()? {
         return Ok(false);
     }
-    Ok(!rename::ancestors(cx, cx.dataset(origin)?.phys.dir)?.contains(&dir))
+    Ok(!tree::ancestors(cx, cx.dataset(origin)?.phys.dir)?.contains(&dir))
 }
 
 /// Makes clone `to` the encryption root in place of its origin's directory `from`, with the same

@@ -10,6 +10,7 @@
 //!     snapshot  snapshots taken                       unsnap    snapshots destroyed
 //!     bookmark  bookmarks                             holds     holds on snapshots
 //!     received  properties received with streams      raw_keys  wrapped keys of raw streams
+//!     receive_progress  how far a receive has come
 //!     pending   destroyed data that is not freed yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
@@ -35,6 +36,7 @@ pub(crate) mod pending;
 mod promote;
 pub(crate) mod props;
 pub(crate) mod raw_keys;
+pub(crate) mod receive_progress;
 mod received_props;
 mod remaps;
 mod rename;
@@ -49,6 +51,7 @@ pub use bookmark::{bookmark, destroy_bookmark};
 pub use clone::clone;
 pub use contents::{FileSystemMaker, FileSystemTraits, Fill};
 pub use create::{Bootstrap, NewDataset, bootstrap, create, volume_reservation};
+pub use cx::Failures;
 pub use destroy::destroy;
 pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
@@ -58,7 +61,7 @@ pub use raw_keys::set_encryption_root;
 pub use received_props::{ReceivedProperties, receive_properties, snapshot_differs};
 pub use rename::{rename, rename_snapshot};
 pub use rollback::rollback;
-pub use snapshot::{Failures, snapshot};
+pub use snapshot::snapshot;
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new};
@@ -77,7 +80,7 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
     let size = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         let node = tree::find(&cx, &full)?;
-        let mut settings = create::settings_for(&cx, &node, &properties)?;
+        let mut settings = values::settings_for(&cx, &node, &properties)?;
         if settings.iter().any(|s| s.name == "keylocation") {
             check_key_location(&cx, &node)?;
         }

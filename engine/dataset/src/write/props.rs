@@ -245,3 +245,12 @@ fn in_force(cx: &Cx<'_>, node: &Node, name: &str) -> Result<String> {
         None => String::new(),
     })
 }
+
+/// Clears the pool's `bootfs` if it refers to the destroyed dataset.
+pub(crate) fn clear_bootfs(cx: &Cx<'_>, id: u64) -> Result<()> {
+    let Some(props) = cx.directory(ondisk::pool_dir::directory::PROPS)? else { return Ok(()) };
+    if cx.zap(props)?.lookup_u64("bootfs")? == Some(id) {
+        cx.zap(props)?.remove(cx.tx(), b"bootfs")?;
+    }
+    Ok(())
+}

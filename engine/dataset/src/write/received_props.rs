@@ -5,11 +5,10 @@
 //! a stream that predates the distinction. Facts: `zfs_ioc_recv_impl`, `clear_received_props` in
 //! module/zfs/zfs_ioctl.c, `dsl_prop_set_hasrecvd` in dsl_prop.c.
 
-use super::cx::Cx;
+use super::cx::{Cx, Failures};
 use super::props::{self, Change};
-use super::snapshot::Failures;
+use super::tree;
 use super::values::{self, Target};
-use super::{contents, create, tree};
 use crate::Dataset;
 use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
@@ -77,7 +76,7 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
     if let Some(brought) = &properties.brought {
         let kinds = match node.snapshot {
             Some(_) => Kinds::SNAPSHOT,
-            None => match contents::kind(cx, node.head, &cx.dataset(node.head)?.phys.bp)? {
+            None => match tree::kind(cx, node.head, &cx.dataset(node.head)?.phys.bp)? {
                 ObjsetKind::Volume => Kinds::VOLUME,
                 _ => Kinds::FILESYSTEM,
             },
@@ -103,7 +102,7 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
         }
     }
     for (property, text) in &properties.set {
-        let settings = create::settings_for(cx, &node, &[(property.clone(), text.clone())]);
+        let settings = values::settings_for(cx, &node, &[(property.clone(), text.clone())]);
         let none = || Error::invalid(name, format!("invalid property '{property}'"));
         apply(property, settings.and_then(|mut all| all.pop().map(Change::Set).ok_or_else(none)))?;
     }

@@ -75,6 +75,28 @@ pub(super) fn remove_key(cx: &Cx<'_>, dataset: u64, txg: u64) -> Result<()> {
     }
 }
 
+/// Merges blocks born after `txg`, of a destroyed snapshot of `dir`, with older ones in the heads
+/// cloned from later snapshots of that directory, and from snapshots of those.
+pub(super) fn remove_clones_key(cx: &Cx<'_>, dir: u64, txg: u64) -> Result<()> {
+    let mut queue = vec![dir];
+    while let Some(dir) = queue.pop() {
+        let clones = cx.dir(dir)?.phys.clones_zap;
+        if clones == 0 {
+            continue;
+        }
+        for id in cx.zap(clones)?.entries()?.iter().filter_map(|e| e.value.as_u64()) {
+            let clone = cx.dataset(id)?.phys;
+            let origin = cx.dir(clone.dir)?.phys.origin;
+            if origin != 0 && cx.dataset(origin)?.phys.creation_txg.0 > txg {
+                deadlist::remove_key(cx, clone.deadlist, txg)?;
+                remove_key(cx, id, txg)?;
+                queue.push(clone.dir);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The pool's list of blocks that no snapshot needs any more.
 fn obsolete_list(cx: &Cx<'_>) -> Result<u64> {
     if let Some(id) = cx.directory(directory::OBSOLETE_BPOBJ)? {

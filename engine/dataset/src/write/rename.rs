@@ -3,9 +3,8 @@
 //! Facts: `dsl_dir_rename_check`, `dsl_dir_rename_sync`, `dsl_dir_transfer_possible` in
 //! module/zfs/dsl_dir.c.
 
-use super::cx::Cx;
+use super::cx::{Cx, Failures};
 use super::limits::{self, Counted};
-use super::snapshot::Failures;
 use super::space::{self, Delta, Part};
 use super::tree::{DEPTH_MAX, NAME_MAX, Node};
 use super::{keys, snapshot, tree};
@@ -163,19 +162,9 @@ fn longest_name(cx: &Cx<'_>, id: u64, len: usize, depth: usize) -> Result<(usize
     Ok((longest, deepest))
 }
 
-/// The directories from `id` up to the root.
-pub(super) fn ancestors(cx: &Cx<'_>, id: u64) -> Result<Vec<u64>> {
-    let (mut found, mut at) = (Vec::new(), id);
-    while at != 0 && found.len() < 256 {
-        found.push(at);
-        at = cx.dir(at)?.phys.parent;
-    }
-    Ok(found)
-}
-
 fn check_move(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64, place: &str) -> Result<()> {
     keys::check_move(cx, dir.id, parent, place)?;
-    if ancestors(cx, parent)?.contains(&dir.id) {
+    if tree::ancestors(cx, parent)?.contains(&dir.id) {
         return Err(Error::invalid(place, "it cannot be moved below itself"));
     }
     let weight = dir.phys.used_bytes.max(dir.phys.reserved_bytes);
@@ -185,7 +174,7 @@ fn check_move(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64, place: &str) -
 /// Returns an error if moving `weight` bytes from one directory to another exceeds the available
 /// space.
 pub(crate) fn check_room(cx: &Cx<'_>, place: &str, (from, to): (u64, u64), weight: u64) -> Result<()> {
-    let (above_old, above_new) = (ancestors(cx, from)?, ancestors(cx, to)?);
+    let (above_old, above_new) = (tree::ancestors(cx, from)?, tree::ancestors(cx, to)?);
     let common = above_old.iter().copied().find(|id| above_new.contains(id)).unwrap_or(0);
     // The space that the common ancestor loses before it gets the weight again.
     let mut lighter = (weight as i64).wrapping_neg();

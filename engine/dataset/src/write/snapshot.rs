@@ -16,12 +16,12 @@
 //! module/zfs/dsl_dataset.c, `dsl_bookmark_snapshotted` in dsl_bookmark.c,
 //! `dsl_dir_snap_cmtime_update` in dsl_dir.c.
 
-use super::cx::Cx;
+use super::cx::{Cx, Failures};
 use super::limits::{self, Counted};
 use super::props::{self, Change};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, create, deadlist, feature};
+use super::{bookmark, deadlist, feature, values};
 use crate::live::LiveDatasets;
 use crate::name::Tail;
 use errors::{Error, Refusal, Result};
@@ -31,9 +31,6 @@ use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, Endian, ObjectType, Txg};
 use pool::SpaceCheck;
 use std::collections::HashSet;
-
-/// Names and their errors. An empty name means the whole operation.
-pub type Failures = Vec<(String, Error)>;
 
 /// Pool version from which snapshots need no pause of the intent log, and deadlists have keys.
 const VERSION_FAST: u64 = 27;
@@ -132,7 +129,7 @@ fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(No
         return Err(Refusal::NoSpace.at(name));
     }
     let target = Node { snapshot: Some(0), ..node.clone() };
-    let settings = create::settings_for(cx, &target, properties)?;
+    let settings = values::settings_for(cx, &target, properties)?;
     Ok((node, settings.into_iter().map(Change::Set).collect()))
 }
 

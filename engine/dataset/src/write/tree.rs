@@ -8,10 +8,10 @@ use super::limits::{self, Counted};
 use super::{deadlist, feature};
 use crate::name::{DatasetName, Tail};
 use errors::{Error, Refusal, Result};
-use object::Zap;
+use object::{ObjectSet, Zap};
 use ondisk::zap::NormFlags;
 use ondisk::zap::Value as ZapValue;
-use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
+use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, ObjsetKind, Txg};
 
 /// Maximum length of a dataset name, without its NUL.
 pub(crate) const NAME_MAX: usize = 255;
@@ -179,7 +179,7 @@ pub(crate) fn find_parent<'n>(cx: &Cx<'_>, name: &'n str) -> Result<(u64, &'n st
     }
     let head = cx.dir(parent)?.phys.head_dataset;
     let bp = if head == 0 { BlkPtr::HOLE } else { cx.dataset(head)?.phys.bp };
-    if bp.is_hole() || super::contents::kind(cx, head, &bp)? != ondisk::ObjsetKind::FileSystem {
+    if bp.is_hole() || kind(cx, head, &bp)? != ObjsetKind::FileSystem {
         return Err(Error::invalid(above, "only a file system can have datasets below it"));
     }
     Ok((parent, last))
@@ -282,4 +282,32 @@ pub(crate) fn remove_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
         Some(_) => cx.zap(zap)?.remove(cx.tx(), key.as_bytes()),
         None => Ok(()),
     }
+}
+
+/// What a dataset holds, according to its root block.
+pub(crate) fn kind(cx: &Cx<'_>, id: u64, root: &BlkPtr) -> Result<ObjsetKind> {
+    Ok(ObjectSet::open(cx.mos().store().clone(), root, id, None)?.phys().kind)
+}
+
+/// The directories from `id` up to the root.
+pub(super) fn ancestors(cx: &Cx<'_>, id: u64) -> Result<Vec<u64>> {
+    let (mut found, mut at) = (Vec::new(), id);
+    while at != 0 && found.len() < 256 {
+        found.push(at);
+        at = cx.dir(at)?.phys.parent;
+    }
+    Ok(found)
+}
+
+/// The ZAP of the holds on a snapshot; `None` if it never had one.
+pub(super) fn holds_zap(cx: &Cx<'_>, phys: &DslDataset) -> Result<Option<Zap>> {
+    match phys.userrefs_zap {
+        0 => Ok(None),
+        id => cx.zap(id).map(Some),
+    }
+}
+
+/// Number of holds on a snapshot.
+pub(crate) fn hold_count(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
+    holds_zap(cx, phys)?.map_or(Ok(0), |zap| zap.count())
 }

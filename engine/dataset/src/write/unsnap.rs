@@ -9,12 +9,11 @@
 //! Facts: `dsl_destroy_snapshot_check_impl`, `dsl_destroy_snapshot_sync_impl` in
 //! module/zfs/dsl_destroy.c, `dsl_dataset_recalc_head_uniq` in dsl_dataset.c.
 
-use super::cx::Cx;
+use super::cx::{Cx, Failures};
 use super::limits::{self, Counted};
-use super::snapshot::{self, Failures};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, destroy, feature, holds, props, remaps};
+use super::{bookmark, deadlist, feature, props, remaps, snapshot};
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
@@ -59,7 +58,7 @@ fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<Node>> {
         return Err(Error::invalid(name, "a snapshot has '@' in its name"));
     };
     let phys = cx.dataset(id)?.phys;
-    let held = holds::count(cx, &phys)? > 0;
+    let held = tree::hold_count(cx, &phys)? > 0;
     if deferred && (held || phys.num_children > 1) {
         return Ok(Some(node));
     }
@@ -107,7 +106,7 @@ pub(crate) fn stored_name(cx: &Cx<'_>, head: u64, id: u64) -> Result<Vec<u8>> {
 pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()> {
     let Some(id) = node.snapshot else { return Ok(()) };
     let gone = cx.dataset(id)?.phys;
-    if deferred && (gone.num_children > 1 || holds::count(cx, &gone)? > 0) {
+    if deferred && (gone.num_children > 1 || tree::hold_count(cx, &gone)? > 0) {
         cx.change_dataset(id, |phys| phys.flags |= DslDataset::FLAG_DEFER_DESTROY)?;
         return cx.history("defer_destroy", &node.name, id, " ");
     }
@@ -133,7 +132,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
     remaps::snapshot_destroyed(cx, id, since, next_id)?;
     let at = gone.creation_txg.0;
     if !keeps_keys {
-        remove_clones_key(cx, node.dir, at)?;
+        remaps::remove_clones_key(cx, node.dir, at)?;
     }
     if next.is_snapshot() {
         // Blocks shared only by this snapshot and the next now belong to the next alone.
@@ -154,7 +153,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
     }
     snapshot::changed(cx, node.dir)?;
     limits::adjust(cx, node.dir, Counted::Snapshots, -1)?;
-    destroy::clear_bootfs(cx, id)?;
+    props::clear_bootfs(cx, id)?;
     cx.sync.scan_destroyed(id, Some(next_id))?;
     for zap in [gone.next_clones_zap, gone.props_zap, gone.userrefs_zap] {
         if zap != 0 {
@@ -206,26 +205,4 @@ fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
     let reserved = props::own_number(cx, dir, "refreservation")?;
     let covered = unique.min(reserved).saturating_sub(before.min(reserved));
     space::did_use(cx, dir, Part::Refreservation, Delta::used((covered as i64).wrapping_neg()))
-}
-
-/// Merges blocks born after `txg`, of a destroyed snapshot of `dir`, with older ones in the heads
-/// cloned from later snapshots of that directory, and from snapshots of those.
-pub(crate) fn remove_clones_key(cx: &Cx<'_>, dir: u64, txg: u64) -> Result<()> {
-    let mut queue = vec![dir];
-    while let Some(dir) = queue.pop() {
-        let clones = cx.dir(dir)?.phys.clones_zap;
-        if clones == 0 {
-            continue;
-        }
-        for id in cx.zap(clones)?.entries()?.iter().filter_map(|e| e.value.as_u64()) {
-            let clone = cx.dataset(id)?.phys;
-            let origin = cx.dir(clone.dir)?.phys.origin;
-            if origin != 0 && cx.dataset(origin)?.phys.creation_txg.0 > txg {
-                deadlist::remove_key(cx, clone.deadlist, txg)?;
-                remaps::remove_key(cx, id, txg)?;
-                queue.push(clone.dir);
-            }
-        }
-    }
-    Ok(())
 }

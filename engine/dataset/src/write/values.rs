@@ -4,12 +4,14 @@
 //! ranges, formats, and features that a value requires. Facts: `zfs_valid_proplist` in
 //! lib/libzfs/libzfs_dataset.c, `zfs_check_settable` in module/zfs/zfs_ioctl.c.
 
+use super::cx::Cx;
 use super::feature;
+use super::tree::{self, Node};
 use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
 use errors::{Error, Result};
-use ondisk::Checksum;
 use ondisk::zap::Value as ZapValue;
+use ondisk::{Checksum, ObjsetKind};
 
 /// Maximum bytes of a value of a user property, with its NUL (`ZAP_MAXVALUELEN`).
 const USER_VALUE_MAX: usize = 8192;
@@ -226,6 +228,23 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
         _ => {}
     }
     Ok(())
+}
+
+/// Checks property changes of an existing dataset; see [`super::set`].
+pub(crate) fn settings_for(cx: &Cx<'_>, node: &Node, properties: &[(String, String)]) -> Result<Vec<Setting>> {
+    let kinds = match node.snapshot {
+        Some(_) => Kinds::SNAPSHOT,
+        None => {
+            let root = cx.dataset(node.head)?.phys.bp;
+            match tree::kind(cx, node.head, &root)? {
+                ObjsetKind::Volume => Kinds::VOLUME,
+                _ => Kinds::FILESYSTEM,
+            }
+        }
+    };
+    let is_enabled = |guid: &str| cx.is_enabled(guid);
+    let target = Target { dataset: &node.name, kinds, is_new: false, is_enabled: &is_enabled };
+    properties.iter().map(|(name, text)| check(&target, name, text)).collect()
 }
 
 #[cfg(test)]

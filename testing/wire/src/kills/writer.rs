@@ -4,8 +4,8 @@
 //! An operation in progress when the server dies stays in the model until it was sent again and
 //! answered. After each restart, the client first checks everything that it has.
 
-use super::Totals;
 use super::file::File;
+use super::totals::Totals;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use load::nfs::{self as client, Attributes, Connection, PATIENCE, args, procedure as p};
 use rig::Chance;

@@ -1,7 +1,7 @@
 //! An NFSv4.2 client: some files with extended attributes, and a journal of what was acknowledged.
 
+use super::client::{Attempt, Client, Failure, Totals};
 use super::v42::{Connection, Ops, Reply, op};
-use super::{Attempt, Client, Failure, Totals};
 use crate::kills::file::File;
 use anyhow::{Result, anyhow, ensure};
 use rig::Chance;

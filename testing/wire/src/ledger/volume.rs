@@ -1,7 +1,7 @@
 //! An NBD client: one volume, and a journal of what was acknowledged.
 
+use super::client::{Attempt, Client, Failure, Totals};
 use super::nbd::{Connection, FUA, NO_HOLE, command};
-use super::{Attempt, Client, Failure, Totals};
 use crate::cut::{VOLUME, VOLUME_BYTES};
 use crate::kills::file::File;
 use anyhow::anyhow;

@@ -1,0 +1,67 @@
+//! The last steps of every write: the checksum, and the bytes to their addresses.
+
+use super::check;
+use super::flight::Failed;
+use crate::Allocate;
+use crate::store::Store;
+use crate::vdev::Task;
+use bytes::Bytes;
+use errors::{Error, Result};
+use ondisk::{BlkPtr, Dva};
+use transform::checksum::{Algorithm, checksum, truncate_for_mac};
+
+/// Sets the pointer's checksum from `stored`.
+pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
+    let kind = bp.checksum_kind()?;
+    // `off` and `noparity` leave zeros.
+    let Some(algorithm) = Algorithm::from_number(kind as u8) else { return Ok(()) };
+    let salt = store.salt();
+    if algorithm.is_salted() && salt.is_none() {
+        return Err(Error::invalid("", format!("the pool has no salt for the {} checksum", kind.name())));
+    }
+    let words = checksum(algorithm, stored, check::order(bp.endian()), salt.as_deref());
+    if check::is_cut(bp) {
+        bp.set_half_checksum(truncate_for_mac(algorithm, words));
+    } else {
+        bp.set_checksum(words);
+    }
+    Ok(())
+}
+
+/// Frees addresses that were allocated in this txg.
+pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
+    for dva in addresses {
+        allocator.free(txg, txg, dva);
+    }
+}
+
+/// Writes `stored` to `addresses` and stores them in the pointer. During the sync of a txg, and if
+/// devices are slow, the writes have only begun when this returns.
+pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
+    let tree = store.tree();
+    let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
+    if Task::current() == Task::Background && tree.has_slow_writes() {
+        // The end of the txg waits for it: see `Store::flush`.
+        let stored = Bytes::copy_from_slice(stored);
+        for dva in addresses {
+            let (flight, bytes) = (store.flight().clone(), stored.len() as u64);
+            let begun = store.resumptions();
+            let number = flight.begin(dva, bytes);
+            let (kept, dva) = (stored.clone(), *dva);
+            let done = move |result: std::result::Result<(), crate::vdev::Failure>| {
+                let failed = |failure| Failed { number, dva, stored: kept, txg, begun, failure };
+                flight.end(bytes, result.err().map(failed));
+            };
+            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, Box::new(done));
+        }
+    } else {
+        for dva in addresses {
+            store.flight().supersede(dva);
+            tree.write(dva.vdev, dva.offset_bytes, stored, txg).map_err(failed)?;
+        }
+    }
+    for (index, dva) in addresses.iter().enumerate() {
+        bp.set_dva(index, *dva);
+    }
+    Ok(())
+}

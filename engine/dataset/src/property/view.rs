@@ -1,0 +1,41 @@
+//! What a lookup of properties knows beside the pool.
+
+use crate::dataset::Dataset;
+use crate::keys::KeyStore;
+use errors::Result;
+use object::ObjectSet;
+use std::sync::Arc;
+
+/// External state that affects values: mounts, keys, and how the pool was imported.
+#[derive(Default, Clone, Copy)]
+pub struct View<'a> {
+    pub keys: Option<&'a KeyStore>,
+    pub mounts: Mounts<'a>,
+    /// Directory under which everything is mounted (`altroot`).
+    pub altroot: Option<&'a str>,
+    /// Mounts are read-only even if the datasets are not.
+    pub read_only: bool,
+}
+
+/// Which datasets are mounted.
+#[derive(Default, Clone, Copy)]
+pub enum Mounts<'a> {
+    /// Nothing.
+    #[default]
+    None,
+    /// Everything that an import mounts.
+    AsImported,
+    /// Those for which the function returns true, given the dataset's name.
+    Of(&'a dyn Fn(&str) -> bool),
+}
+
+impl View<'_> {
+    /// The contents of `dataset`, with its keys if they are loaded, otherwise as far as they are
+    /// readable without.
+    pub(crate) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
+        match self.keys {
+            Some(keys) if keys.is_available(dataset)? => dataset.objset(keys),
+            _ => dataset.objset_without_keys(),
+        }
+    }
+}

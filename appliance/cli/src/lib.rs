@@ -14,6 +14,8 @@ pub mod figures;
 pub mod forward;
 pub mod getopt;
 pub mod json;
+pub mod mount_process;
+pub mod mount_table;
 pub mod mounts;
 pub mod number;
 pub mod program;

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod context;
 pub mod copy;
 pub mod daemon_client;
+pub mod exit_code;
 pub mod figures;
 pub mod forward;
 pub mod getopt;

@@ -31,15 +31,11 @@ pub mod umount;
 pub mod verify;
 pub mod zilstat;
 
+use crate::exit_code::{SOME_FAILED, USAGE};
 use anyhow::Result;
 use clap::ArgMatches;
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// Exit code if some part of the request failed.
-pub const SOME_FAILED: u8 = 1;
-/// Exit code for usage errors.
-pub const USAGE: u8 = 2;
 
 /// A command of `weir`.
 pub struct Command {

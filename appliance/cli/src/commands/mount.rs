@@ -9,7 +9,7 @@
 //! The second process keeps the terminal until the mount is up, so it asks for passphrases and
 //! reports errors itself.
 
-use super::USAGE;
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::figures::Figures;
 use crate::source::{self, Opener};
 use admin::house::Scope;
@@ -134,7 +134,7 @@ pub fn start() -> Result<ExitCode> {
     if status.code().is_none() {
         eprintln!("weir mount: the process that serves ended: {status}");
     }
-    Ok(ExitCode::from(code.unwrap_or(super::SOME_FAILED)))
+    Ok(ExitCode::from(code.unwrap_or(SOME_FAILED)))
 }
 
 fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! `weir nbd`: serves one volume over NBD, as long as the command runs.
 
-use super::USAGE;
+use crate::exit_code::USAGE;
 use crate::source::{self, Opener};
 use admin::House;
 use admin::KeySource;

@@ -1,6 +1,7 @@
 //! `weir serve`: the daemon.
 
 use crate::command_runner::CommandRunner;
+use crate::exit_code::USAGE;
 use admin::state::State;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -104,7 +105,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Ok(config) => config,
         Err(wrong) => {
             wrong.iter().for_each(|w| eprintln!("weir serve: {w}"));
-            return Ok(ExitCode::from(super::USAGE));
+            return Ok(ExitCode::from(USAGE));
         }
     };
     let level = log(&config)?;

@@ -1,6 +1,6 @@
 //! `weir umount`: unmounts a dataset and those mounted below it.
 
-use super::SOME_FAILED;
+use crate::exit_code::SOME_FAILED;
 use crate::mount_process;
 use admin::verbs::pool_of;
 use anyhow::{Context, Result};

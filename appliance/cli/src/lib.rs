@@ -22,6 +22,7 @@ pub mod number;
 pub mod program;
 pub mod report;
 pub mod source;
+pub mod state_folder;
 pub mod table;
 pub mod text;
 pub mod tree;

@@ -2,7 +2,7 @@
 
 use crate::command_runner::CommandRunner;
 use crate::exit_code::USAGE;
-use admin::state::State;
+use crate::state_folder;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::SetLevel;
@@ -59,18 +59,6 @@ fn source(matches: &ArgMatches) -> Source {
     Source { file: matches.get_one::<PathBuf>("config").cloned(), options }
 }
 
-/// The state directory: --state and $WEIR_STATE take precedence over the file.
-pub fn state(config: &Config) -> Result<State> {
-    let state = State::of_process()?;
-    match &config.state {
-        Some(folder) if !state.is_chosen() => {
-            admin::state::choose(folder.clone());
-            State::of_process()
-        }
-        _ => Ok(state),
-    }
-}
-
 /// Parses a log filter.
 pub fn filter(level: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(level).map_err(|error| error.to_string())
@@ -109,7 +97,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     };
     let level = log(&config)?;
-    let state = state(&config)?;
+    let state = state_folder::configured(&config)?;
     daemon::run(state, source, Arc::new(CommandRunner), level)?;
     Ok(ExitCode::SUCCESS)
 }

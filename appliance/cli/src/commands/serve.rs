@@ -1,12 +1,11 @@
 //! `weir serve`: the daemon.
 
-use crate::command_runner::CommandRunner;
 use crate::exit_code::USAGE;
 use crate::state_folder;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use daemon::SetLevel;
 use daemon::config::{Config, LogFormat, Source};
+use daemon::{Commands, SetLevel};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -86,8 +85,8 @@ fn log(config: &Config) -> Result<SetLevel> {
     })
 }
 
-/// Runs `weir serve`.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// Runs `weir serve`, which runs `commands` for other processes.
+pub fn run(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let source = source(matches);
     let config = match source.load() {
         Ok(config) => config,
@@ -98,6 +97,6 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let level = log(&config)?;
     let state = state_folder::configured(&config)?;
-    daemon::run(state, source, Arc::new(CommandRunner), level)?;
+    daemon::run(state, source, commands, level)?;
     Ok(ExitCode::SUCCESS)
 }

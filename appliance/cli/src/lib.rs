@@ -14,6 +14,7 @@ pub mod exit_code;
 pub mod figures;
 pub mod forward;
 pub mod getopt;
+pub mod hold;
 pub mod json;
 pub mod mount_process;
 pub mod mount_table;

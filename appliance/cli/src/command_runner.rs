@@ -2,12 +2,12 @@
 
 use crate::client::There;
 use crate::context::{Callers, Context, Verb, dispatch};
+use crate::hold::keep;
 use crate::{beadm, commands, zfs, zpool};
-use admin::{KeySource, OwnedPool};
+use admin::KeySource;
 use anyhow::{Context as _, Result};
 use api::CommandRequest;
 use daemon::{Commands, Io, Owner, Stream};
-use pool::space::alloc::Kept;
 use serve::fuse::MountOptions;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -95,18 +95,6 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
 
 /// Interval at which to check whether a state is still needed.
 const HELD: Duration = Duration::from_millis(100);
-
-/// Writes all confirmed changes to disk, and keeps that state intact while the returned value
-/// exists; `None` for a pool that is not open for writing.
-pub fn keep(pool: &OwnedPool) -> Result<Option<Kept>> {
-    // Space freed after this is kept; the txg that is synced after it is the one that will be read.
-    let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
-    // A suspended pool syncs nothing: its last state is read.
-    if let (Some(writable), None) = (pool.writable(), pool.suspension()) {
-        writable.writer().sync()?;
-    }
-    Ok(kept)
-}
 
 /// For a reader of the disks: writes all confirmed changes to disk, and keeps that state intact
 /// until the client disconnects.

@@ -119,7 +119,9 @@ impl<'a> Context<'a> {
             house: owner.as_ref().map(|owner| owner.house.clone()),
             mounter: owner.map(|owner| owner as Arc<dyn Mounter>),
             command,
-            unmount_elsewhere: Box::new(move |record, force| crate::mounts::release_elsewhere(&state, record, force)),
+            unmount_elsewhere: Box::new(move |record, force| {
+                crate::mount_process::release_elsewhere(&state, record, force)
+            }),
             check_share: daemon::exports::is_understood,
             is_gone: Box::new(move || client.is_gone()),
         }

@@ -55,7 +55,7 @@ pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> 
 /// that the next command finds the pool free.
 fn settle(state: &State, record: &Imported, args: &[String], code: u8) {
     if code == 0 && args.first().is_some_and(|verb| matches!(verb.as_str(), "unmount" | "umount")) {
-        crate::mounts::wait_for(state, record);
+        crate::mount_process::wait_for(state, record);
     }
 }
 
@@ -139,7 +139,7 @@ impl Hold {
 /// The imported pools that arguments refer to: by their own names, by a dataset or, for `zfs`, by a
 /// path inside the mount of a dataset. Paths in arguments of `zpool` are devices.
 fn named<'a>(pools: &'a [Imported], program: &str, args: &'a [String]) -> impl Iterator<Item = &'a Imported> {
-    let held = |path: &String| crate::zfs::mount::holding(&Path::new(path).canonicalize().ok()?, &[]);
+    let held = |path: &String| crate::mount_table::holding(&Path::new(path).canonicalize().ok()?, &[]);
     let paths = args.iter().filter(|arg| program == "zfs" && is_path(arg));
     let held: Vec<String> = paths.filter_map(held).collect();
     let is_in = move |pool: &Imported| args.iter().chain(&held).any(|arg| admin::verbs::pool_of(arg) == pool.name);

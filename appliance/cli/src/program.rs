@@ -7,6 +7,7 @@
 
 use crate::client::Here;
 use crate::context::{Context, dispatch};
+use crate::exit_code::USAGE;
 use crate::{beadm, commands, zfs, zpool};
 use admin::state;
 use admin::state::State;
@@ -37,7 +38,7 @@ pub fn main() -> ExitCode {
     }
     let Some((folder, rest)) = split_state(rest) else {
         eprintln!("weir: --state takes a folder");
-        return ExitCode::from(commands::USAGE);
+        return ExitCode::from(USAGE);
     };
     if let Some(folder) = folder {
         state::choose(folder);

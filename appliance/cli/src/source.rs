@@ -366,7 +366,7 @@ fn open_patiently(state: &State, record: &Imported, open: impl Fn() -> Result<Wr
             Err(error)
                 if admin::write::is_in_use(&error)
                     && Instant::now() < deadline
-                    && crate::mounts::places(state, record).is_empty() =>
+                    && crate::mount_process::places(state, record).is_empty() =>
             {
                 std::thread::sleep(CLOSING_POLL);
             }

@@ -2,8 +2,10 @@
 
 use super::change::{Destroy, environment, rename_to, snapshots, start};
 use super::create::{Wanted, here, snapshot, source};
+use super::face::{Face, operand};
 use super::list::{Line, Now, table};
-use super::{Face, all, mount, one, operand, snapshot_of};
+use super::lookup::{Found, all, one, snapshot_of};
+use super::mount;
 use crate::context::{Context, Failure, Outcome, Verb, for_anyone, for_owner, not_yet};
 use crate::getopt::Options;
 use crate::number::date_short;
@@ -206,7 +208,7 @@ fn list(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         (Some(key), None) => (key, false),
         (None, None) => ("name", false),
     };
-    let head = |f: &super::Found| f.environment.head().cloned();
+    let head = |f: &Found| f.environment.head().cloned();
     let origin = |p: Option<Part>| p.and_then(|p| p.origin).map(|o| o.name).unwrap_or_default();
     let of_snapshots = |p: Part| p.snapshots.iter().map(|s| s.used).sum::<u64>();
     match key {

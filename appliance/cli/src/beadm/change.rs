@@ -1,11 +1,13 @@
 //! `beadm activate`, `destroy`, `rename`, `rollback`, `menu`.
 
-use super::{Face, Found, find, one, operand, refresh, running, snapshot_of};
+use super::face::{Face, operand};
+use super::lookup::{Found, one, running, snapshot_of};
+use super::menus::refresh;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::mounts::{owner, unmount_below};
 use crate::zpool::writing::{change, command_line, open, reason, record};
-use admin::environments::{self, MenuChange, forget_origins, promote_dependents, write_menus};
+use admin::environments::{self, MenuChange, find, forget_origins, promote_dependents, write_menus};
 use admin::verbs::zfs::destroy::destroy_all;
 use api::Wanted;
 

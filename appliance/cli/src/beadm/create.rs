@@ -1,7 +1,9 @@
 //! `beadm create`: an environment from another one, in the same pool or another; a snapshot of an
 //! environment.
 
-use super::{Face, Found, default_source, one, operand, refresh, snapshot_of};
+use super::face::{Face, operand};
+use super::lookup::{Found, default_source, one, snapshot_of};
+use super::menus::refresh;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::zfs::create::properties;

@@ -1,6 +1,7 @@
 //! `beadm list` and `bectl list`.
 
-use super::{Face, Found, all, running};
+use super::face::Face;
+use super::lookup::{Found, all, one, running};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
@@ -72,7 +73,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (datasets, snapshots) = (parsed.has('d') || parsed.has('a'), parsed.has('s') || parsed.has('a'));
     let mut found = all(cx, None)?;
     if let Some(wanted) = wanted {
-        found = vec![super::one(cx, wanted, None)?];
+        found = vec![one(cx, wanted, None)?];
     }
     if found.is_empty() {
         return Err(Failure::failed("No boot environments found on this system."));

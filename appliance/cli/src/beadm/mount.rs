@@ -1,7 +1,8 @@
 //! `beadm mount` and `unmount`: mounts an environment with all of its parts at another place than
 //! where it would run.
 
-use super::{Found, one, operand, running};
+use super::face::operand;
+use super::lookup::{Found, one, running};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::mounts::owner;

@@ -1,7 +1,7 @@
 //! `weir cat`: writes files of a pool to standard output.
 
 use super::ls::is_broken_pipe;
-use super::{SOME_FAILED, USAGE};
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::source::{self, Opener, Spec};
 use crate::tree;
 use anyhow::{Result, bail};

@@ -1,8 +1,10 @@
 //! `weir config`: prints and checks the configuration of `weir serve`, and shows and changes it
 //! while the daemon runs.
 
-use super::{SOME_FAILED, serve};
+use super::serve;
+use crate::exit_code::SOME_FAILED;
 use crate::forward;
+use crate::state_folder;
 use anyhow::{Context as _, Result, bail};
 use api::{ChangeSettings, SettingChanges, SettingList, SettingSource, SettingsChanged};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -70,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// Current settings of the running daemon.
 fn in_force(config: &Config) -> Result<Option<SettingList>> {
-    let answer = forward::ask(&serve::state(config)?, "GET", "/v1/settings", None)?;
+    let answer = forward::ask(&state_folder::configured(config)?, "GET", "/v1/settings", None)?;
     answer.map(|text| serde_json::from_slice(&text).context("cannot parse the daemon's answer")).transpose()
 }
 
@@ -136,7 +138,7 @@ fn show() -> Result<()> {
 fn changed(method: &str, path: &str, request: Option<&ChangeSettings>) -> Result<()> {
     let config = Source::default().load().unwrap_or_default();
     let body = request.map(serde_json::to_vec).transpose()?;
-    let Some(text) = forward::ask(&serve::state(&config)?, method, path, body.as_deref())? else {
+    let Some(text) = forward::ask(&state_folder::configured(&config)?, method, path, body.as_deref())? else {
         bail!("'weir serve' is not running with this state folder");
     };
     let done: SettingsChanged = serde_json::from_slice(&text).context("cannot parse the daemon's answer")?;

@@ -1,7 +1,7 @@
 //! `weir cp`: copies files and directories out of a pool, and volumes into image files.
 
-use super::{SOME_FAILED, USAGE};
 use crate::copy::{self, Options, Report};
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::source::{self, Opener, Spec};
 use crate::tree;
 use anyhow::{Context, Result, bail};

@@ -6,6 +6,7 @@
 use super::inject_parse::{self as parse, Wanted};
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
+use crate::exit_code::{SOME_FAILED, USAGE};
 use admin::OwnedPool;
 use admin::state::State;
 use anyhow::Result;
@@ -74,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Ok(wanted) => wanted,
         Err(why) => {
             eprintln!("weir inject: {why}");
-            return Ok(ExitCode::from(super::USAGE));
+            return Ok(ExitCode::from(USAGE));
         }
     };
     let args = parse::line(matches);
@@ -123,7 +124,7 @@ fn finish(cx: &mut Context<'_>, act: impl FnOnce(&mut Context<'_>) -> Outcome) -
         Ok(code) | Err(Failure::Code(code)) => code,
         Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
             cx.complain(&message);
-            super::SOME_FAILED
+            SOME_FAILED
         }
     }
 }

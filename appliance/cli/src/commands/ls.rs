@@ -1,6 +1,6 @@
 //! `weir ls`: lists files in a pool, like ls(1) with numeric owners.
 
-use super::{SOME_FAILED, USAGE};
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::source::{self, Opener, Spec};
 use crate::text::{mode_string, time_full, time_short};
 use crate::tree;

@@ -16,11 +16,11 @@ pub fn command() -> Command {
         .arg(Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf)))
 }
 
-/// Runs `weir man`.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// Runs `weir man`. `program` is the command line of the whole program.
+pub fn run(matches: &ArgMatches, program: Command) -> Result<ExitCode> {
     let folder = matches.get_one::<PathBuf>("folder").context("a folder")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    clap_mangen::generate_to(super::command(), folder).with_context(|| folder.display().to_string())?;
+    clap_mangen::generate_to(program, folder).with_context(|| folder.display().to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -31,15 +31,13 @@ pub mod umount;
 pub mod verify;
 pub mod zilstat;
 
+use crate::command_runner::CommandRunner;
+use crate::exit_code::{SOME_FAILED, USAGE};
 use anyhow::Result;
 use clap::ArgMatches;
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// Exit code if some part of the request failed.
-pub const SOME_FAILED: u8 = 1;
-/// Exit code for usage errors.
-pub const USAGE: u8 = 2;
+use std::sync::Arc;
 
 /// A command of `weir`.
 pub struct Command {
@@ -59,17 +57,17 @@ pub const COMMANDS: &[Command] = &[
     Command { command: verify::command, run: verify::run },
     Command { command: inspect::command, run: inspect::run },
     Command { command: inject::command, run: inject::run },
-    Command { command: mount::command, run: mount::run },
+    Command { command: mount::command, run: |matches| mount::run(matches, Arc::new(CommandRunner)) },
     Command { command: umount::command, run: umount::run },
-    Command { command: nbd::command, run: nbd::run },
-    Command { command: serve::command, run: serve::run },
+    Command { command: nbd::command, run: |matches| nbd::run(matches, Arc::new(CommandRunner)) },
+    Command { command: serve::command, run: |matches| serve::run(matches, Arc::new(CommandRunner)) },
     Command { command: schedule::command, run: schedule::run },
     Command { command: ::load::command::command, run: ::load::command::run },
     Command { command: ::load::bench::command, run: bench::run },
     Command { command: record::command, run: record::run },
     Command { command: graph::command, run: graph::run },
     Command { command: config::command, run: config::run },
-    Command { command: man::command, run: man::run },
+    Command { command: man::command, run: |matches| man::run(matches, command()) },
     Command { command: top::command, run: top::run },
     Command { command: dist::command, run: dist::run },
     Command { command: slower::command, run: slower::run },

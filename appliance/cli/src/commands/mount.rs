@@ -9,7 +9,7 @@
 //! The second process keeps the terminal until the mount is up, so it asks for passphrases and
 //! reports errors itself.
 
-use super::USAGE;
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::figures::Figures;
 use crate::source::{self, Opener};
 use admin::house::Scope;
@@ -17,7 +17,7 @@ use admin::{House, OwnedPool};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::mounts::Shape;
-use daemon::{Control, Mounts, Owner};
+use daemon::{Commands, Control, Mounts, Owner};
 use parking_lot::Mutex;
 use serve::fuse::{MountOptions, Signals, leave_terminal};
 use std::fs::File;
@@ -64,8 +64,8 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// Runs `weir mount`.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// Runs `weir mount`. If it opens the pool for writing, it runs `commands` for other processes.
+pub fn run(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let options = match mount_options(matches) {
         Ok(options) => options,
         Err(e) => {
@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(code) = by_daemon(matches)? {
         return Ok(ExitCode::from(code));
     }
-    if matches.get_flag("foreground") { serve(matches, &options) } else { start() }
+    if matches.get_flag("foreground") { serve(matches, &options, commands) } else { start() }
 }
 
 /// Lets the daemon mount it, if a daemon has the pool imported.
@@ -134,10 +134,10 @@ pub fn start() -> Result<ExitCode> {
     if status.code().is_none() {
         eprintln!("weir mount: the process that serves ended: {status}");
     }
-    Ok(ExitCode::from(code.unwrap_or(super::SOME_FAILED)))
+    Ok(ExitCode::from(code.unwrap_or(SOME_FAILED)))
 }
 
-fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
+fn serve(matches: &ArgMatches, options: &MountOptions, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let mounted: Arc<Mutex<Option<Mounts>>> = Arc::default();
     // Before any thread is started.
     on_signal(mounted.clone())?;
@@ -149,7 +149,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     }
     let mut opener = Opener::new(matches);
     let only_read = options.read_only || dataset.contains('@');
-    let owned = if only_read { None } else { own(&mut opener, dataset)? };
+    let owned = if only_read { None } else { own(&mut opener, dataset, commands)? };
     let provider = match &owned {
         Some((_, pool)) => opener.live_provider(pool.writable().context("it is open for writing")?, dataset)?,
         None => opener.provider(dataset)?,
@@ -189,11 +189,15 @@ pub fn shape(matches: &ArgMatches) -> Shape {
 }
 
 /// Opens the pool of a dataset for writing, owned by this process; `None`: it can only be read.
-fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<OwnedPool>)>> {
+fn own(
+    opener: &mut Opener,
+    dataset: &str,
+    commands: Arc<dyn Commands>,
+) -> Result<Option<(Arc<Owner>, Arc<OwnedPool>)>> {
     let Some((record, pool)) = opener.writable(dataset)? else { return Ok(None) };
     let house = House::new(admin::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
+    let owner = Owner::new(house, Mounts::new(true), commands);
     owner.ready();
     Ok(Some((owner, pool)))
 }

@@ -1,6 +1,6 @@
 //! `weir nbd`: serves one volume over NBD, as long as the command runs.
 
-use super::USAGE;
+use crate::exit_code::USAGE;
 use crate::source::{self, Opener};
 use admin::House;
 use admin::KeySource;
@@ -8,7 +8,7 @@ use admin::house::Scope;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::nbd::One;
-use daemon::{Control, Mounts, Owner};
+use daemon::{Commands, Control, Mounts, Owner};
 use parking_lot::{Condvar, Mutex};
 use serve::fuse::Signals;
 use serve::nbd::{Config, PORT, Server};
@@ -72,8 +72,8 @@ pub fn told(name: &str, server: &Server, socket: Option<&Path>) -> String {
     tcp.chain(unix).collect()
 }
 
-/// Runs `weir nbd`.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// Runs `weir nbd`. If it opens the pool itself, it runs `commands` for other processes.
+pub fn run(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let given = |id: &str| matches.contains_id(id) && matches.value_source(id).is_some();
     if !given("search") {
         let args: Vec<String> = std::env::args().collect();
@@ -85,10 +85,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         eprintln!("weir nbd: only volumes of imported pools are served; import the pool with 'weir zpool import'");
         return Ok(ExitCode::from(USAGE));
     }
-    serve(matches)
+    serve(matches, commands)
 }
 
-fn serve(matches: &ArgMatches) -> Result<ExitCode> {
+fn serve(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let ending = ended.clone();
     // Before any thread is started.
@@ -107,7 +107,7 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let house = House::new(admin::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);
-    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::command_runner::CommandRunner));
+    let owner = Owner::new(house, Mounts::new(true), commands);
     owner.ready();
     let result = (|| {
         let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);

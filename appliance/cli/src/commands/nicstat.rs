@@ -3,6 +3,7 @@
 //! From /proc/net and /sys/class/net: it needs no daemon.
 
 mod protocols;
+mod uptime;
 
 use super::counters::{Counters, show, with_args};
 use super::statistic::now;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::process::ExitCode;
 use std::time::Duration;
+use uptime::uptime;
 
 const COLUMNS: &[Column] = &[
     column("Int", Kind::Text, 8, "The device."),
@@ -181,12 +183,6 @@ fn list(matches: &ArgMatches) -> Result<()> {
         report.row(Stamp { at: now().as_secs(), boot: false }, &row)?;
     }
     Ok(report.flush()?)
-}
-
-/// Seconds since the machine started.
-fn uptime() -> f64 {
-    let text = read_to_string("/proc/uptime").ok();
-    text.and_then(|t| t.split(' ').next()?.parse().ok()).unwrap_or(1.0)
 }
 
 impl Counters for Network {

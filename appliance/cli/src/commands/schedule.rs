@@ -2,6 +2,7 @@
 
 use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::number::date_minutes;
 use crate::zfs::datasets::Pools;
 use admin::schedule::{self, Label, Ruled, Wrong};
@@ -44,7 +45,7 @@ pub fn in_context(cx: &mut Context<'_>, args: &[String]) -> u8 {
         Ok(matches) => matches,
         Err(error) => {
             cx.complain(&error.to_string());
-            return super::USAGE;
+            return USAGE;
         }
     };
     let done = show(cx, &matches, host::clock::seconds());
@@ -53,7 +54,7 @@ pub fn in_context(cx: &mut Context<'_>, args: &[String]) -> u8 {
         Ok(code) | Err(Failure::Code(code)) => code,
         Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
             cx.complain(&message);
-            super::SOME_FAILED
+            SOME_FAILED
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `weir serve`: the daemon.
 
-use crate::command_runner::CommandRunner;
-use admin::state::State;
+use crate::exit_code::USAGE;
+use crate::state_folder;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use daemon::SetLevel;
 use daemon::config::{Config, LogFormat, Source};
+use daemon::{Commands, SetLevel};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -58,18 +58,6 @@ fn source(matches: &ArgMatches) -> Source {
     Source { file: matches.get_one::<PathBuf>("config").cloned(), options }
 }
 
-/// The state directory: --state and $WEIR_STATE take precedence over the file.
-pub fn state(config: &Config) -> Result<State> {
-    let state = State::of_process()?;
-    match &config.state {
-        Some(folder) if !state.is_chosen() => {
-            admin::state::choose(folder.clone());
-            State::of_process()
-        }
-        _ => Ok(state),
-    }
-}
-
 /// Parses a log filter.
 pub fn filter(level: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(level).map_err(|error| error.to_string())
@@ -97,18 +85,18 @@ fn log(config: &Config) -> Result<SetLevel> {
     })
 }
 
-/// Runs `weir serve`.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// Runs `weir serve`, which runs `commands` for other processes.
+pub fn run(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> {
     let source = source(matches);
     let config = match source.load() {
         Ok(config) => config,
         Err(wrong) => {
             wrong.iter().for_each(|w| eprintln!("weir serve: {w}"));
-            return Ok(ExitCode::from(super::USAGE));
+            return Ok(ExitCode::from(USAGE));
         }
     };
     let level = log(&config)?;
-    let state = state(&config)?;
-    daemon::run(state, source, Arc::new(CommandRunner), level)?;
+    let state = state_folder::configured(&config)?;
+    daemon::run(state, source, commands, level)?;
     Ok(ExitCode::SUCCESS)
 }

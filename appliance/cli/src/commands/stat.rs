@@ -1,7 +1,8 @@
 //! `weir stat`: the attributes of a file in a pool, like stat(1) or as JSON; for statistics, see
 //! [`super::statistic`].
 
-use super::{SOME_FAILED, USAGE, statistic};
+use super::statistic;
+use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::report;
 use crate::source::{self, Opener, Spec};
 use crate::text::{kind_words, mode_string, time_full};

@@ -1,7 +1,7 @@
 //! `weir umount`: unmounts a dataset and those mounted below it.
 
-use super::SOME_FAILED;
-use crate::mounts;
+use crate::exit_code::SOME_FAILED;
+use crate::mount_process;
 use admin::verbs::pool_of;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -34,7 +34,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if !matches.get_flag("lazy") {
         let state = admin::state::State::of_process()?;
         let imported = state.pools()?;
-        imported.iter().filter(|r| pools.contains(&r.name)).for_each(|r| mounts::wait_for(&state, r));
+        imported.iter().filter(|r| pools.contains(&r.name)).for_each(|r| mount_process::wait_for(&state, r));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 /// Pools with a mount at or below `dir`.
 fn pools_below(dir: &Path) -> Vec<String> {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let below = crate::zfs::mount::mounted().into_iter().filter(|(_, place)| Path::new(place).starts_with(&dir));
+    let below = crate::mount_table::mounted().into_iter().filter(|(_, place)| Path::new(place).starts_with(&dir));
     let mut pools: Vec<String> = below.map(|(dataset, _)| pool_of(&dataset).to_owned()).collect();
     pools.sort();
     pools.dedup();

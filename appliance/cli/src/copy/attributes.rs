@@ -4,7 +4,8 @@
 //! the mode's group bits, and everything changes the times. So the order is owner, mode, extended
 //! attributes (including ACLs), times.
 
-use super::{Options, Report};
+use super::options::Options;
+use super::report::Report;
 use files::vfs::{Attr, FileKind, Time, Vfs};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::{Errno, Result};

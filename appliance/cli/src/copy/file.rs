@@ -2,8 +2,9 @@
 
 use super::attributes::{self, Target};
 use super::damage::DamageMap;
+use super::options::Options;
 use super::reach::reach;
-use super::{Options, Report};
+use super::report::Report;
 use anyhow::{Context, Result, bail};
 use files::vfs::{Attr, Vfs};
 use parking_lot::Mutex;

@@ -19,83 +19,17 @@
 pub mod attributes;
 pub mod damage;
 mod file;
+mod options;
 mod reach;
+mod report;
 mod walk;
+
+pub use options::Options;
+pub use report::Report;
 
 use anyhow::Result;
 use files::vfs::{Attr, Vfs};
-use indicatif::ProgressBar;
-use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What to copy, and how.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Directories too, with their contents.
-    pub recursive: bool,
-    /// Keep the verified parts of a damaged file.
-    pub best_effort: bool,
-    /// Set owner and group of the copies (only root may).
-    pub owner: bool,
-    /// Number of threads that read and write contents.
-    pub workers: usize,
-}
-
-impl Default for Options {
-    /// At least two workers: one writes while the other reads.
-    fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let owner = rustix::process::geteuid().is_root();
-        Self { recursive: false, best_effort: false, owner, workers: cores.clamp(2, 8) }
-    }
-}
-
-/// Progress, failures and warnings, for the user and for the exit code.
-pub struct Report {
-    bar: ProgressBar,
-    /// Files, directories and others that were not copied, or not completely.
-    failed: AtomicU64,
-    /// Kinds of warnings that were already printed.
-    warned: Mutex<HashSet<String>>,
-}
-
-impl Report {
-    /// Shows progress on `bar` (which may be hidden), failures and warnings on standard error.
-    pub fn new(bar: ProgressBar) -> Self {
-        Self { bar, failed: AtomicU64::new(0), warned: Mutex::new(HashSet::new()) }
-    }
-
-    /// Number of failures so far.
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Reports an object that could not be copied.
-    pub fn fail(&self, what: &str, error: impl std::fmt::Display) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        self.bar.suspend(|| eprintln!("weir cp: {what}: {error}"));
-    }
-
-    /// Reports an object that was copied with a loss. Printed once for each `kind`: it tends to
-    /// affect thousands of files.
-    fn warn(&self, kind: String, what: &str, error: impl std::fmt::Display) {
-        if self.warned.lock().insert(kind) {
-            self.bar.suspend(|| eprintln!("weir cp: warning: {what}: {error} (not repeated for other files)"));
-        }
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.bar.inc(bytes);
-    }
-
-    fn now_at(&self, what: &str) {
-        if !self.bar.is_hidden() {
-            self.bar.set_message(what.to_owned());
-        }
-    }
-}
 
 /// Copies `attr` (`shown` in messages) to `to`, which is its final name.
 ///

@@ -2,8 +2,9 @@
 
 use super::attributes::{self, Target};
 use super::file::{OutFile, PIECE_BYTES};
+use super::options::Options;
 use super::reach::reach;
-use super::{Options, Report};
+use super::report::Report;
 use crate::tree;
 use anyhow::{Context, Result, anyhow, bail};
 use files::vfs::{Attr, FileKind, NodeId, Vfs};

@@ -2,8 +2,8 @@
 
 pub mod when;
 
-use crate::commands::serve;
 use crate::forward;
+use crate::state_folder;
 use admin::state::State;
 use anyhow::{Context as _, Result};
 use daemon::config::Source;
@@ -45,7 +45,7 @@ impl DaemonClient {
     /// The daemon of the configured state directory. Whether it runs shows at the first request.
     pub fn find() -> Result<Self> {
         let config = Source::default().load().unwrap_or_default();
-        Ok(Self { state: serve::state(&config)? })
+        Ok(Self { state: state_folder::configured(&config)? })
     }
 
     /// Process id of the daemon; `None` if it does not run.

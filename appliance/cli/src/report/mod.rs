@@ -12,86 +12,19 @@
 //!     `-`, and null in JSON
 //!   * when its reader closes the output, the command ends silently
 
+mod cell;
+mod column;
 mod number;
 mod options;
 
-pub use number::{decimal, exact, printable};
+pub use cell::printable;
+pub use column::{Column, Kind, Value, column};
+pub use number::{decimal, exact};
 pub use options::{Form, Options, TimeForm, args, count, height, interval, pace_args};
 
 use chrono::{Local, TimeZone as _};
 use serde_json::{Map, Value as Json, json};
 use std::io::{self, Write};
-
-/// Kind of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Names.
-    Text,
-    /// Numbers, with this many decimals.
-    Number(usize),
-    /// Bytes, in the requested unit.
-    Bytes,
-    /// Bytes per second, in the requested unit.
-    ByteRate,
-    /// Bytes in units of 1024, with this many decimals, as these headings always mean.
-    Kibi(usize),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Column {
-    /// Its heading, and its name for `-f`.
-    pub name: &'static str,
-    /// Kind of its values.
-    pub kind: Kind,
-    /// Minimum width.
-    pub width: usize,
-    pub help: &'static str,
-}
-
-/// Creates a column, for tables of columns.
-pub const fn column(name: &'static str, kind: Kind, width: usize, help: &'static str) -> Column {
-    Column { name, kind, width, help }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// Not counted.
-    Absent,
-    /// A name.
-    Text(String),
-    /// A number, in the column's basic unit, such as bytes.
-    Number(f64),
-}
-
-impl From<u64> for Value {
-    fn from(n: u64) -> Self {
-        Self::Number(n as f64)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(n: f64) -> Self {
-        Self::Number(n)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Absent, Into::into)
-    }
-}
 
 /// Time span of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +120,7 @@ impl<W: Write> Report<W> {
                 }
                 for at in &self.shown {
                     let (column, cell) = (&self.columns[*at], cells.get(*at));
-                    object.insert(column.name.to_owned(), number::json(cell));
+                    object.insert(column.name.to_owned(), cell::json(cell));
                 }
                 writeln!(self.out, "{}", Json::Object(object))
             }
@@ -219,14 +152,13 @@ impl<W: Write> Report<W> {
     }
 
     fn cell(&self, at: usize, cells: &[Value]) -> String {
-        number::cell(&self.columns[at], cells.get(at).unwrap_or(&Value::Absent), &self.options)
+        cell::cell(&self.columns[at], cells.get(at).unwrap_or(&Value::Absent), &self.options)
     }
 
     fn heading(&mut self) -> io::Result<()> {
         (self.headed, self.since_heading) = (true, 0);
         let time = format!("{:>1$}", "time", time_width(self.options.time));
-        let names: Vec<String> =
-            self.shown.iter().map(|at| number::heading(&self.columns[*at], &self.options)).collect();
+        let names: Vec<String> = self.shown.iter().map(|at| cell::heading(&self.columns[*at], &self.options)).collect();
         self.line(&time, &names)
     }
 
@@ -234,7 +166,7 @@ impl<W: Write> Report<W> {
         let mut line = if self.timed { time.to_owned() } else { String::new() };
         for (n, (at, cell)) in self.shown.iter().zip(cells).enumerate() {
             let column = &self.columns[*at];
-            let width = column.width.max(number::heading(column, &self.options).len());
+            let width = column.width.max(cell::heading(column, &self.options).len());
             line.push_str(if line.is_empty() { "" } else { "  " });
             match column.kind {
                 Kind::Text if n + 1 == cells.len() => line.push_str(cell),

@@ -1,6 +1,6 @@
 //! The options of all commands that show statistics.
 
-use super::Column;
+use super::column::Column;
 use super::number::Unit;
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};

@@ -129,9 +129,8 @@ impl Pools {
         let path = cx.client.absolute(Path::new(argument));
         let path = path.and_then(|path| if may_look { path.canonicalize() } else { Ok(without_dots(&path)) });
         let found = match path {
-            Ok(path) => {
-                super::mount::holding(&path, &self.mounted).ok_or_else(|| format!("'{argument}': not a ZFS filesystem"))
-            }
+            Ok(path) => crate::mount_table::holding(&path, &self.mounted)
+                .ok_or_else(|| format!("'{argument}': not a ZFS filesystem")),
             Err(error) => Err(format!("cannot open '{argument}': {}", writing::os_text(&error))),
         };
         found.map_err(|message| cx.complain(&message)).ok()

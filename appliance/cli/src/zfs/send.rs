@@ -2,7 +2,7 @@
 //!
 //! In a process that owns the pool, standard output is the caller's: the bytes are transferred
 //! beside the text ([`crate::client::Client::output`]). In both cases the blocks being read are
-//! kept from being freed ([`crate::command_runner::keep`]).
+//! kept from being freed ([`crate::hold::keep`]).
 
 use super::datasets::Pools;
 use super::flow;
@@ -126,7 +126,7 @@ impl Source {
         {
             let failed = |e: anyhow::Error| Failure::failed(format!("{e:#}"));
             match owned(cx, &record).map_err(failed)? {
-                Some(pool) => self.kept.extend(crate::command_runner::keep(&pool).map_err(failed)?),
+                Some(pool) => self.kept.extend(crate::hold::keep(&pool).map_err(failed)?),
                 None => self.holds.extend(crate::forward::hold(&cx.state, &record).map_err(failed)?),
             }
         }

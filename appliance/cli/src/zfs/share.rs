@@ -177,7 +177,7 @@ fn not_a_mount_point(verb: &str, name: &str, place: &Path) -> String {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             format!("cannot open '{name}': No such file or directory\ncannot {verb} '{name}': not currently mounted")
         }
-        Ok(path) if super::mount::holding(&path, &[]).is_some() => {
+        Ok(path) if crate::mount_table::holding(&path, &[]).is_some() => {
             format!("cannot {verb} '{name}': not a mountpoint")
         }
         _ => format!("cannot {verb} '{name}': not a ZFS filesystem"),

@@ -4,7 +4,7 @@
 //! Two options ask for what happens anyway: all devices are searched (`-s`), as there is no cache
 //! of known ones, and `-F` tries every uberblock (`-X`).
 
-use super::status::import_aux_words;
+use super::vdev_words::import_aux_words;
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};

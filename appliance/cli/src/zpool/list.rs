@@ -2,8 +2,8 @@
 
 use super::info_json;
 use super::pools::{Selection, views};
-use super::status::shown_state;
 use super::values::{self, Wanted};
+use super::vdev_words::shown_state;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};

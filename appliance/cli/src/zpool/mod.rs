@@ -27,9 +27,11 @@ pub mod split;
 pub mod states;
 pub mod status;
 mod status_json;
+mod status_options;
 pub mod sweep;
 pub mod values;
 mod vdev_properties;
+mod vdev_words;
 pub mod wait;
 pub mod writing;
 

@@ -4,49 +4,21 @@ use super::iostat::{Stamp, pace, wait};
 use super::pools::{Selection, views};
 use super::scrub::host_seconds as now;
 use super::status_json;
+use super::status_options::StatusOptions;
+use super::vdev_words::{aux_words, is_healthy, shown_state};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
 use admin::advice;
-use admin::health::{self, state_name};
+use admin::health;
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use pool::status::{
-    CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
+    CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
 use record::pace::Pace;
 use std::fmt::Write;
-
-#[derive(Debug, Clone, Copy, Default)]
-pub struct StatusOptions {
-    /// `-v`: list damaged files by name.
-    pub verbose: bool,
-    /// `-x`: only unhealthy pools.
-    pub explain: bool,
-    /// `-p`: exact numbers.
-    pub literal: bool,
-    /// `-e`: only unhealthy devices.
-    pub unhealthy: bool,
-    /// `-s`: the count of slow operations.
-    pub slow: bool,
-    /// `-d`: the count of direct writes whose data changed during the write.
-    pub direct: bool,
-    /// `-i`: the progress of initialize.
-    pub initialize: bool,
-    /// `-t`: the progress of trim.
-    pub trim: bool,
-    /// `-D`: dedup table histograms.
-    pub dedup: bool,
-    /// `-g -L -P`: how devices are named.
-    pub names: NameOptions,
-    /// `--json-int`: numbers as JSON integers.
-    pub json_int: bool,
-    /// `--json-flat-vdevs`: devices in one flat object.
-    pub flat: bool,
-    /// `--json-pool-key-guid`: pools keyed by guid instead of name.
-    pub key_guid: bool,
-}
 
 const OPTIONS: Options = Options {
     short: "c:jdDegiLpPstT:vx",
@@ -533,59 +505,6 @@ impl Devices<'_> {
         if self.options.direct {
             let _ = write!(out, " {:>5}", 0);
         }
-    }
-}
-
-/// The word for a device's state. Spares have their own words.
-pub fn shown_state(vdev: &VdevStatus, is_spare: bool) -> &'static str {
-    match (is_spare, vdev.aux, vdev.state) {
-        (true, VdevAux::Spared, _) => "INUSE",
-        (true, _, VdevState::Healthy) => "AVAIL",
-        _ => state_name(vdev.state, vdev.aux),
-    }
-}
-
-/// Whether all leaves are healthy and without errors.
-pub fn is_healthy(vdev: &VdevStatus) -> bool {
-    if !vdev.is_leaf() {
-        return vdev.children.iter().all(is_healthy);
-    }
-    vdev.state == VdevState::Healthy
-        && vdev.read_errors + vdev.write_errors + vdev.checksum_errors + vdev.slow_ios == 0
-        && vdev.aux == VdevAux::None
-}
-
-fn aux_words(vdev: &VdevStatus) -> Option<&'static str> {
-    Some(match vdev.aux {
-        VdevAux::None => return None,
-        VdevAux::OpenFailed => "cannot open",
-        VdevAux::BadGuidSum => "missing device",
-        VdevAux::NoReplicas => "insufficient replicas",
-        VdevAux::VersionNewer => "newer version",
-        VdevAux::UnsupFeat => "unsupported feature(s)",
-        VdevAux::AshiftTooBig => "unsupported minimum blocksize",
-        VdevAux::Spared | VdevAux::Active => "currently in use",
-        VdevAux::ErrExceeded => "too many errors",
-        VdevAux::IoFailure => "experienced I/O failures",
-        VdevAux::BadLog => "bad intent log",
-        VdevAux::External => "external device fault",
-        VdevAux::SplitPool => "split into new pool",
-        VdevAux::ChildrenOffline => "all children offline",
-        VdevAux::BadLabel => "invalid label",
-        _ => "corrupted data",
-    })
-}
-
-/// `zpool import` has fewer words for the state of a device.
-pub fn import_aux_words(vdev: &VdevStatus) -> Option<&'static str> {
-    match vdev.aux {
-        VdevAux::AshiftTooBig
-        | VdevAux::Spared
-        | VdevAux::IoFailure
-        | VdevAux::BadLog
-        | VdevAux::External
-        | VdevAux::SplitPool => Some("corrupted data"),
-        _ => aux_words(vdev),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::info_json;
 use super::iostat::nice_time;
-use super::status::{StatusOptions, is_healthy, shown_state};
+use super::status_options::StatusOptions;
+use super::vdev_words::{is_healthy, shown_state};
 use crate::json::{self, Object};
 use crate::number::{date_zone, nice_bytes, nice_number};
 use admin::advice;

@@ -1,5 +1,5 @@
-//! Reading blocks: from the cache, from cache devices, or through `zio`; injected errors, and what is
-//! recorded about blocks that cannot be read.
+//! Reading blocks: from the cache, from cache devices, or through `zio`; injected errors, and what
+//! is recorded about blocks that cannot be read.
 
 use super::{Store, cache_key, is_metadata};
 use crate::arc::{Met, Want};

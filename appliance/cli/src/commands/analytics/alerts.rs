@@ -2,7 +2,7 @@
 
 use super::super::statistic::breakdown;
 use super::explain::edge;
-use super::table;
+use super::table::table;
 use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result, bail};

@@ -2,7 +2,7 @@
 //! long they are kept.
 
 use super::super::statistic::now;
-use super::table;
+use super::table::table;
 use crate::daemon_client::{DaemonClient, when};
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result, bail};

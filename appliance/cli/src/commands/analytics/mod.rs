@@ -6,14 +6,15 @@ mod datasets;
 mod explain;
 mod export;
 mod overhead;
+mod table;
 mod worksheets;
 
 use crate::daemon_client::DaemonClient;
-use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
+use crate::report::{self, Column, Kind, Value, args, column};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use std::io::{BufWriter, Write};
 use std::process::ExitCode;
+use table::table;
 
 const STATISTICS: &[Column] = &[
     column("name", Kind::Text, 16, "The statistic; brackets after it select values and break it down."),
@@ -51,21 +52,6 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         None => Ok(()),
     };
     report::quiet(done).map(|()| ExitCode::SUCCESS)
-}
-
-/// Prints one report, or the glossary or schema if requested.
-fn table(matches: &ArgMatches, columns: &[Column], rows: impl FnOnce() -> Result<Vec<Vec<Value>>>) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, columns, &options)? {
-        return Ok(out.flush()?);
-    }
-    let mut report = Report::untimed(out, columns, &options)?;
-    let stamp = Stamp { at: super::statistic::now().as_secs(), boot: false };
-    for row in rows()? {
-        report.row(stamp, &row)?;
-    }
-    Ok(report.flush()?)
 }
 
 fn statistics(matches: &ArgMatches) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `weir analytics worksheets`: the saved worksheets.
 
-use super::table;
+use super::table::table;
 use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Kind, Value, args, column};
 use anyhow::{Context as _, Result};

@@ -1,6 +1,7 @@
 //! `inspect block`: the copies of a block, and its bytes.
 
-use super::{argument, convert, object};
+use super::argument::argument;
+use super::{convert, object};
 use crate::source::Opener;
 use ::object::ObjectSet;
 use ::pool::Pool;

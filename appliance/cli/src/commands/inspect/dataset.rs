@@ -1,6 +1,7 @@
 //! `inspect dataset`: on-disk structures of a dataset or snapshot.
 
-use super::{argument, convert, find};
+use super::argument::{argument, find};
+use super::convert;
 use crate::source::Opener;
 use anyhow::Result;
 use clap::ArgMatches;

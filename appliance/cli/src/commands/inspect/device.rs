@@ -1,6 +1,7 @@
 //! Parts that inspect devices: labels, uberblocks, packed nvlists in files.
 
-use super::{argument, convert};
+use super::argument::argument;
+use super::convert;
 use crate::source::Opener;
 use ::block::label::{self, Labels};
 use ::dataset::Datasets;

@@ -1,6 +1,7 @@
 //! `inspect log`: the records of intent logs.
 
-use super::{argument, convert, dataset, find, has_keys};
+use super::argument::{argument, find, has_keys};
+use super::{convert, dataset};
 use crate::source::Opener;
 use ::dataset::intent_log::{self, LogEntry};
 use ::dataset::tree::{Entry, ListOptions};

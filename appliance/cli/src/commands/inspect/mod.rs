@@ -4,6 +4,7 @@
 //! Sizes, offsets and txgs are full numbers, because they are looked up elsewhere. Addresses are
 //! `device:offset:size` with the last two in hexadecimal, as in zdb.
 
+mod argument;
 mod block;
 mod convert;
 mod dataset;
@@ -15,16 +16,14 @@ mod show;
 mod spacemap;
 mod txgs;
 
-use crate::source::{self, Opener};
-use ::object::ObjectSet;
-use admin::OpenPool;
+use crate::source;
 use anyhow::Result;
+use argument::argument;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::Owner;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// A part of `weir inspect`.
 struct Part {
@@ -192,28 +191,4 @@ pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
         Some(("txgs", matches)) => Ok(text(&txgs::of_owner(owner, argument(matches, "POOL"))?, matches)),
         _ => anyhow::bail!("only 'inspect txgs' runs in the process that has the pool open"),
     }
-}
-
-/// A required argument.
-fn argument<'m>(matches: &'m ArgMatches, name: &str) -> &'m str {
-    matches.get_one::<String>(name).map_or("", String::as_str)
-}
-
-fn has_keys(matches: &ArgMatches) -> bool {
-    ["key-file", "passphrase-file", "keylocation"].iter().any(|id| matches.contains_id(id))
-}
-
-/// The objects of a dataset: unlocked if a key is given, else as far as they are readable without.
-fn objset(matches: &ArgMatches, opener: &mut Opener, name: &str) -> Result<Arc<ObjectSet>> {
-    if has_keys(matches) {
-        let (pool, dataset) = opener.dataset(name)?;
-        return Ok(dataset.objset(&pool.keys)?);
-    }
-    let pool = opener.pool(name)?;
-    Ok(find(pool, name)?.objset_without_keys()?)
-}
-
-fn find(pool: &OpenPool, name: &str) -> Result<::dataset::Dataset> {
-    let rest = name.find(['/', '@', '#']).map_or("", |at| &name[at..]);
-    Ok(pool.datasets.dataset(&format!("{}{rest}", pool.pool().name()))?)
 }

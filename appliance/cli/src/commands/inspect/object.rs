@@ -1,6 +1,7 @@
 //! `inspect object`: one object of a dataset, or the list of all.
 
-use super::{argument, convert, dataset, objset};
+use super::argument::{argument, objset};
+use super::{convert, dataset};
 use crate::source::Opener;
 use anyhow::{Context, Result};
 use clap::ArgMatches;

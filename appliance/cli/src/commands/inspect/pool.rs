@@ -1,6 +1,7 @@
 //! Parts that inspect a pool as a whole.
 
-use super::{argument, convert, device};
+use super::argument::argument;
+use super::{convert, device};
 use crate::number::date_history;
 use crate::source::Opener;
 use anyhow::Result;

@@ -1,6 +1,7 @@
 //! `inspect spacemap`: allocated space.
 
-use super::{argument, convert};
+use super::argument::argument;
+use super::convert;
 use crate::source::Opener;
 use ::pool::Pool;
 use ::pool::config::VdevConfig;

@@ -1,6 +1,6 @@
 //! `inspect txgs`: statistics of the last txgs of a mounted pool.
 
-use super::argument;
+use super::argument::argument;
 use crate::figures::{self, Document, PHASES};
 use anyhow::{Result, bail};
 use clap::ArgMatches;

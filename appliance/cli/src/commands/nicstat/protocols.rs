@@ -3,6 +3,7 @@
 
 use super::super::counters::Counters;
 use super::super::statistic::now;
+use super::uptime::uptime;
 use crate::report::{Column, Kind, Value, column};
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
@@ -62,7 +63,7 @@ impl Counters for Protocol {
     fn read(&mut self) -> Result<Reading> {
         let mut counters = parse(&read_to_string("/proc/net/snmp").context("/proc/net/snmp")?);
         counters.extend(parse(&read_to_string("/proc/net/netstat").unwrap_or_default()));
-        Ok(Reading { at: now(), uptime: super::uptime(), counters })
+        Ok(Reading { at: now(), uptime: uptime(), counters })
     }
 
     fn at(reading: &Reading) -> Duration {

@@ -1,6 +1,7 @@
 //! `weir stream dump`: the output of `zstream dump` of OpenZFS 2.3.2, for streams of both byte
 //! orders.
 
+use super::input::open;
 use super::print;
 use anyhow::Result;
 use clap::ArgMatches;
@@ -41,7 +42,7 @@ struct Style {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (verbose, data) = (matches.get_count("verbose"), matches.get_flag("data"));
     let style = Style { all: data || verbose > 0, checksums: data || verbose > 1, data };
-    let reader = Reader::new(super::open(matches)?);
+    let reader = Reader::new(open(matches)?);
     let mut reader = if matches.get_flag("unchecked") { reader.unchecked() } else { reader };
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = match dump(&mut reader, style, &mut out).and_then(|wrong| out.flush().map(|()| wrong)) {

@@ -1,20 +1,16 @@
 //! `weir stream`: inspects saved send streams, without a pool.
 
 mod dump;
+mod input;
 mod mount;
 pub mod print;
 
 use super::{cat, cp, ls};
 use crate::source;
-use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches};
+use input::file_arg;
 use std::process::ExitCode;
-
-/// Bytes read at a time: several records of 128 KiB.
-const READ_BYTES: usize = 1 << 20;
 
 /// Options of `weir stream`.
 pub fn command() -> clap::Command {
@@ -72,14 +68,6 @@ fn browsing(command: clap::Command, about: &'static str, operands: &'static str)
     })
 }
 
-fn file_arg() -> Arg {
-    Arg::new("file")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .default_value("-")
-        .help("The saved stream; '-' is standard input")
-}
-
 /// Runs `weir stream`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
@@ -101,17 +89,4 @@ fn token(matches: &ArgMatches) -> Result<ExitCode> {
         println!("     {line}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Opens the stream named on the command line.
-fn open(matches: &ArgMatches) -> Result<Box<dyn Read>> {
-    let path = matches.get_one::<PathBuf>("file").expect("it has a default");
-    if path == Path::new("-") {
-        if io::stdin().is_terminal() {
-            bail!("a send stream cannot be read from a terminal: name a file, or redirect standard input");
-        }
-        return Ok(Box::new(BufReader::with_capacity(READ_BYTES, io::stdin().lock())));
-    }
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    Ok(Box::new(BufReader::with_capacity(READ_BYTES, file)))
 }

@@ -1,6 +1,7 @@
 //! `weir stream mount`: mounts the files of a saved stream read-only.
 
 use crate::commands::mount::{mount_options, start, tell_parent};
+use crate::exit_code::USAGE;
 use crate::source::{self, Opener};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -48,7 +49,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Ok(options) => MountOptions { read_only: true, write_back: false, ..options },
         Err(e) => {
             eprintln!("weir stream mount: {e:#}");
-            return Ok(ExitCode::from(crate::commands::USAGE));
+            return Ok(ExitCode::from(USAGE));
         }
     };
     if matches.get_flag("foreground") { serve(matches, &options) } else { start() }

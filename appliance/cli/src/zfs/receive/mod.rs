@@ -2,38 +2,43 @@
 //! snapshots.
 //!
 //! ```text
-//!   mod      options; what is mounted afterwards     name       the names of received snapshots
-//!   one      one stream                              props      properties: stream's, -o and -x
-//!   package  several streams, with a list of them    replicate  renames, promotions and destroys
-//!                                                               since the base (-R -i)
+//!   mod        one call; what is mounted afterwards
+//!   package    several streams, with a list of them
+//!   replicate  renames, promotions and destroys since the base (-R -i)
+//!   one        one stream
+//!   props      properties: stream's, -o and -x
+//!   receiver   the state of one call
+//!   name       the names of received snapshots
+//!   options, list, error_text
 //! ```
 //! In a process that owns the pool, standard input is the caller's and arrives as fast as it is
 //! read ([`crate::client::Client::input`]): bytes behind the end of the stream may have been read
 //! too, and the stream ends when the caller disconnects.
 
+mod error_text;
+mod list;
 mod name;
 mod one;
+mod options;
 mod package;
 mod props;
+mod receiver;
 mod replicate;
 
 use super::create::record;
 use super::datasets::Pools;
 use super::flow;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
-use crate::zpool::writing::{command_line, open, why};
+use crate::getopt::Options;
+use crate::zpool::writing::{command_line, open};
 use admin::state::Imported;
-use admin::verbs::PoolLease;
-use daemon::{Direction, Flow, Owner};
-use dataset::receive::{CLONE, VerifiedRecord, VerifyingReader};
-use dataset::{Datasets, LiveDatasets, write};
-use errors::{Error, Refusal};
-use ondisk::send_record::Body;
-use package::List;
-use props::Asked as AskedProperties;
-use std::cell::RefCell;
-use std::io::Read;
+use daemon::Direction;
+use dataset::receive::{CLONE, VerifyingReader};
+use dataset::write;
+use errors::Error;
+use options::Asked;
+use package::begin_of;
+use receiver::{Pool, Receiver};
 use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
@@ -45,123 +50,6 @@ pub const USAGE: &[&str] = &[
     // zrepl looks for this spelling before it asks for resume tokens.
     "-A <filesystem|volume>",
 ];
-
-/// The options of one call.
-struct Asked {
-    to: String,
-    is_prefix: bool,
-    is_tail: bool,
-    is_dry: bool,
-    verbose: bool,
-    force: bool,
-    force_unmount: bool,
-    resumable: bool,
-    skip_holds: bool,
-    no_mount: bool,
-    /// `-c`: the snapshot exists, and the stream heals its blocks.
-    heals: bool,
-    properties: AskedProperties,
-}
-
-impl Asked {
-    fn new(parsed: &Parsed) -> Result<Self, Failure> {
-        let to = match parsed.operands.as_slice() {
-            [] => return Err(Failure::usage("missing snapshot argument")),
-            [to] => to.clone(),
-            _ => return Err(Failure::usage("too many arguments")),
-        };
-        Ok(Self {
-            to,
-            is_tail: parsed.has('e'),
-            is_prefix: parsed.has('d') || parsed.has('e'),
-            is_dry: parsed.has('n'),
-            verbose: parsed.has('v'),
-            force: parsed.has('F'),
-            force_unmount: parsed.has('M'),
-            resumable: parsed.has('s'),
-            skip_holds: parsed.has('h'),
-            no_mount: parsed.has('u'),
-            heals: parsed.has('c'),
-            properties: AskedProperties::new(parsed)?,
-        })
-    }
-}
-
-/// The pool to receive into.
-enum Pool<'r> {
-    Writing(&'r PoolLease),
-    /// Only read, for `-n`.
-    Looking(Arc<Datasets>),
-}
-
-/// The state of one call.
-struct Receiver<'r> {
-    record: &'r Imported,
-    pool: Pool<'r>,
-    asked: &'r Asked,
-    /// The owner of the pool, if this process mounts its file systems.
-    owner: Option<Arc<Owner>>,
-    /// The list at the start of the package, if it has one.
-    list: Option<List>,
-    /// The dataset that was sent: the names in the streams begin with it.
-    sent: String,
-    /// The first dataset received into. `-o` and `-x` apply to it.
-    top: Option<String>,
-    /// The file systems created by this call.
-    made: Vec<String>,
-    /// The file systems unmounted by this call.
-    unmounted: RefCell<Vec<String>>,
-    /// The flow that reports progress to the daemon.
-    flow: Option<Arc<Flow>>,
-}
-
-impl<'r> Receiver<'r> {
-    fn new(cx: &Context<'_>, record: &'r Imported, pool: Pool<'r>, asked: &'r Asked) -> Self {
-        Self {
-            record,
-            pool,
-            asked,
-            owner: crate::mounts::owner(cx, record.guid),
-            list: None,
-            sent: String::new(),
-            top: None,
-            made: Vec::new(),
-            unmounted: RefCell::default(),
-            flow: None,
-        }
-    }
-
-    /// The datasets of the last synced txg.
-    fn tree(&self) -> Result<Arc<Datasets>, Error> {
-        match &self.pool {
-            Pool::Writing(pool) => pool.live.synced(),
-            Pool::Looking(tree) => Ok(tree.clone()),
-        }
-    }
-
-    fn live(&self) -> &LiveDatasets {
-        match &self.pool {
-            Pool::Writing(pool) => &pool.live,
-            Pool::Looking(_) => unreachable!("a dry run ends before anything is changed"),
-        }
-    }
-
-    /// Unmounts and closes a dataset that is about to be replaced, renamed, destroyed or updated.
-    /// It is mounted again at the end, except one that is replaced as a whole, with `-u`.
-    fn let_go(&self, name: &str, is_replaced: bool) -> Result<(), Error> {
-        if let Some(owner) = &self.owner {
-            let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
-            let names = names.map_err(|why| Error::invalid(name, why))?;
-            if !(is_replaced && self.asked.no_mount) {
-                self.unmounted.borrow_mut().extend(names);
-            }
-        }
-        match &self.pool {
-            Pool::Writing(pool) => pool.close_dataset(name).map_err(|e| Error::invalid(name, format!("{e:#}"))),
-            Pool::Looking(_) => Ok(()),
-        }
-    }
-}
 
 /// `zfs receive`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -205,20 +93,6 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(done.max(code))
 }
 
-/// Reads the next stream's BEGIN. `None`: the input ends here, or the package does.
-fn begin_of<R: Read>(stream: &mut VerifyingReader<R>) -> Result<Option<VerifiedRecord>, Failure> {
-    let failed = |why: String| Failure::failed(format!("cannot receive: {why}"));
-    let packet = stream.next_record().map_err(|e| failed(said(&e)))?;
-    match packet {
-        Some(packet) => match &packet.record.body {
-            Body::Begin(_) => Ok(Some(packet)),
-            Body::End { .. } => Ok(None),
-            _ => Err(failed("invalid stream (bad magic number)".to_owned())),
-        },
-        None => Ok(None),
-    }
-}
-
 /// Mounts what was unmounted, and the new file systems. Returns the exit code.
 fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String], unmounted: &[String]) -> u8 {
     let mut code = 0;
@@ -258,25 +132,4 @@ fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -
         }
         failure => failure,
     })
-}
-
-/// The message for an error, in OpenZFS's words where it has some; for a damaged stream it includes
-/// the record.
-fn said(error: &Error) -> String {
-    match error {
-        Error::Corrupt { place, what } => {
-            let short = if what.contains("checksum is ") {
-                "checksum mismatch"
-            } else if what.contains("the stream ends") {
-                "incomplete stream"
-            } else if place.starts_with("record ") || place.starts_with("dmu_replay_record") {
-                "invalid backup stream"
-            } else {
-                return error.to_string();
-            };
-            format!("{short}\n{}", error.to_string().trim_start_matches(": "))
-        }
-        Error::Refused { why: Refusal::Busy, .. } => "dataset is busy".to_owned(),
-        error => why(error),
-    }
 }

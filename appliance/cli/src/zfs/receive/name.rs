@@ -8,7 +8,7 @@
 //! | `-d tank/x`              | everything after the pool      | `tank/x/a/b@s` |
 //! | `-e tank/x`              | from the last component of `pool/a` | `tank/x/a/b@s` |
 
-use super::Asked;
+use super::options::Asked;
 use crate::context::Failure;
 
 /// The name of a snapshot to receive.

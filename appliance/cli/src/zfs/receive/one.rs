@@ -1,7 +1,8 @@
 //! Receives one stream.
 
+use super::error_text::said;
 use super::name::Destination;
-use super::{Receiver, said};
+use super::receiver::Receiver;
 use crate::context::{Context, Failure};
 use crate::number::nice_bytes;
 use crate::zpool::writing::why;

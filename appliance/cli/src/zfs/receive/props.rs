@@ -8,80 +8,16 @@
 //! overrides it. A plain stream with properties comes from a dataset that was not encrypted, so the
 //! new dataset is not encrypted either, unless `-x encryption` drops that property.
 
-use super::Receiver;
 use super::name::Destination;
+use super::options::is_of_keys;
+use super::receiver::Receiver;
 use crate::context::{Context, Failure};
-use crate::getopt::Parsed;
 use admin::new_key::{self, Material};
-use dataset::property::{Kinds, find, full_name, is_user_property};
+use dataset::property::{Kinds, find, is_user_property};
 use dataset::write::ReceivedProperties;
 use dataset::{Datasets, Source, View, property};
 use ondisk::send_record::{Begin, Features};
 use std::sync::Arc;
-
-/// The encryption properties.
-const OF_KEYS: [&str; 4] = ["encryption", "keyformat", "keylocation", "pbkdf2iters"];
-
-/// `-o` and `-x`.
-#[derive(Default)]
-pub(super) struct Asked {
-    /// `-o origin=snapshot`.
-    pub origin: Option<String>,
-    set: Vec<(String, String)>,
-    exclude: Vec<String>,
-}
-
-impl Asked {
-    pub fn new(parsed: &Parsed) -> Result<Self, Failure> {
-        let mut asked = Self::default();
-        for (letter, argument) in &parsed.given {
-            let name = match (letter, argument.split_once('=')) {
-                ('o', Some((name, value))) => {
-                    asked.set.push((name.to_owned(), value.to_owned()));
-                    name
-                }
-                ('o', None) => return Err(Failure::usage("missing '=' for property=value argument")),
-                ('x', None) => {
-                    asked.exclude.push(argument.clone());
-                    argument
-                }
-                ('x', Some(_)) => {
-                    return Err(Failure::usage("invalid property: a value does not go with -x"));
-                }
-                _ => continue,
-            };
-            let all = asked.set.iter().map(|(n, _)| n).chain(&asked.exclude);
-            if all.filter(|other| *other == name).count() > 1 {
-                return Err(Failure::failed(format!("property '{name}' specified multiple times")));
-            }
-            check(name)?;
-        }
-        // What the stream brings and what the dataset has go by names in full.
-        asked.set.iter_mut().for_each(|(name, _)| *name = full_name(name).to_owned());
-        asked.exclude.iter_mut().for_each(|name| *name = full_name(name).to_owned());
-        if let Some(at) = asked.set.iter().position(|(name, _)| name == "origin") {
-            asked.origin = Some(asked.set.remove(at).1);
-        }
-        Ok(asked)
-    }
-}
-
-fn is_of_keys(name: &str) -> bool {
-    OF_KEYS.contains(&name)
-}
-
-fn check(name: &str) -> Result<(), Failure> {
-    if name == "origin" || is_user_property(name) {
-        return Ok(());
-    }
-    if is_of_keys(name) {
-        return Ok(());
-    }
-    match find(name) {
-        Some(def) if !def.readonly() && !matches!(def.name, "version" | "volsize") => Ok(()),
-        _ => Err(Failure::failed(format!("cannot receive: invalid property '{name}'"))),
-    }
-}
 
 /// The encryption of a new dataset.
 #[derive(Default)]

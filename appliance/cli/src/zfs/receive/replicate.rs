@@ -11,9 +11,9 @@
 //! A step that is not possible yet, because a name is taken or a parent has not arrived, is
 //! retried. Facts: `recv_incremental_replication` in lib/libzfs/libzfs_sendrecv.c.
 
-use super::Receiver;
+use super::list::List;
 use super::name::Destination;
-use super::package::List;
+use super::receiver::Receiver;
 use crate::context::{Context, Failure};
 use dataset::{Dataset, ListOptions, write};
 use errors::Error;

@@ -17,6 +17,7 @@ use crate::OpenOptions;
 use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
+use crate::feature::can_write;
 use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
@@ -239,7 +240,7 @@ pub fn check_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
         if feature::by_name(name).is_none() {
             return Err(Error::invalid(format!("feature@{name}"), "is no feature"));
         }
-        if !super::open::can_write(name) {
+        if !can_write(name) {
             return Err(Error::unsupported("writing", format!("feature@{name}")));
         }
     }

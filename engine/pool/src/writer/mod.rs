@@ -53,10 +53,11 @@ mod vdev_props;
 mod vdevs;
 mod views;
 
+pub use crate::feature::{can_write, default_features, is_called};
 pub use attach::{Joins, NewLeaf};
 pub use create::{CreatePool, check_features};
 pub(crate) use evacuate::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
-pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
+pub use open::{ClaimLogs, WriteOptions};
 pub(crate) use scan::Figures as ScanFigures;
 pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
 pub use split::OwnedOpener;

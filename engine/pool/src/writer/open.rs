@@ -15,6 +15,7 @@ use super::scan::Scans;
 use super::{ACTIVE, Participant, Progress, ScanFigures, Shared, Writer};
 use crate::clones::Clones;
 use crate::dedup::Dedup;
+use crate::feature::can_write;
 use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{OpenOptions, Pool};
@@ -66,27 +67,6 @@ impl WriteOptions {
 /// Range of the default limit for dirty data: one block of the largest size must fit, and more than
 /// the upper limit gains nothing. Guessed.
 const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
-
-/// Features whose invariants Weir cannot maintain as a writer: while active, they make a pool
-/// read-only.
-const NOT_WRITTEN: &[&str] = &["block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
-
-/// Names of the features that a new pool gets: those of OpenZFS 2.3 that Weir can write.
-pub fn default_features() -> impl Iterator<Item = &'static str> {
-    const LATER: [&str; 3] = ["block_cloning_endian", "physical_rewrite", "draid_failure_domains"];
-    let names = feature::FEATURES.iter().map(|f| f.name);
-    names.filter(|name| can_write(name) && !LATER.contains(name))
-}
-
-/// Whether a pool on which this feature is active can be written.
-pub fn can_write(name: &str) -> bool {
-    feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
-}
-
-/// Whether the feature of that name has this guid.
-pub fn is_called(name: &str, guid: &str) -> bool {
-    feature::by_name(name).is_some_and(|f| f.guid == guid)
-}
 
 impl Writer {
     /// Opens a pool that a search found for writing: locks its devices, reads its current state,

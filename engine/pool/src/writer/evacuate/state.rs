@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Features.
+/// Names of the features whose counts a removal changes.
 pub(super) const DEVICE_REMOVAL: &str = "device_removal";
 pub(super) const OBSOLETE_COUNTS: &str = "obsolete_counts";
 

@@ -88,6 +88,27 @@ pub fn check_label(label: &Nvlist) -> Result<()> {
     refuse("", &unknown)
 }
 
+/// Features whose invariants Weir cannot maintain as a writer: while active, they make a pool
+/// read-only.
+const NOT_WRITTEN: &[&str] = &["block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
+
+/// Names of the features that a new pool gets: those of OpenZFS 2.3 that Weir can write.
+pub fn default_features() -> impl Iterator<Item = &'static str> {
+    const LATER: [&str; 3] = ["block_cloning_endian", "physical_rewrite", "draid_failure_domains"];
+    let names = feature::FEATURES.iter().map(|f| f.name);
+    names.filter(|name| can_write(name) && !LATER.contains(name))
+}
+
+/// Whether a pool on which this feature is active can be written.
+pub fn can_write(name: &str) -> bool {
+    feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
+}
+
+/// Whether the feature of that name has this guid.
+pub fn is_called(name: &str, guid: &str) -> bool {
+    feature::by_name(name).is_some_and(|f| f.guid == guid)
+}
+
 fn readable(guid: &str) -> bool {
     feature::by_guid(guid).is_some_and(|f| f.support != Support::None)
 }

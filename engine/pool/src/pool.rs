@@ -128,15 +128,4 @@ impl Pool {
             .lookup_u64(directory::ROOT_DATASET)?
             .ok_or_else(|| Error::corrupt(self.name.clone(), "the object directory has no root_dataset"))
     }
-
-    /// Deflate ratios by number of the top-level device: bytes that users see for 512 allocated
-    /// bytes. `used` and similar properties are in these units, so that they do not include parity.
-    pub fn deflate_ratios(&self) -> Vec<u64> {
-        let deflates = self.deflates();
-        let ratio = |v: &Arc<block::vdev::Vdev>| match self.root_vdev().children.iter().find(|top| top.id == v.id) {
-            Some(top) if deflates => crate::usable::deflate_ratio(top),
-            _ => 512,
-        };
-        self.store().tree().tops.iter().map(ratio).collect()
-    }
 }

@@ -7,71 +7,15 @@
 //! Invariants:
 //!   * the order of the catalogue is that of OpenZFS, which only appends
 
-use crate::feature::Features;
+use crate::feature::{Features, can_write};
 use crate::stats::PoolStats;
 use ondisk::feature::{FEATURES, Feature, by_name};
 use std::collections::BTreeMap;
 
 mod catalogue;
+mod definition;
 pub use catalogue::{CATALOGUE, FEATURES_2_3};
-
-/// How a value is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A number of bytes, shortened.
-    Bytes,
-    /// A guid, in full.
-    Id,
-    /// A number, in full.
-    Number,
-    Percent,
-    /// Hundredths, printed as `1.00x`.
-    Ratio,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    Text,
-}
-
-/// The definition of a property.
-#[derive(Debug, PartialEq, Eq)]
-pub struct PropertyDef {
-    pub name: &'static str,
-    /// Heading of its column in `zpool list`.
-    pub column: &'static str,
-    /// Kind of its values.
-    pub kind: Kind,
-    /// Users cannot set it.
-    pub readonly: bool,
-    /// Accepted values, in one line.
-    pub values: &'static str,
-    /// Description in one sentence.
-    pub help: &'static str,
-    /// `zpool get all` lists it.
-    pub listed: bool,
-}
-
-impl PropertyDef {
-    /// Whether its column is aligned to the right, as numbers are.
-    pub fn right_align(&self) -> bool {
-        matches!(self.kind, Kind::Bytes | Kind::Id | Kind::Number | Kind::Percent | Kind::Ratio)
-            || self.name == "health"
-    }
-
-    /// Minimum width of its column.
-    pub fn width(&self) -> usize {
-        match self.kind {
-            _ if self.name == "health" => 8,
-            Kind::Bytes | Kind::Id | Kind::Number | Kind::Percent | Kind::Ratio => self.column.len().max(5),
-            Kind::Word(words) => words.iter().map(|w| w.len()).max().unwrap_or(0).max(self.column.len()),
-            Kind::Text => self.column.len(),
-        }
-    }
-
-    /// Whether its column grows with its values.
-    pub fn flexible(&self) -> bool {
-        matches!(self.kind, Kind::Id | Kind::Text | Kind::Word(_)) && self.name != "health"
-    }
-}
+pub use definition::{Kind, PropertyDef};
 
 /// The property of this name, or of this short name: the heading of its column in small letters.
 pub fn find(name: &str) -> Option<&'static PropertyDef> {
@@ -283,7 +227,7 @@ impl PropertyContext {
     /// Whether a feature is disabled that both OpenZFS 2.3 and Weir enable on new pools.
     pub fn features_disabled(&self) -> bool {
         let off = |name: &&str| by_name(name).is_none_or(|f| self.features.count(f.guid).is_none());
-        self.version >= 5000 && FEATURES_2_3.iter().filter(|name| crate::writer::can_write(name)).any(off)
+        self.version >= 5000 && FEATURES_2_3.iter().filter(|name| can_write(name)).any(off)
     }
 }
 

@@ -21,6 +21,7 @@ use object::zap::Zap;
 use ondisk::BlkPtr;
 use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::pool_dir::{config, directory};
+use std::sync::Arc;
 
 /// Minimum slop, unless that is more than half of the pool.
 const SLOP_MIN_BYTES: u64 = 128 << 20;
@@ -107,6 +108,17 @@ impl Pool {
     /// Whether bytes are counted deflated: pools since version 3.
     pub(crate) fn deflates(&self) -> bool {
         matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(n)) if n != 0)
+    }
+
+    /// Deflate ratios by number of the top-level device: bytes that users see for 512 allocated
+    /// bytes. `used` and similar properties are in these units, so that they do not include parity.
+    pub fn deflate_ratios(&self) -> Vec<u64> {
+        let deflates = self.deflates();
+        let ratio = |v: &Arc<block::vdev::Vdev>| match self.root_vdev().children.iter().find(|top| top.id == v.id) {
+            Some(top) if deflates => deflate_ratio(top),
+            _ => 512,
+        };
+        self.store().tree().tops.iter().map(ratio).collect()
     }
 
     /// Space that a block takes on the devices, as datasets count it.

@@ -2,7 +2,7 @@
 //!
 //! Below: `object`. Above: `block::Store::free` asks whether it frees the last use of a block
 //! ([`References`]); the syncing txg counts new uses ([`Clones::add`]) and writes the changes
-//! ([`Clones::sync`]). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply, brt_entry_decref,
+//! (`sync`). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply, brt_entry_decref,
 //! brt_sync).
 //!
 //! Invariants:
@@ -12,55 +12,46 @@
 //!   * counts, sums and entries on disk belong to the same txg
 
 use crate::Pool;
-use crate::writer::SyncTx;
 use block::References;
 use errors::{Error, Place, Result};
-use object::zap::{Zap, ZapSpec};
-use object::{NewObject, ObjectSet};
+use object::ObjectSet;
+use object::zap::Zap;
 use ondisk::brt::{self, Header};
 use ondisk::pool_dir::{self, config};
-use ondisk::zap::{Flags as ZapFlags, Value as ZapValue};
-use ondisk::{BlkPtr, Endian, ObjectType};
+use ondisk::{BlkPtr, Endian};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The feature; its reference count is the number of tables.
-const FEATURE: &str = "block_cloning";
-/// log2 of the block size of a table's entries, and the block size of its counts, as in OpenZFS
-/// (`brt_zap_default_bs`, `BRT_BLOCKSIZE`).
-const ENTRIES_SHIFT: u8 = 12;
-const COUNTS_BLOCK_BYTES: u32 = 32 << 10;
-
 /// Number of uses of a block beyond the first.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    now: u64,
-    on_disk: u64,
+pub(super) struct Entry {
+    pub now: u64,
+    pub on_disk: u64,
 }
 
 /// The BRT of one top-level device.
-struct Table {
+pub(super) struct Table {
     /// The table's object and the ZAP of its entries; `None` until the first sync creates them.
-    places: Option<(u64, Zap)>,
+    pub places: Option<(u64, Zap)>,
     /// Sums. `counts` and the object numbers are filled in when the header is written.
-    header: Header,
+    pub header: Header,
     /// Number of blocks with entries, for each range of the device.
-    counts: Vec<u16>,
+    pub counts: Vec<u16>,
     /// Entries that the current txg has looked up, by offset in bytes.
-    touched: BTreeMap<u64, Entry>,
-    is_dirty: bool,
+    pub touched: BTreeMap<u64, Entry>,
+    pub is_dirty: bool,
 }
 
 /// All BRTs of a pool.
 pub(crate) struct Clones {
-    tables: Mutex<HashMap<u32, Table>>,
+    pub(super) tables: Mutex<HashMap<u32, Table>>,
     /// Whether any table exists. Most pools have none, and frees then skip the lookup.
-    any: AtomicBool,
+    pub(super) any: AtomicBool,
     /// Bytes that the pool would need in addition if every use of a block were a copy, as of the
     /// last synced txg.
-    saved_bytes: AtomicU64,
+    pub(super) saved_bytes: AtomicU64,
     /// Space that a block takes, in bytes, without parity.
     space_bytes: Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>,
 }
@@ -106,34 +97,9 @@ impl Clones {
         self.any.store(true, Ordering::Release);
         tables.entry(dva.vdev).or_insert_with(Table::new).add(dva.offset_bytes, (self.space_bytes)(bp))
     }
-
-    /// Writes the changes of the txg into the MOS.
-    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
-        let mut tables = self.tables.lock();
-        let mut gone = Vec::new();
-        for (vdev, table) in tables.iter_mut() {
-            if !std::mem::take(&mut table.is_dirty) {
-                table.touched.clear();
-                continue;
-            }
-            let name = pool_dir::brt(u64::from(*vdev));
-            if table.header.total_count == 0 {
-                table.destroy(cx, &name).at(&name)?;
-                gone.push(*vdev);
-            } else {
-                table.write(cx, &name, u64::from(*vdev)).at(&name)?;
-            }
-        }
-        for vdev in gone {
-            tables.remove(&vdev);
-        }
-        self.any.store(!tables.is_empty(), Ordering::Release);
-        self.saved_bytes.store(saved(&tables), Ordering::Relaxed);
-        Ok(())
-    }
 }
 
-fn saved(tables: &HashMap<u32, Table>) -> u64 {
+pub(super) fn saved(tables: &HashMap<u32, Table>) -> u64 {
     tables.values().map(|table| table.header.saved_bytes).fold(0, u64::saturating_add)
 }
 
@@ -249,63 +215,5 @@ impl Table {
             *count -= 1;
         }
         Ok(false)
-    }
-
-    /// Creates the objects of a table: the counts and the entries. Returns the object number of the
-    /// counts, and the entries.
-    fn create(cx: &SyncTx<'_>, name: &str) -> Result<(u64, Zap)> {
-        let spec = ZapSpec {
-            flags: ZapFlags::HASH64 | ZapFlags::UINT64_KEY,
-            block_shift: ENTRIES_SHIFT,
-            indirect_shift: ENTRIES_SHIFT,
-            ..ZapSpec::new(ObjectType::OTN_ZAP_METADATA)
-        };
-        let entries = Zap::create(cx.mos(), cx.tx(), &spec)?;
-        let new = NewObject::new(ObjectType::OTN_UINT64_METADATA, COUNTS_BLOCK_BYTES)
-            .with_bonus(ObjectType::OTN_UINT64_METADATA, vec![0; Header::SIZE_BYTES]);
-        let object = cx.mos().create_object(cx.tx(), &new)?;
-        cx.directory()?.insert_u64(cx.tx(), name, object.id())?;
-        cx.feature_increment(FEATURE)?;
-        Ok((object.id(), entries))
-    }
-
-    fn write(&mut self, cx: &SyncTx<'_>, name: &str, vdev: u64) -> Result<()> {
-        if self.places.is_none() {
-            self.places = Some(Self::create(cx, name)?);
-        }
-        // The counts cover the whole device, so that other implementations find the size they
-        // expect.
-        let ranges = cx.device_bytes(vdev).div_ceil(self.header.range_bytes) as usize;
-        if ranges > self.counts.len() {
-            self.counts.resize(ranges, 0);
-        }
-        let Some((id, entries)) = &self.places else { return Ok(()) };
-        for (offset, entry) in std::mem::take(&mut self.touched) {
-            match entry {
-                Entry { now, on_disk } if now == on_disk => {}
-                Entry { now: 0, .. } => entries.remove_key(cx.tx(), &[offset])?,
-                Entry { now, .. } => {
-                    let ints = now.to_le_bytes().map(u64::from).to_vec();
-                    entries.update_key(cx.tx(), &[offset], &ZapValue { int_bytes: 1, ints })?;
-                }
-            }
-        }
-        let object = cx.mos().object(*id)?;
-        let bytes: Vec<u8> = self.counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        object.write_at(cx.tx(), 0, &bytes)?;
-        self.header.counts = self.counts.len() as u64;
-        self.header.counts_endian = Endian::Little;
-        self.header.entries_object = entries.id();
-        object.set_bonus(cx.tx(), self.header.to_bytes(Endian::Little).to_vec())
-    }
-
-    /// Destroys the table's objects when no block of the device is cloned any more.
-    fn destroy(&mut self, cx: &SyncTx<'_>, name: &str) -> Result<()> {
-        self.touched.clear();
-        let Some((id, entries)) = self.places.take() else { return Ok(()) };
-        cx.mos().free_object(cx.tx(), entries.id())?;
-        cx.mos().free_object(cx.tx(), id)?;
-        cx.directory()?.remove(cx.tx(), name)?;
-        cx.feature_decrement(FEATURE)
     }
 }

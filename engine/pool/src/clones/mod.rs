@@ -6,6 +6,7 @@
 //! number of extra references.
 
 mod live;
+mod sync;
 
 pub(crate) use live::Clones;
 

@@ -23,10 +23,10 @@
 
 mod entry;
 pub(crate) mod logs;
+mod sync;
 mod table;
 
 use crate::Pool;
-use crate::writer::SyncTx;
 use block::{Duplicates, Found, Stored};
 use entry::{Entry, Slot};
 use errors::{Error, Result};
@@ -34,18 +34,12 @@ use object::ObjectSet;
 use ondisk::ddt::Key;
 use ondisk::{BlkPtr, Checksum};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use table::Table;
-
-/// Function that returns the space a pointer's block takes, without parity (`bp_get_dsize`).
-pub(crate) type SpaceOf = Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>;
+use table::{SpaceOf, Table, Tables};
 
 /// Value of `dedup_table_quota` that means no limit.
 const NO_QUOTA: u64 = 0;
-
-type Tables = BTreeMap<u8, Table>;
 
 /// The dedup tables of a pool, one for each checksum algorithm.
 pub(crate) struct Dedup {
@@ -118,32 +112,6 @@ impl Dedup {
     /// Whether entries of a log must be applied in the next txg.
     pub fn is_dirty(&self) -> bool {
         self.tables.lock().values().any(Table::is_dirty)
-    }
-
-    /// Writes the changes of the txg into the MOS and frees the blocks without references.
-    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
-        let mut tables = self.tables.lock();
-        let is_fast = cx.feature_enabled("fast_dedup");
-        self.is_fast.store(is_fast, Ordering::Relaxed);
-        let mut bytes = 0u64;
-        let mut gone = Vec::new();
-        for (kind, table) in tables.iter_mut() {
-            if table.is_dirty() {
-                table.sync(cx, &self.space_bytes)?;
-            }
-            table.forget();
-            match table.exists() {
-                true => bytes = bytes.saturating_add(table.disk_bytes(cx.mos())?),
-                false => gone.push(*kind),
-            }
-        }
-        for kind in gone {
-            tables.remove(&kind);
-        }
-        self.table_bytes.store(bytes, Ordering::Relaxed);
-        let saved = tables.values().map(Table::saved_bytes).fold(0, u64::wrapping_add);
-        self.saved_bytes.store(saved, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Sets the limit for the size of the tables in bytes. 0 and [`u64::MAX`] (`auto`) mean no

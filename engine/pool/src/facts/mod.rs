@@ -10,5 +10,4 @@ mod vdevs;
 mod work;
 
 pub use error_log::LoggedError;
-pub(crate) use stats::metaslab_fragmentation;
 pub(crate) use vdevs::{device_state, state_number};

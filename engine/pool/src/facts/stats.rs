@@ -9,9 +9,6 @@ use ondisk::dsl_dir::DslDir;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::{bpobj, brt, ddt, spacemap};
 
-/// Fragmentation of a free segment of 512 << index bytes, in percent (zfs_frag_table).
-const FRAGMENTATION: [u64; 21] = [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
-
 impl Pool {
     /// Space and ratios, from the headers of all space maps.
     pub fn stats(&self) -> Result<PoolStats> {
@@ -149,17 +146,4 @@ impl DeviceSpace {
             _ => self.allocated.count() << self.shift,
         }
     }
-}
-
-/// Fragmentation of a metaslab in percent, from the histogram of its free segments; 0 for a
-/// metaslab that was never used.
-pub(crate) fn metaslab_fragmentation(histogram: &[u64; spacemap::HISTOGRAM_BUCKETS], shift: u8) -> u64 {
-    let (mut weighted, mut total) = (0u128, 0u128);
-    for (i, runs) in histogram.iter().enumerate() {
-        let at = (usize::from(shift) - 9 + i).min(FRAGMENTATION.len() - 1);
-        let space = u128::from(*runs) << (i + usize::from(shift));
-        total += space;
-        weighted += space * u128::from(FRAGMENTATION[at]);
-    }
-    weighted.checked_div(total).unwrap_or(0) as u64
 }

@@ -2,6 +2,7 @@
 
 use crate::Pool;
 use crate::config::VdevConfig;
+use crate::feature::default_features;
 use crate::space::Space;
 use crate::status::{PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use crate::writer::{Work, WorkState, read_work};
@@ -154,9 +155,7 @@ impl Pool {
 
     /// Whether a feature that OpenZFS 2.3 knows is not enabled.
     fn lacks_features(&self) -> bool {
-        crate::writer::default_features()
-            .filter_map(ondisk::feature::by_name)
-            .any(|f| self.features().count(f.guid).is_none())
+        default_features().filter_map(ondisk::feature::by_name).any(|f| self.features().count(f.guid).is_none())
     }
 }
 

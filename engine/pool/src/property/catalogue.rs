@@ -1,7 +1,7 @@
 //! All pool properties of OpenZFS 2.3, in the order of `zpool_prop_t` (include/sys/fs/zfs.h).
 
-use super::Kind::{Bytes, Id, Number, Percent, Ratio, Text, Word};
-use super::PropertyDef;
+use super::definition::Kind::{Bytes, Id, Number, Percent, Ratio, Text, Word};
+use super::definition::PropertyDef;
 
 /// All properties, in OpenZFS's order.
 pub static CATALOGUE: &[PropertyDef] = &[

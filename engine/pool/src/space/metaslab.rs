@@ -6,6 +6,7 @@
 //!   * an entry of a log space map applies only to metaslabs that were not flushed since that txg
 
 use super::bits::{Bits, Run};
+use super::fragmentation::{Fragmentation, metaslab_fragmentation};
 use super::{Entry, for_each_entry};
 use crate::Pool;
 use crate::config::VdevConfig;
@@ -141,7 +142,7 @@ impl Space {
             };
             device.header_bytes = device.header_bytes.saturating_add(header.allocated_bytes);
             let free = ms_units.saturating_sub(header.allocated_bytes.max(0) as u64 >> shift);
-            let percent = header.histogram.as_ref().map(|h| crate::facts::metaslab_fragmentation(h, shift as u8));
+            let percent = header.histogram.as_ref().map(|h| metaslab_fragmentation(h, shift as u8));
             fragmentation.note(percent, free);
         }
         device.fragmentation_percent = fragmentation.percent();
@@ -231,30 +232,4 @@ pub(super) fn logs(pool: &Pool) -> Result<Vec<(u64, u64)>> {
 fn usable_units(start: u64, len: u64, align: u64) -> u64 {
     let skipped = start.next_multiple_of(align) - start;
     len.saturating_sub(skipped) / align * align
-}
-
-/// Mean over the metaslabs of a device, weighted by their free space
-/// (metaslab_group_fragmentation).
-#[derive(Default)]
-struct Fragmentation {
-    weighted: u128,
-    free: u128,
-    known: u64,
-    all: u64,
-}
-
-impl Fragmentation {
-    fn note(&mut self, percent: Option<u64>, free_units: u64) {
-        self.all += 1;
-        if let Some(p) = percent {
-            self.weighted += u128::from(p) * u128::from(free_units);
-            self.free += u128::from(free_units);
-            self.known += 1;
-        }
-    }
-
-    fn percent(&self) -> Option<u64> {
-        let enough = self.known >= self.all.div_ceil(2);
-        enough.then(|| self.weighted.checked_div(self.free))?.map(|p| p as u64)
-    }
 }

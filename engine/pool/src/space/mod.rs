@@ -9,6 +9,7 @@
 pub mod alloc;
 pub mod bits;
 pub(crate) mod entries;
+mod fragmentation;
 pub mod metaslab;
 mod ranges;
 

@@ -11,9 +11,9 @@
 //!   * no block is on a device that the previous uberblock does not lead to: after a power failure
 //!     the pool has none of the new devices, or all of them
 
-use super::tx::SyncTx;
+use super::spa::SyncTx;
+use super::spa::{Shared, Writer};
 use super::vdevs::{self, ByGuid, List, NewDevices};
-use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use block::vdev::{Tree, Vdev};
 use errors::{Error, Result};

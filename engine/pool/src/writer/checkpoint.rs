@@ -18,9 +18,10 @@
 //!   * a checkpoint's uberblock is that of the txg before the one in which it is created
 //!   * the feature is active while there is a checkpoint, or space that a discarded one held
 
-use super::open::check;
-use super::tx::SyncTx;
-use super::{Shared, Writer};
+use super::exclusion::{CHECKPOINT_GUID, DISCARDING};
+use super::maps::with_maps;
+use super::spa::{SyncTx, Writer};
+use super::writable::check;
 use crate::Pool;
 use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
@@ -32,10 +33,6 @@ use ondisk::zap::Value as ZapValue;
 use std::sync::atomic::Ordering;
 
 const FEATURE: &str = "zpool_checkpoint";
-const GUID: &str = "com.delphix:zpool_checkpoint";
-/// OpenZFS's messages: `EZFS_CHECKPOINT_EXISTS`, `EZFS_DISCARDING_CHECKPOINT`.
-const EXISTS: &str = "checkpoint exists";
-const DISCARDING: &str = "currently discarding checkpoint";
 
 impl Writer {
     /// Creates a checkpoint of all earlier changes (`zpool checkpoint`).
@@ -67,7 +64,7 @@ impl Writer {
 
 /// Whether the pool was exported or crashed while it discarded its checkpoint.
 pub(super) fn is_discarding(pool: &Pool) -> Result<bool> {
-    Ok(pool.features().is_active(GUID) && pool.checkpoint()?.is_none())
+    Ok(pool.features().is_active(CHECKPOINT_GUID) && pool.checkpoint()?.is_none())
 }
 
 impl SyncTx<'_> {
@@ -75,18 +72,6 @@ impl SyncTx<'_> {
     /// available (`spa_suspend_async_destroy`).
     pub fn is_full_with_checkpoint(&self) -> bool {
         self.shared.allocator.is_full_with_checkpoint()
-    }
-}
-
-impl Shared {
-    /// Refuses operations that would make a checkpoint useless: removal of devices, a new guid.
-    pub(super) fn refuse_with_checkpoint(&self) -> Result<()> {
-        let why = match self.features.count(GUID).is_some_and(|n| n > 0) {
-            false => return Ok(()),
-            true if self.discarding.load(Ordering::SeqCst) => DISCARDING,
-            true => EXISTS,
-        };
-        Err(Error::invalid(self.identity.lock().name.clone(), why))
     }
 }
 
@@ -142,7 +127,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         return Ok(());
     }
     let read = |id| cx.mos().object(id);
-    let more = super::maps::with_maps(cx, |maps: &LiveMaps<'_>| shared.allocator.discard(cx.txg(), maps, &read))?;
+    let more = with_maps(cx, |maps: &LiveMaps<'_>| shared.allocator.discard(cx.txg(), maps, &read))?;
     if !more {
         cx.feature_decrement(FEATURE)?;
         cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;

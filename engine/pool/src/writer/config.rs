@@ -13,6 +13,11 @@ const MOS_ONLY: [&str; 3] = [key::VDEV_ROOT_ZAP, key::VDEV_TOP_ZAP, key::VDEV_LE
 /// XDR data has the same byte order on all machines, but its header records one.
 const WRITER: Endian = Endian::Little;
 
+/// Pool states in labels (`POOL_STATE_*`).
+pub(super) const ACTIVE: u64 = 0;
+pub(super) const EXPORTED: u64 = 1;
+pub(super) const DESTROYED: u64 = 2;
+
 /// The pool's configuration without its devices.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {

@@ -6,17 +6,21 @@
 //!   * until the first uberblock is written, the uberblock rings are empty and no pool can be found
 //!     on the devices
 
-use super::config::{Identity, this_host};
+use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
+use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::tx::SyncTx;
+use super::spa::{Progress, Shared, SyncTx, WriteOptions, Writer};
+use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
-use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
+use super::view_cache::Views;
+use super::{history, label, sync};
 use crate::OpenOptions;
 use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
+use crate::feature::can_write;
 use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
@@ -32,9 +36,6 @@ use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-
-/// The first txg of a pool (`TXG_INITIAL`).
-pub const FIRST_TXG: u64 = 4;
 
 /// A pool to be created.
 pub struct CreatePool {
@@ -150,7 +151,7 @@ fn shared(
         participants: Mutex::default(),
         jobs: Mutex::default(),
         early_jobs: Mutex::default(),
-        evacuation: super::evacuate::Evacuation::new(),
+        evacuation: Evacuation::new(),
         discarding: false.into(),
         config_dirty: true.into(),
         mos_space: Mutex::default(),
@@ -162,7 +163,7 @@ fn shared(
         dedup: Dedup::none(),
         farewells: Mutex::default(),
         base: None,
-        views: super::views::Views::new(None),
+        views: Views::new(None),
         stats: Default::default(),
         states: Default::default(),
         interval: options.interval,
@@ -239,7 +240,7 @@ pub fn check_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
         if feature::by_name(name).is_none() {
             return Err(Error::invalid(format!("feature@{name}"), "is no feature"));
         }
-        if !super::open::can_write(name) {
+        if !can_write(name) {
             return Err(Error::unsupported("writing", format!("feature@{name}")));
         }
     }

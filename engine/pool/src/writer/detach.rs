@@ -15,24 +15,18 @@
 //! Invariants:
 //!   * no device is detached that is needed to read some block
 
+use super::farewell::Farewell;
 use super::shape;
+use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{self, NO_REPLICAS, find_log, is_required, known};
-use super::tx::SyncTx;
 use super::vdevs::{self, List};
-use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
-use block::vdev::{Aux, Leaf, Tree, Vdev};
+use block::vdev::{Leaf, Tree, Vdev};
 use block::zevent::class;
 use errors::{Error, Result};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
-
-/// A detached leaf, with the label that it gets when the txg without it is on disk.
-pub(super) struct Farewell {
-    leaf: Leaf,
-    label: Nvlist,
-}
 
 impl Writer {
     /// Detaches a device from a mirror, or ends a replacement or the use of a spare (`zpool
@@ -234,17 +228,4 @@ fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvl
     let mut label = vdevs::first_label(&identity, shared.root.lock().guid, top, gone.guid);
     label.put(config::CREATE_TXG, txg);
     label
-}
-
-/// Writes the final labels of devices that left with the txg that is now on disk. If a label cannot
-/// be written, the device keeps its old ones, which are older than the pool's.
-pub(super) fn bid_farewell(shared: &Shared) {
-    for Farewell { leaf, label } in std::mem::take(&mut *shared.farewells.lock()) {
-        if let Some(device) = leaf.device().filter(|_| !leaf.has_failed())
-            && let Err(error) = block::label::initialize(device.as_ref(), &label)
-        {
-            tracing::warn!(device = leaf.path, %error, "it left the pool, and its labels could not be changed");
-        }
-        leaf.close(Aux::Removed);
-    }
 }

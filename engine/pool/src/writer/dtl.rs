@@ -7,9 +7,9 @@
 //!
 //! Source: `vdev_dtl_sync` (module/zfs/vdev.c).
 
-use super::Shared;
 use super::maps::with_maps;
-use super::tx::SyncTx;
+use super::spa::Shared;
+use super::spa::SyncTx;
 use crate::config::VdevConfig;
 use crate::space::alloc::MapWriter;
 use block::vdev::Leaf;

@@ -4,19 +4,14 @@
 //! States are compared after each txg, and when the pool stops. So all changes are reported in one
 //! place, whatever caused them. Facts: vdev_set_state, spa_history_log_notify (module/zfs).
 
-use super::Shared;
+use super::spa::Shared;
 use crate::config::VdevConfig;
 use crate::facts;
 use block::vdev::{Aux, Leaf, Vdev};
 use block::zevent::class;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
-use parking_lot::Mutex;
 use std::collections::HashMap;
-
-/// The state that was last reported (`vdev_state_t`), by guid.
-#[derive(Default)]
-pub(super) struct ReportedStates(Mutex<HashMap<u64, u64>>);
 
 /// `VDEV_STATE_UNKNOWN` and `VDEV_STATE_HEALTHY`.
 const UNKNOWN: u64 = 0;
@@ -112,7 +107,7 @@ impl Shared {
     /// it is not healthy.
     pub(super) fn report_states(&self) {
         let tree = self.store.tree();
-        let mut known = self.states.0.lock();
+        let mut known = self.states.lock();
         let mut now = HashMap::new();
         for leaf in tree.all_leaves() {
             let state = facts::state_number(leaf);

@@ -12,9 +12,9 @@
 //!     its old size, and nothing is lost
 //!   * metaslabs keep their size; their number grows
 
-use super::Writer;
+use super::spa::SyncTx;
+use super::spa::Writer;
 use super::tree::find_leaf;
-use super::tx::SyncTx;
 use block::zevent::class;
 use errors::Result;
 use ondisk::pool_dir::config;

@@ -7,7 +7,7 @@
 //!   * offsets in the header only grow; the position in the object is the offset modulo the ring
 //!   * records that are overwritten are skipped as a whole
 
-use super::tx::SyncTx;
+use super::spa::SyncTx;
 use errors::Result;
 use object::{NewObject, Object};
 use ondisk::history::{Header, keys, write_record};
@@ -20,6 +20,40 @@ const BLOCK_BYTES: u32 = 128 << 10;
 /// The ring has 0.1 % of the pool's size, within this range.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 30;
 
+impl SyncTx<'_> {
+    /// Adds an internal event to the pool's history: `name` (`create`, `set` …), the dataset (name
+    /// and object number), and a text.
+    pub fn history(&self, name: &str, dataset: Option<(&str, u64)>, text: &str) -> Result<()> {
+        let mut list = Nvlist::new();
+        list.put(keys::TIME, self.shared.now());
+        if let Some((name, id)) = dataset {
+            list.put(keys::DATASET_NAME, name);
+            list.put(keys::DATASET_ID, id);
+        }
+        list.put(keys::INTERNAL_NAME, name);
+        list.put(keys::INTERNAL_TEXT, text);
+        list.put(keys::TXG, self.txg());
+        self.history_record(list)
+    }
+
+    /// Adds a command to the pool's history.
+    pub fn history_command(&self, command: &str) -> Result<()> {
+        let mut list = Nvlist::new();
+        list.put(keys::TIME, self.shared.now());
+        list.put(keys::COMMAND, command);
+        list.put(keys::WHO, u64::from(host::user()));
+        list.put(keys::HOST, host::name().as_str());
+        self.history_record(list)
+    }
+
+    fn history_record(&self, mut list: Nvlist) -> Result<()> {
+        list.put(keys::HOST, host::name().as_str());
+        append(self, &list)?;
+        self.shared.report_history(&list);
+        Ok(())
+    }
+}
+
 /// Creates the history of a new pool of `pool_bytes`.
 pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
     let physical_end = (pool_bytes / 1000).clamp(*RING_BYTES.start(), *RING_BYTES.end());
@@ -31,7 +65,7 @@ pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
 }
 
 /// Appends a record. Does nothing if the pool has no history.
-pub(super) fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
+fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
     let Some(id) = cx.directory_entry(directory::HISTORY)? else { return Ok(()) };
     let object = cx.mos().object(id)?;
     let mut header = Header::parse(object.bonus(), object.endian())?;

@@ -1,7 +1,7 @@
 //! The end of a txg: writes the configuration to the MOS and to the labels, and the uberblock.
 
 use super::config;
-use super::tx::SyncTx;
+use super::spa::SyncTx;
 use crate::config::VdevConfig;
 use block::label::{Which, sync_configs, sync_uberblock};
 use errors::{Error, Result};

@@ -1,10 +1,13 @@
-//! Writes the allocator's space maps in the syncing txg.
+//! Writes and frees the allocator's space maps in the syncing txg.
 
-use super::tx::SyncTx;
+use super::spa::SyncTx;
+use crate::config::VdevConfig;
 use crate::space::Allocator;
 use crate::space::alloc::LiveMaps;
 use errors::Result;
+use object::zap::Zap;
 use ondisk::feature;
+use ondisk::pool_dir::{config, vdev_top};
 
 impl Allocator {
     /// Writes the allocations and frees of the txg since the last pass to the space maps. Returns
@@ -21,4 +24,26 @@ pub(super) fn with_maps<R>(cx: &SyncTx<'_>, work: impl FnOnce(&LiveMaps<'_>) -> 
         None => unreachable!("{name} is in the table of features"),
     };
     work(&LiveMaps { mos: cx.mos(), tx: cx.tx(), count_feature: &count_feature })
+}
+
+/// Frees the space maps of a device, their array, and its list of unflushed txgs.
+pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
+    let array = top.number(config::METASLAB_ARRAY);
+    if array != 0 {
+        let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT).min(63);
+        let maps = cx.mos().object(array)?.read_words(count)?;
+        with_maps(cx, |live| maps.into_iter().filter(|id| *id != 0).try_for_each(|id| live.free_map(id)))?;
+        cx.mos().free_object(cx.tx(), array)?;
+    }
+    let zap = top.number(config::VDEV_TOP_ZAP);
+    if zap != 0 {
+        let zap = Zap::open(cx.mos().object(zap)?)?;
+        if let Some(unflushed) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
+            cx.mos().free_object(cx.tx(), unflushed)?;
+            // The ZAP of a device that held data outlives the device, and the object number will be
+            // reused.
+            zap.remove(cx.tx(), vdev_top::MS_UNFLUSHED_PHYS_TXGS)?;
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Writes the MOS.
 
-use super::Shared;
-use super::tx::SyncTx;
+use super::spa::Shared;
+use super::spa::SyncTx;
 use block::{Class, Compress, Dedup, Store, WritePolicy};
 use bytes::Bytes;
 use errors::Result;

@@ -6,87 +6,30 @@
 //!   * a pool with a feature that cannot be kept consistent is refused here, by name, before
 //!     anything is written
 
-use super::config::{Identity, this_host};
+use super::checkpoint::{is_discarding, wind_back};
+use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
+use super::evacuate::{Evacuation, remove_stale_entries, tell_allocator};
 use super::expand::Expansion;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::scan::Scans;
-use super::{ACTIVE, Participant, Progress, ScanFigures, Shared, Writer};
+use super::spa::{Progress, Shared, WriteOptions, Writer};
+use super::view_cache::Views;
+use super::writable::check;
 use crate::clones::Clones;
 use crate::dedup::Dedup;
 use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{OpenOptions, Pool};
-use block::Store;
-use errors::{Error, Place, Refusal, Result};
+use errors::{Error, Refusal, Result};
 use host::device::{Device, FileDevice};
 use object::ObjectSet;
+use ondisk::ObjsetKind;
 use ondisk::pool_dir::config;
-use ondisk::{Endian, ObjsetKind, feature};
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
-/// before anything else allocates. The returned participant takes part in that txg and records the
-/// claim. `None`: there was nothing to claim.
-///
-/// The logs belong to datasets, which this crate does not know.
-pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
-
-/// How to write.
-#[derive(Debug, Clone)]
-pub struct WriteOptions {
-    /// Claims the intent logs. Without it, intent logs are overwritten: only for pools that have
-    /// none.
-    pub claim_logs: Option<ClaimLogs>,
-    /// Limit for dirty data in memory. `None`: 64 MiB less than the cache, between 16 MiB and 256
-    /// MiB, so that a small cache means little memory.
-    pub dirty_max_bytes: Option<u64>,
-    /// Time between txgs if none is requested.
-    pub interval: Duration,
-}
-
-impl Default for WriteOptions {
-    /// A txg every 5 s.
-    fn default() -> Self {
-        Self { claim_logs: None, dirty_max_bytes: None, interval: Duration::from_secs(5) }
-    }
-}
-
-impl WriteOptions {
-    /// The limit for dirty data, for a pool with this cache size.
-    pub(super) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
-        self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))
-    }
-}
-
-/// Range of the default limit for dirty data: one block of the largest size must fit, and more than
-/// the upper limit gains nothing. Guessed.
-const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
-
-/// Features whose invariants Weir cannot maintain as a writer: while active, they make a pool
-/// read-only.
-const NOT_WRITTEN: &[&str] = &["block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
-
-/// Names of the features that a new pool gets: those of OpenZFS 2.3 that Weir can write.
-pub fn default_features() -> impl Iterator<Item = &'static str> {
-    const LATER: [&str; 3] = ["block_cloning_endian", "physical_rewrite", "draid_failure_domains"];
-    let names = feature::FEATURES.iter().map(|f| f.name);
-    names.filter(|name| can_write(name) && !LATER.contains(name))
-}
-
-/// Whether a pool on which this feature is active can be written.
-pub fn can_write(name: &str) -> bool {
-    feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
-}
-
-/// Whether the feature of that name has this guid.
-pub fn is_called(name: &str, guid: &str) -> bool {
-    feature::by_name(name).is_some_and(|f| f.guid == guid)
-}
 
 impl Writer {
     /// Opens a pool that a search found for writing: locks its devices, reads its current state,
@@ -95,7 +38,7 @@ impl Writer {
         let found = for_writing(found)?;
         let pool = Pool::open(&found, open)?;
         if open.checkpoint {
-            super::checkpoint::wind_back(&pool)?;
+            wind_back(&pool)?;
         }
         let wound_back = open.checkpoint.then(|| pool.uberblock().checkpoint_txg);
         let writer = Self::of(pool, options, options.dirty_bytes(open.cache_bytes))?;
@@ -114,7 +57,7 @@ impl Writer {
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
         }
-        if let Err(error) = writer.task_later(super::evacuate::remove_stale_entries) {
+        if let Err(error) = writer.task_later(remove_stale_entries) {
             tracing::warn!(pool = writer.name(), %error, "the ZAPs of removed devices stay as they are");
         }
         // Disks may have become larger while the pool was exported.
@@ -140,7 +83,7 @@ impl Writer {
         let store = pool.store().clone();
         super::caches::open(&store);
         let allocator = Allocator::load(&pool)?;
-        super::evacuate::tell_allocator(&pool, &allocator)?;
+        tell_allocator(&pool, &allocator)?;
         store.set_allocator(allocator.clone());
         allocator.tell_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
@@ -177,8 +120,8 @@ impl Writer {
             participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
             early_jobs: Mutex::default(),
-            evacuation: super::evacuate::Evacuation::load(&pool)?,
-            discarding: super::checkpoint::is_discarding(&pool)?.into(),
+            evacuation: Evacuation::load(&pool)?,
+            discarding: is_discarding(&pool)?.into(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
             deflate,
@@ -188,7 +131,7 @@ impl Writer {
             sweeps: Default::default(),
             dedup,
             farewells: Mutex::default(),
-            views: super::views::Views::new(Some(pool.clone())),
+            views: Views::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
             states: Default::default(),
@@ -205,56 +148,6 @@ impl Writer {
         }
         Ok(writer)
     }
-}
-
-impl Progress {
-    pub(super) fn new(synced: u64) -> Self {
-        Self {
-            synced,
-            wanted: 0,
-            pushed: false,
-            stop: false,
-            stopped: false,
-            releases: false,
-            failed: None,
-            suspended: None,
-        }
-    }
-}
-
-/// The last txg after which a pool is still written. Many places add to a txg number, and at a
-/// thousand txgs a second a pool needs 290 million years to get here: larger numbers are damage.
-const TXG_MAX: u64 = u64::MAX / 2;
-
-/// Refuses a pool that cannot be written, with an error that names the reason.
-pub(super) fn check(pool: &Pool) -> Result<()> {
-    let place = || format!("{}: writing", pool.name());
-    let unsupported = |what: String| Err(Error::unsupported(place(), what));
-    let features = pool.features();
-    let active = |map: &std::collections::BTreeMap<String, u64>| -> Vec<String> {
-        let unknown = |guid: &str| feature::by_guid(guid).is_none_or(|f| !can_write(f.name));
-        map.iter().filter(|(guid, n)| **n > 0 && unknown(guid)).map(|(guid, _)| guid.clone()).collect()
-    };
-    let names: Vec<String> = [active(&features.for_read), active(&features.for_write)]
-        .concat()
-        .into_iter()
-        .map(|guid| feature::by_guid(&guid).map_or(guid, |f| format!("feature@{}", f.name)))
-        .collect();
-    if !names.is_empty() {
-        return unsupported(names.join(", "));
-    }
-    if pool.is_on("multihost")? || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
-        // Another host that finds no heartbeats would take over the pool while it is in use here.
-        return unsupported("multihost=on: no heartbeats are written".into());
-    }
-    if pool.uberblock().endian != Endian::Little {
-        return unsupported("pools that a big-endian host wrote".into());
-    }
-    let txg = pool.uberblock().txg.0;
-    if txg > TXG_MAX {
-        return Err(Error::corrupt(place(), format!("the uberblock has txg {txg}, expected at most {TXG_MAX}")));
-    }
-    Ok(())
 }
 
 /// The same pool with its devices opened for writing, and locked. Labels are re-read under the
@@ -292,19 +185,5 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
             Ok(FoundDevice { device, labels, guid: found.guid, config })
         }
         _ => Err(Error::corrupt(name, "its labels changed while it was being opened")),
-    }
-}
-
-impl Pool {
-    /// The same pool in the state of a later uberblock.
-    pub(super) fn at_uberblock(
-        &self,
-        store: &Arc<Store>,
-        uberblock: &ondisk::uberblock::Uberblock,
-        identity: &Identity,
-        figures: &Arc<ScanFigures>,
-    ) -> Result<Arc<Self>> {
-        let opened = crate::import::open::at(store, uberblock, self.warnings().to_vec()).at(self.name())?;
-        Ok(self.with(identity.name.clone(), identity.guid, opened, figures.clone()))
     }
 }

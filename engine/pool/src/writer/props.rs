@@ -2,7 +2,7 @@
 //!
 //! Source: `spa_sync_props` (module/zfs/spa.c).
 
-use super::tx::SyncTx;
+use super::spa::SyncTx;
 use crate::property::SetValue;
 use errors::Result;
 use object::zap::{Zap, ZapSpec};

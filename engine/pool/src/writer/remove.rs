@@ -12,18 +12,18 @@
 //!   * a log device is empty when it leaves
 //!   * other top-level devices keep their numbers, because DVAs contain them
 
-use super::Writer;
 use super::detach::{farewells, free_objects};
+use super::maps::free_maps;
+use super::spa::SyncTx;
+use super::spa::Writer;
 use super::tree::{self, known};
-use super::tx::SyncTx;
 use super::vdevs::{self, List};
 use crate::config::VdevConfig;
 use block::vdev::{Aux, Tree};
 use block::zevent::class;
 use errors::{Error, Result};
-use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
-use ondisk::pool_dir::{config, vdev_top};
+use ondisk::pool_dir::config;
 
 /// Txgs after which freed space is allocatable again, and some more for logs that were just
 /// started.
@@ -166,26 +166,4 @@ pub(super) fn hole(id: u64) -> VdevConfig {
     }
     all.put(config::IS_HOLE, 1u64);
     VdevConfig { kind: "hole".into(), id, guid: 0, path: None, all, children: Vec::new() }
-}
-
-/// Frees the space maps of a device, their array, and its list of unflushed txgs.
-pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
-    let array = top.number(config::METASLAB_ARRAY);
-    if array != 0 {
-        let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT).min(63);
-        let maps = cx.mos().object(array)?.read_words(count)?;
-        super::maps::with_maps(cx, |live| maps.into_iter().filter(|id| *id != 0).try_for_each(|id| live.free_map(id)))?;
-        cx.mos().free_object(cx.tx(), array)?;
-    }
-    let zap = top.number(config::VDEV_TOP_ZAP);
-    if zap != 0 {
-        let zap = Zap::open(cx.mos().object(zap)?)?;
-        if let Some(unflushed) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
-            cx.mos().free_object(cx.tx(), unflushed)?;
-            // The ZAP of a device that held data outlives the device, and the object number will be
-            // reused.
-            zap.remove(cx.tx(), vdev_top::MS_UNFLUSHED_PHYS_TXGS)?;
-        }
-    }
-    Ok(())
 }

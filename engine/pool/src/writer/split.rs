@@ -14,10 +14,11 @@
 //!     are current or have stale data
 
 use super::detach::{free_objects, take_out};
-use super::remove::free_maps;
+use super::maps::free_maps;
+use super::remove::hole;
 use super::shape;
+use super::spa::SyncTx;
 use super::tree::{self, is_required, known};
-use super::tx::SyncTx;
 use super::vdevs::{self, List};
 use super::{Shared, WriteOptions, Writer};
 use crate::config::VdevConfig;
@@ -190,7 +191,7 @@ fn new_root(root: &VdevConfig, guid: u64, going: &[u64]) -> VdevConfig {
         new.children.push(match top.kind.as_str() {
             "indirect" => top.clone(),
             "mirror" if !is_log(top) => shape::side_alone(top, going),
-            _ => super::remove::hole(top.id),
+            _ => hole(top.id),
         });
     }
     while new.children.last().is_some_and(|top| top.kind == "hole") {

@@ -10,10 +10,8 @@
 //!   * a device that comes back is the one that left: its labels contain the pool's guid and its
 //!     own
 
+use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{NO_REPLICAS, find_leaf, is_required, judge_writable};
-use super::tx::SyncTx;
-use super::{Shared, Writer};
-use crate::config::VdevConfig;
 use crate::import::build;
 use block::vdev::{Aux, Leaf};
 use block::zevent::class;
@@ -174,7 +172,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 /// Devices are in use again: they take blocks, and a resilver brings them the data they missed.
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
-    cx.shared.sweep_anew();
+    cx.shared.sweeps.begin_again();
     if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
         cx.shared.scan.resilver_wanted();
     }
@@ -246,12 +244,4 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
         shared.scan.resilver_wanted();
     }
     true
-}
-
-impl Shared {
-    /// Whether a top-level device is a log.
-    pub(super) fn is_log(&self, id: u64) -> bool {
-        let root = self.root.lock();
-        root.children.iter().any(|top: &VdevConfig| top.id == id && top.number(config::IS_LOG) != 0)
-    }
 }

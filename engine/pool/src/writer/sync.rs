@@ -1,8 +1,9 @@
 //! The thread that closes txgs and syncs them.
 
+use super::farewell::Farewell;
+use super::spa::{Shared, SyncTx};
 use super::stats::TxgStats;
-use super::tx::SyncTx;
-use super::{Shared, checkpoint, detach, dtl, evacuate, expand, label, lap, mos};
+use super::{checkpoint, dtl, evacuate, expand, label, mos};
 use errors::{Error, Result};
 use object::Tx;
 use ondisk::BlkPtr;
@@ -12,9 +13,6 @@ use std::time::Instant;
 
 /// Number of passes over the MOS that means an error. Normal are 3 or 4.
 const PASSES_MAX: u32 = 40;
-/// Share of the limit for dirty data, in percent, at which a txg is closed early. As OpenZFS (20
-/// %).
-pub(super) const EARLY_PERCENT: u64 = 20;
 
 /// Runs until it must stop, or until a txg cannot be written.
 pub(super) fn run(shared: &Arc<Shared>) {
@@ -148,7 +146,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
-    detach::bid_farewell(shared);
+    std::mem::take(&mut *shared.farewells.lock()).into_iter().for_each(Farewell::bid);
 
     shared.allocator.synced(txg, shared.mos.clone());
     for anomaly in shared.allocator.take_anomalies() {
@@ -231,9 +229,42 @@ fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> 
 }
 
 impl Shared {
+    /// Nothing is written any more.
+    pub(super) fn release(&self) {
+        self.store.stop_second();
+        self.store.end_writing();
+        // Threads that still read from the pool keep no other process from opening it.
+        self.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
+    }
+
+    /// Ends what runs in the background, and waits for it.
+    pub(super) fn stop_background(&self) {
+        self.stop_expansion();
+        self.stop_sweeps();
+        self.stop_scans();
+    }
+
+    fn is_dirty(&self, txg: u64) -> bool {
+        !self.jobs.lock().is_empty()
+            || self.config_dirty.load(Ordering::SeqCst)
+            || self.discarding.load(Ordering::SeqCst)
+            || self.evacuation.is_active()
+            || self.scan.is_dirty()
+            || self.participants.lock().iter().any(|p| p.is_dirty(txg))
+            || self.dedup.is_dirty()
+    }
+
     /// Writes to devices so far, and their bytes.
     fn written(&self) -> (u64, u64) {
         let tree = self.store.tree();
         tree.leaves().iter().map(|l| l.write_traffic()).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
+}
+
+/// Nanoseconds since `start`. Restarts the measurement.
+fn lap(start: &mut Instant) -> u64 {
+    let now = Instant::now();
+    let spent = now.duration_since(*start);
+    *start = now;
+    u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -12,12 +12,13 @@
 //!     txg
 //!   * a device is closed only if no block needs it
 
-use super::tx::SyncTx;
+use super::spa::{Shared, SyncTx};
 use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
 use crate::space::alloc::is_writable;
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use errors::{Error, Result};
+use ondisk::pool_dir::config;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub(super) fn commit_with(
     *shared.root.lock() = root;
     shared.store.change_tree(|tree| Tree { tops, ..tree.clone() });
     judge_writable(cx);
-    shared.sweep_anew();
+    shared.sweeps.begin_again();
     cx.config_changed();
     Ok(())
 }
@@ -92,6 +93,14 @@ fn find_by(tree: &Tree, guid: u64, pick: impl Fn(&Vdev) -> Option<&Leaf>) -> Res
     let top = top.ok_or_else(|| Error::invalid("", "no such device in pool"))?;
     let leaf = top.find(guid).and_then(pick);
     Ok((top, leaf.ok_or_else(|| Error::invalid(&*top.name, "operation not supported on this type of pool"))?))
+}
+
+impl Shared {
+    /// Whether a top-level device is a log.
+    pub(super) fn is_log(&self, id: u64) -> bool {
+        let root = self.root.lock();
+        root.children.iter().any(|top| top.id == id && top.number(config::IS_LOG) != 0)
+    }
 }
 
 /// Txg ranges (first, last), in order, neither overlapping nor adjacent.

@@ -1,28 +1,16 @@
 //! Context for changes of the MOS while their txg is being synced.
 
-use super::Shared;
+use super::spa::{Shared, SyncTx};
 use crate::SpaceCheck;
 use block::Store;
 use errors::{Error, Refusal, Result};
 use object::zap::Zap;
 use object::{ObjectSet, Tx};
 use ondisk::feature;
-use ondisk::history::keys;
-use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config};
 use ondisk::{BlkPtr, Txg};
 use parking_lot::Mutex;
 use std::sync::Arc;
-
-/// The syncing txg, for changes of the MOS. Only one thread has it.
-pub struct SyncTx<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) tx: &'a Tx,
-    /// Why the txg must be aborted.
-    pub(super) broken: Mutex<Option<Error>>,
-    /// Bytes that all datasets together used as of the last synced txg.
-    used_before: u64,
-}
 
 /// A block of the MOS in three copies, for estimates. As OpenZFS (`DST_AVG_BLKSHIFT`).
 const MOS_BLOCK_BYTES: u64 = 3 * (16 << 10);
@@ -144,38 +132,6 @@ impl SyncTx<'_> {
     /// and to all labels.
     pub fn config_changed(&self) {
         self.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
-    }
-
-    /// Adds an internal event to the pool's history: `name` (`create`, `set` …), the dataset (name
-    /// and object number), and a text.
-    pub fn history(&self, name: &str, dataset: Option<(&str, u64)>, text: &str) -> Result<()> {
-        let mut list = Nvlist::new();
-        list.put(keys::TIME, self.shared.now());
-        if let Some((name, id)) = dataset {
-            list.put(keys::DATASET_NAME, name);
-            list.put(keys::DATASET_ID, id);
-        }
-        list.put(keys::INTERNAL_NAME, name);
-        list.put(keys::INTERNAL_TEXT, text);
-        list.put(keys::TXG, self.txg());
-        self.history_record(list)
-    }
-
-    /// Adds a command to the pool's history.
-    pub fn history_command(&self, command: &str) -> Result<()> {
-        let mut list = Nvlist::new();
-        list.put(keys::TIME, self.shared.now());
-        list.put(keys::COMMAND, command);
-        list.put(keys::WHO, u64::from(host::user()));
-        list.put(keys::HOST, host::name().as_str());
-        self.history_record(list)
-    }
-
-    fn history_record(&self, mut list: Nvlist) -> Result<()> {
-        list.put(keys::HOST, host::name().as_str());
-        super::history::append(self, &list)?;
-        self.shared.report_history(&list);
-        Ok(())
     }
 
     /// Change of the MOS's space since the last call, for the DSL directory `$MOS`: used,

@@ -7,9 +7,8 @@
 
 use super::detach::after_resilver;
 use super::props::{on_disk, shown};
+use super::spa::{Shared, SyncTx, Writer};
 use super::states::{Opener, come_back};
-use super::tx::SyncTx;
-use super::{Shared, Writer};
 use crate::Pool;
 use crate::config::VdevConfig;
 use crate::property::SetValue;

@@ -8,9 +8,9 @@
 //!   * until the first uberblock that knows of a device is written, the device has empty rings and
 //!     labels of txg 0, which a search ignores
 
-use super::config::Identity;
+use super::config::{ACTIVE, Identity};
 use super::maps::with_maps;
-use super::tx::SyncTx;
+use super::spa::SyncTx;
 use crate::config::VdevConfig;
 use crate::devices;
 use crate::import::build::{self, Context};
@@ -227,7 +227,7 @@ pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, gu
     let mut list = Nvlist::new();
     list.put(config::VERSION, identity.version);
     list.put(config::POOL_NAME, identity.label_name.as_str());
-    list.put(config::POOL_STATE, super::ACTIVE);
+    list.put(config::POOL_STATE, ACTIVE);
     list.put(config::POOL_TXG, 0u64);
     list.put(config::POOL_GUID, root_guid);
     list.put(config::TOP_GUID, top_guid);

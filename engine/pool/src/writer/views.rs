@@ -8,53 +8,21 @@
 //! Invariants:
 //!   * no lock except `opening` is held during I/O, and code that displays the pool does not take
 //!     it
-//!   * a view is replaced only by a newer one
 
-use super::Shared;
+use super::config::Identity;
+use super::scan::Figures;
+use super::spa::{Shared, Writer};
 use crate::Pool;
-use errors::{Error, Refusal, Result};
-use parking_lot::{Condvar, Mutex};
+use crate::import::open;
+use block::Store;
+use errors::{Error, Place, Refusal, Result};
+use ondisk::uberblock::Uberblock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long display code waits for a view. Guessed: a few reads of a busy disk, and short enough
 /// that a command does not seem to hang.
 const PATIENCE: Duration = Duration::from_secs(4);
-
-/// See the module.
-pub(super) struct Views {
-    state: Mutex<State>,
-    /// Signalled when a thread that opened a view has ended.
-    ended: Condvar,
-    /// Held while a view is opened, so that threads that wait for the same txg read it once.
-    opening: Mutex<()>,
-}
-
-struct State {
-    newest: Option<Arc<Pool>>,
-    /// When a thread started to open a view for display.
-    since: Option<Instant>,
-    /// Why the last view for display could not be opened.
-    error: Option<Error>,
-}
-
-impl Views {
-    pub(super) fn new(newest: Option<Arc<Pool>>) -> Self {
-        let state = State { newest, since: None, error: None };
-        Self { state: Mutex::new(state), ended: Condvar::new(), opening: Mutex::new(()) }
-    }
-
-    fn of(&self, txg: u64) -> Option<Arc<Pool>> {
-        self.state.lock().newest.as_ref().filter(|pool| pool.uberblock().txg.0 == txg).cloned()
-    }
-
-    fn publish(&self, pool: &Arc<Pool>) {
-        let mut state = self.state.lock();
-        if state.newest.as_ref().is_none_or(|newest| newest.uberblock().txg <= pool.uberblock().txg) {
-            state.newest = Some(pool.clone());
-        }
-    }
-}
 
 /// Marks the end of a thread that opens a view, even if it panics.
 struct Ending(Arc<Shared>);
@@ -63,6 +31,20 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.0.views.state.lock().since = None;
         self.0.views.ended.notify_all();
+    }
+}
+
+impl Writer {
+    /// The pool in the state of the last synced txg, for callers that must see every change.
+    /// Opening it reads from devices, and waits for them.
+    pub fn pool(&self) -> Result<Arc<Pool>> {
+        self.shared.pool()
+    }
+
+    /// The pool for display: in the state of the last synced txg, or of an earlier one if the
+    /// devices do not respond in time.
+    pub fn shown(&self) -> Result<Arc<Pool>> {
+        self.shared.shown()
     }
 }
 
@@ -129,5 +111,19 @@ impl Shared {
             _ => {}
         }
         Ok(newest)
+    }
+}
+
+impl Pool {
+    /// The same pool in the state of a later uberblock.
+    fn at_uberblock(
+        &self,
+        store: &Arc<Store>,
+        uberblock: &Uberblock,
+        identity: &Identity,
+        figures: &Arc<Figures>,
+    ) -> Result<Arc<Self>> {
+        let opened = open::at(store, uberblock, self.warnings().to_vec()).at(self.name())?;
+        Ok(self.with(identity.name.clone(), identity.guid, opened, figures.clone()))
     }
 }

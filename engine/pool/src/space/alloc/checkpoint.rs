@@ -15,10 +15,11 @@
 //!   * only its birth decides whether a block belongs to the checkpoint: it was born in the
 //!     checkpoint's txg or before
 
+use super::Allocator;
 use super::group::Group;
+use super::maps::MapWriter;
 use super::slab::{Freed, MapState};
-use super::sync::MapWriter;
-use super::{Allocator, Table};
+use super::table::Table;
 use crate::Pool;
 use crate::space::entries::{self, Spot};
 use crate::space::ranges::Ranges;

@@ -3,8 +3,8 @@
 //! Allocating threads contend for the lock of one metaslab, for the time of a search in memory.
 //! Each copy of a block uses its own metaslab, so that copies on one device are far apart.
 
-use super::Totals;
 use super::slab::{Freed, MapState, Reader, Slab};
+use super::totals::Totals;
 use block::Class;
 use block::vdev::{Kind, Vdev, draid, raidz};
 use errors::Result;

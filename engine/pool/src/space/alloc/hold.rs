@@ -9,8 +9,9 @@
 //!     which the pool may be rewound
 //!   * no part of it is allocated before the [`Held`] is dropped
 
+use super::Allocator;
+use super::group::Group;
 use super::slab::Slab;
-use super::{Allocator, Group};
 use errors::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

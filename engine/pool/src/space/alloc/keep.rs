@@ -37,6 +37,13 @@ impl Kept {
 pub(super) struct Keeps(Mutex<Vec<Arc<RwLock<bool>>>>);
 
 impl Keeps {
+    /// From now on freed space is kept.
+    pub fn keep(&self) -> Kept {
+        let holds = Arc::new(RwLock::new(true));
+        self.0.lock().push(holds.clone());
+        Kept { holds }
+    }
+
     /// Whether any reader needs freed space to be kept. If the pool needs the space, none is kept.
     pub fn wanted(&self, needs_room: bool) -> bool {
         let mut all = self.0.lock();
@@ -49,22 +56,6 @@ impl Keeps {
     }
 }
 
-impl super::Allocator {
-    /// From now on freed space is kept. Views of the pool that are taken after this call stay
-    /// intact.
-    pub fn keep_freed(&self) -> Kept {
-        let holds = Arc::new(RwLock::new(true));
-        self.keeps.0.lock().push(holds.clone());
-        Kept { holds }
-    }
-
-    /// A writer has no space left until freed space becomes free: from the end of this txg on,
-    /// nothing is kept for readers.
-    pub fn needs_room(&self) {
-        self.needs_room.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,12 +64,7 @@ mod tests {
     fn what_is_kept_is_kept_until_it_is_let_go_of_or_the_pool_is_full() {
         let keeps = Keeps::default();
         assert!(!keeps.wanted(false));
-        let keep = || {
-            let holds = Arc::new(RwLock::new(true));
-            keeps.0.lock().push(holds.clone());
-            Kept { holds }
-        };
-        let (a, b) = (keep(), keep());
+        let (a, b) = (keeps.keep(), keeps.keep());
         assert!(keeps.wanted(false));
         drop(a);
         assert!(keeps.wanted(false) && b.holds());

@@ -4,7 +4,7 @@
 //! `metaslab_update_ondisk_flush_data` (metaslab.c), `spa_generate_syncing_log_sm`,
 //! `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
 
-use super::MapWriter;
+use super::maps::MapWriter;
 use errors::{Error, Result};
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet, Tx};

@@ -1,9 +1,11 @@
 //! Creates the allocator of an existing pool, or of a pool that is being created.
 
 use super::group::{self, Group, Shape};
-use super::logs::{Log, Logs};
+use super::maps::MapReader;
+use super::round::{Log, Logs};
 use super::slab::{MapState, Slab};
-use super::{Allocator, MapReader, Options, Table};
+use super::table::Table;
+use super::{Allocator, Options};
 use crate::Pool;
 use crate::config::VdevConfig;
 use crate::space::ranges::UNITS_MAX;
@@ -155,31 +157,6 @@ impl Allocator {
         if let Some(group) = shared.group(vdev) {
             *shared = Arc::new(shared.with(group.changed(shape, Vec::new())));
         }
-    }
-}
-
-impl Table {
-    /// The same table with a new state of one of its devices.
-    fn with(&self, group: Group) -> Self {
-        let (vdev, group) = (group.vdev, Arc::new(group));
-        let mut table = Self { by_vdev: self.by_vdev.clone(), by_class: self.by_class.clone() };
-        for place in &mut table.by_class[group.class as usize] {
-            if place.vdev == vdev {
-                place.clone_from(&group);
-            }
-        }
-        table.by_vdev[vdev as usize] = Some(group);
-        table
-    }
-
-    pub(super) fn add(&mut self, group: Group) {
-        let group = Arc::new(group);
-        let at = group.vdev as usize;
-        if self.by_vdev.len() <= at {
-            self.by_vdev.resize_with(at + 1, || None);
-        }
-        self.by_class[group.class as usize].push(group.clone());
-        self.by_vdev[at] = Some(group);
     }
 }
 

@@ -28,11 +28,13 @@
 //!   * a metaslab's own map and the logs from its txg on together give the allocated space
 //!   * a metaslab's txg refers to an existing log: OpenZFS refuses a pool where it does not
 
+use super::Allocator;
 use super::delta::Delta;
 use super::group::Group;
+use super::maps::MapWriter;
+use super::round::{Log, Logs, Round};
 use super::slab::{MapState, Slab};
-use super::sync::{MapWriter, Round};
-use super::{Allocator, Table};
+use super::table::Table;
 use crate::space::entries::{self, LogSpot};
 use crate::space::ranges::Ranges;
 use errors::{Error, Result};
@@ -56,25 +58,6 @@ const POOL_BYTES_PER_LOG: u64 = 8 << 20;
 const POOL_BYTES_PER_LOG_BYTE: u64 = 1 << 10;
 /// At most 1/`FLUSH_PART` of the metaslabs with unflushed changes is flushed in a txg.
 const FLUSH_PART: u64 = 8;
-/// Number of recent logs from which the growth per txg is estimated. Guessed.
-const RECENT: usize = 4;
-
-/// A log space map.
-#[derive(Debug, Clone)]
-pub(super) struct Log {
-    pub object: u64,
-    pub length_bytes: u64,
-    pub allocated_bytes: i64,
-}
-
-/// All logs, and the fraction of metaslabs still to flush.
-#[derive(Debug, Default)]
-pub(super) struct Logs {
-    /// Logs by txg.
-    pub all: BTreeMap<u64, Log>,
-    /// Thousandths of a metaslab carried over from earlier txgs.
-    credit: u64,
-}
 
 /// Amount of changes that are only in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -139,17 +122,6 @@ impl Pressure {
         let by_logs = (u128::from(all) * 1000).div_ceil(aim(logs_max));
         let by_bytes = u128::from(all) * 1000 * u128::from(self.incoming_bytes) / aim(bytes_max);
         by_logs.max(by_bytes).min(u128::from(most)) as u64
-    }
-}
-
-impl Logs {
-    fn bytes(&self) -> u64 {
-        self.all.values().map(|log| log.length_bytes).sum()
-    }
-
-    fn incoming_bytes(&self) -> u64 {
-        let recent = || self.all.values().rev().take(RECENT).map(|log| log.length_bytes);
-        recent().sum::<u64>() / recent().count().max(1) as u64
     }
 }
 

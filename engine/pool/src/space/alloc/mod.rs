@@ -27,13 +27,18 @@ mod keep;
 mod live;
 mod load;
 mod logs;
+mod maps;
 mod removal;
+mod removal_frees;
+mod round;
 mod size;
 mod slab;
 mod stats;
 mod sync;
+mod table;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 pub use group::Shape;
 pub(crate) use group::is_writable;
@@ -42,21 +47,22 @@ pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
 pub use logs::LogStats;
-pub(crate) use removal::RemovalFree;
+pub use maps::{MapReader, MapWriter};
+pub(crate) use removal_frees::RemovalFree;
 pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;
 pub use stats::{ClassSpace, SpaceCheck, SpaceStats};
-pub use sync::MapWriter;
 
-use super::Entry;
 use block::{Allocate, Class, Want};
 use errors::{Error, Refusal, Result};
 use group::{Group, LOG_SLOT, Part, Search};
+use maps::NoMaps;
 use ondisk::Dva;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use table::Table;
 
 /// Bytes allocated on a device before the next one's turn, if all have the same free space. Large
 /// enough that neighbouring blocks of a file stay together, small enough that all devices work at
@@ -64,77 +70,6 @@ use std::sync::{Arc, Weak};
 const TURN_BYTES: u64 = 1 << 20;
 /// Limit for the ranges in all loaded metaslabs before idle ones are unloaded: 24 MiB. Guessed.
 const RANGES_MAX: usize = 768 << 10;
-/// Percentage of the special devices above which only metadata is allocated there. As OpenZFS.
-const SPECIAL_DATA_PERCENT: u64 = 75;
-
-/// Reads a space map as of the last synced txg.
-pub trait MapReader: Send + Sync {
-    /// Calls `sink` with each entry of the map in `object`, in the order of writing.
-    fn read_map(&self, object: u64, sink: &mut dyn FnMut(Entry)) -> Result<()>;
-}
-
-impl MapReader for object::ObjectSet {
-    fn read_map(&self, object: u64, sink: &mut dyn FnMut(Entry)) -> Result<()> {
-        super::for_each_entry(&self.object(object)?, sink).map(drop)
-    }
-}
-
-/// Space of a device in bytes, updated with every change.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    size: AtomicU64,
-    /// Not allocatable: allocated, or freed and deferred.
-    used: AtomicU64,
-    /// Freed and deferred.
-    waiting: AtomicU64,
-}
-
-impl Totals {
-    fn new(size: u64) -> Self {
-        Self { size: size.into(), ..Self::default() }
-    }
-
-    fn size(&self) -> u64 {
-        self.size.load(Ordering::Relaxed)
-    }
-
-    fn allocated(&self, bytes: u64) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Moves deferred bytes back to allocated, because they belong to a checkpoint.
-    fn kept(&self, bytes: u64) {
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    fn freed(&self, at_once: u64, later: u64) {
-        self.used.fetch_sub(at_once, Ordering::Relaxed);
-        self.waiting.fetch_add(later, Ordering::Relaxed);
-    }
-
-    fn released(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// All devices, by number and by class.
-#[derive(Default)]
-struct Table {
-    /// By number of the top-level device.
-    by_vdev: Vec<Option<Arc<Group>>>,
-    by_class: [Vec<Arc<Group>>; 4],
-}
-
-impl Table {
-    fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
-        self.by_vdev.iter().flatten()
-    }
-
-    fn group(&self, vdev: u32) -> Option<&Arc<Group>> {
-        self.by_vdev.get(vdev as usize)?.as_ref()
-    }
-}
 
 /// The device whose turn it is, and the bytes left of its turn.
 #[derive(Default)]
@@ -151,7 +86,7 @@ pub struct Allocator {
     /// Weak, because the MOS is read through a store that owns this allocator.
     reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
-    rounds: Mutex<sync::Round>,
+    rounds: Mutex<round::Round>,
     last_txg: AtomicU64,
     /// The next txg flushes all metaslabs.
     flush_all: AtomicBool,
@@ -163,7 +98,7 @@ pub struct Allocator {
     /// Devices that become larger in the syncing txg, with their new sizes in bytes.
     growing: Mutex<Vec<(u32, u64)>>,
     /// Devices that are being or were removed, and the frees on them.
-    evacuated: removal::RemovalFrees,
+    evacuated: removal_frees::RemovalFrees,
     /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
     checkpoint_txg: AtomicU64,
     /// Freed space is noted for a later trim.
@@ -419,6 +354,46 @@ impl Allocator {
         rotor.at
     }
 
+    /// From now on freed space is kept. Views of the pool that are taken after this call stay
+    /// intact.
+    pub fn keep_freed(&self) -> Kept {
+        self.keeps.keep()
+    }
+
+    /// A writer has no space left until freed space becomes free: from the end of this txg on,
+    /// nothing is kept for readers.
+    pub fn needs_room(&self) {
+        self.needs_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Space by class, including txgs in flight.
+    pub fn stats(&self) -> SpaceStats {
+        let table = self.table();
+        let mut stats = stats::sums(&table);
+        for (class, groups) in stats.classes.iter_mut().zip(&table.by_class) {
+            let (mut weighted, mut all, mut known) = (0u128, 0u128, !groups.is_empty());
+            for group in groups {
+                match group.fragmentation_percent(self.options.histograms) {
+                    Some(p) => weighted += u128::from(p) * u128::from(group.totals.size()),
+                    None => known = false,
+                }
+                all += u128::from(group.totals.size());
+            }
+            class.fragmentation_percent = known.then(|| weighted.checked_div(all)).flatten().map(|p| p as u64);
+        }
+        stats
+    }
+
+    /// The same without fragmentation, cheap enough to be computed at each change.
+    pub fn totals(&self) -> SpaceStats {
+        stats::sums(&self.table())
+    }
+
+    /// Space that is reserved so that a full pool can be freed.
+    pub fn slop_bytes(&self) -> u64 {
+        self.totals().slop_bytes
+    }
+
     /// Unloads all metaslabs without changes since the last txg, to save memory.
     pub fn unload_idle(&self) {
         self.trim(0);
@@ -444,22 +419,6 @@ impl Allocator {
                 all -= ranges;
             }
         }
-    }
-}
-
-impl Table {
-    /// Whether the free space of the normal class is at most half of the slop.
-    fn is_in_reserve(&self) -> bool {
-        let totals = stats::sums(self);
-        totals.class(Class::Normal).free_bytes() <= totals.slop_bytes / 2
-    }
-
-    fn has_room_for_data_on_special(&self) -> bool {
-        let (free, size) = self.by_class[Class::Special as usize]
-            .iter()
-            .map(|g| g.free_and_size())
-            .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-        size - free < size / 100 * SPECIAL_DATA_PERCENT
     }
 }
 
@@ -499,13 +458,4 @@ impl Allocate for Allocator {
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// For a pool that has no space maps yet, or is closed.
-struct NoMaps;
-
-impl MapReader for NoMaps {
-    fn read_map(&self, object: u64, _: &mut dyn FnMut(Entry)) -> Result<()> {
-        Err(Error::not_found("a pool that is being made or closed", format!("space map {object}")))
-    }
 }

@@ -5,46 +5,13 @@
 //!   * a deferred free is synced in its txg
 
 use super::Allocator;
+use super::group::Group;
+use super::removal_frees::RemovalFree;
 use block::Class;
 use errors::Result;
 use ondisk::Dva;
-use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A deferred free.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RemovalFree {
-    pub txg: u64,
-    /// Txg in which the block was born.
-    pub birth: u64,
-    /// DVA on the removed device.
-    pub dva: Dva,
-}
-
-#[derive(Default)]
-pub(super) struct RemovalFrees {
-    /// Whether there is any such device or free. Most pools have none.
-    any: AtomicBool,
-    devices: RwLock<BTreeSet<u32>>,
-    deferred: Mutex<Vec<RemovalFree>>,
-}
-
-impl RemovalFrees {
-    /// Defers the free if its device is being or was removed. Returns whether it did.
-    pub fn defer(&self, txg: u64, birth: u64, dva: &Dva) -> bool {
-        let is_one = self.any.load(Ordering::SeqCst) && self.devices.read().contains(&dva.vdev);
-        if is_one {
-            self.deferred.lock().push(RemovalFree { txg, birth, dva: *dva });
-        }
-        is_one
-    }
-
-    pub fn is_dirty(&self, txg: u64) -> bool {
-        self.any.load(Ordering::SeqCst) && self.deferred.lock().iter().any(|gone| gone.txg <= txg)
-    }
-}
+use std::sync::atomic::Ordering;
 
 impl Allocator {
     /// Starts or stops deferring frees on a device.
@@ -100,8 +67,7 @@ impl Allocator {
     /// Free bytes on the devices of a class that take new blocks, except for device `without`.
     pub(crate) fn free_bytes_without(&self, class: Class, without: u32) -> u64 {
         let table = self.table();
-        let others =
-            table.by_class[class as usize].iter().filter(|g: &&Arc<super::Group>| g.vdev != without && g.is_open());
+        let others = table.by_class[class as usize].iter().filter(|g: &&Arc<Group>| g.vdev != without && g.is_open());
         others.map(|g| g.free_and_size().0).sum()
     }
 

@@ -24,7 +24,8 @@
 //!   * no metaslab lock is held while its space map is read or written: syncing the MOS allocates
 
 use super::delta::Delta;
-use super::{MapReader, Totals};
+use super::maps::MapReader;
+use super::totals::Totals;
 use crate::space::ranges::{FreeSpace, Ranges};
 use errors::{Error, Result};
 use ondisk::spacemap::HISTOGRAM_BUCKETS;

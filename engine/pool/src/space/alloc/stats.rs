@@ -1,10 +1,15 @@
-//! The allocator's statistics.
+//! Space of devices and classes.
 
-use super::{Allocator, Group, Table};
+use super::group::Group;
+use super::table::Table;
+use crate::space::fragmentation::metaslab_fragmentation;
 use crate::usable;
 use block::Class;
 use ondisk::spacemap::HISTOGRAM_BUCKETS;
 use std::sync::atomic::Ordering;
+
+/// Percentage of the special devices above which only metadata is allocated there. As OpenZFS.
+const SPECIAL_DATA_PERCENT: u64 = 75;
 
 /// Space of the devices of one class, in raw bytes including parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,7 +104,7 @@ impl Group {
 
     /// Mean over the metaslabs, weighted by their free space; `None` unless at least half of them
     /// have a histogram.
-    fn fragmentation_percent(&self, histograms: bool) -> Option<u64> {
+    pub(super) fn fragmentation_percent(&self, histograms: bool) -> Option<u64> {
         let (mut weighted, mut free, mut known) = (0u128, 0u128, 0);
         for slab in &self.slabs {
             let inner = slab.lock();
@@ -109,7 +114,7 @@ impl Group {
                 inner.map.as_ref().map_or(0, |m| m.allocated_bytes >> self.ashift) + inner.unflushed.units();
             let free_units = u128::from(u64::from(slab.units).saturating_sub(allocated.max(0) as u64));
             if let Some(h) = histogram {
-                weighted += u128::from(crate::facts::metaslab_fragmentation(&h, self.ashift)) * free_units;
+                weighted += u128::from(metaslab_fragmentation(&h, self.ashift)) * free_units;
                 free += free_units;
                 known += 1;
             }
@@ -119,33 +124,19 @@ impl Group {
     }
 }
 
-impl Allocator {
-    /// Space by class, including txgs in flight.
-    pub fn stats(&self) -> SpaceStats {
-        let table = self.table();
-        let mut stats = sums(&table);
-        for (class, groups) in stats.classes.iter_mut().zip(&table.by_class) {
-            let (mut weighted, mut all, mut known) = (0u128, 0u128, !groups.is_empty());
-            for group in groups {
-                match group.fragmentation_percent(self.options.histograms) {
-                    Some(p) => weighted += u128::from(p) * u128::from(group.totals.size()),
-                    None => known = false,
-                }
-                all += u128::from(group.totals.size());
-            }
-            class.fragmentation_percent = known.then(|| weighted.checked_div(all)).flatten().map(|p| p as u64);
-        }
-        stats
+impl Table {
+    /// Whether the free space of the normal class is at most half of the slop.
+    pub(super) fn is_in_reserve(&self) -> bool {
+        let totals = sums(self);
+        totals.class(Class::Normal).free_bytes() <= totals.slop_bytes / 2
     }
 
-    /// The same without fragmentation, cheap enough to be computed at each change.
-    pub fn totals(&self) -> SpaceStats {
-        sums(&self.table())
-    }
-
-    /// Space that is reserved so that a full pool can be freed.
-    pub fn slop_bytes(&self) -> u64 {
-        self.totals().slop_bytes
+    pub(super) fn has_room_for_data_on_special(&self) -> bool {
+        let (free, size) = self.by_class[Class::Special as usize]
+            .iter()
+            .map(|g| g.free_and_size())
+            .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        size - free < size / 100 * SPECIAL_DATA_PERCENT
     }
 }
 

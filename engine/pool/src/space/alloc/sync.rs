@@ -9,10 +9,11 @@
 //!   * the maps after txg T, including logs, contain exactly the space allocated in T, without the
 //!     blocks freed in T
 
+use super::Allocator;
 use super::group::Group;
-use super::logs::Logs;
+use super::maps::{MapReader, MapWriter};
+use super::round::Round;
 use super::slab::{Inner, MapState, Slab};
-use super::{Allocator, MapReader};
 use crate::space::entries::{self, Spot};
 use crate::space::ranges::Ranges;
 use block::Class;
@@ -28,41 +29,6 @@ const BLOCK_BYTES: u32 = 16 << 10;
 /// `CONDENSE_FACTOR` times as long as necessary. As OpenZFS.
 const CONDENSE_BLOCKS: u64 = 4;
 const CONDENSE_FACTOR: u64 = 2;
-
-/// The operations on the MOS that space maps need, in the syncing txg.
-pub trait MapWriter {
-    /// Creates an empty space map. One with a histogram adds to the feature's reference count.
-    fn create_map(&self, block_bytes: u32, with_histogram: bool) -> Result<u64>;
-    /// Writes bytes at `offset`, which may be the end of the map.
-    fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Empties a map.
-    fn truncate_map(&self, object: u64) -> Result<()>;
-    /// Sets the object's bonus buffer.
-    fn set_header(&self, object: u64, header: &Header) -> Result<()>;
-    /// Creates an array of `count` space maps, all missing.
-    fn create_array(&self, count: u64) -> Result<u64>;
-    /// Stores a space map's object number in the array.
-    fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()>;
-    /// Creates an empty log space map for `txg`. The first one of a pool activates the feature.
-    fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64>;
-    /// Destroys a log space map.
-    fn remove_log(&self, txg: u64, object: u64) -> Result<()>;
-    /// Records the checkpoint space map of the device with this ZAP; `None` destroys the previous
-    /// one.
-    fn set_checkpoint_map(&self, top_zap: u64, object: Option<u64>) -> Result<()>;
-    /// Records that logs apply to some metaslabs from `txg` on, in the list of all `count`
-    /// metaslabs of the device with this ZAP.
-    fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()>;
-}
-
-/// The syncing txg and its current pass.
-#[derive(Debug, Default)]
-pub(super) struct Round {
-    pub txg: u64,
-    pub pass: u16,
-    /// Log space maps, including that of the txg.
-    pub logs: Logs,
-}
 
 impl Allocator {
     /// Writes the allocations and frees of `txg` since the last pass. Returns whether there were

@@ -7,10 +7,10 @@
 //!   * before the mapping begins, nothing new is allocated on the device and no intent log is on it
 //!   * everything that is read before mappings are loaded is on devices that stay
 
-use super::super::Writer;
-use super::super::tx::SyncTx;
+use super::super::spa::{SyncTx, Writer};
+use super::super::vdevs::top_zap;
 use super::mapping::Growing;
-use super::{DEVICE_REMOVAL, OBSOLETE_COUNTS, top_zap};
+use super::state::{DEVICE_REMOVAL, OBSOLETE_COUNTS};
 use crate::SpaceCheck;
 use block::Class;
 use block::vdev::{Kind, Vdev};
@@ -118,7 +118,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
     shared.refuse_with_checkpoint()?;
     // Checked again: another removal may have begun meanwhile.
     shared.refuse_while_removing()?;
-    if shared.is_rebuilding() {
+    if shared.scan.is_rebuilding() {
         return Err(Error::invalid(shared.store.name(), "currently sequentially resilvering"));
     }
     super::free::sync(cx)?;

@@ -7,19 +7,13 @@
 //!   * a range has the same length on both devices: all devices have the same allocation unit
 //!   * the ranges of the mapping are in order, and a step ends at the end of a range
 
-use super::super::tx::SyncTx;
+use super::super::spa::SyncTx;
 use super::mapping::{Growing, NewRange};
-use super::{OBSOLETE_COUNTS, State};
+use super::state::{OBSOLETE_COUNTS, RANGE_BYTES_MAX, SPAN_BYTES_MAX, State};
 use block::{Allocate, Gang, Want};
 use errors::{Error, Refusal, Result};
 use ondisk::Dva;
 use std::collections::VecDeque;
-
-/// Longest range of a mapping (`SPA_MAXBLOCKSIZE`).
-pub(crate) const RANGE_BYTES_MAX: u64 = 16 << 20;
-/// A free gap between two pieces is copied too up to this length, so that there are fewer ranges.
-/// As OpenZFS (vdev_removal_max_span).
-pub(crate) const SPAN_BYTES_MAX: u64 = 32 << 10;
 
 /// Result of a step.
 pub(super) enum Step {

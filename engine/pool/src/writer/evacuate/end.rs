@@ -8,13 +8,14 @@
 //!     stays on it
 
 use super::super::detach::{farewells, free_objects};
-use super::super::remove::free_maps;
+use super::super::maps::free_maps;
+use super::super::spa::SyncTx;
 use super::super::tree::{self, known};
-use super::super::tx::SyncTx;
-use super::super::vdevs;
+use super::super::vdevs::{self, top_zap};
 use super::free::free_moved;
 use super::mapping::Growing;
-use super::{DEVICE_REMOVAL, OBSOLETE_COUNTS, State, obsolete, top_zap};
+use super::obsolete;
+use super::state::{DEVICE_REMOVAL, OBSOLETE_COUNTS, State};
 use crate::config::VdevConfig;
 use block::vdev::indirect::Mapping;
 use block::vdev::{Kind, Vdev};

@@ -8,8 +8,8 @@
 //! ```
 //! Facts: free_from_removing_vdev (module/zfs/vdev_removal.c), metaslab_free_impl (metaslab.c).
 
-use super::super::tx::SyncTx;
-use super::State;
+use super::super::spa::SyncTx;
+use super::state::State;
 use crate::space::alloc::RemovalFree;
 use block::Allocate;
 use block::vdev::Kind;

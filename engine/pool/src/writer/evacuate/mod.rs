@@ -11,7 +11,7 @@
 //! interrupted removal, OpenZFS too.
 //!
 //! Parts: `begin` (checks and start), `copy` (a step), `end` (the last step, cancelling), `mapping`
-//! (objects), `free` (deferred frees), `obsolete` (unused parts of a mapping, and condensing).
+//! and `objects`, `free` (deferred frees), `obsolete` (unused parts of a mapping, and condensing).
 //!
 //! Facts: module/zfs/vdev_removal.c, vdev_indirect.c, vdev_indirect_mapping.c,
 //! vdev_indirect_births.c.
@@ -25,107 +25,29 @@ mod copy;
 mod end;
 mod free;
 mod mapping;
+mod objects;
 mod obsolete;
+mod state;
 
-use super::tx::SyncTx;
-use super::vdevs::top_zap;
-use super::{Shared, Writer};
+pub(super) use state::Evacuation;
+pub(crate) use state::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
+
+use super::spa::{SyncTx, Writer};
 use crate::Pool;
 use crate::config::VdevConfig;
 use block::vdev::Kind;
 use copy::Step;
-pub(crate) use copy::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 use errors::{Error, Refusal, Result};
-use mapping::Growing;
 use object::zap::Zap;
 use ondisk::Dva;
 use ondisk::pool_dir::{config, directory, vdev_top};
-use ondisk::removal::Removing;
-use ondisk::scan::ScanState;
 use ondisk::zap::Value as ZapValue;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-const DEVICE_REMOVAL: &str = "device_removal";
-const OBSOLETE_COUNTS: &str = "obsolete_counts";
+use state::{removing, running};
+use std::sync::atomic::Ordering;
 
 /// Bytes copied in a txg: a few tenths of a second on a disk, an acceptable delay for threads that
 /// wait for the txg. Guessed.
 const STEP_BYTES: u64 = 32 << 20;
-
-/// The running removal, and the state of removed devices.
-pub(super) struct Evacuation {
-    /// A device is being removed, and there may be something to copy.
-    active: AtomicBool,
-    /// The removal must be cancelled.
-    cancelled: AtomicBool,
-    /// Bytes that may be copied before the removal pauses.
-    allowance: AtomicU64,
-    /// Smaller mappings are not condensed.
-    condense_bytes_min: AtomicU64,
-    /// There was no space for the remaining ranges.
-    full: AtomicBool,
-    /// Only the syncing thread holds this lock for long.
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// State of the last removal, as in the MOS or to be written there.
-    removing: Option<Removing>,
-    /// `removing` changed since it was written.
-    is_changed: bool,
-    /// The mapping of the device that is being removed.
-    growing: Option<Growing>,
-    /// Obsolete ranges by device that are not in its obsolete space map yet.
-    obsolete: BTreeMap<u32, Vec<(u64, u64)>>,
-}
-
-impl Evacuation {
-    /// State of a pool from which nothing was removed.
-    pub fn new() -> Self {
-        Self {
-            active: false.into(),
-            cancelled: false.into(),
-            allowance: u64::MAX.into(),
-            condense_bytes_min: obsolete::CONDENSE_BYTES_MIN.into(),
-            full: false.into(),
-            state: Mutex::default(),
-        }
-    }
-
-    /// Loads the state of a pool that is being opened.
-    pub fn load(pool: &Pool) -> Result<Self> {
-        let mut state = State { removing: removing(pool)?, ..State::default() };
-        if let Some(vdev) = running(state.removing.as_ref()) {
-            state.growing = Some(Growing::load(pool, vdev)?);
-        }
-        let active = state.growing.is_some().into();
-        Ok(Self { active, state: Mutex::new(state), ..Self::new() })
-    }
-
-    /// Whether the next txg must follow at once.
-    pub fn wants_txgs(&self) -> bool {
-        self.is_active() && !self.full.load(Ordering::SeqCst) && self.allowance.load(Ordering::SeqCst) > 0
-    }
-
-    /// Whether a device is being removed.
-    pub fn is_active(&self) -> bool {
-        self.active.load(Ordering::SeqCst)
-    }
-}
-
-/// State of the last removal in the MOS.
-fn removing(pool: &Pool) -> Result<Option<Removing>> {
-    let value = pool.directory().lookup(directory::REMOVING)?;
-    value.map(|value| Ok(Removing::from_words(&value.ints)?)).transpose()
-}
-
-fn running(removing: Option<&Removing>) -> Option<u32> {
-    let vdev = removing.filter(|r| r.state == ScanState::Scanning)?.vdev?;
-    u32::try_from(vdev).ok()
-}
 
 /// Makes the allocator defer frees on devices that are being or were removed.
 pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
@@ -205,16 +127,6 @@ impl SyncTx<'_> {
         if matches!(tree.tops.get(dva.vdev as usize).map(|top| &top.kind), Some(Kind::Indirect(_))) {
             let mut state = self.shared.evacuation.state.lock();
             state.obsolete.entry(dva.vdev).or_default().push((dva.offset_bytes, dva.asize_bytes));
-        }
-    }
-}
-
-impl Shared {
-    /// Refuses what OpenZFS refuses while a device is being removed.
-    pub(super) fn refuse_while_removing(&self) -> Result<()> {
-        match self.evacuation.is_active() {
-            true => Err(Error::invalid(self.identity.lock().name.clone(), "device removal in progress")),
-            false => Ok(()),
         }
     }
 }

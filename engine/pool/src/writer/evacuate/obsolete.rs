@@ -12,9 +12,11 @@
 //!     `obsolete_counts` requires
 
 use super::super::maps::with_maps;
-use super::super::tx::SyncTx;
-use super::mapping::{NewRange, append, create_object, destroy_object};
-use super::{OBSOLETE_COUNTS, top_zap};
+use super::super::spa::SyncTx;
+use super::super::vdevs::top_zap;
+use super::mapping::NewRange;
+use super::objects::{append, create_object, destroy_object};
+use super::state::OBSOLETE_COUNTS;
 use crate::space::alloc::MapWriter;
 use crate::space::entries::{Spot, encode_runs};
 use crate::space::for_each_entry;
@@ -32,9 +34,7 @@ use std::sync::atomic::Ordering;
 
 /// Block size of such a space map. As OpenZFS (zfs_vdev_standard_sm_blksz).
 const BLOCK_BYTES: u32 = 128 << 10;
-/// A mapping is condensed if it has at least so many bytes, and at least so many percent of it are
-/// obsolete. As OpenZFS.
-pub(super) const CONDENSE_BYTES_MIN: u64 = 128 << 10;
+/// A mapping is condensed if at least so many percent of it are obsolete. As OpenZFS.
 const CONDENSE_PERCENT: u64 = 25;
 
 /// Records the new obsolete ranges.

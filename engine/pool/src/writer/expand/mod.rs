@@ -26,29 +26,28 @@
 //!   * nothing is trimmed or initialized meanwhile, and there is no checkpoint
 
 mod copy;
+mod state;
 mod step;
 
+pub(super) use state::Expansion;
 pub(super) use step::step;
 
-use super::attach::{TXGS_UNDER_WAY, check_fits};
+use super::grow::expand_one;
+use super::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
 use super::scan::start_scrub_in;
+use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{self, known};
-use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid};
-use super::{NewLeaf, Shared, Writer};
-use crate::Pool;
 use crate::config::VdevConfig;
 use crate::space::alloc::Shape;
 use block::vdev::raidz::{Moving, Reflow};
-use block::vdev::{Kind, Leaf, Vdev};
+use block::vdev::{Leaf, Vdev};
 use errors::{Error, Result};
-use object::zap::Zap;
 use ondisk::label::BOOT_BYTES;
 use ondisk::nvlist::Value;
 use ondisk::pool_dir::{config, vdev_top};
-use parking_lot::{Condvar, Mutex};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use state::Running;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// States in the device's ZAP: `DSS_SCANNING`, `DSS_FINISHED`.
@@ -58,68 +57,6 @@ const FINISHED: u64 = 2;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// OpenZFS's message.
 const IN_PROGRESS: &str = "raidz expansion in progress";
-
-/// The expansion of a pool: there is at most one.
-#[derive(Default)]
-pub(super) struct Expansion {
-    state: Mutex<Option<Running>>,
-    changed: Condvar,
-    thread: Mutex<(Option<JoinHandle<()>>, bool)>,
-}
-
-/// A running expansion.
-struct Running {
-    /// Number of the top-level device.
-    vdev: u64,
-    moving: Arc<Moving>,
-    /// Bytes moved so far.
-    copied_bytes: u64,
-    /// Progress in the uberblock on disk.
-    synced_bytes: u64,
-    /// The device before the expansion: readers that still use it do not know about moved sectors.
-    before: Option<Weak<Vdev>>,
-    /// A child is unavailable, or its DTL is not empty.
-    waits: bool,
-    /// Bytes to move in a txg.
-    budget_bytes: u64,
-}
-
-impl Expansion {
-    /// Loads the state of a pool that is being opened.
-    pub fn load(pool: &Pool) -> Result<Self> {
-        let tree = pool.store().tree();
-        for top in &pool.root_vdev().children {
-            let moving = match tree.tops.get(top.id as usize).map(|v| &v.kind) {
-                Some(Kind::Raidz(g)) => g.moving().cloned(),
-                _ => None,
-            };
-            let Some(moving) = moving.filter(|_| top.all.contains(config::RAIDZ_EXPANDING)) else { continue };
-            let zap = Zap::open(pool.mos().object(top.number(config::VDEV_TOP_ZAP))?)?;
-            let copied_bytes = zap.lookup_u64(vdev_top::RAIDZ_EXPAND_BYTES_COPIED)?.unwrap_or(0);
-            let running = Running::new(top.id, moving, copied_bytes, None);
-            return Ok(Self { state: Mutex::new(Some(running)), ..Self::default() });
-        }
-        Ok(Self::default())
-    }
-
-    /// Progress that the pool's device trees share.
-    pub fn moving(&self) -> Option<Arc<Moving>> {
-        self.state.lock().as_ref().map(|running| running.moving.clone())
-    }
-
-    /// Whether a raidz is being expanded.
-    pub fn is_active(&self) -> bool {
-        self.state.lock().is_some()
-    }
-}
-
-impl Running {
-    fn new(vdev: u64, moving: Arc<Moving>, copied_bytes: u64, before: Option<Weak<Vdev>>) -> Self {
-        let synced_bytes = moving.now().offset_bytes;
-        let budget_bytes = step::BUDGET_BYTES.start;
-        Self { vdev, moving, copied_bytes, synced_bytes, before, waits: false, budget_bytes }
-    }
-}
 
 impl Writer {
     /// Starts the thread that runs expansions in the background.
@@ -240,7 +177,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     check(cx, &top, &device, new)?;
 
     let guid = vdevs::new_guid();
-    let mut joining = super::attach::leaf_config(new, guid, cx.txg());
+    let mut joining = leaf_config(new, guid, cx.txg());
     joining.all.remove(config::RESILVER_TXG);
     joining.all.put(config::CREATE_TXG, cx.txg());
     joining.set_id(top.children.len() as u64);
@@ -301,9 +238,9 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let text = format!("{} vdev {vdev} new width {width}", cx.pool_name());
     cx.history("raidz vdev expansion completed", None, &text)?;
     // Use the space of the new child, too.
-    super::grow::expand_one(cx, vdev);
+    expand_one(cx, vdev);
     // The moved sectors have not been verified yet.
     start_scrub_in(cx)?;
-    shared.sweep_anew();
+    shared.sweeps.begin_again();
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! One piece of an expansion: the sectors that the end of a txg moves.
 
 use super::copy::{Area, Mover};
-use crate::writer::tx::SyncTx;
+use super::state::BUDGET_BYTES;
+use crate::writer::SyncTx;
 use block::vdev::raidz::Reflow;
 use block::vdev::{Kind, Leaf, Vdev};
 use errors::Result;
@@ -10,8 +11,6 @@ use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes to move in a txg: the first budget, and the limit.
-pub(super) const BUDGET_BYTES: std::ops::Range<u64> = 16 << 20..1 << 30;
 /// Time that other threads should have to wait for it.
 const AIM: Duration = Duration::from_millis(300);
 /// A free gap shorter than this, per child, is moved too: another read would cost more.

@@ -5,9 +5,11 @@
 //!   * a position is stored only when all blocks found before it were examined, and none of them
 //!     was reallocated meanwhile
 
+use super::figures::Figures;
 use super::issue::{self, Found};
-use super::state::{self, End};
-use super::{Figures, State, is_active, is_paused};
+use super::state::{State, is_active, is_paused};
+use super::stop::Stop;
+use super::transitions::{self, End};
 use crate::scan::dsl_scan::{self, Ended, Position, Readers, Sink};
 use crate::writer::Shared;
 use block::Bookmark;
@@ -15,7 +17,6 @@ use errors::Result;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Target duration of the reads of a batch: longer means more sequential reads, shorter means that
@@ -62,37 +63,6 @@ pub(super) enum Outcome {
     Stopped,
     /// The pool needed the space of blocks that were freed meanwhile.
     LostHold,
-}
-
-/// Tells whether a batch should stop.
-pub(super) struct Stop<'a> {
-    shared: &'a Shared,
-    generation: u64,
-    said: AtomicBool,
-    asked: AtomicU32,
-}
-
-/// Only one of this many calls of [`Stop::soon`] checks the state.
-const ASKED: u32 = 64;
-
-impl Stop<'_> {
-    /// Like [`Stop::now`], for frequent calls.
-    pub fn soon(&self) -> bool {
-        self.said.load(Ordering::Relaxed)
-            || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
-    }
-
-    pub fn now(&self) -> bool {
-        if self.said.load(Ordering::Relaxed) {
-            return true;
-        }
-        let state = self.shared.scan.state.lock();
-        let goes_on = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
-        let stop = state.stop || self.shared.scan.is_wanted() || state.generation != self.generation || !goes_on;
-        drop(state);
-        self.said.fetch_or(stop, Ordering::Relaxed);
-        stop
-    }
 }
 
 struct Gather<'a> {
@@ -152,7 +122,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
         };
         shared.wait(wait_for)?;
     };
-    let stop = Stop { shared, generation, said: AtomicBool::new(false), asked: AtomicU32::new(0) };
+    let stop = Stop::new(shared, generation);
     let figures = shared.scan.figures.clone();
     let mut gather = Gather {
         shared,
@@ -196,9 +166,9 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
             return Ok(Outcome::Stopped);
         }
         state.in_batch = false;
-        state::advance(cx, state, place)?;
+        transitions::advance(cx, state, place)?;
         if ended == Ended::Done && state.queue.is_empty() && is_finished(state) {
-            state::end(cx, state, End::Complete)?;
+            transitions::end(cx, state, End::Complete)?;
         }
         Ok(Outcome::Kept)
     })

@@ -7,7 +7,9 @@
 //! Format: `ondisk::errlog`. Facts: `spa_errlog_sync`, `spa_errlog_rotate`
 //! (module/zfs/spa_errlog.c).
 
-use crate::writer::tx::SyncTx;
+use super::error_queue::{Errors, Lists};
+use super::state::Scans;
+use crate::writer::SyncTx;
 use block::Bookmark;
 use errors::Result;
 use object::zap::{Zap, ZapSpec};
@@ -17,48 +19,18 @@ use ondisk::errlog::{ErrorBookmark, HeadError};
 use ondisk::pool_dir::directory;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Limit for the errors that wait for a txg: more of them are only counted.
-const WAITING_MAX: usize = 100_000;
-
-/// Errors that wait to be written.
-#[derive(Default)]
-pub(super) struct Errors(Mutex<Lists>);
-
-/// Blocks and their birth txgs.
-#[derive(Default)]
-struct Lists {
-    last: BTreeMap<Bookmark, u64>,
-    scan: BTreeMap<Bookmark, u64>,
-    rotate: bool,
+impl Scans {
+    /// Writes the errors that wait for the error log.
+    pub(in crate::writer) fn sync_errors(&self, cx: &SyncTx<'_>) -> Result<()> {
+        self.errors.sync(cx)
+    }
 }
 
 impl Errors {
-    /// Adds a block that cannot be read.
-    pub fn add(&self, at: &Bookmark, birth: u64, during_scan: bool) {
-        let mut lists = self.0.lock();
-        let during_scan = during_scan || lists.rotate;
-        let list = if during_scan { &mut lists.scan } else { &mut lists.last };
-        if list.len() < WAITING_MAX {
-            list.insert(*at, birth);
-        }
-    }
-
-    /// A scan ended: in the next txg its errors replace those of the last scan.
-    pub fn rotate(&self) {
-        self.0.lock().rotate = true;
-    }
-
-    /// Whether there is anything to write in a txg.
-    pub fn is_dirty(&self) -> bool {
-        let lists = self.0.lock();
-        lists.rotate || !lists.last.is_empty() || !lists.scan.is_empty()
-    }
-
     /// Writes the waiting errors to the pool's logs.
-    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         if !self.is_dirty() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Current progress of scans. The pool itself records it only from time to time.
 
 use crate::status::{Progress, ScanStatus};
+use block::Store;
 use block::vdev::Mended;
 use ondisk::removal::Rebuild;
 use ondisk::scan::Scan;
@@ -152,5 +153,15 @@ impl Figures {
         status.pass_examined_bytes = self.pass_examined.load(Relaxed);
         status.pass_issued_bytes = self.pass_issued.load(Relaxed);
         status.issued_now_bytes = Some(self.issued_before.load(Relaxed) + status.pass_issued_bytes);
+    }
+}
+
+/// Counts rewritten bytes for each device.
+pub(super) fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
+    let tree = store.tree();
+    for (guid, bytes) in mended.written.iter().chain(&mended.written_for) {
+        if let Some(log) = tree.find(*guid).and_then(|v| v.log()) {
+            log.note_mended(*bytes, self_heal, during_scan);
+        }
     }
 }

@@ -5,8 +5,8 @@
 //!   * reads in flight are bounded: one run for each thread
 //!   * while other threads read or sync, scan threads sleep as long as they work
 
-use super::batch::Stop;
-use super::note_mended;
+use super::figures::note_mended;
+use super::stop::Stop;
 use crate::space::alloc::Kept;
 use crate::writer::Shared;
 use block::Bookmark;

@@ -9,7 +9,7 @@
 //! ```
 //! OpenZFS scans while a txg syncs, so that nothing changes meanwhile. Here a batch sees the pool
 //! in the state of the last synced txg, and the allocator keeps blocks that are freed meanwhile;
-//! datasets report their changes ([`Change`]).
+//! datasets report their changes (`state::Change`).
 //!
 //! ZFS names: dsl_scan, spa_errlog.
 //!
@@ -21,222 +21,50 @@
 
 mod batch;
 mod error_log;
+mod error_queue;
 mod figures;
 mod heal;
+mod heal_queue;
 mod issue;
 pub(super) mod rebuild;
+mod rebuild_zap;
+mod rebuilds;
 mod run;
 mod state;
+mod stop;
+mod transitions;
 
 pub(crate) use figures::Figures;
-pub(super) use heal::{Healer, Told};
+pub(crate) use state::Scans;
+pub use state::{ScanActivity, ScanAnswer, ScanRefused};
 
-use super::tx::SyncTx;
-use super::{Shared, Writer};
-use crate::Pool;
-use block::Store;
-use block::vdev::Mended;
+use super::spa::{Shared, SyncTx, Writer};
 use block::zevent::class;
-use error_log::Errors;
 use errors::Result;
+use heal::Healer;
 use object::zap::Zap;
 use ondisk::pool_dir::directory;
-use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
-use parking_lot::{Condvar, Mutex};
-use state::End;
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use ondisk::scan::{ErrorScrub, ScanFunction, ScanState};
+use state::{is_active, is_paused};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Why a scan cannot begin, pause or end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanRefused {
-    /// A scrub is active.
-    Scrubbing,
-    /// A scrub is paused.
-    ScrubPaused,
-    /// A scrub of the error log is active.
-    ErrorScrubbing,
-    /// A scrub of the error log is paused.
-    ErrorScrubPaused,
-    /// A resilver is active.
-    Resilvering,
-    /// No scan is active or paused.
-    NoScan,
-}
-
-/// Success, or the reason for a refusal.
-pub type ScanAnswer = std::result::Result<(), ScanRefused>;
-
-/// Current scan activity of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ScanActivity {
-    /// A scrub is active and not paused, including a scrub of the error log.
-    pub scrubbing: bool,
-    /// A resilver or rebuild is active, or about to begin.
-    pub resilvering: bool,
-}
-
-/// Changes of datasets that affect a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
-    Destroyed { id: u64, next: Option<u64> },
-    Snapshotted { head: u64, snapshot: u64 },
-    Swapped { a: u64, b: u64 },
-}
-
-/// Active and requested scans.
-#[derive(Default)]
-pub(crate) struct Scans {
-    errors: Errors,
-    pub figures: Arc<Figures>,
-    state: Mutex<State>,
-    /// A resilver is requested.
-    wanted: AtomicBool,
-    changed: Condvar,
-    healer: OnceLock<Arc<Healer>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// As stored in the pool.
-    scan: Option<Scan>,
-    queue: BTreeMap<u64, u64>,
-    /// Sequential rebuilds, as stored in the pool.
-    rebuilds: rebuild::Rebuilds,
-    error_scrub: Option<ErrorScrub>,
-    /// A batch started from an older position than the current one; `changes` records what changed
-    /// since.
-    in_batch: bool,
-    changes: Vec<Change>,
-    /// The last txg that changed any of this state.
-    changed_txg: u64,
-    /// Incremented when the results of a running batch become useless.
-    generation: u64,
-    /// Leaves that have been available since the resilver began.
-    covered: HashSet<u64>,
-    /// Leaves, with the birth txgs of blocks that could not be written to them.
-    failed: HashSet<(u64, u64)>,
-    /// Nothing new begins: the pool is being closed.
-    stop: bool,
-    /// The thread could not continue; reported only once.
-    trouble: bool,
-    /// The current work of the thread, until the txg that records it is on disk.
-    working: Option<ScanFunction>,
-}
-
-fn is_active(scan: &Scan) -> bool {
-    scan.state == ScanState::Scanning
-}
-
-fn is_paused(scan: &Scan) -> bool {
-    scan.flags & Scan::FLAG_PAUSED != 0
-}
-
-impl State {
-    fn began_anew(&mut self, txg: u64) {
-        self.generation += 1;
-        self.changes.clear();
-        self.in_batch = false;
-        self.changed_txg = txg;
-    }
-
-    fn is_error_scrubbing(&self) -> bool {
-        self.error_scrub.is_some_and(|s| s.state == ScanState::ErrorScrubbing && s.paused == 0)
-    }
-}
-
-impl Scans {
-    /// Loads the stored state.
-    pub fn load(pool: &Pool) -> Result<Self> {
-        let scans = Self::default();
-        let mut state = scans.state.lock();
-        if let Some(value) = pool.directory().lookup(directory::SCAN)? {
-            let scan = Scan::from_words(&value.ints)?;
-            if is_active(&scan) && scan.queue_object != 0 {
-                for entry in Zap::open(pool.mos().object(scan.queue_object)?)?.entries()? {
-                    let id = std::str::from_utf8(&entry.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
-                    if let (Some(id), Some(txg)) = (id, entry.value.as_u64()) {
-                        state.queue.insert(id, txg);
-                    }
-                }
-            }
-            state.scan = Some(scan).filter(|s| s.function != ScanFunction::None);
-        }
-        state.error_scrub = match pool.directory().lookup(directory::ERRORSCRUB)? {
-            Some(value) => Some(ErrorScrub::from_words(&value.ints)?).filter(|s| s.function != ScanFunction::None),
-            None => None,
-        };
-        state.rebuilds = rebuild::load(pool);
-        state.rebuilds.iter().for_each(|(vdev, rebuild)| scans.figures.rebuild(*vdev, *rebuild));
-        if let Some(scan) = state.scan.filter(is_active) {
-            scans.figures.begin(&scan, host::clock::seconds());
-        }
-        drop(state);
-        Ok(scans)
-    }
-
-    /// Requests a resilver: an available leaf has stale ranges as of the syncing txg. Cheap, and
-    /// never waits.
-    pub(crate) fn resilver_wanted(&self) {
-        self.wanted.store(true, Ordering::Release);
-        self.changed.notify_all();
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
-    }
-
-    /// Writes the errors that wait for the error log.
-    pub(super) fn sync_errors(&self, cx: &SyncTx<'_>) -> Result<()> {
-        self.errors.sync(cx)
-    }
-
-    /// Whether there is anything to write in the open txg.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.errors.is_dirty()
-    }
-
-    /// Whether errors count as those of a scan. Takes no lock, because every reader calls it.
-    fn is_running(&self) -> bool {
-        self.figures.is_running()
-    }
-}
+use transitions::End;
 
 /// Begins a scrub in the syncing txg, unless a scan is active.
 pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     let scans: &Scans = &cx.shared.scan;
     let mut state = scans.state.lock();
-    if state::refusal(&state).is_none() {
-        state::begin(cx, &mut state, ScanFunction::Scrub, 0)?;
+    if transitions::refusal(&state).is_none() {
+        transitions::begin(cx, &mut state, ScanFunction::Scrub, 0)?;
     }
     scans.changed.notify_all();
     Ok(())
 }
 
-/// Counts rewritten bytes for each device.
-fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
-    let tree = store.tree();
-    for (guid, bytes) in mended.written.iter().chain(&mended.written_for) {
-        if let Some(log) = tree.find(*guid).and_then(|v| v.log()) {
-            log.note_mended(*bytes, self_heal, during_scan);
-        }
-    }
-}
-
 impl Shared {
-    fn begin_watching(self: &Arc<Self>) {
-        let healer = Healer::new(self);
-        self.store.set_watch(Some(Arc::new(Told(healer.clone()))));
-        let _ = self.scan.healer.set(healer);
-    }
-
     /// Starts self-healing of bad blocks that reads find.
     pub(super) fn watch_reads(self: &Arc<Self>) {
-        self.begin_watching();
+        self.store.set_watch(Some(Arc::new(Healer::new(self))));
     }
 
     /// Stops background work and waits for it. Progress that was not stored is repeated by the next
@@ -245,27 +73,12 @@ impl Shared {
         self.scan.state.lock().stop = true;
         self.scan.changed.notify_all();
         self.store.set_watch(None);
-        if let Some(healer) = self.scan.healer.get() {
-            healer.stop();
-        }
+        self.scan.heals.stop();
         let thread = self.scan.thread.lock().take();
         // This may be the scan thread itself, if it held the last reference to the pool.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
-    }
-
-    /// Changes the state in the syncing thread.
-    fn change_scan<R: Send + 'static>(
-        self: &Arc<Self>,
-        change: impl FnOnce(&SyncTx<'_>, &mut State) -> Result<R> + Send + 'static,
-    ) -> Result<R> {
-        let result = self.task(move |cx| {
-            let mut state = cx.shared.scan.state.lock();
-            cx.all_or_nothing(|| change(cx, &mut state))
-        });
-        self.scan.changed.notify_all();
-        result
     }
 }
 
@@ -289,15 +102,15 @@ impl Writer {
     fn start_scrub_of(&self, since_last: bool) -> Result<ScanAnswer> {
         // As OpenZFS, which reopens all devices first.
         self.validate_labels()?;
-        self.shared.change_scan(move |cx, state| match state::refusal(state) {
+        self.shared.change_scan(move |cx, state| match transitions::refusal(state) {
             None => {
                 let min = match since_last {
                     true => cx.directory_entry(directory::LAST_SCRUBBED_TXG)?.unwrap_or(0),
                     false => 0,
                 };
-                state::begin(cx, state, ScanFunction::Scrub, min).map(Ok)
+                transitions::begin(cx, state, ScanFunction::Scrub, min).map(Ok)
             }
-            Some(ScanRefused::ScrubPaused) => state::pause(cx, state, false).map(Ok),
+            Some(ScanRefused::ScrubPaused) => transitions::pause(cx, state, false).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }
@@ -305,7 +118,7 @@ impl Writer {
     /// Begins a scrub of the blocks in the error log, or resumes a paused one. Does nothing if the
     /// log is empty.
     pub fn start_error_scrub(&self) -> Result<ScanAnswer> {
-        self.shared.change_scan(|cx, state| match state::refusal(state) {
+        self.shared.change_scan(|cx, state| match transitions::refusal(state) {
             None => {
                 let Some(log) = cx.directory_entry(directory::ERRLOG_LAST)?.filter(|id| *id != 0) else {
                     return Ok(Ok(()));
@@ -328,45 +141,45 @@ impl Writer {
                 state.error_scrub = Some(scrub);
                 cx.shared.scan.figures.error_scrub(true);
                 state.began_anew(cx.txg());
-                state::keep_error_scrub(cx, Some(&scrub))?;
+                transitions::keep_error_scrub(cx, Some(&scrub))?;
                 cx.config_changed();
                 let text = format!("func=3 mintxg=0 maxtxg={}", cx.txg());
                 cx.history("error scrub setup", None, &text)?;
                 cx.shared.report_scan(class::ERROR_SCRUB_START);
                 Ok(Ok(()))
             }
-            Some(ScanRefused::ErrorScrubPaused) => state::pause_errors(cx, state, false).map(Ok),
+            Some(ScanRefused::ErrorScrubPaused) => transitions::pause_errors(cx, state, false).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }
 
     /// Pauses the active scrub.
     pub fn pause_scrub(&self) -> Result<ScanAnswer> {
-        self.shared.change_scan(|cx, state| match state::refusal(state) {
+        self.shared.change_scan(|cx, state| match transitions::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
-            Some(ScanRefused::Scrubbing) => state::pause(cx, state, true).map(Ok),
+            Some(ScanRefused::Scrubbing) => transitions::pause(cx, state, true).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }
 
     /// Pauses the active scrub of the error log.
     pub fn pause_error_scrub(&self) -> Result<ScanAnswer> {
-        self.shared.change_scan(|cx, state| match state::refusal(state) {
+        self.shared.change_scan(|cx, state| match transitions::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
-            Some(ScanRefused::ErrorScrubbing) => state::pause_errors(cx, state, true).map(Ok),
+            Some(ScanRefused::ErrorScrubbing) => transitions::pause_errors(cx, state, true).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }
 
     /// Ends the scrub that is active or paused. A resilver cannot be ended.
     pub fn stop_scrub(&self) -> Result<ScanAnswer> {
-        self.shared.change_scan(|cx, state| match state::refusal(state) {
+        self.shared.change_scan(|cx, state| match transitions::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
             Some(ScanRefused::Resilvering) => Ok(Err(ScanRefused::Resilvering)),
             Some(ScanRefused::ErrorScrubbing | ScanRefused::ErrorScrubPaused) => {
-                run::end_error_scrub(cx, state, false).map(Ok)
+                transitions::end_error_scrub(cx, state, false).map(Ok)
             }
-            Some(_) => state::end(cx, state, End::Cancelled).map(Ok),
+            Some(_) => transitions::end(cx, state, End::Cancelled).map(Ok),
         })
     }
 
@@ -390,7 +203,7 @@ impl Writer {
     /// Whether a resilver or rebuild is active, requested, or needed: an available device has stale
     /// data.
     pub fn needs_resilver(&self) -> bool {
-        self.scan_activity().resilvering || !state::lacking(&self.shared.store.tree()).is_empty()
+        self.scan_activity().resilvering || !transitions::lacking(&self.shared.store.tree()).is_empty()
     }
 
     /// Waits for a change of [`Writer::scan_activity`], at most `longest`.
@@ -402,7 +215,7 @@ impl Writer {
 
     /// Waits until all bad blocks that reads found so far were repaired or given up.
     pub fn wait_for_healing(&self) {
-        while self.shared.scan.healer.get().is_some_and(|healer| !healer.is_idle()) {
+        while !self.shared.scan.heals.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

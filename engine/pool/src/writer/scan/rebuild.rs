@@ -19,24 +19,20 @@
 //!   * a device that did not take some write misses a later txg than the rebuild covers: neither
 //!     Weir nor OpenZFS takes it for complete
 
-use super::state::{self, End, lacking};
-use super::{State, run};
-use crate::Pool;
-use crate::config::VdevConfig;
+use super::figures::note_mended;
+use super::rebuild_zap::keep;
+use super::rebuilds::is_active;
+use super::state::State;
+use super::transitions::{self, End, lacking};
 use crate::space::alloc::Kept;
-use crate::writer::tx::SyncTx;
-use crate::writer::{Shared, detach};
+use crate::writer::{Shared, SyncTx, detach};
 use block::vdev::{Kind, Leaf, Tree, Vdev, is_rebuilt};
 use block::zevent::class;
 use errors::Result;
-use object::zap::Zap;
 use ondisk::Txg;
-use ondisk::pool_dir::{config, vdev_top};
 use ondisk::removal::Rebuild;
 use ondisk::scan::ScanFunction;
-use ondisk::zap::Value as ZapValue;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -54,49 +50,15 @@ const IN_FLIGHT: usize = 4;
 /// Longest sleep between two ranges.
 const REST_MAX: Duration = Duration::from_millis(200);
 
-/// Stored states by number of the top-level device.
-pub(super) type Rebuilds = BTreeMap<u64, Rebuild>;
-
-/// Loads the stored states. A damaged one does not prevent the pool from being used.
-pub(super) fn load(pool: &Pool) -> Rebuilds {
-    let read = |top: &VdevConfig| pool.rebuild_of(top).filter(|rebuild| rebuild.state != 0);
-    pool.root_vdev().children.iter().filter_map(|top| Some((top.id, read(top)?))).collect()
-}
-
-fn is_active(rebuild: &Rebuild) -> bool {
-    rebuild.state == Rebuild::ACTIVE
-}
-
-impl State {
-    /// Whether a device is being rebuilt.
-    pub(super) fn is_rebuilding(&self) -> bool {
-        self.rebuilds.values().any(is_active)
-    }
-}
-
-impl Shared {
-    /// Whether a device is being rebuilt.
-    pub(in crate::writer) fn is_rebuilding(&self) -> bool {
-        self.scan.state.lock().is_rebuilding()
-    }
-
-    /// Whether a resilver is active or about to begin.
-    pub(in crate::writer) fn is_resilvering(&self) -> bool {
-        let state = self.scan.state.lock();
-        self.scan.is_wanted()
-            || state.scan.is_some_and(|s| super::is_active(&s) && s.function == ScanFunction::Resilver)
-    }
-}
-
 /// Begins to rebuild the stale data of a top-level device's leaves, or restarts an active rebuild.
 /// The leaves must be in the tree.
 pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let mut guard = cx.shared.scan.state.lock();
     let state = &mut *guard;
     if state.is_error_scrubbing() {
-        run::end_error_scrub(cx, state, false)?;
+        transitions::end_error_scrub(cx, state, false)?;
     }
-    state::end(cx, state, End::Cancelled)?;
+    transitions::end(cx, state, End::Cancelled)?;
     let tree = cx.store().tree();
     let leaves = lacking(&tree);
     let below = |leaf: &&&Leaf| tree.tops.get(vdev as usize).is_some_and(|top| top.find(leaf.guid).is_some());
@@ -125,35 +87,13 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     Ok(())
 }
 
-fn used_bytes(shared: &Shared, vdev: u64) -> u64 {
-    shared.allocator.used_and_size(vdev as u32).map_or(0, |(used, _)| used)
-}
-
-/// Stores the state in the device's ZAP.
-fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebuild) -> Result<()> {
-    let zap = {
-        let root = cx.shared.root.lock();
-        root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
-    };
-    let zap = Zap::open(cx.mos().object(zap)?)?;
-    zap.update(cx.tx(), vdev_top::VDEV_REBUILD_PHYS, &ZapValue::words(&rebuild.to_words()))?;
-    match rebuild.state {
-        0 => state.rebuilds.remove(&vdev),
-        _ => state.rebuilds.insert(vdev, rebuild),
-    };
-    cx.shared.scan.figures.rebuild(vdev, rebuild);
-    Ok(())
-}
-
 fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
     let guid = cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
 
-/// Clears the states of ended rebuilds when a resilver begins (`vdev_rebuild_clear_sync`).
-pub(super) fn forget_ended(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
-    let ended: Vec<u64> = state.rebuilds.iter().filter(|(_, r)| !is_active(r)).map(|(vdev, _)| *vdev).collect();
-    ended.into_iter().try_for_each(|vdev| keep(cx, state, vdev, Rebuild::default()))
+fn used_bytes(shared: &Shared, vdev: u64) -> u64 {
+    shared.allocator.used_and_size(vdev as u32).map_or(0, |(used, _)| used)
 }
 
 /// The part of a batch on one device.
@@ -320,8 +260,8 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     }
     if !lacking(&cx.store().tree()).is_empty() {
         cx.shared.scan.resilver_wanted();
-    } else if complete && state::refusal(state).is_none() {
-        state::begin(cx, state, ScanFunction::Scrub, 0)?;
+    } else if complete && transitions::refusal(state).is_none() {
+        transitions::begin(cx, state, ScanFunction::Scrub, 0)?;
     }
     Ok(())
 }
@@ -441,7 +381,7 @@ impl<'a> Copying<'a> {
         let txg = self.shared.gate.open();
         match tree.rebuild_range(self.plan.vdev as u32, at, size, until, txg) {
             Ok(mended) => {
-                super::note_mended(&self.shared.store, &mended, false, true);
+                note_mended(&self.shared.store, &mended, false, true);
                 self.issued.fetch_add(size, Ordering::Relaxed);
                 self.written.fetch_add(mended.written_bytes(), Ordering::Relaxed);
                 true

@@ -1,22 +1,22 @@
 //! The scan thread: decides what to do next, batch after batch.
 
 use super::batch::{self, Outcome};
-use super::state::{self, End};
-use super::{State, is_active, is_paused, note_mended, rebuild};
+use super::figures::note_mended;
+use super::rebuild;
+use super::state::{State, is_active, is_paused};
+use super::transitions::{self, End, end_error_scrub};
 use crate::Pool;
 use crate::scan::dsl_scan::Readers;
 use crate::scan::find;
-use crate::writer::Shared;
-use crate::writer::tx::SyncTx;
+use crate::writer::{Shared, SyncTx};
 use block::Bookmark;
 use block::vdev::Mend;
-use block::zevent::class;
 use errors::{Error, Result};
 use object::zap::Zap;
 use ondisk::dsl_dir::DslDir;
 use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};
 use ondisk::pool_dir::directory;
-use ondisk::scan::{ScanFunction, ScanState};
+use ondisk::scan::ScanFunction;
 use ondisk::{BlkPtr, Txg};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
     {
         let mut state = shared.scan.state.lock();
         let tree = shared.store.tree();
-        let lacking = state::lacking(&tree);
+        let lacking = transitions::lacking(&tree);
         let resilver = state.scan.filter(|s| is_active(s) && s.function == ScanFunction::Resilver);
         match resilver {
             // An interrupted resilver resumes if all stale data is within its txgs; otherwise it is
@@ -142,37 +142,19 @@ pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool>
     }
     cx.shared.scan.wanted.store(false, Ordering::Release);
     let is_resilver = state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver);
-    if state::lacking(&cx.store().tree()).is_empty() {
+    if transitions::lacking(&cx.store().tree()).is_empty() {
         // The devices became unavailable, or have no stale data after all.
         if is_resilver {
-            state::end(cx, state, End::Cancelled)?;
+            transitions::end(cx, state, End::Cancelled)?;
         }
         return Ok(false);
     }
     if state.is_error_scrubbing() {
         end_error_scrub(cx, state, false)?;
     }
-    state::end(cx, state, End::Restarting)?;
-    state::begin(cx, state, ScanFunction::Resilver, 0)?;
+    transitions::end(cx, state, End::Restarting)?;
+    transitions::begin(cx, state, ScanFunction::Resilver, 0)?;
     Ok(true)
-}
-
-/// Ends the scrub of the error log.
-pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool) -> Result<()> {
-    let Some(scrub) = state.error_scrub.as_mut() else { return Ok(()) };
-    scrub.state = if complete { ScanState::Finished } else { ScanState::Canceled };
-    scrub.end_time = cx.shared.now();
-    let (scrub, text) = (*scrub, if complete { "error scrub done" } else { "error scrub canceled" });
-    cx.shared.scan.figures.error_scrub(false);
-    state.began_anew(cx.txg());
-    // Nothing is known about blocks that were not examined again: the log stays as it is.
-    if complete {
-        cx.shared.scan.errors.rotate();
-    }
-    state::keep_error_scrub(cx, Some(&scrub))?;
-    cx.history(text, None, &format!("errors={}", scrub.errors))?;
-    cx.shared.report_scan(if complete { class::ERROR_SCRUB_FINISH } else { class::ERROR_SCRUB_ABORT });
-    Ok(())
 }
 
 /// Examines all blocks of the error log again.

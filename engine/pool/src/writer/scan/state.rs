@@ -1,35 +1,198 @@
-//! The stored state of a scan and its changes, which are all made by the syncing thread.
+//! The state of scans in memory, and how changes of datasets move a scan's position.
 //!
-//! Format: `ondisk::scan`. Facts: `dsl_scan_setup_sync`, `dsl_scan_done`, `dsl_scan_sync_state`,
-//! `dsl_scan_ds_destroyed` and similar functions (module/zfs/dsl_scan.c).
-//!
-//! Invariants:
-//!   * OpenZFS can resume from the stored position: everything before it was examined, and all
-//!     datasets that it names exist
-//!   * dedup tables are not walked separately: their blocks are examined wherever they are
-//!     referenced
+//! Above: `transitions`, which changes it in the syncing txg and stores it in the pool.
 
-use super::{Change, ScanRefused, Scans, State, is_active, is_paused};
-use crate::scan::dsl_scan::{NO_OBJSET, Position};
-use crate::writer::detach;
-use crate::writer::tx::SyncTx;
-use block::vdev::Leaf;
-use block::zevent::class;
+use super::error_queue::Errors;
+use super::figures::Figures;
+use super::heal_queue::HealQueue;
+use super::rebuilds::{self, Rebuilds};
+use crate::Pool;
+use crate::scan::dsl_scan::NO_OBJSET;
 use errors::Result;
-use object::zap::{Zap, ZapSpec};
+use object::zap::Zap;
 use ondisk::errlog::ErrorBookmark;
 use ondisk::pool_dir::directory;
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
-use ondisk::zap::Value as ZapValue;
-use ondisk::{ObjectType, Txg};
-use std::collections::BTreeMap;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Why a scan cannot begin, pause or end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanRefused {
+    /// A scrub is active.
+    Scrubbing,
+    /// A scrub is paused.
+    ScrubPaused,
+    /// A scrub of the error log is active.
+    ErrorScrubbing,
+    /// A scrub of the error log is paused.
+    ErrorScrubPaused,
+    /// A resilver is active.
+    Resilvering,
+    /// No scan is active or paused.
+    NoScan,
+}
+
+/// Success, or the reason for a refusal.
+pub type ScanAnswer = std::result::Result<(), ScanRefused>;
+
+/// Current scan activity of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScanActivity {
+    /// A scrub is active and not paused, including a scrub of the error log.
+    pub scrubbing: bool,
+    /// A resilver or rebuild is active, or about to begin.
+    pub resilvering: bool,
+}
+
+/// Active and requested scans.
+#[derive(Default)]
+pub(crate) struct Scans {
+    pub(super) errors: Errors,
+    pub figures: Arc<Figures>,
+    pub(super) state: Mutex<State>,
+    /// A resilver is requested.
+    pub(super) wanted: AtomicBool,
+    pub(super) changed: Condvar,
+    /// Bad blocks that reads found.
+    pub(super) heals: Arc<HealQueue>,
+    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// As stored in the pool.
+    pub scan: Option<Scan>,
+    pub queue: BTreeMap<u64, u64>,
+    /// Sequential rebuilds, as stored in the pool.
+    pub rebuilds: Rebuilds,
+    pub error_scrub: Option<ErrorScrub>,
+    /// A batch started from an older position than the current one; `changes` records what changed
+    /// since.
+    pub in_batch: bool,
+    pub changes: Vec<Change>,
+    /// The last txg that changed any of this state.
+    pub changed_txg: u64,
+    /// Incremented when the results of a running batch become useless.
+    pub generation: u64,
+    /// Leaves that have been available since the resilver began.
+    pub covered: HashSet<u64>,
+    /// Leaves, with the birth txgs of blocks that could not be written to them.
+    pub failed: HashSet<(u64, u64)>,
+    /// Nothing new begins: the pool is being closed.
+    pub stop: bool,
+    /// The thread could not continue; reported only once.
+    pub trouble: bool,
+    /// The current work of the thread, until the txg that records it is on disk.
+    pub working: Option<ScanFunction>,
+}
 
 /// The first position: the MOS.
 pub(super) const START: ErrorBookmark = ErrorBookmark { objset: 0, object: 0, level: 0, block: 0 };
 
+/// Changes of datasets that affect a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Destroyed { id: u64, next: Option<u64> },
+    Snapshotted { head: u64, snapshot: u64 },
+    Swapped { a: u64, b: u64 },
+}
+
+pub(super) fn is_active(scan: &Scan) -> bool {
+    scan.state == ScanState::Scanning
+}
+
+pub(super) fn is_paused(scan: &Scan) -> bool {
+    scan.flags & Scan::FLAG_PAUSED != 0
+}
+
+impl State {
+    pub fn began_anew(&mut self, txg: u64) {
+        self.generation += 1;
+        self.changes.clear();
+        self.in_batch = false;
+        self.changed_txg = txg;
+    }
+
+    pub fn is_error_scrubbing(&self) -> bool {
+        self.error_scrub.is_some_and(|s| s.state == ScanState::ErrorScrubbing && s.paused == 0)
+    }
+
+    /// Whether a device is being rebuilt.
+    pub fn is_rebuilding(&self) -> bool {
+        self.rebuilds.values().any(rebuilds::is_active)
+    }
+}
+
+impl Scans {
+    /// Loads the stored state.
+    pub fn load(pool: &Pool) -> Result<Self> {
+        let scans = Self::default();
+        let mut state = scans.state.lock();
+        if let Some(value) = pool.directory().lookup(directory::SCAN)? {
+            let scan = Scan::from_words(&value.ints)?;
+            if is_active(&scan) && scan.queue_object != 0 {
+                for entry in Zap::open(pool.mos().object(scan.queue_object)?)?.entries()? {
+                    let id = std::str::from_utf8(&entry.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
+                    if let (Some(id), Some(txg)) = (id, entry.value.as_u64()) {
+                        state.queue.insert(id, txg);
+                    }
+                }
+            }
+            state.scan = Some(scan).filter(|s| s.function != ScanFunction::None);
+        }
+        state.error_scrub = match pool.directory().lookup(directory::ERRORSCRUB)? {
+            Some(value) => Some(ErrorScrub::from_words(&value.ints)?).filter(|s| s.function != ScanFunction::None),
+            None => None,
+        };
+        state.rebuilds = rebuilds::load(pool);
+        state.rebuilds.iter().for_each(|(vdev, rebuild)| scans.figures.rebuild(*vdev, *rebuild));
+        if let Some(scan) = state.scan.filter(is_active) {
+            scans.figures.begin(&scan, host::clock::seconds());
+        }
+        drop(state);
+        Ok(scans)
+    }
+
+    /// Requests a resilver: an available leaf has stale ranges as of the syncing txg. Cheap, and
+    /// never waits.
+    pub(crate) fn resilver_wanted(&self) {
+        self.wanted.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    /// Whether there is anything to write in the open txg.
+    pub fn is_dirty(&self) -> bool {
+        self.errors.is_dirty()
+    }
+
+    /// Whether errors count as those of a scan. Takes no lock, because every reader calls it.
+    pub(super) fn is_running(&self) -> bool {
+        self.figures.is_running()
+    }
+
+    /// Whether a device is being rebuilt.
+    pub fn is_rebuilding(&self) -> bool {
+        self.state.lock().is_rebuilding()
+    }
+
+    /// Whether a resilver is active or about to begin.
+    pub fn is_resilvering(&self) -> bool {
+        let state = self.state.lock();
+        self.is_wanted() || state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver)
+    }
+}
+
 impl Change {
     /// Updates a position after a dataset was destroyed, snapshotted or swapped.
-    fn apply(self, scan: &mut Scan, queue: &mut BTreeMap<u64, u64>) {
+    pub fn apply(self, scan: &mut Scan, queue: &mut BTreeMap<u64, u64>) {
         let put = |queue: &mut BTreeMap<u64, u64>, id: u64, txg: u64| {
             // If there are two reasons to visit a dataset, the one that covers more applies.
             queue.entry(id).and_modify(|known| *known = (*known).min(txg)).or_insert(txg);
@@ -74,260 +237,6 @@ impl Change {
             }
         }
     }
-}
-
-impl SyncTx<'_> {
-    /// A dataset is destroyed. For a snapshot, `next` is the dataset after it.
-    pub fn scan_destroyed(&self, id: u64, next: Option<u64>) -> Result<()> {
-        if next.is_none() {
-            super::error_log::forget_dataset(self, id)?;
-        }
-        self.scan_changed(Change::Destroyed { id, next })
-    }
-
-    /// `snapshot` was taken of `head`.
-    pub fn scan_snapshotted(&self, head: u64, snapshot: u64) -> Result<()> {
-        self.scan_changed(Change::Snapshotted { head, snapshot })
-    }
-
-    /// The contents of two heads were swapped.
-    pub fn scan_swapped(&self, a: u64, b: u64) -> Result<()> {
-        self.scan_changed(Change::Swapped { a, b })
-    }
-
-    fn scan_changed(&self, change: Change) -> Result<()> {
-        let mut guard = self.shared.scan.state.lock();
-        let state = &mut *guard;
-        let Some(scan) = state.scan.as_mut().filter(|scan| is_active(scan)) else { return Ok(()) };
-        if state.in_batch {
-            state.changes.push(change);
-        }
-        let before = (*scan, state.queue.clone());
-        change.apply(scan, &mut state.queue);
-        if before != (*scan, state.queue.clone()) {
-            state.changed_txg = self.txg();
-            keep(self, state)?;
-        }
-        Ok(())
-    }
-}
-
-/// Stores the position in the pool.
-fn keep(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
-    let Some(scan) = state.scan.as_mut() else { return Ok(()) };
-    if is_active(scan) {
-        if scan.queue_object != 0 {
-            cx.mos().free_object(cx.tx(), scan.queue_object)?;
-        }
-        let queue = Zap::create(cx.mos(), cx.tx(), &ZapSpec::new(ObjectType::SCAN_QUEUE))?;
-        for (id, txg) in &state.queue {
-            queue.insert_u64(cx.tx(), format!("{id:x}"), *txg)?;
-        }
-        scan.queue_object = queue.id();
-        // Behind the last class of dedup tables that is walked separately.
-        scan.ddt_class_max = 0;
-        scan.ddt_bookmark = [1, 0, 0, 0];
-    }
-    cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))
-}
-
-pub(super) fn keep_error_scrub(cx: &SyncTx<'_>, scrub: Option<&ErrorScrub>) -> Result<()> {
-    let words = scrub.map_or([0; 9], |s| {
-        let (function, state) = (s.function as u64, s.state as u64);
-        [function, state, s.cursor, s.start_time, s.end_time, s.to_examine, s.examined, s.errors, s.paused]
-    });
-    cx.directory()?.update(cx.tx(), directory::ERRORSCRUB, &ZapValue::words(&words))
-}
-
-/// Leaves and distributed spares that are available and have stale data.
-pub(super) fn lacking(tree: &block::vdev::Tree) -> Vec<&Leaf> {
-    let mut leaves = tree.logs();
-    leaves.retain(|leaf| leaf.is_open() && !leaf.has_failed() && !leaf.stale_ranges().is_empty());
-    leaves
-}
-
-/// Why no new scan can begin.
-pub(super) fn refusal(state: &State) -> Option<ScanRefused> {
-    if state.is_rebuilding() {
-        return Some(ScanRefused::Resilvering);
-    }
-    if let Some(scan) = state.scan.as_ref().filter(|scan| is_active(scan)) {
-        return Some(match (scan.function, is_paused(scan)) {
-            (ScanFunction::Resilver, _) => ScanRefused::Resilvering,
-            (_, false) => ScanRefused::Scrubbing,
-            (_, true) => ScanRefused::ScrubPaused,
-        });
-    }
-    state.error_scrub.as_ref().filter(|s| s.state == ScanState::ErrorScrubbing).map(|s| match s.paused {
-        0 => ScanRefused::ErrorScrubbing,
-        _ => ScanRefused::ErrorScrubPaused,
-    })
-}
-
-/// Begins a scan from the start. A scrub covers blocks born after `min`. No other scan may be
-/// active.
-pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, mut min: u64) -> Result<()> {
-    let now = cx.shared.now();
-    let mut max = cx.txg();
-    let tree = cx.store().tree();
-    state.covered.clear();
-    if function == ScanFunction::Resilver {
-        let leaves = lacking(&tree);
-        let ranges = || leaves.iter().flat_map(|leaf| leaf.stale_ranges());
-        min = ranges().map(|(first, _)| first).min().unwrap_or(0).saturating_sub(1);
-        max = ranges().map(|(_, last)| last).max().unwrap_or(cx.txg()).saturating_add(1);
-        state.covered = leaves.iter().map(|leaf| leaf.guid).collect();
-        super::rebuild::forget_ended(cx, state)?;
-    }
-    tree.logs().iter().for_each(|leaf| leaf.clear_scanned());
-    state.error_scrub = None;
-    keep_error_scrub(cx, None)?;
-    let scan = Scan {
-        function,
-        state: ScanState::Scanning,
-        queue_object: 0,
-        min_txg: Txg(min),
-        max_txg: Txg(max),
-        current_min_txg: Txg(0),
-        current_max_txg: Txg(0),
-        start_time: now,
-        end_time: 0,
-        to_examine_bytes: cx.shared.allocator.totals().allocated_and_size().0,
-        examined_bytes: 0,
-        skipped_bytes: 0,
-        processed_bytes: 0,
-        errors: 0,
-        ddt_class_max: 0,
-        ddt_bookmark: [1, 0, 0, 0],
-        bookmark: START,
-        flags: 0,
-    };
-    cx.shared.scan.figures.begin(&scan, now);
-    state.scan = Some(scan);
-    state.queue.clear();
-    state.failed.clear();
-    state.began_anew(cx.txg());
-    keep(cx, state)?;
-    cx.config_changed();
-    cx.history("scan setup", None, &format!("func={} mintxg={min} maxtxg={max}", function as u64))?;
-    cx.shared.report_scan(match function {
-        ScanFunction::Resilver => class::RESILVER_START,
-        _ => class::SCRUB_START,
-    });
-    Ok(())
-}
-
-/// How a scan ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Complete,
-    Cancelled,
-    /// Another scan begins at once.
-    Restarting,
-}
-
-/// Ends the active scan.
-pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
-    let Some(mut scan) = state.scan.filter(is_active) else { return Ok(()) };
-    let scans: &Scans = &cx.shared.scan;
-    if scan.queue_object != 0 {
-        cx.mos().free_object(cx.tx(), scan.queue_object)?;
-        scan.queue_object = 0;
-    }
-    scan.flags &= !Scan::FLAG_PAUSED;
-    scan.state = if how == End::Complete { ScanState::Finished } else { ScanState::Canceled };
-    scan.end_time = cx.shared.now();
-    scans.figures.store_results(&mut scan);
-    let text = match how {
-        End::Complete => "scan done",
-        End::Cancelled => "scan cancelled",
-        End::Restarting => "scan aborted, restarting",
-    };
-    cx.history(text, None, &format!("errors={}", scan.errors))?;
-    if how == End::Complete {
-        match scan.function {
-            ScanFunction::Scrub => {
-                cx.directory()?.update_u64(cx.tx(), directory::LAST_SCRUBBED_TXG, scan.max_txg.0)?;
-            }
-            _ => resilvered(cx, state, &scan)?,
-        }
-    }
-    scans.errors.rotate();
-    scans.figures.end();
-    state.queue.clear();
-    state.scan = Some(scan);
-    state.began_anew(cx.txg());
-    keep(cx, state)?;
-    match (how, scan.function) {
-        (End::Complete, ScanFunction::Resilver) => cx.shared.report_scan(class::RESILVER_FINISH),
-        (End::Complete, _) => cx.shared.report_scan(class::SCRUB_FINISH),
-        (End::Cancelled, ScanFunction::Scrub) => cx.shared.report_scan(class::SCRUB_ABORT),
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Removes the resilvered txgs from the leaves' DTLs, except those of blocks that could not be
-/// written.
-fn resilvered(cx: &SyncTx<'_>, state: &mut State, scan: &Scan) -> Result<()> {
-    let tree = cx.store().tree();
-    for leaf in lacking(&tree) {
-        let last = leaf.stale_ranges().last().map_or(0, |(_, last)| *last);
-        // A leaf that joined later, or was unavailable again meanwhile, did not get everything.
-        if !state.covered.contains(&leaf.guid) || last >= scan.max_txg.0 {
-            continue;
-        }
-        leaf.excise(scan.max_txg.0);
-        for (_, txg) in state.failed.iter().filter(|(guid, _)| *guid == leaf.guid) {
-            leaf.note_missed(*txg, *txg);
-        }
-    }
-    detach::after_resilver(cx)
-}
-
-/// Stores the position that a batch has reached.
-pub(super) fn advance(cx: &SyncTx<'_>, state: &mut State, mut place: Position) -> Result<()> {
-    for change in std::mem::take(&mut state.changes) {
-        change.apply(&mut place.scan, &mut place.queue);
-    }
-    if let Some(known) = &state.scan {
-        // These fields may have changed since the batch began.
-        place.scan.queue_object = known.queue_object;
-        place.scan.flags = (place.scan.flags & !Scan::FLAG_PAUSED) | (known.flags & Scan::FLAG_PAUSED);
-    }
-    cx.shared.scan.figures.store_into(&mut place.scan);
-    state.scan = Some(place.scan);
-    state.queue = place.queue;
-    state.changed_txg = cx.txg();
-    keep(cx, state)
-}
-
-/// Pauses or resumes a scrub.
-pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<()> {
-    let Some(scan) = state.scan.as_mut() else { return Ok(()) };
-    let now = cx.shared.now();
-    if paused {
-        scan.flags |= Scan::FLAG_PAUSED;
-        cx.shared.scan.figures.paused(now);
-    } else {
-        scan.flags &= !Scan::FLAG_PAUSED;
-        cx.shared.scan.figures.resumed(now);
-    }
-    state.changed_txg = cx.txg();
-    cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))?;
-    cx.shared.report_scan(if paused { class::SCRUB_PAUSED } else { class::SCRUB_RESUME });
-    Ok(())
-}
-
-/// Pauses or resumes a scrub of the error log.
-pub(super) fn pause_errors(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<()> {
-    let scrub = state.error_scrub.as_mut().map(|scrub| {
-        scrub.paused = paused.into();
-        *scrub
-    });
-    keep_error_scrub(cx, scrub.as_ref())?;
-    cx.shared.report_scan(if paused { class::ERROR_SCRUB_PAUSED } else { class::ERROR_SCRUB_RESUME });
-    Ok(())
 }
 
 #[cfg(test)]

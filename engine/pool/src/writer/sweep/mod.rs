@@ -19,105 +19,21 @@
 
 mod autotrim;
 mod leaf_zap;
+mod progress;
 mod run;
+mod state;
 
-pub(crate) use leaf_zap::read as read_work;
+pub(crate) use progress::read as read_work;
+pub use progress::{Work, WorkState};
+pub(super) use state::Sweeps;
+pub use state::{Order, WorkRefused};
 
+use super::spa::{Shared, Writer};
 use super::tree::find_leaf;
-use super::{Shared, Writer};
 use crate::config::VdevConfig;
-use block::vdev::Leaf;
 use errors::{Error, Result};
-use leaf_zap::Progress;
-use parking_lot::{Condvar, Mutex};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Kind of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// Discard free space.
-    Trim,
-    /// Write a pattern to free space.
-    Initialize,
-}
-
-/// State of the work on a leaf, with the numbers on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u64)]
-pub enum WorkState {
-    /// Never started.
-    #[default]
-    None = 0,
-    Active = 1,
-    /// Cancelled before it was complete.
-    Cancelled = 2,
-    /// Suspended until it is resumed.
-    Suspended = 3,
-    Complete = 4,
-}
-
-/// A command for a leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Start or resume.
-    Start {
-        /// For trim: limit in bytes per second, 0 for no limit.
-        rate: u64,
-    },
-    Cancel,
-    /// Suspend it.
-    Suspend,
-    /// Clear the state as if it had never run (`zpool initialize -u`); only for initialize.
-    Forget,
-}
-
-/// Why an order is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkRefused {
-    /// There is no such leaf.
-    NoDevice,
-    /// The device is not a leaf that holds blocks, or is unavailable.
-    BadDevice,
-    /// The work is already active.
-    Busy,
-    /// The work is not active.
-    NotActive,
-    /// The device does not support it.
-    Unsupported,
-}
-
-/// Trim and initialize of a pool.
-#[derive(Default)]
-pub(super) struct Sweeps {
-    state: Mutex<State>,
-    changed: Condvar,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct State {
-    leaves: HashMap<(u64, Work), Progress>,
-    /// Top-level devices that have a thread.
-    running: HashSet<(u64, Work)>,
-    /// Incremented when a leaf joins or leaves.
-    generation: u64,
-    is_loaded: bool,
-    /// Background work is enabled.
-    runs: bool,
-    trims_by_itself: bool,
-    stop: bool,
-}
-
-impl State {
-    /// Whether the work is active on an available leaf.
-    fn wants(&self, work: Work, leaf: &Leaf) -> bool {
-        let is_active = self.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
-        is_active && leaf.is_open() && !leaf.has_failed()
-    }
-}
 
 impl Writer {
     /// Starts, suspends or ends work on a leaf, in the next txg.
@@ -173,7 +89,7 @@ impl Shared {
         if !state.is_loaded {
             // A copy: reading may wait for the end of a txg, which needs the configuration.
             let root = self.root.lock().clone();
-            state.leaves = leaf_zap::load(&self.mos, &root)?;
+            state.leaves = progress::load(&self.mos, &root)?;
             state.is_loaded = true;
         }
         Ok(())
@@ -206,36 +122,6 @@ impl Shared {
         }
     }
 
-    /// Starts a thread for each top-level device with active leaves that has none.
-    fn start_sweeps(self: &Arc<Self>) -> Result<()> {
-        let tree = self.store.tree();
-        let mut state = self.sweeps.state.lock();
-        for work in [Work::Trim, Work::Initialize] {
-            for top in &tree.tops {
-                let is_wanted = top.leaves().into_iter().any(|leaf| state.wants(work, leaf));
-                if state.stop || !is_wanted || !state.running.insert((top.guid, work)) {
-                    continue;
-                }
-                let (shared, top) = (self.clone(), top.guid);
-                let spawned = std::thread::Builder::new().name("sweep".into()).spawn(move || {
-                    run::sweep(&shared, top, work);
-                });
-                match spawned {
-                    Ok(thread) => {
-                        let mut threads = self.sweeps.threads.lock();
-                        threads.retain(|thread| !thread.is_finished());
-                        threads.push(thread);
-                    }
-                    Err(e) => {
-                        state.running.remove(&(top, work));
-                        return Err(Error::io(self.store.name(), e));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn start_autotrim(self: &Arc<Self>) -> Result<()> {
         let mut state = self.sweeps.state.lock();
         if state.stop || std::mem::replace(&mut state.trims_by_itself, true) {
@@ -247,12 +133,6 @@ impl Shared {
         let spawned = std::thread::Builder::new().name("autotrim".into()).spawn(move || autotrim::run(&shared));
         self.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);
         Ok(())
-    }
-
-    /// Devices came back, or the tree changed: active passes start again and skip what is done.
-    pub(super) fn sweep_anew(&self) {
-        self.sweeps.state.lock().generation += 1;
-        self.sweeps.changed.notify_all();
     }
 
     /// Stops background work and waits for it. It resumes when the pool is opened again.

@@ -1,10 +1,11 @@
 //! The thread of a top-level device: processes range after range.
 
-use super::{Work, WorkState, leaf_zap};
+use super::leaf_zap;
+use super::progress::{Work, WorkState};
 use crate::space::alloc::{Held, Meant, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
-use errors::Result;
+use errors::{Error, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,8 +43,40 @@ enum Pass {
     Stop,
 }
 
+impl Shared {
+    /// Starts a thread for each top-level device with active leaves that has none.
+    pub(super) fn start_sweeps(self: &Arc<Self>) -> Result<()> {
+        let tree = self.store.tree();
+        let mut state = self.sweeps.state.lock();
+        for work in [Work::Trim, Work::Initialize] {
+            for top in &tree.tops {
+                let is_wanted = top.leaves().into_iter().any(|leaf| state.wants(work, leaf));
+                if state.stop || !is_wanted || !state.running.insert((top.guid, work)) {
+                    continue;
+                }
+                let (shared, top) = (self.clone(), top.guid);
+                let spawned = std::thread::Builder::new().name("sweep".into()).spawn(move || {
+                    sweep(&shared, top, work);
+                });
+                match spawned {
+                    Ok(thread) => {
+                        let mut threads = self.sweeps.threads.lock();
+                        threads.retain(|thread| !thread.is_finished());
+                        threads.push(thread);
+                    }
+                    Err(e) => {
+                        state.running.remove(&(top, work));
+                        return Err(Error::io(self.store.name(), e));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Works on the leaves of a top-level device until none is active.
-pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
+fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
     loop {
         let Some((generation, top, active)) = active(shared, top_guid, work) else { return };
         let result = pass(shared, &top, work, generation, &active);
@@ -67,7 +100,7 @@ pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
     }
 }
 
-fn wait(shared: &Shared, error: &errors::Error) {
+fn wait(shared: &Shared, error: &Error) {
     tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
     let mut state = shared.sweeps.state.lock();
     if !state.stop {

@@ -1,6 +1,7 @@
 //! Space maps in memory, and a model that remembers every allocated address.
 
 use super::*;
+use crate::space::Entry;
 use slab::Slab;
 
 /// Entries, block size, bonus.
@@ -44,12 +45,12 @@ impl FakeMaps {
     }
 
     /// The logs, as an import finds them.
-    pub fn logs(&self) -> logs::Logs {
+    pub fn logs(&self) -> round::Logs {
         let log = |object: u64| {
             let header = self.header(object);
-            logs::Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes }
+            round::Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes }
         };
-        let mut logs = logs::Logs::default();
+        let mut logs = round::Logs::default();
         logs.all = self.logs.lock().iter().map(|(txg, object)| (*txg, log(*object))).collect();
         logs
     }

@@ -1,0 +1,58 @@
+//! Changes of the pool's name, guid and texts.
+
+use super::spa::Writer;
+use block::zevent::class;
+use errors::Result;
+
+impl Writer {
+    pub fn name(&self) -> String {
+        self.shared.identity.lock().name.clone()
+    }
+
+    /// Renames the pool in the next txg (`zpool import POOL NEWNAME`).
+    pub fn set_name(&self, name: &str) -> Result<()> {
+        {
+            let mut identity = self.shared.identity.lock();
+            identity.name = name.to_owned();
+            identity.label_name = name.to_owned();
+        }
+        self.shared.report_identity();
+        self.change_config()
+    }
+
+    /// Sets the comment and the compatibility in the configuration.
+    pub fn set_texts(&self, comment: Option<Option<String>>, compatibility: Option<Option<String>>) -> Result<()> {
+        {
+            let mut identity = self.shared.identity.lock();
+            if let Some(comment) = comment {
+                identity.comment = comment;
+            }
+            if let Some(compatibility) = compatibility {
+                identity.compatibility = compatibility;
+            }
+        }
+        self.change_config()
+    }
+
+    /// Changes the pool's guid (`zpool reguid`).
+    pub fn set_guid(&self, guid: u64) -> Result<()> {
+        self.task(move |cx| {
+            cx.shared.refuse_with_checkpoint()?;
+            let mut root = cx.shared.root.lock();
+            root.guid = guid;
+            root.all.put(ondisk::pool_dir::config::GUID, guid);
+            cx.shared.identity.lock().guid = guid;
+            cx.shared.report_identity();
+            cx.store().reporter().sysevent(class::POOL_REGUID, |_| ());
+            cx.config_changed();
+            Ok(())
+        })
+    }
+
+    pub(super) fn change_config(&self) -> Result<()> {
+        self.task(|cx| {
+            cx.config_changed();
+            Ok(())
+        })
+    }
+}

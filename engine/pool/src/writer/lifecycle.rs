@@ -1,0 +1,117 @@
+//! Starts the syncing thread of a pool open for writing, and ends it when the pool is closed,
+//! exported or destroyed.
+
+use super::config::{DESTROYED, EXPORTED};
+use super::spa::{Shared, Writer};
+use super::sync;
+use errors::{Error, Result};
+use observe::{Collector, Info, Source, Unit, Value};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+impl Writer {
+    pub(super) fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
+        let weak = Arc::downgrade(&shared);
+        let ask = move |e: &Error, begun| weak.upgrade().is_some_and(|shared| shared.suspended(e, begun));
+        shared.store.set_on_write_failure(Some(Arc::new(ask)));
+        shared.report_identity();
+        shared.report_failmode();
+        shared.report_states();
+        let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
+            let shared = shared.clone();
+            move || {
+                let _doing = block::doing(block::Task::Background);
+                sync::run(&shared);
+            }
+        });
+        let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
+        let guid = shared.identity.lock().guid;
+        shared.store.start_second(guid, true)?;
+        shared.watch_reads();
+        Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Syncs and stops. The labels keep saying that this host uses the pool.
+    pub fn close(&self) -> Result<()> {
+        self.shared.stop_background();
+        let result = self.sync();
+        self.stop();
+        result
+    }
+
+    /// Syncs, marks the pool as exported, and stops. A pool that cannot write is closed too, in the
+    /// state of the last synced txg, and the error gives the reason.
+    pub fn export(&self) -> Result<()> {
+        self.leave(EXPORTED)
+    }
+
+    /// Syncs, marks the pool as destroyed, and stops.
+    pub fn destroy(&self) -> Result<()> {
+        self.leave(DESTROYED)
+    }
+
+    fn leave(&self, state: u64) -> Result<()> {
+        self.shared.stop_background();
+        let result = self.sync().and_then(|()| {
+            self.shared.identity.lock().state = state;
+            if state == EXPORTED {
+                self.shared.allocator.flush_all_next();
+            }
+            self.change_config()
+        });
+        self.stop();
+        result
+    }
+
+    fn stop(&self) {
+        self.shared.gate.shut();
+        // Threads that wait for a txg find out that there will be none.
+        self.shared.done.notify_all();
+        let thread = self.thread.lock().take();
+        if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
+            // In the middle of a txg, for which what runs in the background may wait.
+            let mut progress = self.shared.progress.lock();
+            (progress.stop, progress.releases) = (true, true);
+            return;
+        }
+        self.shared.stop_background();
+        self.shared.progress.lock().stop = true;
+        self.shared.wake.notify_all();
+        self.shared.done.notify_all();
+        if let Some(thread) = thread {
+            // An error means that it panicked; threads that waited for it know that already.
+            let _ = thread.join();
+        }
+        self.shared.release();
+    }
+}
+
+static SUSPENDED: Info = Info {
+    name: "pool_suspended",
+    unit: Unit::Number,
+    help: "1 while the pool is suspended because it cannot write; unwritten data waits in memory.",
+};
+static SYNCED: Info = Info { name: "txg_synced", unit: Unit::Number, help: "Number of the last synced txg." };
+
+static DIRTY_CAP: Info = Info {
+    name: "txg_dirty_cap",
+    unit: Unit::Bytes,
+    help: "Limit of dirty data in memory; writers wait while it is reached.",
+};
+
+/// Statistics of the pool: its txgs, cache and devices.
+impl Source for Writer {
+    fn collect(&self, out: &mut Collector<'_>) {
+        out.put(&SUSPENDED, &[], Value::Level(u64::from(self.failure().is_some())));
+        out.put(&SYNCED, &[], Value::Level(self.synced_txg()));
+        out.put(&DIRTY_CAP, &[], Value::Level(self.dirty_max_bytes()));
+        self.shared.stats.collect(out);
+        self.shared.store.collect(out);
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

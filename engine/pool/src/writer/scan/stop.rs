@@ -1,0 +1,40 @@
+//! Whether a batch of a scan should stop.
+
+use super::state::{is_active, is_paused};
+use crate::writer::Shared;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Tells whether a batch should stop.
+pub(super) struct Stop<'a> {
+    shared: &'a Shared,
+    generation: u64,
+    said: AtomicBool,
+    asked: AtomicU32,
+}
+
+/// Only one of this many calls of [`Stop::soon`] checks the state.
+const ASKED: u32 = 64;
+
+impl<'a> Stop<'a> {
+    pub fn new(shared: &'a Shared, generation: u64) -> Self {
+        Self { shared, generation, said: AtomicBool::new(false), asked: AtomicU32::new(0) }
+    }
+
+    /// Like [`Stop::now`], for frequent calls.
+    pub fn soon(&self) -> bool {
+        self.said.load(Ordering::Relaxed)
+            || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
+    }
+
+    pub fn now(&self) -> bool {
+        if self.said.load(Ordering::Relaxed) {
+            return true;
+        }
+        let state = self.shared.scan.state.lock();
+        let goes_on = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
+        let stop = state.stop || self.shared.scan.is_wanted() || state.generation != self.generation || !goes_on;
+        drop(state);
+        self.said.fetch_or(stop, Ordering::Relaxed);
+        stop
+    }
+}

@@ -1,0 +1,232 @@
+//! What all parts of a pool open for writing share: its state in memory, the syncing txg, and the
+//! interface of those that take part in txgs.
+//!
+//! Below: the state of each feature (scans, trim, expansion, removal, clones, dedup), which knows
+//! nothing of txgs. Above: `txg`, then the features themselves, then `sync`, which calls them.
+//! ZFS name: spa_t (spa_impl.h).
+
+use super::config::Identity;
+use super::deflate::Deflate;
+use super::evacuate::Evacuation;
+use super::expand::Expansion;
+use super::farewell::Farewell;
+use super::features::LiveFeatures;
+use super::gate::Gate;
+use super::scan::Scans;
+use super::stats::Stats;
+use super::sweep::Sweeps;
+use super::view_cache::Views;
+use crate::Pool;
+use crate::clones::Clones;
+use crate::config::VdevConfig;
+use crate::dedup::Dedup;
+use crate::space::Allocator;
+use block::Store;
+use block::l2::Secondary;
+use errors::{Error, Result};
+use object::{ObjectSet, Tx};
+use ondisk::BlkPtr;
+use ondisk::uberblock::Uberblock;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// An object whose changes are part of txgs: a dataset open for writing.
+pub trait Participant: Send + Sync {
+    /// Called before the open txg is closed, if it has any changes. The participant may still
+    /// change something in it. The calling thread closes the txg, so this must not wait for a txg.
+    fn before_close(&self) {}
+    /// Whether the participant has changes in `txg`.
+    fn is_dirty(&self, txg: u64) -> bool;
+    /// `txg` is closed: no thread changes anything in it any more. Hands the changes over. It must
+    /// return quickly, because all writers wait.
+    fn quiesce(&self, txg: u64);
+    /// `txg` is closed: calls `tell` for each data block that the txg references once more than
+    /// before. Called for all participants before the first one frees anything.
+    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        let _ = (txg, tell);
+        Ok(())
+    }
+    /// Writes the changes of the txg. Called even if there are none.
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()>;
+    /// The uberblock of `txg` is on disk.
+    fn synced(&self, txg: u64) {
+        let _ = txg;
+    }
+}
+
+/// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
+/// before anything else allocates. The returned participant takes part in that txg and records the
+/// claim. `None`: there was nothing to claim.
+///
+/// The logs belong to datasets, which this crate does not know.
+pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
+
+/// How to write.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Claims the intent logs. Without it, intent logs are overwritten: only for pools that have
+    /// none.
+    pub claim_logs: Option<ClaimLogs>,
+    /// Limit for dirty data in memory. `None`: 64 MiB less than the cache, between 16 MiB and 256
+    /// MiB, so that a small cache means little memory.
+    pub dirty_max_bytes: Option<u64>,
+    /// Time between txgs if none is requested.
+    pub interval: Duration,
+}
+
+impl Default for WriteOptions {
+    /// A txg every 5 s.
+    fn default() -> Self {
+        Self { claim_logs: None, dirty_max_bytes: None, interval: Duration::from_secs(5) }
+    }
+}
+
+impl WriteOptions {
+    /// The limit for dirty data, for a pool with this cache size.
+    pub(super) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
+        self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))
+    }
+}
+
+/// Range of the default limit for dirty data: one block of the largest size must fit, and more than
+/// the upper limit gains nothing. Guessed.
+const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
+
+/// The syncing txg, for changes of the MOS. Only one thread has it.
+pub struct SyncTx<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) tx: &'a Tx,
+    /// Why the txg must be aborted.
+    pub(super) broken: Mutex<Option<Error>>,
+    /// Bytes that all datasets together used as of the last synced txg.
+    pub(super) used_before: u64,
+}
+
+pub(super) type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
+
+/// Progress of txgs.
+pub(super) struct Progress {
+    /// The last txg on disk.
+    pub(super) synced: u64,
+    /// The last txg for which a thread waits.
+    pub(super) wanted: u64,
+    /// Sync soon, because there is much dirty data.
+    pub(super) pushed: bool,
+    pub(super) stop: bool,
+    pub(super) stopped: bool,
+    /// The syncing thread releases the pool when it ends: it was the last that had something of it.
+    pub(super) releases: bool,
+    /// Why the pool cannot write any more.
+    pub(super) failed: Option<Error>,
+    /// Why the pool cannot write for now: [`Writer::resume`] retries.
+    pub(super) suspended: Option<Error>,
+}
+
+impl Progress {
+    pub(super) fn new(synced: u64) -> Self {
+        Self {
+            synced,
+            wanted: 0,
+            pushed: false,
+            stop: false,
+            stopped: false,
+            releases: false,
+            failed: None,
+            suspended: None,
+        }
+    }
+}
+
+pub(crate) struct Shared {
+    pub(super) store: Arc<Store>,
+    pub(super) mos: Arc<ObjectSet>,
+    pub(super) allocator: Arc<Allocator>,
+    pub(super) features: LiveFeatures,
+    pub(super) gate: Arc<Gate>,
+    pub(super) identity: Mutex<Identity>,
+    pub(super) root: Mutex<VdevConfig>,
+    pub(super) uberblock: Mutex<Uberblock>,
+    pub(super) progress: Mutex<Progress>,
+    /// Wakes the syncing thread.
+    pub(super) wake: Condvar,
+    /// Wakes threads that wait for a txg.
+    pub(super) done: Condvar,
+    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
+    pub(super) jobs: Mutex<Vec<Job>>,
+    /// Jobs that run before anything is changed or freed in their txg.
+    pub(super) early_jobs: Mutex<Vec<Job>>,
+    /// Removal of devices that hold data.
+    pub(super) evacuation: Evacuation,
+    /// Space of a discarded checkpoint is being freed step by step.
+    pub(super) discarding: AtomicBool,
+    pub(super) config_dirty: AtomicBool,
+    /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
+    pub(super) mos_space: Mutex<(i64, i64, i64)>,
+    /// Deflate ratios by number of the top-level device.
+    pub(super) deflate: Arc<Deflate>,
+    /// Blocks that are referenced more than once because of cloning (BRT).
+    pub(super) clones: Arc<Clones>,
+    pub(super) scan: Scans,
+    pub(super) expansion: Expansion,
+    /// Trim and initialize.
+    pub(super) sweeps: Sweeps,
+    /// Dedup tables (DDT).
+    pub(super) dedup: Arc<Dedup>,
+    /// Devices that leave the pool with the syncing txg.
+    pub(super) farewells: Mutex<Vec<Farewell>>,
+    /// The pool as it was opened; `None` while it is being created.
+    pub(super) base: Option<Arc<Pool>>,
+    /// States of the pool for readers.
+    pub(super) views: Views,
+    /// Options with which it was opened.
+    pub(super) options: WriteOptions,
+    pub(super) stats: Stats,
+    /// The state of each leaf that was last reported (`vdev_state_t`), by guid.
+    pub(super) states: Mutex<HashMap<u64, u64>>,
+    pub(super) interval: Duration,
+}
+
+/// A pool open for writing.
+pub struct Writer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    pub fn allocator(&self) -> &Arc<Allocator> {
+        &self.shared.allocator
+    }
+
+    /// The live MOS: for the syncing thread, and for reading changes that are about to be synced.
+    pub fn mos(&self) -> &Arc<ObjectSet> {
+        &self.shared.mos
+    }
+
+    /// Whether a feature is enabled.
+    pub fn feature_enabled(&self, name: &str) -> bool {
+        ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some())
+    }
+
+    /// Whether a feature is active.
+    pub fn feature_active(&self, name: &str) -> bool {
+        ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
+    }
+
+    /// Sets which blocks of `dataset` the cache devices store: `setting` is the number of the
+    /// property `secondarycache`.
+    pub fn set_secondary_cache(&self, dataset: u64, setting: u64) {
+        self.store().second().set_policy(dataset, Secondary::from_number(setting));
+    }
+
+    /// A random number from the operating system.
+    pub fn random(&self) -> u64 {
+        host::random::u64()
+    }
+}

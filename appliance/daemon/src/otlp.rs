@@ -9,7 +9,6 @@
 
 use crate::config::OtlpConfig;
 use crate::outgoing;
-use crate::tls::host_name;
 use crate::web::Service;
 use observe::exponential::{Exponential, SCALE};
 use observe::{Family, Kind, Series, Unit, Value};
@@ -21,17 +20,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval at which to check for changes.
 const TURN: Duration = Duration::from_millis(500);
-
-/// Why a header is invalid, if so.
-pub fn wrong_header(header: &str) -> Option<String> {
-    let is_right = header.split_once(':').is_some_and(|(name, value)| {
-        !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-            && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
-    });
-    // The header is not shown, because headers contain secrets.
-    (!is_right).then(|| "contains an invalid header, expected NAME: VALUE".to_owned())
-}
 
 /// Starts the thread that pushes as configured, as long as the service exists.
 pub fn start(service: &Arc<Service>) -> std::io::Result<()> {
@@ -88,7 +76,7 @@ pub fn document(families: &[Family], started: u64, now: u64) -> Json {
         "resource": {"attributes": [
             attribute("service.name", "weir"),
             attribute("service.version", version),
-            attribute("host.name", &host_name()),
+            attribute("host.name", &host::name()),
         ]},
         "scopeMetrics": [{
             "scope": {"name": "weir", "version": version},

@@ -12,7 +12,7 @@
 //!   * a dropped flow has ended, whatever happened to its command
 
 use crate::jobs::{Finished, Running};
-use crate::owner::Peer;
+use crate::peer::Peer;
 use anyhow::{Result, bail};
 use api::JobKind;
 use observe::event::Note;

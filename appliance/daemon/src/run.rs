@@ -1,10 +1,10 @@
 //! `weir serve`: from locking the state directory to closing the last pool.
 
-use crate::command::Commands;
 use crate::config::{Settings, Source, Wrong};
 use crate::events::Happening;
 use crate::mounts::Mounts;
-use crate::owner::{Owner, Peer};
+use crate::owner::{Commands, Owner};
+use crate::peer::Peer;
 use crate::web::{self, Service, SetLevel};
 use crate::{schedules, socket, tcp, tls, watch as watching};
 use admin::house::Scope;

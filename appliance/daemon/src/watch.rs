@@ -297,8 +297,8 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Sight;
     use crate::events::Events;
-    use crate::web::Sight;
 
     fn seen(state: State, errors: u64, device: (State, u64)) -> BTreeMap<String, Seen> {
         let devices = BTreeMap::from([("/d1".to_owned(), device)]);

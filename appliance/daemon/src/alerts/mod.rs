@@ -17,11 +17,9 @@ mod deliver;
 mod rules;
 mod send;
 
-use crate::access::now;
+use crate::access::{Sight, now};
 use crate::config::AlertsConfig;
 use crate::events::{Events, Happening};
-use crate::tls::host_name;
-use crate::web::Sight;
 use analytics::alert::{Change, Watch};
 use analytics::catalogue;
 use analytics::engine::{Answer, Engine};
@@ -327,7 +325,7 @@ fn notice(
     let seconds = |n: u32| if n == 1 { "1 second".to_owned() } else { format!("{n} seconds") };
     let found = value.map_or_else(|| "there was nothing".to_owned(), |v| format!("now {v} {unit}"));
     let side = if ready.threshold.above { "above" } else { "below" };
-    let host = host_name();
+    let host = host::name();
     let what = format!("{} of {}", ready.reduction_words(), answer.title);
     let message = match state {
         AlertState::Firing => format!(

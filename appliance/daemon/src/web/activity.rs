@@ -6,8 +6,9 @@ use super::guard::Audited;
 use super::names::dataset_name;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
 use super::streams::{self, ALIVE};
+use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
-use crate::http::{Lines, OutputOf, pass};
+use crate::http::OutputOf;
 use crate::jobs::{Finished, Running, goes_on, is_stream};
 use crate::{scan_job, verify};
 use admin::OwnedPool;
@@ -270,7 +271,7 @@ pub async fn bytes(
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
     let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
     let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
-    Ok(super::bytes(from, "application/octet-stream"))
+    Ok(chunks(from, "application/octet-stream"))
 }
 
 fn line(request: &CommandRequest) -> String {
@@ -291,7 +292,7 @@ pub async fn command(
     let place = caller.key().map(|key| service.commands.take(key)).transpose();
     let place = place.map_err(|full| Problem::full(full, "commands run"))?;
     let (frames, answer) = channel(FRAMES);
-    let io = Io::new(frames.clone(), service.owner.clone(), caller.peer());
+    let io = Io::new(frames.clone(), service.owner.questions.clone(), caller.peer());
     let (watcher, watched, canceller) = (service.clone(), caller.clone(), io.canceller().clone());
     let (running_until, ended) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {

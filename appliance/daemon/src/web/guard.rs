@@ -10,8 +10,8 @@ use super::Service;
 use super::caller::{Caller, Who, bearer, connection, cookie};
 use super::reply::{Problem, Said};
 use crate::access::sessions::Session;
-use crate::access::{now_ms, secret};
-use crate::owner::Peer;
+use crate::access::{Sight, now_ms, secret};
+use crate::peer::Peer;
 use crate::places::Place;
 use crate::tcp::{Remote, Visitor};
 use analytics::name::Name;
@@ -20,8 +20,6 @@ use axum::extract::{MatchedPath, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use parking_lot::RwLock;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Operations that are answered from memory or at once: they report the health of the process.
@@ -217,6 +215,12 @@ impl Service {
         role.is_some() && role == caller.role
     }
 
+    /// Whether a caller sees the names of files in statistics.
+    pub fn sight(&self, caller: &Caller) -> Sight {
+        let files = caller.role >= Some(Role::Operator) || self.settings.now().analytics.viewers_see_files;
+        Sight { files }
+    }
+
     /// A slot for a request. Health requests take none, because they wait for nothing. Public
     /// operations have limits of their own, and their bodies may be slow.
     fn place(&self, operation: &Operation, caller: &Caller) -> Result<Option<Place<String>>, Problem> {
@@ -265,40 +269,6 @@ impl Service {
     }
 }
 
-/// Host names of this machine.
-pub struct Hosts(RwLock<Vec<String>>);
-
-impl Hosts {
-    /// The configured names, `localhost`, and this machine's name.
-    pub fn new(configured: &[String]) -> Self {
-        let hosts = Self(RwLock::default());
-        hosts.set(configured);
-        hosts
-    }
-
-    /// Replaces the configured names.
-    pub fn set(&self, configured: &[String]) {
-        let own = crate::tls::host_name();
-        let short = own.split('.').next().unwrap_or_default().to_owned();
-        let names = configured.iter().cloned().chain(["localhost".to_owned(), own, short]);
-        *self.0.write() = names.map(|n| n.to_ascii_lowercase()).filter(|n| !n.is_empty()).collect();
-    }
-
-    /// Whether `Host` is one of the names or an address. An address cannot be the name of another
-    /// site.
-    pub fn allow(&self, host: &str) -> bool {
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host
-                .rsplit_once(':')
-                .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
-                .map_or(host, |(n, _)| n),
-        };
-        let name = name.trim_end_matches('.').to_ascii_lowercase();
-        name.parse::<IpAddr>().is_ok() || self.0.read().contains(&name)
-    }
-}
-
 /// Refuses requests for other hosts, and adds the security headers to every answer.
 pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let (remote, _) = connection(request.extensions());
@@ -337,32 +307,6 @@ pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_our_own_names_lead_here() {
-        let hosts = Hosts::new(&["Filer.example".to_owned()]);
-        for host in [
-            "localhost",
-            "LOCALHOST:8215",
-            "127.0.0.1:8215",
-            "[::1]:8215",
-            "192.0.2.1",
-            "filer.example:443",
-            "filer.example.",
-        ] {
-            assert!(hosts.allow(host), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example",
-            "filer.example.evil",
-            "127.0.0.1.evil.example:80",
-            "[evil]:1",
-        ] {
-            assert!(!hosts.allow(host), "{host}");
-        }
-    }
 
     #[test]
     fn pages_of_other_sites_are_known_by_their_origin() {

@@ -25,7 +25,6 @@ mod pictures;
 mod pools;
 mod reply;
 mod shares;
-mod sight;
 mod snapshots;
 mod statistics;
 mod streams;
@@ -35,12 +34,9 @@ mod tree;
 mod worksheets;
 
 pub use caller::Caller;
-pub use guard::Hosts;
-pub use sight::Sight;
-pub(crate) use streams::send as bytes;
 
 use crate::access::password::Turns;
-use crate::access::{Accounts, AuditLog, Limits, Refusals, Sessions, SetupLink, now};
+use crate::access::{Accounts, AuditLog, Hosts, Limits, Refusals, Sessions, SetupLink, now};
 use crate::alerts::Alerts;
 use crate::analytics::Analytics;
 use crate::clients::Clients;

@@ -3,9 +3,9 @@
 use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
-use super::sight::Sight;
-use super::statistics::{name, problem, span};
-use super::streams;
+use super::statistics::{name, permitted, problem, span};
+use crate::access::Sight;
+use crate::body::chunks;
 use analytics::engine::Follower;
 use analytics::operation::Operation;
 use api::{RecordedOperation, RecordedOperationList};
@@ -69,7 +69,7 @@ pub async fn list(
 ) -> Answer<Response> {
     let statistic = name(&wanted.name)?;
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let slower = wanted.slower_than_ns.unwrap_or(0);
     if wanted.follow == Some(true) {
         let place = service.stream_place(&caller)?;
@@ -80,7 +80,7 @@ pub async fn list(
             let _place = place;
             tell(&service, &caller, Arc::new(follower), &to).await;
         });
-        return Ok(streams::send(from, "application/x-ndjson"));
+        return Ok(chunks(from, "application/x-ndjson"));
     }
     let span = span(wanted.from, wanted.to)?;
     let limit = match wanted.limit.unwrap_or(USUAL) {

@@ -3,15 +3,11 @@
 use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem};
+use crate::body::chunks;
 use crate::places::{Place, Places};
 use axum::body::Bytes;
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
-use futures_core::Stream;
-use std::convert::Infallible;
-use std::pin::Pin;
+use axum::response::Response;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
@@ -50,23 +46,5 @@ impl Service {
 
 /// Sends server-sent events.
 pub fn events(from: Receiver<Bytes>) -> Response {
-    send(from, "text/event-stream")
-}
-
-/// Sends chunks as they come.
-pub fn send(from: Receiver<Bytes>, kind: &'static str) -> Response {
-    let kind = (header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Proxies must pass each message on at once.
-    let through = (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    ([kind, through], axum::body::Body::from_stream(Chunks(from))).into_response()
-}
-
-struct Chunks(Receiver<Bytes>);
-
-impl Stream for Chunks {
-    type Item = Result<Bytes, Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|chunk| chunk.map(Ok))
-    }
+    chunks(from, "text/event-stream")
 }

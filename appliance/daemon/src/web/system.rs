@@ -5,7 +5,6 @@ use super::caller::Caller;
 use super::guard::Audited;
 use super::reply::{Answer, Body, Problem, waiting};
 use crate::process;
-use crate::tls::host_name;
 use api::{Cache, ChangeSettings, Check, ErrorCode, HealthReply, SettingList, SettingsChanged, System, Version};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -54,7 +53,7 @@ pub async fn version() -> Json<Version> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         api: "1".to_owned(),
         openzfs: "2.3.2".to_owned(),
-        host: host_name(),
+        host: host::name(),
     })
 }
 

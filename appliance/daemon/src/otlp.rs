@@ -9,7 +9,7 @@
 
 use crate::config::OtlpConfig;
 use crate::outgoing;
-use crate::web::Service;
+use crate::service::Service;
 use observe::exponential::{Exponential, SCALE};
 use observe::{Family, Kind, Series, Unit, Value};
 use serde_json::{Value as Json, json};
@@ -34,7 +34,7 @@ fn run(of: &Weak<Service>) {
         std::thread::sleep(TURN);
         // Not held while waiting: the service ends when all others have dropped it.
         let Some(service) = of.upgrade() else { return };
-        if *service.stopped.borrow() {
+        if *service.signals.stopped.borrow() {
             return;
         }
         let config = service.settings.now();
@@ -44,7 +44,7 @@ fn run(of: &Weak<Service>) {
         }
         last = Some(Instant::now());
         service.list_figures();
-        let document = document(&service.registry.collect(), service.started, host::clock::seconds());
+        let document = document(&service.metrics.registry.collect(), service.metrics.started, host::clock::seconds());
         drop(service);
         match push(&config.otlp, &document) {
             Ok(()) if failing => {

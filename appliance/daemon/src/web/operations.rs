@@ -1,11 +1,11 @@
 //! Single operations: recorded ones, and a live stream.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
 use super::statistics::{name, permitted, problem, span};
 use crate::access::Sight;
 use crate::body::chunks;
+use crate::service::Service;
 use analytics::engine::Follower;
 use analytics::operation::Operation;
 use api::{RecordedOperation, RecordedOperationList};
@@ -98,7 +98,7 @@ pub async fn list(
 /// Sends operations until the client disconnects or loses its permission, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
     let mut often = tokio::time::interval(OFTEN);
-    let mut stopped = service.stopped.clone();
+    let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     let mut missed = 0;
     loop {

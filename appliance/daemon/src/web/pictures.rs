@@ -1,9 +1,9 @@
 //! Export of statistics as pictures and tables.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
 use super::statistics::{name, permitted, problem, span};
+use crate::service::Service;
 use analytics::catalogue::Shown;
 use analytics::column::Column;
 use analytics::engine::Answer as Told;

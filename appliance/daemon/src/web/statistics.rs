@@ -1,10 +1,10 @@
 //! Analytics: past values of statistics, and explanations of selected operations.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
 use crate::access::Sight;
 use crate::analytics::to_api;
+use crate::service::Service;
 use analytics::catalogue::{CATALOGUE, Shown};
 use analytics::engine::{Dataset, Error};
 use analytics::explain::{Explanation, Times};

@@ -1,7 +1,7 @@
 //! Commands that run in the process that owns the pools, while input and output belong to a client.
 
-use crate::owner::{Owner, Peer};
-use api::{CommandAnswer, CommandFrame, CommandQuestion, CommandRequest, Wanted};
+use crate::peer::Peer;
+use api::{CommandAnswer, CommandFrame, CommandQuestion, Wanted};
 use axum::body::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -26,19 +26,10 @@ const FETCHED_POLL: Duration = Duration::from_millis(2);
 /// Limit for pieces that wait for the client.
 const PIECES: usize = 4;
 
-/// The program's commands.
-pub trait Commands: Send + Sync {
-    /// Runs a command and returns its exit code. Called in a thread that may block.
-    fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8;
-
-    /// Whether a command only reads. Users other than the pools' owner may run only such commands.
-    fn only_looks(&self, request: &CommandRequest) -> bool;
-}
-
 /// Input and output of a command.
 pub struct Io {
     frames: Sender<CommandFrame>,
-    owner: Arc<Owner>,
+    questions: Arc<Questions>,
     peer: Peer,
     cancelled: Arc<AtomicBool>,
 }
@@ -77,7 +68,7 @@ struct Asked {
     id: String,
     frames: Sender<CommandFrame>,
     cancelled: Arc<AtomicBool>,
-    owner: Arc<Owner>,
+    questions: Arc<Questions>,
 }
 
 /// Questions that wait for an answer.
@@ -123,8 +114,8 @@ impl Questions {
 }
 
 impl Io {
-    pub(crate) fn new(frames: Sender<CommandFrame>, owner: Arc<Owner>, peer: Peer) -> Self {
-        Self { frames, owner, peer, cancelled: Arc::default() }
+    pub(crate) fn new(frames: Sender<CommandFrame>, questions: Arc<Questions>, peer: Peer) -> Self {
+        Self { frames, questions, peer, cancelled: Arc::default() }
     }
 
     /// A writer for one of the client's streams.
@@ -151,7 +142,7 @@ impl Io {
     pub fn input(&self) -> io::Result<Input> {
         let (to, from) = channel(PIECES);
         let asked = self.about();
-        self.owner.questions.inputs.lock().insert(asked.id.clone(), to);
+        self.questions.inputs.lock().insert(asked.id.clone(), to);
         asked.ask(Wanted::Input)?;
         Ok(Input { from, piece: Bytes::new(), asked })
     }
@@ -160,21 +151,21 @@ impl Io {
     pub fn output(&self) -> io::Result<Output> {
         let (to, from) = channel(PIECES);
         let asked = self.about();
-        self.owner.questions.outputs.lock().insert(asked.id.clone(), from);
+        self.questions.outputs.lock().insert(asked.id.clone(), from);
         asked.ask(Wanted::Output)?;
         Ok(Output { to, piece: Vec::with_capacity(PIECE_BYTES), asked })
     }
 
     fn about(&self) -> Asked {
-        let (frames, cancelled, owner) = (self.frames.clone(), self.cancelled.clone(), self.owner.clone());
-        Asked { id: number(), frames, cancelled, owner }
+        let (frames, cancelled, questions) = (self.frames.clone(), self.cancelled.clone(), self.questions.clone());
+        Asked { id: number(), frames, cancelled, questions }
     }
 
     /// Asks the client a question and waits for the answer.
     pub fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>> {
         let id = number();
         let (to, from) = sync_channel(1);
-        let waiting = &self.owner.questions.waiting;
+        let waiting = &self.questions.waiting;
         waiting.lock().insert(id.clone(), to);
         let asked = self
             .frames
@@ -225,8 +216,8 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         // They may not have been taken.
-        self.owner.questions.inputs.lock().remove(&self.id);
-        self.owner.questions.outputs.lock().remove(&self.id);
+        self.questions.inputs.lock().remove(&self.id);
+        self.questions.outputs.lock().remove(&self.id);
     }
 }
 
@@ -288,7 +279,7 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         // A short stream may end before its client has requested it.
-        let is_waiting = || self.asked.owner.questions.outputs.lock().contains_key(&self.asked.id);
+        let is_waiting = || self.asked.questions.outputs.lock().contains_key(&self.asked.id);
         while is_waiting() && !self.asked.frames.is_closed() {
             std::thread::sleep(FETCHED_POLL);
         }

@@ -1,6 +1,7 @@
 //! The control socket of a process with one pool: `weir mount` without a daemon.
 
-use crate::owner::{Owner, Peer};
+use crate::owner::Owner;
+use crate::peer::Peer;
 use crate::{http, socket};
 use anyhow::{Context as _, Result};
 use std::path::Path;

@@ -5,9 +5,9 @@
 //!     their numbers increase by one, and continue after a restart
 //!   * a slow subscriber is notified that it missed events, and delays no other thread
 
+use crate::access::Sight;
 use crate::access::now_ms;
 use crate::lines::Lines;
-use crate::web::Sight;
 use anyhow::Result;
 use api::{Event, EventKind, LiveMessage, Severity};
 use parking_lot::Mutex;

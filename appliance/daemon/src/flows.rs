@@ -12,7 +12,7 @@
 //!   * a dropped flow has ended, whatever happened to its command
 
 use crate::jobs::{Finished, Running};
-use crate::owner::Peer;
+use crate::peer::Peer;
 use anyhow::{Result, bail};
 use api::JobKind;
 use observe::event::Note;
@@ -49,18 +49,38 @@ pub struct Flow {
     direction: Direction,
     target: String,
     by: Peer,
-    events: Option<Arc<Events>>,
+    /// Receives an event for each record, if there is a receiver.
+    recorder: Option<Recorder>,
+    progress: Progress,
+    cancelled: Arc<AtomicBool>,
+    started: Instant,
+    end: End,
+}
+
+/// Makes an event of each record.
+struct Recorder {
+    events: Arc<Events>,
+    /// Numbers of the pool, and of the dataset of the current records, among the names of `events`.
     pool: u32,
     place: AtomicU32,
     /// Time when the previous record ended, in nanoseconds.
     last: AtomicU64,
+}
+
+/// What has been transferred so far.
+#[derive(Default)]
+struct Progress {
     bytes: AtomicU64,
+    /// The estimated total in bytes; 0: unknown.
     total: AtomicU64,
     doing: Mutex<String>,
-    cancelled: Arc<AtomicBool>,
-    started: Instant,
-    end: Mutex<Option<Result<(), String>>>,
-    ended: Condvar,
+}
+
+/// The end of a flow, with the reason of a failure.
+#[derive(Default)]
+struct End {
+    how: Mutex<Option<Result<(), String>>>,
+    came: Condvar,
 }
 
 /// The owner's handle of a flow, which ends when this is dropped.
@@ -80,23 +100,22 @@ impl Flows {
     /// Begins a flow: a command sends or receives `target`, a dataset or snapshot. `cancelled`
     /// becomes true when the flow is stopped.
     pub fn begin(self: &Arc<Self>, direction: Direction, target: &str, by: Peer, cancelled: Arc<AtomicBool>) -> Begun {
-        let events = self.events.get().cloned();
         let pool = target.split(['/', '@', '#']).next().unwrap_or(target);
+        let recorder = self.events.get().map(|events| Recorder {
+            events: events.clone(),
+            pool: events.clients.number(pool),
+            place: AtomicU32::new(0),
+            last: AtomicU64::new(host::clock::nanoseconds()),
+        });
         let flow = Arc::new(Flow {
             direction,
             target: target.to_owned(),
             by,
-            pool: events.as_ref().map_or(0, |events| events.clients.number(pool)),
-            events,
-            place: AtomicU32::new(0),
-            last: AtomicU64::new(host::clock::nanoseconds()),
-            bytes: AtomicU64::new(0),
-            total: AtomicU64::new(0),
-            doing: Mutex::default(),
+            recorder,
+            progress: Progress::default(),
             cancelled,
             started: Instant::now(),
-            end: Mutex::default(),
-            ended: Condvar::new(),
+            end: End::default(),
         });
         flow.dataset(target);
         let (flows, looked_at) = (self.clone(), flow.clone());
@@ -135,58 +154,58 @@ impl Flow {
 
     /// Sets the estimated total in bytes; 0: unknown.
     pub fn total(&self, bytes: u64) {
-        self.total.store(bytes, Relaxed);
+        self.progress.total.store(bytes, Relaxed);
     }
 
     /// Describes what is transferred next.
     pub fn doing(&self, what: String) {
-        *self.doing.lock() = what;
+        *self.progress.doing.lock() = what;
     }
 
     /// Sets the dataset of the following records; for a snapshot, its dataset.
     pub fn dataset(&self, name: &str) {
-        let Some(events) = &self.events else { return };
-        self.place.store(events.places.number(name.split(['@', '#']).next().unwrap_or(name)), Relaxed);
+        let Some(Recorder { events, place, .. }) = &self.recorder else { return };
+        place.store(events.places.number(name.split(['@', '#']).next().unwrap_or(name)), Relaxed);
     }
 
     /// Counts a record: its kind as numbered by [`Layer::operation`], its object, offset and bytes.
     /// Returns false if the stream must end.
     pub fn passed(&self, kind: u8, object: u64, offset: u64, bytes: u64) -> bool {
-        self.bytes.fetch_add(bytes, Relaxed);
-        if let Some(events) = self.events.as_ref().filter(|events| events.is_on()) {
+        self.progress.bytes.fetch_add(bytes, Relaxed);
+        if let Some(Recorder { events, pool, place, last }) = self.recorder.as_ref().filter(|r| r.events.is_on()) {
             let done = host::clock::nanoseconds();
-            let latency = done.saturating_sub(self.last.swap(done, Relaxed));
+            let latency = done.saturating_sub(last.swap(done, Relaxed));
             let size = u32::try_from(bytes).unwrap_or(u32::MAX);
-            let note = Note { place: self.place.load(Relaxed), object, offset, size, ..Note::default() };
+            let note = Note { place: place.load(Relaxed), object, offset, size, ..Note::default() };
             let layer = match self.direction {
                 Direction::Send => Layer::Send,
                 Direction::Receive => Layer::Receive,
             };
-            events.record(Event { done, latency, layer, op: kind, client: self.pool, user: self.by.uid, note });
+            events.record(Event { done, latency, layer, op: kind, client: *pool, user: self.by.uid, note });
         }
         !self.cancelled.load(Relaxed)
     }
 
     fn ends_within(&self, longest: Duration) -> bool {
-        let mut end = self.end.lock();
-        if end.is_none() {
-            self.ended.wait_for(&mut end, longest);
+        let mut how = self.end.how.lock();
+        if how.is_none() {
+            self.end.came.wait_for(&mut how, longest);
         }
-        end.is_some()
+        how.is_some()
     }
 
     /// Reports progress until the flow ends. Stopping the job stops the flow.
     pub(crate) fn follow(&self, running: &Running) -> Result<Finished> {
         loop {
             let ended = self.ends_within(LOOKED);
-            let bytes = self.bytes.load(Relaxed);
-            let total = match self.total.load(Relaxed) {
+            let bytes = self.progress.bytes.load(Relaxed);
+            let total = match self.progress.total.load(Relaxed) {
                 // The total is an estimate: it is at least what was already transferred.
                 total if total > 0 => total.max(bytes),
                 _ => 0,
             };
-            let doing = self.doing.lock().clone();
-            match self.end.lock().clone() {
+            let doing = self.progress.doing.lock().clone();
+            match self.end.how.lock().clone() {
                 Some(Ok(())) => {
                     running.progress(&doing, bytes, bytes);
                     let seconds = self.started.elapsed().as_secs().max(1);
@@ -223,14 +242,14 @@ impl std::ops::Deref for Begun {
 impl Begun {
     /// Ends the flow, with the reason of a failure.
     pub fn end(self, how: Result<(), String>) {
-        *self.0.end.lock() = Some(how);
+        *self.0.end.how.lock() = Some(how);
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.0.end.lock().get_or_insert_with(|| Err("it broke off".to_owned()));
-        self.0.ended.notify_all();
+        self.0.end.how.lock().get_or_insert_with(|| Err("it broke off".to_owned()));
+        self.0.end.came.notify_all();
     }
 }
 

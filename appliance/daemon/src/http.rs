@@ -2,13 +2,15 @@
 //!
 //! Handlers that may wait for a disk run in a thread that may block.
 
+use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
-use crate::owner::{Owner, Peer};
+use crate::owner::Owner;
+use crate::peer::Peer;
 use api::{
     COMMAND_BYTES_PATH, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, Check, CommandAnswer, CommandFrame,
     CommandRequest, ErrorBody, ErrorCode, ErrorReply, HealthReply,
 };
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
@@ -16,13 +18,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
-use futures_core::Stream;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use tokio::net::UnixListener;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::channel;
 
 /// Limit for the frames of a command that its client has not read yet.
 const FRAMES_WAITING: usize = 16;
@@ -67,7 +65,7 @@ async fn command(
 ) -> Response {
     let (frames, answer) = channel(FRAMES_WAITING);
     let begun = in_thread(move || {
-        let io = Io::new(frames.clone(), owner.clone(), peer);
+        let io = Io::new(frames.clone(), owner.questions.clone(), peer);
         // The process does not stop before the command has ended.
         let running = owner.begin();
         let code = match &running {
@@ -116,21 +114,9 @@ async fn bytes(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>, body
     }
 }
 
-/// Passes a body to a command until it ends, fails, or the command needs no more.
-pub(crate) async fn pass(body: Body, to: Sender<io::Result<Bytes>>) {
-    let mut body = body.into_data_stream();
-    while let Some(piece) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {
-        let piece = piece.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error));
-        let broke = piece.is_err();
-        if to.send(piece).await.is_err() || broke {
-            return;
-        }
-    }
-}
-
 async fn output(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>) -> Response {
     match owner.questions.output(&of.id) {
-        Some(from) => crate::web::bytes(from, "application/octet-stream"),
+        Some(from) => chunks(from, "application/octet-stream"),
         None => problem(ErrorCode::NotFound, "no command with this number has output"),
     }
 }
@@ -141,22 +127,4 @@ async fn health(State(owner): State<Arc<Owner>>) -> Response {
     let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks = vec![Check { name: "ready".to_owned(), ok, message }];
     (status, Json(HealthReply { ok, checks })).into_response()
-}
-
-/// Frames, one per line. It is dropped with the connection, which tells the command that its client
-/// has disconnected.
-pub(crate) struct Lines(pub(crate) Receiver<CommandFrame>);
-
-impl Stream for Lines {
-    type Item = io::Result<Bytes>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|frame| {
-            frame.map(|frame| {
-                let mut line = serde_json::to_vec(&frame)?;
-                line.push(b'\n');
-                Ok(line.into())
-            })
-        })
-    }
 }

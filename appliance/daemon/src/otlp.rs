@@ -9,8 +9,7 @@
 
 use crate::config::OtlpConfig;
 use crate::outgoing;
-use crate::tls::host_name;
-use crate::web::Service;
+use crate::service::Service;
 use observe::exponential::{Exponential, SCALE};
 use observe::{Family, Kind, Series, Unit, Value};
 use serde_json::{Value as Json, json};
@@ -21,17 +20,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval at which to check for changes.
 const TURN: Duration = Duration::from_millis(500);
-
-/// Why a header is invalid, if so.
-pub fn wrong_header(header: &str) -> Option<String> {
-    let is_right = header.split_once(':').is_some_and(|(name, value)| {
-        !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-            && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
-    });
-    // The header is not shown, because headers contain secrets.
-    (!is_right).then(|| "contains an invalid header, expected NAME: VALUE".to_owned())
-}
 
 /// Starts the thread that pushes as configured, as long as the service exists.
 pub fn start(service: &Arc<Service>) -> std::io::Result<()> {
@@ -46,7 +34,7 @@ fn run(of: &Weak<Service>) {
         std::thread::sleep(TURN);
         // Not held while waiting: the service ends when all others have dropped it.
         let Some(service) = of.upgrade() else { return };
-        if *service.stopped.borrow() {
+        if *service.signals.stopped.borrow() {
             return;
         }
         let config = service.settings.now();
@@ -56,7 +44,7 @@ fn run(of: &Weak<Service>) {
         }
         last = Some(Instant::now());
         service.list_figures();
-        let document = document(&service.registry.collect(), service.started, host::clock::seconds());
+        let document = document(&service.metrics.registry.collect(), service.metrics.started, host::clock::seconds());
         drop(service);
         match push(&config.otlp, &document) {
             Ok(()) if failing => {
@@ -88,7 +76,7 @@ pub fn document(families: &[Family], started: u64, now: u64) -> Json {
         "resource": {"attributes": [
             attribute("service.name", "weir"),
             attribute("service.version", version),
-            attribute("host.name", &host_name()),
+            attribute("host.name", &host::name()),
         ]},
         "scopeMetrics": [{
             "scope": {"name": "weir", "version": version},

@@ -42,6 +42,17 @@ pub fn wrong_url(url: &str) -> Option<String> {
     (!is_right).then(|| format!("'{shown}' is not a valid URL, {expected}"))
 }
 
+/// Why a header is invalid, if so.
+pub fn wrong_header(header: &str) -> Option<String> {
+    let is_right = header.split_once(':').is_some_and(|(name, value)| {
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+            && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
+    });
+    // The header is not shown, because headers contain secrets.
+    (!is_right).then(|| "contains an invalid header, expected NAME: VALUE".to_owned())
+}
+
 /// The HTTP client. It trusts this machine's certificates (or those in the file named by
 /// `SSL_CERT_FILE`).
 fn agent() -> &'static Agent {

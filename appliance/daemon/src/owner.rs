@@ -1,10 +1,11 @@
 //! State of a process that owns pools, shared by all its parts.
 
-use crate::command::{Commands, Questions};
+use crate::command::{Io, Questions};
 use crate::flows::Flows;
 use crate::mounts::Mounts;
 use admin::mounts::{Mounted, Mounter, NotUnmounted, Plan};
 use admin::{House, OwnedPool};
+use api::CommandRequest;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::io;
@@ -14,20 +15,13 @@ use std::time::{Duration, Instant};
 /// Releases a dataset and its descendants.
 pub type LetGo = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The process at the other end of a Unix socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer {
-    pub uid: u32,
-    pub gid: u32,
-    /// Process id, if known.
-    pub pid: Option<i32>,
-}
+/// The program's commands.
+pub trait Commands: Send + Sync {
+    /// Runs a command and returns its exit code. Called in a thread that may block.
+    fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8;
 
-impl Peer {
-    /// Whether it has all permissions of this process: it has the same user, or is root.
-    pub fn is_owner(&self) -> bool {
-        self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
-    }
+    /// Whether a command only reads. Users other than the pools' owner may run only such commands.
+    fn only_looks(&self, request: &CommandRequest) -> bool;
 }
 
 /// The pools of this process, and its activity.
@@ -45,7 +39,7 @@ pub struct Owner {
     /// Active sends and receives.
     pub flows: Arc<Flows>,
     pub(crate) commands: Arc<dyn Commands>,
-    pub(crate) questions: Questions,
+    pub(crate) questions: Arc<Questions>,
     work: Mutex<Work>,
     changed: Condvar,
 }
@@ -67,7 +61,6 @@ pub struct Running(Arc<Owner>);
 impl Owner {
     /// For the pools of `house`. Commands wait until [`Owner::ready`] is called.
     pub fn new(house: Arc<House>, mounts: Mounts, commands: Arc<dyn Commands>) -> Arc<Self> {
-        let questions = Questions::default();
         Arc::new(Self {
             house,
             mounts,
@@ -76,7 +69,7 @@ impl Owner {
             before_unmount: OnceLock::new(),
             flows: Arc::default(),
             commands,
-            questions,
+            questions: Arc::default(),
             work: Mutex::default(),
             changed: Condvar::new(),
         })

@@ -1,12 +1,12 @@
 //! `weir serve`: from locking the state directory to closing the last pool.
 
-use crate::command::Commands;
 use crate::config::{Settings, Source, Wrong};
 use crate::events::Happening;
 use crate::mounts::Mounts;
-use crate::owner::{Owner, Peer};
-use crate::web::{self, Service, SetLevel};
-use crate::{schedules, socket, tcp, tls, watch as watching};
+use crate::owner::{Commands, Owner};
+use crate::peer::Peer;
+use crate::service::{Service, SetLevel};
+use crate::{otlp, schedules, socket, tcp, tls, watch as watching, web};
 use admin::house::Scope;
 use admin::state::State;
 use admin::{House, OwnedPool};
@@ -36,7 +36,7 @@ const JOBS_END: Duration = Duration::from_secs(5);
 
 /// Runs the daemon for the pools of `state` until a signal ends it. `level` changes the log level.
 pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: SetLevel) -> Result<()> {
-    let settings = Settings::open(source, state.folder()).map_err(|wrong| anyhow::anyhow!(all(&wrong)))?;
+    let settings = Settings::open(source, state.folder()).map_err(|wrong| anyhow::anyhow!(Wrong::join(&wrong)))?;
     let config = settings.now();
     let mut listening = socket::listen(&socket::of_daemon(state.folder()))?;
     raise_descriptors();
@@ -75,11 +75,6 @@ fn threads(name: &str) -> Result<Runtime> {
     builder.worker_threads(2).thread_name(name).enable_all().build().context("cannot start threads")
 }
 
-/// All errors in one text.
-pub(crate) fn all(wrong: &[Wrong]) -> String {
-    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 async fn until_stopped(
     owner: &Arc<Owner>,
     settings: Settings,
@@ -94,6 +89,7 @@ async fn until_stopped(
     let listener = UnixListener::from_std(listener).context("the control socket")?;
     let (stop, stopped) = watch::channel(false);
     let service = Service::new(owner.clone(), settings, level, stopped.clone())?;
+    otlp::start(&service)?;
     let router = web::router(&service);
     listen(&service, &router, &stopped, network)?;
     let watcher = service.clone();
@@ -119,12 +115,12 @@ async fn until_stopped(
                 opened = None;
                 owner.ready();
                 // Not earlier: until its pools are open, clients would get errors for their files.
-                service.exports.changed();
+                service.servers.exports.changed();
                 if let Err(error) = service.start_nfs().and_then(|()| service.start_nbd()) {
                     failure = Some(error);
                     break;
                 }
-                service.watch.wake();
+                service.signals.watch.wake();
                 service.events.tell(Happening::info(EventKind::Service, "the daemon has started"));
                 notify(&[NotifyState::Ready]);
                 tracing::info!(pools = owner.house.list().len(), "ready");
@@ -153,17 +149,17 @@ async fn until_stopped(
     tracing::info!("stopping");
     // Streams end at once: their clients would delay the rest.
     let _ = stop.send(true);
-    service.watch.end();
-    service.schedules.end();
+    service.signals.watch.end();
+    service.signals.schedules.end();
     let jobs = service.clone();
     let _ = tokio::task::spawn_blocking(move || jobs.jobs.interrupt_all(JOBS_END)).await;
     // NFS clients wait for the next process: everything confirmed to them is on disk.
     let serving = service.clone();
-    let _ = tokio::task::spawn_blocking(move || drop(serving.nfs.lock().take())).await;
+    let _ = tokio::task::spawn_blocking(move || drop(serving.servers.nfs.lock().take())).await;
     let serving = service.clone();
-    let _ = tokio::task::spawn_blocking(move || drop(serving.nbd.lock().take())).await;
+    let _ = tokio::task::spawn_blocking(move || drop(serving.servers.nbd.lock().take())).await;
     let serving = service.clone();
-    let _ = tokio::task::spawn_blocking(move || serving.smb.stop()).await;
+    let _ = tokio::task::spawn_blocking(move || serving.servers.smb.stop()).await;
     let telling = service.clone();
     let _ = tokio::task::spawn_blocking(move || telling.alerts.stop()).await;
     let running = service.clone();
@@ -189,9 +185,9 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
     let state = service.owner.house.state().folder();
     if !api.plain_http {
         let current = tls::Current::new(tls::load(api, state)?);
-        let _ = service.tls.set(current);
+        let _ = service.servers.tls.set(current);
     }
-    let acceptor = service.tls.get().cloned();
+    let acceptor = service.servers.tls.get().cloned();
     let scheme = if api.plain_http { "http" } else { "https" };
     let mut shown = *first;
     for address in &api.listen {
@@ -203,11 +199,11 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
         tracing::info!(url = %format!("{scheme}://{bound}/"), "listening");
         network.spawn(tcp::serve(listener, acceptor.clone(), router.clone(), stopped.clone()));
     }
-    if service.accounts.is_empty() {
+    if service.access.accounts.is_empty() {
         if shown.ip().is_unspecified() {
             shown.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
         }
-        let url = format!("{scheme}://{shown}/setup#token={}", service.setup.make());
+        let url = format!("{scheme}://{shown}/setup#token={}", service.access.setup.make());
         // On a line of its own, so that it is clickable in a terminal.
         eprintln!(
             "weir: there are no users yet. Create the first administrator with this link (valid for an hour, once):\n  {url}"

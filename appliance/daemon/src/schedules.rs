@@ -7,7 +7,7 @@
 //!   * a pool that cannot be written now is skipped, and caught up later
 
 use crate::events::Happening;
-use crate::web::Service;
+use crate::service::Service;
 use admin::OwnedPool;
 use admin::schedule::{self, Done, Label, Round};
 use api::EventKind;
@@ -30,12 +30,7 @@ pub struct Schedules {
     told: BTreeSet<String>,
 }
 
-/// Whether a command may have changed what is due: a rule, or the set of pools.
-pub fn concerns(line: &str) -> bool {
-    ["weir:snapshot-", "com.sun:auto-snapshot", "zpool import", "zpool create"].iter().any(|word| line.contains(word))
-}
-
-/// Runs until [`crate::watch::Wake::end`]. `clock` returns seconds since 1970.
+/// Runs until [`crate::wake::Wake::end`]. `clock` returns seconds since 1970.
 pub fn keep(service: &Arc<Service>, clock: &dyn Fn() -> u64) {
     let (mut schedules, mut looked, mut next) = (Schedules::default(), 0, 0);
     let mut woken = true;
@@ -49,7 +44,7 @@ pub fn keep(service: &Arc<Service>, clock: &dyn Fn() -> u64) {
         }
         let longest =
             if is_ready { LONGEST.min(Duration::from_secs(next.saturating_sub(clock()).max(1))) } else { OPENING };
-        match service.schedules.pause(longest) {
+        match service.signals.schedules.pause(longest) {
             Some(early) => woken = early || !is_ready,
             None => return,
         }

@@ -28,11 +28,6 @@ use tokio_rustls::rustls::{ServerConfig, version};
 const GOOD_FOR: Duration = Duration::from_secs(800 * 86_400);
 const RENEWED_AFTER: Duration = Duration::from_secs(700 * 86_400);
 
-/// This machine's name.
-pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// The current TLS configuration; new connections use the latest one.
 pub struct Current(RwLock<Loaded>);
 
@@ -109,7 +104,7 @@ fn names(config: &ApiConfig) -> BTreeSet<String> {
     let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let listened =
         config.listen.iter().map(|a| a.ip()).filter(|ip| !ip.is_unspecified()).map(|ip: IpAddr| ip.to_string());
-    loopback.into_iter().chain(listened).chain([host_name()]).chain(config.hosts.clone()).collect()
+    loopback.into_iter().chain(listened).chain([host::name()]).chain(config.hosts.clone()).collect()
 }
 
 /// The certificate in `folder` and its key. It is created if it is missing, is for other names, or
@@ -127,7 +122,7 @@ fn own(config: &ApiConfig, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(|| folder.display().to_string())?;
     let fresh = KeyPair::generate()?;
     let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, format!("weir on {}", host_name()));
+    params.distinguished_name.push(DnType::CommonName, format!("weir on {}", host::name()));
     let now = SystemTime::now();
     params.not_before = (now - Duration::from_secs(86_400)).into();
     params.not_after = (now + GOOD_FOR).into();

@@ -3,11 +3,10 @@
 use crate::events::Happening;
 use crate::jobs::Finished;
 use crate::scan_job;
-use crate::web::Service;
+use crate::service::Service;
 use admin::OwnedPool;
 use admin::latest::{Found, Latest};
 use api::{Device, EventKind, JobKind, LiveMessage, Pool, State};
-use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,48 +18,6 @@ const ALONE: Duration = Duration::from_secs(10);
 
 /// Interval at which the progress of freeing is updated.
 const FREEING: Duration = Duration::from_millis(500);
-
-/// Wakes the watching thread.
-#[derive(Default)]
-pub struct Wake {
-    due: Mutex<Due>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Due {
-    now: bool,
-    ends: bool,
-}
-
-impl Wake {
-    /// Makes the thread run at once.
-    pub fn wake(&self) {
-        self.due.lock().now = true;
-        self.changed.notify_all();
-    }
-
-    /// Makes the thread end.
-    pub fn end(&self) {
-        self.due.lock().ends = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits until it is time to run; false: the thread must end.
-    fn wait(&self, longest: Duration) -> bool {
-        self.pause(longest).is_some()
-    }
-
-    /// Waits at most `longest`. Returns whether the thread was woken; `None`: it must end.
-    pub fn pause(&self, longest: Duration) -> Option<bool> {
-        let mut due = self.due.lock();
-        if !due.now && !due.ends {
-            self.changed.wait_for(&mut due, longest);
-        }
-        let woken = std::mem::take(&mut due.now);
-        (!due.ends).then_some(woken)
-    }
-}
 
 /// Last observed state of a pool.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,21 +61,21 @@ impl Upkeep {
     }
 }
 
-/// Watches until [`Wake::end`].
+/// Watches until [`crate::wake::Wake::end`].
 pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut told: Vec<Pool> = Vec::new();
     let mut upkeep = Upkeep::default();
     loop {
         let longest = if service.events.heard() { LISTENED } else { ALONE };
-        if !service.watch.wait(longest) {
+        if !service.signals.watch.wait(longest) {
             return;
         }
         if !service.owner.is_ready() {
             continue;
         }
         let refreshing = service.clone();
-        upkeep.of(Whose::Smb, move || refreshing.smb.refresh(&refreshing.settings.now().smb));
+        upkeep.of(Whose::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
         let pools = service.pools();
         let mut now = BTreeMap::new();
         for pool in &pools {
@@ -141,17 +98,17 @@ pub fn watch(service: &Arc<Service>) {
             service.events.tell(happening);
         }
         if seen.keys().ne(now.keys()) {
-            service.exports.changed();
+            service.servers.exports.changed();
         }
         // Removed shares are dropped without waiting for a client's call: their pool may be closed.
         let refreshing = service.clone();
-        upkeep.of(Whose::Nfs, move || refreshing.refresh_nfs());
+        upkeep.of(Whose::Nfs, move || refreshing.servers.refresh_nfs());
         seen = now;
         if !same(&pools, &told) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });
             told = pools;
         }
-        let clients = service.clients();
+        let clients = service.servers.clients();
         if !clients.is_empty() && service.events.heard() {
             service.events.pass(LiveMessage::Clients { clients });
         }
@@ -297,8 +254,8 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Sight;
     use crate::events::Events;
-    use crate::web::Sight;
 
     fn seen(state: State, errors: u64, device: (State, u64)) -> BTreeMap<String, Seen> {
         let devices = BTreeMap::from([("/d1".to_owned(), device)]);
@@ -327,15 +284,5 @@ mod tests {
         );
         assert_eq!(told(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 new errors"]);
         assert_eq!(told(&bad, &BTreeMap::new()), ["the pool is no longer imported"]);
-    }
-
-    #[test]
-    fn who_looks_is_woken_and_ended() {
-        let wake = Wake::default();
-        wake.wake();
-        assert!(wake.wait(Duration::from_secs(100)));
-        assert!(wake.wait(Duration::from_millis(1)));
-        wake.end();
-        assert!(!wake.wait(Duration::from_secs(100)));
     }
 }

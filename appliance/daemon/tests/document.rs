@@ -120,7 +120,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("getVersion", &get(&nobody, "/v1/version"), 200);
     assert_eq!(d.check("getSetup", &get(&nobody, "/v1/setup"), 200)["needed"], true);
     d.check("listPools", &get(&nobody, "/v1/pools"), 401);
-    let token = rig.service.setup.make();
+    let token = rig.service.access.setup.make();
     let wrong = json!({"token": "0", "user": "root", "password": PASSWORD});
     d.check("setUp", &ask(&nobody, "POST", "/v1/setup", wrong), 401);
     let answer = ask(&nobody, "POST", "/v1/setup", json!({"token": token, "user": "root", "password": PASSWORD}));

@@ -107,7 +107,7 @@ fn settings_change_while_a_client_goes_on() {
 #[test]
 fn a_new_certificate_is_shown_to_who_comes_next() {
     let rig = Rig::with(daemon::Config::default(), true);
-    let current = rig.service.tls.get().expect("over TLS").clone();
+    let current = rig.service.servers.tls.get().expect("over TLS").clone();
     let before = current.sha256();
     assert_eq!(rig.service.reload("test").expect("right").changed, Vec::<String>::new());
     // A certificate that is about to expire is renewed at a reload; here it is removed instead.

@@ -3,7 +3,8 @@
 
 mod rig;
 
-use daemon::schedules::{Schedules, concerns};
+use daemon::schedules::Schedules;
+use daemon::service::changes_schedules;
 use rig::Rig;
 use serde_json::json;
 
@@ -49,5 +50,5 @@ fn rules_set_over_the_interface_are_kept_and_told() {
         1,
         "once, not at each look: {events:#}"
     );
-    assert!(concerns("zfs set weir:snapshot-hourly=2 tank") && !concerns("zfs set atime=off tank"));
+    assert!(changes_schedules("zfs set weir:snapshot-hourly=2 tank") && !changes_schedules("zfs set atime=off tank"));
 }

@@ -230,10 +230,10 @@ fn guesses_that_come_at_once_are_no_more_than_those_that_come_one_by_one() {
 fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
     let rig = Rig::new();
     let root = rig.administrator();
-    rig.service.accounts.create("op", api::Role::Operator, PASSWORD, false).expect("made");
+    rig.service.access.accounts.create("op", api::Role::Operator, PASSWORD, false).expect("made");
     let made = || {
         let wanted = api::CreateToken { name: "t".to_owned(), role: api::Role::Operator, days: None, statistics: None };
-        rig.service.accounts.create_token("op", wanted).expect("made")
+        rig.service.access.accounts.create_token("op", wanted).expect("made")
     };
     let (first, second) = (made(), made());
     let ends = |mut stream: std::io::BufReader<TcpStream>| {
@@ -267,11 +267,11 @@ fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
 fn a_login_of_before_a_change_of_the_user_opens_nothing() {
     let rig = Rig::new();
     rig.administrator();
-    rig.service.accounts.create("eve", api::Role::Viewer, PASSWORD, false).expect("made");
+    rig.service.access.accounts.create("eve", api::Role::Viewer, PASSWORD, false).expect("made");
     // The password is checked before the change, but the session begins after it.
-    let proof = rig.service.accounts.check("eve", PASSWORD).expect("right");
-    rig.service.accounts.change_user("eve", None, Some("another horse")).expect("changed");
-    let (number, _) = rig.service.sessions.begin("eve", proof);
+    let proof = rig.service.access.accounts.check("eve", PASSWORD).expect("right");
+    rig.service.access.accounts.change_user("eve", None, Some("another horse")).expect("changed");
+    let (number, _) = rig.service.access.sessions.begin("eve", proof);
     let client = Client::default().with("Cookie", format!("weir_session={number}"));
     assert_eq!(rig.ask(&client, "GET", "/v1/pools", None).status, 401);
 }
@@ -386,7 +386,7 @@ fn over_tls_the_cookie_is_for_tls_alone() {
             .expect("a client");
         StreamOwned::new(connection, TcpStream::connect(rig.address).expect("it listens"))
     };
-    let body = json!({"token": rig.service.setup.make(), "user": "root", "password": PASSWORD});
+    let body = json!({"token": rig.service.access.setup.make(), "user": "root", "password": PASSWORD});
     let answer = exchange(connect(), "localhost", &Client::default(), "POST", "/v1/setup", Some(&body));
     assert_eq!(answer.status, 201, "{}", answer.text());
     assert!(answer.header("set-cookie").is_some_and(|c| c.contains("; Secure")));

@@ -44,7 +44,7 @@ impl Filer {
         let made = rig.ask(&root, "POST", "/v1/pools", Some(&body));
         assert_eq!(made.status, 201, "{}", made.text());
         rig.service.start_nfs().expect("it listens");
-        let address = rig.service.nfs.lock().as_ref().expect("a server").addresses()[0];
+        let address = rig.service.servers.nfs.lock().as_ref().expect("a server").addresses()[0];
         Self { rig, root, address, begun }
     }
 

@@ -1,4 +1,5 @@
-//! Access over TCP: users, passwords, sessions, tokens, limits on guessing, and the audit log.
+//! Access over TCP: users, passwords, sessions, tokens, limits on guessing, names of this machine,
+//! who sees file names, and the audit log.
 //!
 //! This module does not know HTTP. On the Unix socket the kernel identifies the caller, and only
 //! the audit log is used.
@@ -11,19 +12,23 @@
 
 pub mod accounts;
 pub mod audit;
+mod hosts;
 pub mod limits;
 pub mod password;
 pub mod refusals;
 pub mod secret;
 pub mod sessions;
 pub mod setup;
+mod sight;
 
 pub use accounts::Accounts;
 pub use audit::AuditLog;
+pub use hosts::Hosts;
 pub use limits::Limits;
 pub use refusals::Refusals;
 pub use sessions::Sessions;
 pub use setup::SetupLink;
+pub use sight::Sight;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

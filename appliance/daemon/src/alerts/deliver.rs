@@ -1,6 +1,7 @@
 //! The thread that delivers notices.
 
-use super::{ATTEMPTS, Inner, Kept, TURN, send};
+use super::send::send;
+use super::store::{ATTEMPTS, Kept, Store, TURN, Waiting};
 use crate::access::now;
 use crate::events::Happening;
 use api::EventKind;
@@ -12,24 +13,24 @@ const AT_ONCE: usize = 8;
 const PAUSES: [u64; ATTEMPTS as usize - 1] = [2, 10, 60, 300, 900];
 
 /// Delivers notices that are due, until the process stops.
-pub(super) fn deliver(inner: &Arc<Inner>) {
-    while !inner.is_stopped() {
-        let mut kept = inner.kept.lock();
+pub(super) fn deliver(store: &Arc<Store>) {
+    while !store.is_stopped() {
+        let mut kept = store.kept.lock();
         let due = next(&kept, now());
         let Some(waiting) = due.and_then(|id| kept.notices.get_mut(&id)) else {
-            inner.changed.wait_for(&mut kept, TURN);
+            store.changed.wait_for(&mut kept, TURN);
             continue;
         };
         waiting.under_way = true;
         let (id, action, notice) = (due.unwrap_or_default(), waiting.action.clone(), waiting.notice.clone());
         drop(kept);
-        let at = inner.clone();
+        let at = store.clone();
         let work = move || {
-            let result = send::send(&action, &notice, &at.config);
+            let result = send(&action, &notice, &at.config);
             done(&at, id, result);
         };
         if let Err(error) = std::thread::Builder::new().name("weir-notice".to_owned()).spawn(work) {
-            done(inner, id, Err(error.to_string()));
+            done(store, id, Err(error.to_string()));
         }
     }
 }
@@ -41,7 +42,7 @@ fn next(kept: &Kept, now: u64) -> Option<u64> {
     }
     let is_first = |id: u64| {
         let one = kept.notices.get(&id);
-        let same = |w: &&super::Waiting| one.is_some_and(|o| o.notice.alert == w.notice.alert && o.action == w.action);
+        let same = |w: &&Waiting| one.is_some_and(|o| o.notice.alert == w.notice.alert && o.action == w.action);
         !kept.notices.range(..id).any(|(_, w)| same(&w))
     };
     let due = kept.notices.iter().filter(|(_, w)| !w.under_way && w.due <= now);
@@ -49,8 +50,8 @@ fn next(kept: &Kept, now: u64) -> Option<u64> {
 }
 
 /// Records the result of an attempt.
-fn done(inner: &Inner, id: u64, result: Result<(), String>) {
-    let given_up = inner.note(|kept| {
+fn done(store: &Store, id: u64, result: Result<(), String>) {
+    let given_up = store.note(|kept| {
         let waiting = kept.notices.get_mut(&id)?;
         waiting.under_way = false;
         let alert = waiting.notice.alert;
@@ -71,13 +72,12 @@ fn done(inner: &Inner, id: u64, result: Result<(), String>) {
     if let Some((title, error)) = given_up {
         tracing::warn!(alert = title, error, "cannot deliver a notification");
         let message = format!("cannot deliver a notification, after {ATTEMPTS} attempts: {error}");
-        inner.events.tell(Happening::error(EventKind::Alert, message).about(title));
+        store.events.tell(Happening::error(EventKind::Alert, message).about(title));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Waiting;
     use super::*;
     use api::{AlertAction, AlertNotice, AlertState};
 

@@ -7,7 +7,7 @@
 //! Invariant: a slow reader misses seconds; nothing is buffered for it beyond the channel.
 
 use super::to_api;
-use crate::web::Sight;
+use crate::access::Sight;
 use analytics::engine::{Answer, Engine};
 use analytics::name::Field;
 use std::collections::HashMap;

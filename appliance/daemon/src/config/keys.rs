@@ -1,6 +1,6 @@
 //! The table of configuration keys.
 
-use super::Config;
+use super::sections::Config;
 use super::value::Read;
 use toml::de::DeValue;
 

@@ -9,7 +9,9 @@
 //!   * a key that needs a restart keeps its value from the start; the value after the next start is
 //!     listed with it
 
-use super::{Config, Wrong, keys, unknown};
+use super::file::{Wrong, unknown};
+use super::keys::keys;
+use super::sections::Config;
 use api::SettingSource;
 use host::durable;
 use parking_lot::{Mutex, RwLock};

@@ -1,4 +1,6 @@
-use super::*;
+use super::{Config, Size, default_file, keys};
+use api::SettingSource;
+use std::collections::BTreeMap;
 
 fn errors(text: &str) -> Vec<String> {
     Config::parse(text, "weir.toml").expect_err("it is wrong").iter().map(ToString::to_string).collect()

@@ -1,6 +1,5 @@
 //! Values of the configuration: read from TOML and written as TOML.
 
-use super::{LogFormat, NbdTls, Portmap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,6 +8,37 @@ use toml::de::DeValue;
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
+
+/// Use of TLS by NBD, with the certificate of the HTTP interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NbdTls {
+    /// No TLS.
+    Off,
+    /// Clients may use TLS.
+    Offered,
+    /// Clients must use TLS.
+    Required,
+}
+
+/// How NFSv3 clients find the ports of services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portmap {
+    /// They do not: clients name the port.
+    Off,
+    /// The system's rpcbind.
+    Register,
+    /// This process answers on port 111.
+    Answer,
+}
+
+/// Format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON document per line.
+    Json,
+}
 
 impl FromStr for Size {
     type Err = String;

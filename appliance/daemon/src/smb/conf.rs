@@ -4,7 +4,7 @@
 //!   * no part of a property or path can end its line or begin another section
 //!   * all state of Samba is in the directory, so that it runs as any user
 
-use super::SmbShare;
+use super::share::SmbShare;
 use crate::config::SmbConfig;
 use anyhow::{Result, ensure};
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ pub fn text(config: &SmbConfig, folder: &Path, shares: &[SmbShare]) -> String {
     set("map to guest", if shares.iter().any(|s| s.options.guests) { "bad user" } else { "never" });
     if !is_root {
         // As a normal user, smbd cannot switch to another one.
-        if let Some(user) = super::user_name() {
+        if let Some(user) = user_name() {
             set("guest account", &user);
         }
     }
@@ -114,6 +114,14 @@ pub fn text(config: &SmbConfig, folder: &Path, shares: &[SmbShare]) -> String {
         );
     }
     text
+}
+
+/// Name of this process's user.
+fn user_name() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = users.lines().find(|line| line.split(':').nth(2) == Some(uid.as_str()))?;
+    line.split(':').next().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@
 
 mod conf;
 mod options;
+mod share;
 
 pub use options::{SmbOptions, share_name};
+pub use share::SmbShare;
 
 use crate::config::SmbConfig;
 use crate::owner::Owner;
@@ -41,24 +43,6 @@ const LET_GO: Duration = Duration::from_millis(300);
 /// Time before smbd is restarted after it ended by itself.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// A file system and its sharing options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SmbShare {
-    pub dataset: String,
-    /// The name that clients see.
-    pub name: String,
-    /// Mount point, if it is mounted.
-    pub path: Option<String>,
-    /// Value of `sharesmb`.
-    pub text: String,
-    /// The parsed value of `sharesmb`.
-    pub options: SmbOptions,
-    /// The dataset from which `sharesmb` is inherited, if it is another one.
-    pub inherited_from: Option<String>,
-    /// Why clients cannot use it, if so.
-    pub problem: Option<String>,
-}
-
 /// The smbd process with its configuration and shares.
 pub struct Smb {
     owner: Arc<Owner>,
@@ -80,14 +64,6 @@ struct Server {
     failed: Option<Instant>,
     /// The process is stopping: nothing is started any more.
     ends: bool,
-}
-
-/// Name of this process's user.
-fn user_name() -> Option<String> {
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    let line = users.lines().find(|line| line.split(':').nth(2) == Some(uid.as_str()))?;
-    line.split(':').next().map(str::to_owned)
 }
 
 impl Smb {

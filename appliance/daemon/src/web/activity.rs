@@ -1,14 +1,15 @@
 //! Activity: jobs, events, the live stream, the audit log, and commands as on the command line.
 
-use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
 use super::names::dataset_name;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
 use super::streams::{self, ALIVE};
+use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
-use crate::http::{Lines, OutputOf, pass};
+use crate::http::OutputOf;
 use crate::jobs::{Finished, Running, goes_on, is_stream};
+use crate::service::Service;
 use crate::{scan_job, verify};
 use admin::OwnedPool;
 use admin::verbs::pool_of;
@@ -121,7 +122,7 @@ pub async fn events(
 pub async fn audit(State(service): State<Arc<Service>>, Query(page): Query<Page>) -> Answer<Json<AuditList>> {
     waiting(move || {
         let (skip, limit) = (page.skip()?, page.limit()?);
-        let (items, more) = service.audit.read(skip, limit);
+        let (items, more) = service.access.audit.read(skip, limit);
         Ok(Json(AuditList { items, next: more.then(|| skip.saturating_add(limit).to_string()) }))
     })
     .await
@@ -211,7 +212,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Opt
         }
     }
     let mut alive = tokio::time::interval(ALIVE);
-    let mut stopped = service.stopped.clone();
+    let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     loop {
         let chunk = tokio::select! {
@@ -270,7 +271,7 @@ pub async fn bytes(
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
     let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
     let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
-    Ok(super::bytes(from, "application/octet-stream"))
+    Ok(chunks(from, "application/octet-stream"))
 }
 
 fn line(request: &CommandRequest) -> String {
@@ -288,10 +289,10 @@ pub async fn command(
         service.note_waiting(caller, line.clone(), None, Outcome::Denied, None).await;
         return Err(Problem::new(ErrorCode::Forbidden, format!("{line} is for administrators")));
     }
-    let place = caller.key().map(|key| service.commands.take(key)).transpose();
+    let place = caller.key().map(|key| service.access.commands.take(key)).transpose();
     let place = place.map_err(|full| Problem::full(full, "commands run"))?;
     let (frames, answer) = channel(FRAMES);
-    let io = Io::new(frames.clone(), service.owner.clone(), caller.peer());
+    let io = Io::new(frames.clone(), service.owner.questions.clone(), caller.peer());
     let (watcher, watched, canceller) = (service.clone(), caller.clone(), io.canceller().clone());
     let (running_until, ended) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {

@@ -1,10 +1,10 @@
 //! Alerts: thresholds on statistics.
 
-use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, waiting};
 use crate::alerts::Refused;
+use crate::service::Service;
 use api::{Alert, AlertList, AlertRule, ErrorCode};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

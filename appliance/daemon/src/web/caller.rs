@@ -1,6 +1,6 @@
 //! The caller of a request.
 
-use crate::owner::Peer;
+use crate::peer::Peer;
 use crate::tcp::Remote;
 use api::{Authentication, Role};
 use axum::extract::{FromRequestParts, connect_info::ConnectInfo};

@@ -1,12 +1,12 @@
 //! Live statistics: a message each second.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
-use super::sight::Sight;
-use super::statistics::{name, problem};
+use super::statistics::{name, permitted, problem};
 use super::streams::{self, ALIVE};
+use crate::access::Sight;
 use crate::analytics::Second;
+use crate::service::Service;
 use analytics::engine::{Engine, Watch};
 use analytics::name::Name;
 use axum::body::Bytes;
@@ -56,7 +56,7 @@ pub async fn stream(
 ) -> Answer<Response> {
     let Wanted { names, after } = wanted(pairs)?;
     let sight = service.sight(&caller);
-    names.iter().try_for_each(|name| sight.may(name))?;
+    names.iter().try_for_each(|name| permitted(sight, name))?;
     let place = service.stream_place(&caller)?;
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()?.parse().ok()).or(after);
     let engine = service.analytics.engine.clone();
@@ -97,7 +97,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
         from = until;
     }
     let mut alive = tokio::time::interval(ALIVE);
-    let mut stopped = service.stopped.clone();
+    let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     loop {
         let chunk = tokio::select! {

@@ -1,12 +1,13 @@
 //! Datasets and their properties: reading, and the verbs of zfs(8).
 
-use super::Service;
 use super::caller::Caller;
 use super::invoke::Change;
 use super::names::{assignments, dataset_name, property_name};
 use super::pools::audited;
 use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
-use super::{to_api, tree};
+use super::tree;
+use crate::service::Service;
+use crate::service::to_api;
 use admin::OwnedPool;
 use admin::new_key::Material;
 use admin::verbs::zfs::create::{CreateRequest, NewVolume, plan};
@@ -17,14 +18,14 @@ use admin::verbs::zfs::set::{self, SetRequest};
 use admin::verbs::{Invocation, Refusal, pool_of};
 use anyhow::Context as _;
 use api::{
-    ChangeProperties, CreateDataset, DatasetDetail, DatasetKind, DatasetList, ErrorCode, LoadKey,
-    PropertyDefinitionList, RenameDataset, Role,
+    ChangeProperties, CreateDataset, DatasetDetail, DatasetList, ErrorCode, LoadKey, PropertyDefinitionList,
+    RenameDataset, Role,
 };
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use dataset::pages::Part;
-use dataset::{DatasetKind as Kind, Entry, ListOptions};
+use dataset::{Entry, ListOptions};
 use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
@@ -285,14 +286,4 @@ pub async fn unload_key(
 pub async fn definitions() -> Json<PropertyDefinitionList> {
     let items = to_api::pool_definitions().chain(tree::definitions()).collect();
     Json(PropertyDefinitionList { items, next: None })
-}
-
-/// Converts the engine's kinds to those of the interface.
-pub fn kind(kind: Kind) -> DatasetKind {
-    match kind {
-        Kind::FileSystem => DatasetKind::Filesystem,
-        Kind::Volume => DatasetKind::Volume,
-        Kind::Snapshot => DatasetKind::Snapshot,
-        Kind::Bookmark => DatasetKind::Bookmark,
-    }
 }

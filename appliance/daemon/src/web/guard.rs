@@ -6,13 +6,13 @@
 //!   * with a cookie, changes require the session's CSRF token, which other sites cannot send
 //!   * changes and refusals are in the audit log before the answer is sent
 
-use super::Service;
 use super::caller::{Caller, Who, bearer, connection, cookie};
 use super::reply::{Problem, Said};
 use crate::access::sessions::Session;
-use crate::access::{now_ms, secret};
-use crate::owner::Peer;
+use crate::access::{Sight, now_ms, secret};
+use crate::peer::Peer;
 use crate::places::Place;
+use crate::service::Service;
 use crate::tcp::{Remote, Visitor};
 use analytics::name::Name;
 use api::{AuditEntry, ErrorCode, Operation, Outcome, Role, Token};
@@ -20,8 +20,6 @@ use axum::extract::{MatchedPath, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use parking_lot::RwLock;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Operations that are answered from memory or at once: they report the health of the process.
@@ -185,14 +183,14 @@ impl Service {
             return caller(Who::Local(peer), Some(role));
         }
         if let Some(token) = bearer(headers) {
-            return match self.accounts.by_token(token) {
+            return match self.access.accounts.by_token(token) {
                 Some(Token { id, user, name, role, statistics, .. }) => {
                     Caller { only: statistics.map(Into::into), ..caller(Who::Token { user, name, id }, Some(role)) }
                 }
                 None => caller(Who::Nobody, None),
             };
         }
-        let session = cookie(headers).and_then(|number| Some((number, self.sessions.find(number)?)));
+        let session = cookie(headers).and_then(|number| Some((number, self.access.sessions.find(number)?)));
         let Some((number, session)) = session else { return caller(Who::Nobody, None) };
         // The user may have changed or been removed since.
         let Some(role) = self.proved(&session) else { return caller(Who::Nobody, None) };
@@ -202,7 +200,7 @@ impl Service {
 
     /// Role of a session's user, if the user has not changed since the login.
     fn proved(&self, session: &Session) -> Option<Role> {
-        self.accounts.proof(&session.user).filter(|proof| *proof == session.proof).map(|proof| proof.role)
+        self.access.accounts.proof(&session.user).filter(|proof| *proof == session.proof).map(|proof| proof.role)
     }
 
     /// Whether the caller may continue a long request: with the same session or token, in the same
@@ -210,11 +208,17 @@ impl Service {
     pub fn is_still(&self, caller: &Caller) -> bool {
         let role = match &caller.who {
             Who::Local(_) => return true,
-            Who::Session { number, .. } => self.sessions.find(number).and_then(|session| self.proved(&session)),
-            Who::Token { id, .. } => self.accounts.token_role(*id),
+            Who::Session { number, .. } => self.access.sessions.find(number).and_then(|session| self.proved(&session)),
+            Who::Token { id, .. } => self.access.accounts.token_role(*id),
             Who::Nobody => None,
         };
         role.is_some() && role == caller.role
+    }
+
+    /// Whether a caller sees the names of files in statistics.
+    pub fn sight(&self, caller: &Caller) -> Sight {
+        let files = caller.role >= Some(Role::Operator) || self.settings.now().analytics.viewers_see_files;
+        Sight { files }
     }
 
     /// A slot for a request. Health requests take none, because they wait for nothing. Public
@@ -224,7 +228,7 @@ impl Service {
             return Ok(None);
         }
         let Some(key) = caller.key() else { return Ok(None) };
-        match self.requests.take(key) {
+        match self.access.requests.take(key) {
             Ok(place) => Ok(Some(place)),
             Err(full) => Err(Problem::full(full, "requests are in progress")),
         }
@@ -241,7 +245,7 @@ impl Service {
     ) {
         let mut reason = reason;
         if let (Outcome::Denied, Some(address)) = (outcome, caller.address()) {
-            let Some(left_out) = self.refusals.count(address) else { return };
+            let Some(left_out) = self.access.refusals.count(address) else { return };
             if left_out > 0 {
                 let text = reason.unwrap_or_default();
                 reason = Some(format!("{text} ({left_out} earlier refusals of this address were not recorded)"));
@@ -253,7 +257,7 @@ impl Service {
 
     /// Writes a change or refusal to the audit log.
     pub fn note(&self, caller: &Caller, what: &str, target: Option<String>, outcome: Outcome, reason: Option<String>) {
-        self.audit.note(AuditEntry {
+        self.access.audit.note(AuditEntry {
             time_ms: now_ms(),
             who: caller.name(),
             from: caller.from(),
@@ -265,47 +269,13 @@ impl Service {
     }
 }
 
-/// Host names of this machine.
-pub struct Hosts(RwLock<Vec<String>>);
-
-impl Hosts {
-    /// The configured names, `localhost`, and this machine's name.
-    pub fn new(configured: &[String]) -> Self {
-        let hosts = Self(RwLock::default());
-        hosts.set(configured);
-        hosts
-    }
-
-    /// Replaces the configured names.
-    pub fn set(&self, configured: &[String]) {
-        let own = crate::tls::host_name();
-        let short = own.split('.').next().unwrap_or_default().to_owned();
-        let names = configured.iter().cloned().chain(["localhost".to_owned(), own, short]);
-        *self.0.write() = names.map(|n| n.to_ascii_lowercase()).filter(|n| !n.is_empty()).collect();
-    }
-
-    /// Whether `Host` is one of the names or an address. An address cannot be the name of another
-    /// site.
-    pub fn allow(&self, host: &str) -> bool {
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host
-                .rsplit_once(':')
-                .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
-                .map_or(host, |(n, _)| n),
-        };
-        let name = name.trim_end_matches('.').to_ascii_lowercase();
-        name.parse::<IpAddr>().is_ok() || self.0.read().contains(&name)
-    }
-}
-
 /// Refuses requests for other hosts, and adds the security headers to every answer.
 pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let (remote, _) = connection(request.extensions());
     let host = request.headers().get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let is_embedded = request.uri().path().starts_with(crate::page::EMBED);
     let mut response = match remote {
-        Some(_) if !service.hosts.allow(host) => {
+        Some(_) if !service.access.hosts.allow(host) => {
             let problem =
                 Problem::invalid("Host", format!("'{host}'"), "this machine's address or name, or one of api.hosts");
             let mut body = problem.body;
@@ -337,32 +307,6 @@ pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_our_own_names_lead_here() {
-        let hosts = Hosts::new(&["Filer.example".to_owned()]);
-        for host in [
-            "localhost",
-            "LOCALHOST:8215",
-            "127.0.0.1:8215",
-            "[::1]:8215",
-            "192.0.2.1",
-            "filer.example:443",
-            "filer.example.",
-        ] {
-            assert!(hosts.allow(host), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example",
-            "filer.example.evil",
-            "127.0.0.1.evil.example:80",
-            "[evil]:1",
-        ] {
-            assert!(!hosts.allow(host), "{host}");
-        }
-    }
 
     #[test]
     fn pages_of_other_sites_are_known_by_their_origin() {

@@ -5,14 +5,14 @@
 //!     before it has ended
 //!   * a change is an event, with the line that the history of the pool has too
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem};
 use crate::command::in_thread;
 use crate::events::Happening;
+use crate::service::Service;
 use admin::mounts::Mounter;
 use admin::verbs::{Invocation, Kind, Refusal, pool_of};
-use api::{ErrorCode, EventKind, LiveMessage};
+use api::{ErrorCode, EventKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,13 +61,14 @@ impl Drop for Gone {
 }
 
 impl Service {
-    /// Notifies subscribers that pools and datasets may have changed.
-    pub fn changed(&self, pool: &str) {
-        self.exports.changed();
-        self.watch.wake();
-        if !pool.is_empty() {
-            self.events.pass(LiveMessage::Datasets { pool: pool.to_owned() });
-        }
+    /// Reports that a command was run that may have changed something.
+    pub fn ran(&self, caller: &Caller, line: &str, code: u8) {
+        let happening = match code {
+            0 => Happening::info(EventKind::Command, line),
+            code => Happening::warning(EventKind::Command, format!("{line}: exited with {code}")),
+        };
+        self.events.tell(happening.by(caller.name()));
+        self.reschedule(line);
     }
 
     /// Runs a verb that changes something.

@@ -1,11 +1,11 @@
 //! Single operations: recorded ones, and a live stream.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
-use super::sight::Sight;
-use super::statistics::{name, problem, span};
-use super::streams;
+use super::statistics::{name, permitted, problem, span};
+use crate::access::Sight;
+use crate::body::chunks;
+use crate::service::Service;
 use analytics::engine::Follower;
 use analytics::operation::Operation;
 use api::{RecordedOperation, RecordedOperationList};
@@ -69,7 +69,7 @@ pub async fn list(
 ) -> Answer<Response> {
     let statistic = name(&wanted.name)?;
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let slower = wanted.slower_than_ns.unwrap_or(0);
     if wanted.follow == Some(true) {
         let place = service.stream_place(&caller)?;
@@ -80,7 +80,7 @@ pub async fn list(
             let _place = place;
             tell(&service, &caller, Arc::new(follower), &to).await;
         });
-        return Ok(streams::send(from, "application/x-ndjson"));
+        return Ok(chunks(from, "application/x-ndjson"));
     }
     let span = span(wanted.from, wanted.to)?;
     let limit = match wanted.limit.unwrap_or(USUAL) {
@@ -98,7 +98,7 @@ pub async fn list(
 /// Sends operations until the client disconnects or loses its permission, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
     let mut often = tokio::time::interval(OFTEN);
-    let mut stopped = service.stopped.clone();
+    let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     let mut missed = 0;
     loop {

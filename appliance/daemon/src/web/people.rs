@@ -1,12 +1,12 @@
 //! Accounts: setup, sessions, users, tokens.
 
-use super::Service;
 use super::caller::{Caller, Who, set_cookie};
 use super::guard::Audited;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, waiting};
 use crate::access::accounts::Proof;
 use crate::access::password::Turn;
 use crate::events::Happening;
+use crate::service::Service;
 use api::{
     Authentication, ChangePassword, ChangeUser, CreateToken, CreateUser, CreatedToken, ErrorCode, EventKind, Login,
     Role, Session, Setup, SetupState, TokenList, User, UserList,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 impl Service {
     /// Begins a session. The answer contains its cookie.
     fn begin_session(&self, caller: &Caller, user: &str, proof: Proof) -> Response {
-        let (number, session) = self.sessions.begin(user, proof);
+        let (number, session) = self.access.sessions.begin(user, proof);
         let told = Session {
             user: user.to_owned(),
             role: proof.role,
@@ -34,7 +34,7 @@ impl Service {
 
     /// Counts an attempt as failed until it succeeds. Fails if it comes too early.
     fn attempt(&self, caller: &Caller, account: &str) -> Answer<()> {
-        self.limits.begin(caller.address(), account).map_err(|wait| {
+        self.access.limits.begin(caller.address(), account).map_err(|wait| {
             let message = format!("too many attempts failed; try again in {} s", wait.as_secs() + 1);
             let mut problem = Problem::new(ErrorCode::TooManyRequests, message);
             problem.retry_after = Some(wait);
@@ -45,12 +45,12 @@ impl Service {
     /// Waits for a turn to compute a password hash.
     async fn turn(&self, caller: &Caller) -> Answer<Turn> {
         let unknown = caller.role.is_none().then(|| caller.address()).flatten();
-        self.turns.take(unknown).await.map_err(|full| Problem::full(full, "login attempts are waiting"))
+        self.access.turns.take(unknown).await.map_err(|full| Problem::full(full, "login attempts are waiting"))
     }
 
     /// Permissions were revoked: streams and commands check at once.
     fn revoked(&self) {
-        self.revocations.send_modify(|n| *n += 1);
+        self.access.revocations.send_modify(|n| *n += 1);
     }
 
     fn about(&self, happening: Happening, caller: &Caller, user: &str) {
@@ -59,7 +59,7 @@ impl Service {
 }
 
 pub async fn setup_state(State(service): State<Arc<Service>>) -> Json<SetupState> {
-    Json(SetupState { needed: service.accounts.is_empty() })
+    Json(SetupState { needed: service.access.accounts.is_empty() })
 }
 
 pub async fn set_up(
@@ -72,24 +72,27 @@ pub async fn set_up(
     waiting(move || {
         let _turn = turn;
         let Setup { token, user, password } = request;
-        let made = service.setup.using(&token, || service.accounts.create(&user, Role::Administrator, &password, true));
+        let made = service
+            .access
+            .setup
+            .using(&token, || service.access.accounts.create(&user, Role::Administrator, &password, true));
         match made {
             None => {
                 let message = "the link has expired; the daemon logs a new one when it starts without users";
                 Err(Problem::new(ErrorCode::Unauthenticated, message))
             }
             Some(made) => {
-                service.limits.succeeded(caller.address(), "");
+                service.access.limits.succeeded(caller.address(), "");
                 made?;
                 service.about(
                     Happening::info(EventKind::Account, "the first administrator was created"),
                     &caller,
                     &user,
                 );
-                service.accounts.logged_in(&user);
+                service.access.accounts.logged_in(&user);
                 let audited = Extension(Audited { target: Some(user.clone()), ..Audited::default() });
                 let gone = || Problem::new(ErrorCode::Conflict, "the user was removed at once");
-                let proof = service.accounts.proof(&user).ok_or_else(gone)?;
+                let proof = service.access.accounts.proof(&user).ok_or_else(gone)?;
                 Ok((audited, service.begin_session(&caller, &user, proof)).into_response())
             }
         }
@@ -116,10 +119,10 @@ pub async fn log_in(
     };
     waiting(move || {
         let _turn = turn;
-        let response = match service.accounts.check(&user, &password) {
+        let response = match service.access.accounts.check(&user, &password) {
             Some(proof) => {
-                service.limits.succeeded(caller.address(), &user);
-                service.accounts.logged_in(&user);
+                service.access.limits.succeeded(caller.address(), &user);
+                service.access.accounts.logged_in(&user);
                 service.about(Happening::info(EventKind::Login, "logged in"), &caller, &named);
                 service.begin_session(&caller, &user, proof)
             }
@@ -144,7 +147,7 @@ pub async fn log_out(State(service): State<Arc<Service>>, caller: Caller) -> Ans
     let Who::Session { number, user } = &caller.who else {
         return Err(Problem::new(ErrorCode::Conflict, "no session to end"));
     };
-    service.sessions.end(number);
+    service.access.sessions.end(number);
     service.revoked();
     service.about(Happening::info(EventKind::Login, "logged out"), &caller, user);
     let tls = caller.remote.is_some_and(|r| r.tls);
@@ -163,14 +166,14 @@ pub async fn change_password(
     service.attempt(&caller, &user)?;
     waiting(move || {
         let _turn = turn;
-        if service.accounts.check(&user, &request.current).is_none() {
+        if service.access.accounts.check(&user, &request.current).is_none() {
             return Err(Problem::new(ErrorCode::Forbidden, "the current password is wrong").at("current"));
         }
-        service.limits.succeeded(caller.address(), &user);
-        service.accounts.change_user(&user, None, Some(&request.new))?;
-        service.sessions.end_all(&user, Some(&number));
-        if let Some(proof) = service.accounts.proof(&user) {
-            service.sessions.renew(&number, proof);
+        service.access.limits.succeeded(caller.address(), &user);
+        service.access.accounts.change_user(&user, None, Some(&request.new))?;
+        service.access.sessions.end_all(&user, Some(&number));
+        if let Some(proof) = service.access.accounts.proof(&user) {
+            service.access.sessions.renew(&number, proof);
         }
         service.revoked();
         service.about(Happening::info(EventKind::Account, "the password was changed"), &caller, &user);
@@ -180,7 +183,7 @@ pub async fn change_password(
 }
 
 pub async fn users(State(service): State<Arc<Service>>) -> Json<UserList> {
-    Json(UserList { items: service.accounts.users(|user| service.sessions.count(user)), next: None })
+    Json(UserList { items: service.access.accounts.users(|user| service.access.sessions.count(user)), next: None })
 }
 
 pub async fn create_user(
@@ -192,7 +195,7 @@ pub async fn create_user(
     let turn = service.turn(&caller).await?;
     waiting(move || {
         let _turn = turn;
-        let user = service.accounts.create(&name, role, &password, false)?;
+        let user = service.access.accounts.create(&name, role, &password, false)?;
         service.about(Happening::info(EventKind::Account, "a user was created"), &caller, &name);
         let audited = Extension(Audited { target: Some(name), ..Audited::default() });
         Ok((audited, Created(user)).into_response())
@@ -209,8 +212,8 @@ pub async fn change_user(
     let turn = service.turn(&caller).await?;
     waiting(move || {
         let _turn = turn;
-        let user = service.accounts.change_user(&name, request.role, request.password.as_deref())?;
-        service.sessions.end_all(&name, None);
+        let user = service.access.accounts.change_user(&name, request.role, request.password.as_deref())?;
+        service.access.sessions.end_all(&name, None);
         service.revoked();
         service.about(Happening::info(EventKind::Account, "a user was changed"), &caller, &name);
         Ok(Json(user))
@@ -224,8 +227,8 @@ pub async fn delete_user(
     Path(name): Path<String>,
 ) -> Answer<Done> {
     waiting(move || {
-        service.accounts.remove(&name)?;
-        service.sessions.end_all(&name, None);
+        service.access.accounts.remove(&name)?;
+        service.access.sessions.end_all(&name, None);
         service.revoked();
         service.about(Happening::info(EventKind::Account, "a user was removed"), &caller, &name);
         Ok(Done)
@@ -239,7 +242,7 @@ fn whose(caller: &Caller) -> Option<&str> {
 }
 
 pub async fn tokens(State(service): State<Arc<Service>>, caller: Caller) -> Json<TokenList> {
-    Json(TokenList { items: service.accounts.tokens(whose(&caller)), next: None })
+    Json(TokenList { items: service.access.accounts.tokens(whose(&caller)), next: None })
 }
 
 pub async fn create_token(
@@ -251,7 +254,7 @@ pub async fn create_token(
         return Err(Problem::new(ErrorCode::Conflict, "creating a token requires a login with a password"));
     };
     waiting(move || {
-        let made = service.accounts.create_token(&user, request)?;
+        let made = service.access.accounts.create_token(&user, request)?;
         let name = &made.token.name;
         service.about(Happening::info(EventKind::Account, format!("token {name} was created")), &caller, &user);
         Ok(Created(made))
@@ -261,7 +264,7 @@ pub async fn create_token(
 
 pub async fn delete_token(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<u64>) -> Answer<Done> {
     waiting(move || {
-        service.accounts.remove_token(id, whose(&caller))?;
+        service.access.accounts.remove_token(id, whose(&caller))?;
         service.revoked();
         let who = caller.name();
         service.about(Happening::info(EventKind::Account, format!("token {id} was removed")), &caller, &who);

@@ -1,9 +1,9 @@
 //! Export of statistics as pictures and tables.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
-use super::statistics::{name, problem, span};
+use super::statistics::{name, permitted, problem, span};
+use crate::service::Service;
 use analytics::catalogue::Shown;
 use analytics::column::Column;
 use analytics::engine::Answer as Told;
@@ -85,7 +85,7 @@ pub async fn picture(
 ) -> Answer<Response> {
     let (statistic, (from, to)) = (name(&wanted.name)?, span(wanted.from, wanted.to)?);
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let area = Area { width: wanted.width.unwrap_or(600), height: wanted.height.unwrap_or(300) };
     for (place, pixels) in [("width", area.width), ("height", area.height)] {
         if pixels == 0 || pixels > picture::PIXELS {
@@ -142,7 +142,7 @@ pub async fn export(
 ) -> Answer<Response> {
     let (statistic, (from, to)) = (name(&wanted.name)?, span(wanted.from, wanted.to)?);
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let step = given_step(wanted.step)?.unwrap_or(1);
     let format = wanted.format.unwrap_or(TableFormat::Csv);
     waiting(move || {

@@ -1,12 +1,11 @@
 //! Pools: reading, and the verbs of zpool(8).
 
-use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
 use super::invoke::Change;
 use super::names::{absolute_path, assignments, dataset_name, property_name};
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
-use super::to_api;
+use crate::service::{Service, to_api};
 use admin::OwnedPool;
 use admin::import::OpenRequest;
 use admin::verbs::zpool::clear::{self, ClearRequest};
@@ -20,7 +19,7 @@ use admin::verbs::{Invocation, Refusal};
 use admin::{import, layout};
 use api::{
     ChangeProperties, ClearPool, Confirm, CreatePool, DeviceGroup, ErrorCode, ExportPool, ImportPool, ImportablePool,
-    ImportablePoolList, Layout, Pool, PoolDetail, PoolList, PropertyList, Purpose,
+    ImportablePoolList, Layout, PoolDetail, PoolList, PropertyList, Purpose,
 };
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -48,18 +47,6 @@ impl Service {
             _ => format!("cannot open '{name}': no such pool"),
         };
         Err(Problem::new(ErrorCode::NotFound, message).at(name))
-    }
-
-    /// All pools, in short form.
-    pub fn pools(&self) -> Vec<Pool> {
-        let line = |pool: &Arc<OwnedPool>| match to_api::pool_view(pool).and_then(|view| to_api::pool(pool, &view)) {
-            Ok(line) => Some(line),
-            Err(error) => {
-                tracing::warn!(pool = pool.name(), error = %format!("{error:#}"), "cannot read its state");
-                None
-            }
-        };
-        self.owner.house.list().iter().filter_map(line).collect()
     }
 
     /// Ends the jobs of a pool before it is exported.

@@ -1,11 +1,11 @@
 //! NFS and SMB shares, and their clients.
 
-use super::Service;
 use super::caller::Caller;
 use super::names::dataset_name;
 use super::pools::audited;
 use super::reply::{Answer, Body, Page, Path, Problem, Query, waiting};
 use crate::exports::{self, Shared};
+use crate::service::Service;
 use crate::smb::{SmbOptions, SmbShare};
 use admin::verbs::pool_of;
 use api::{ClientList, ErrorCode, Protocol, Role, SetShare, Share, ShareHost, ShareList};
@@ -23,7 +23,7 @@ pub async fn list(State(service): State<Arc<Service>>, Query(page): Query<Page>)
             let shared = exports::of_pool(&pool)?.into_iter().filter(|s| s.options != "off");
             all.extend(shared.map(|s| shown(&service, s)));
         }
-        all.extend(service.smb.shares()?.into_iter().map(|s| shown_smb(&service, s)));
+        all.extend(service.servers.smb.shares()?.into_iter().map(|s| shown_smb(&service, s)));
         all.sort_by_key(place);
         let cursor = page.cursor.unwrap_or_default();
         let start = all.partition_point(|s| place(s) <= cursor);
@@ -42,7 +42,7 @@ fn place(share: &Share) -> String {
 }
 
 fn shown_smb(service: &Service, share: SmbShare) -> Share {
-    let reason = share.problem.or_else(|| service.smb.failure(&service.settings.now().smb));
+    let reason = share.problem.or_else(|| service.servers.smb.failure(&service.settings.now().smb));
     let who = if share.options.guests { "everybody" } else { "users" };
     let host = ShareHost { hosts: who.to_owned(), writable: !share.options.read_only, squash: "none".to_owned() };
     Share {
@@ -164,7 +164,7 @@ pub async fn set(
         if protocol == Protocol::Nfs {
             return Ok(shown(&service, of_nfs));
         }
-        let of_smb = service.smb.shares()?.into_iter().find(|s| s.dataset == name);
+        let of_smb = service.servers.smb.shares()?.into_iter().find(|s| s.dataset == name);
         let off = |shared: Shared| Share {
             protocol: Protocol::Smb,
             options: "off".to_owned(),
@@ -179,7 +179,7 @@ pub async fn set(
 }
 
 pub async fn clients(State(service): State<Arc<Service>>) -> Json<ClientList> {
-    Json(ClientList { items: service.clients(), next: None })
+    Json(ClientList { items: service.servers.clients(), next: None })
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Snapshots: the verbs of zfs(8) that take, hold, rename and use them, and a preview of what
 //! destroying an object would destroy.
 
-use super::Service;
 use super::caller::Caller;
 use super::datasets::{detail, entry, may_set};
 use super::invoke::Change;
@@ -9,6 +8,7 @@ use super::names::{assignments, dataset_name, property_name};
 use super::pools::{audited, confirmed};
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, waiting};
 use super::tree;
+use crate::service::Service;
 use admin::verbs::zfs::bookmark::{self, BookmarkRequest};
 use admin::verbs::zfs::create::{self, CloneRequest};
 use admin::verbs::zfs::destroy::{DestroyRequest, Preview, Unseen, plan};

@@ -1,9 +1,10 @@
 //! Analytics: past values of statistics, and explanations of selected operations.
 
-use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, waiting};
+use crate::access::Sight;
 use crate::analytics::to_api;
+use crate::service::Service;
 use analytics::catalogue::{CATALOGUE, Shown};
 use analytics::engine::{Dataset, Error};
 use analytics::explain::{Explanation, Times};
@@ -40,6 +41,14 @@ pub fn problem(error: Error) -> Problem {
 
 pub fn name(text: &str) -> Answer<Name> {
     text.parse().map_err(|bad| problem(Error::Name(bad)))
+}
+
+/// Fails if the caller may not request a statistic.
+pub fn permitted(sight: Sight, name: &Name) -> Answer<()> {
+    if sight.may(name) {
+        return Ok(());
+    }
+    Err(Problem::new(ErrorCode::Forbidden, "viewers cannot see file names (analytics.viewers_see_files)").at("name"))
 }
 
 pub async fn list() -> Json<StatisticList> {
@@ -165,7 +174,7 @@ pub async fn query(
 ) -> Answer<Json<StatisticData>> {
     let (statistic, (from, to)) = (name(&wanted.name)?, span(wanted.from, wanted.to)?);
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let step = wanted.step.unwrap_or(1);
     if step == 0 {
         return Err(Problem::invalid("step", "0", "1 or more"));
@@ -208,7 +217,7 @@ pub async fn explain(
 ) -> Answer<Json<StatisticExplanation>> {
     let (statistic, (from, to)) = (name(&wanted.name)?, span(wanted.from, wanted.to)?);
     let sight = service.sight(&caller);
-    sight.may(&statistic)?;
+    permitted(sight, &statistic)?;
     let rows = (wanted.low.is_some() || wanted.high.is_some())
         .then(|| (wanted.low.unwrap_or(0), wanted.high.unwrap_or(u64::MAX)));
     let among = (wanted.among_from.unwrap_or(from.saturating_sub(AMONG)), wanted.among_to.unwrap_or(to));

@@ -1,11 +1,10 @@
 //! The process itself: health, versions, statistics, settings.
 
-use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
 use super::reply::{Answer, Body, Problem, waiting};
 use crate::process;
-use crate::tls::host_name;
+use crate::service::Service;
 use api::{Cache, ChangeSettings, Check, ErrorCode, HealthReply, SettingList, SettingsChanged, System, Version};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -54,7 +53,7 @@ pub async fn version() -> Json<Version> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         api: "1".to_owned(),
         openzfs: "2.3.2".to_owned(),
-        host: host_name(),
+        host: host::name(),
     })
 }
 
@@ -62,7 +61,7 @@ pub async fn system(State(service): State<Arc<Service>>) -> Answer<Json<System>>
     waiting(move || {
         let usage = process::usage();
         Ok(Json(System {
-            started: service.started,
+            started: service.metrics.started,
             pid: std::process::id(),
             memory_bytes: usage.memory_bytes,
             cpu_seconds: usage.cpu_nanoseconds as f64 / 1e9,
@@ -146,7 +145,7 @@ pub async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) ->
     let protobuf = wants_protobuf(accept);
     waiting(move || {
         service.list_figures();
-        let families = service.registry.collect();
+        let families = service.metrics.registry.collect();
         Ok(match protobuf {
             true => ([(header::CONTENT_TYPE, PROTOBUF)], observe::prometheus_protobuf(&families)).into_response(),
             false => ([(header::CONTENT_TYPE, TEXT)], observe::prometheus(&families)).into_response(),

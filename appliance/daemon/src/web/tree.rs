@@ -1,6 +1,5 @@
 //! Converts datasets and their properties to API types.
 
-use super::datasets::kind;
 use admin::OwnedPool;
 use anyhow::Result;
 use api::{Dataset, DatasetKind, KeyState, Property, PropertyDefinition, PropertyOf, Source, ValueKind};
@@ -18,6 +17,16 @@ pub fn mounted() -> BTreeSet<String> {
         (kind == "fuse.weir").then(|| source.replace("\\040", " "))
     };
     table.lines().filter_map(source).collect()
+}
+
+/// Converts the engine's kinds to those of the interface.
+fn kind(kind: dataset::DatasetKind) -> DatasetKind {
+    match kind {
+        dataset::DatasetKind::FileSystem => DatasetKind::Filesystem,
+        dataset::DatasetKind::Volume => DatasetKind::Volume,
+        dataset::DatasetKind::Snapshot => DatasetKind::Snapshot,
+        dataset::DatasetKind::Bookmark => DatasetKind::Bookmark,
+    }
 }
 
 fn with_view<T>(pool: &OwnedPool, mounted: &BTreeSet<String>, with: impl FnOnce(&View<'_>) -> T) -> T {

@@ -1,10 +1,10 @@
 //! Worksheets.
 
-use super::Service;
 use super::caller::{Caller, Who};
 use super::reply::{Answer, Body, Created, Done, Path, Problem, waiting};
 use super::statistics::problem;
 use crate::analytics::worksheets::{Refused, statistics};
+use crate::service::Service;
 use api::{ErrorCode, SaveWorksheet, Worksheet, WorksheetList};
 use axum::Json;
 use axum::extract::State;

@@ -6,8 +6,8 @@ use admin::house::{Leave, Scope};
 use admin::state::State;
 use cli::command_runner::CommandRunner;
 use daemon::config::{Config, Settings};
-use daemon::web::{self, Service};
-use daemon::{Mounts, Owner, Peer, tcp, tls};
+use daemon::service::Service;
+use daemon::{Mounts, Owner, Peer, tcp, tls, web};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -113,9 +113,9 @@ impl Rig {
         let level = |level: &str| if level == "loud" { Err("no such level".to_owned()) } else { Ok(()) };
         let service = Service::new(owner.clone(), settings, Box::new(level), stopped.clone()).expect("a service");
         if tls {
-            let _ = service.tls.set(load());
+            let _ = service.servers.tls.set(load());
         }
-        let acceptor = service.tls.get().cloned();
+        let acceptor = service.servers.tls.get().cloned();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
         let router = web::router(&service);
@@ -156,7 +156,7 @@ impl Rig {
     fn stop_all(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         let _ = self.stop.send(true);
-        self.service.watch.end();
+        self.service.signals.watch.end();
         self.service.analytics.stop();
         self.service.jobs.interrupt_all(Duration::from_secs(10));
         runtime.shutdown_timeout(Duration::from_secs(5));
@@ -168,7 +168,7 @@ impl Rig {
 
     /// Creates and logs in the first administrator.
     pub fn administrator(&self) -> Client {
-        let token = self.service.setup.make();
+        let token = self.service.access.setup.make();
         let body = serde_json::json!({"token": token, "user": "root", "password": PASSWORD});
         Client::session(&self.ask(&Client::default(), "POST", "/v1/setup", Some(&body)))
     }
@@ -177,9 +177,10 @@ impl Rig {
     pub fn token_of(&self, role: &str) -> Client {
         let role: api::Role = serde_json::from_value(role.into()).expect("a role");
         let name = format!("user-{role:?}").to_lowercase();
-        self.service.accounts.create(&name, role, PASSWORD, false).expect("made");
+        self.service.access.accounts.create(&name, role, PASSWORD, false).expect("made");
         let made = self
             .service
+            .access
             .accounts
             .create_token(&name, api::CreateToken { name: "test".to_owned(), role, days: None, statistics: None })
             .expect("made");

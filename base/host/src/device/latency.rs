@@ -19,6 +19,11 @@ impl Latency {
         self.0.store(after, Ordering::Relaxed);
     }
 
+    /// Whether an operation has been measured.
+    pub fn is_known(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether operations wait for a device, so that several should run at once.
     pub fn is_slow(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= SLOW_NS
@@ -32,8 +37,9 @@ mod tests {
     #[test]
     fn a_device_is_slow_while_most_operations_wait() {
         let latency = Latency::default();
-        assert!(!latency.is_slow());
+        assert!(!latency.is_slow() && !latency.is_known());
         latency.note(5_000_000);
+        assert!(latency.is_known());
         assert!(latency.is_slow(), "the first operation counts");
         (0..60).for_each(|_| latency.note(20_000));
         assert!(!latency.is_slow());

@@ -8,3 +8,4 @@ pub mod open;
 mod parity;
 pub mod search;
 mod stale;
+mod warm;

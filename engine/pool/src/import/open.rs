@@ -175,8 +175,11 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
 
     // First with the labels: each of them describes only its own top-level device.
     let tops = tops_from_labels(found, uberblock.txg.0)?;
-    let (store, mos) =
-        assemble(&name, &tops, &devices, uberblock, options).map_err(|e| add_missing(e, &tops, &devices))?;
+    let missing = |e: Error| add_missing(e, &tops, &devices);
+    let tree = assemble(&name, &tops, &devices, uberblock, options).map_err(missing)?;
+    let store = Store::new(name.clone(), tree, options.cache_bytes);
+    let mos = open_mos(&store, uberblock).map_err(missing)?;
+    super::warm::warm(&mos);
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let mos_config = read_config(&mos, &directory).at_with(|| format!("{name}: configuration"))?;
     let root = VdevConfig::parse(
@@ -188,8 +191,9 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
 
     // Then with the complete configuration in the MOS: holes, removed devices, spares, cache
     // devices. The lists of spares and cache devices may be stored on a removed device.
-    drop((directory, mos, store));
-    let (store, mos) = assemble(&name, &root.children, &devices, uberblock, options)?;
+    drop(directory);
+    let tree = assemble(&name, &root.children, &devices, uberblock, options)?;
+    store.change_tree(|_| tree);
     super::indirect_mapping::load_mappings(&store, &mos, &root).at(&name)?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;
@@ -324,7 +328,7 @@ fn assemble(
     devices: &Devices,
     uberblock: &Uberblock,
     options: &OpenOptions,
-) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
+) -> Result<Tree> {
     let known = HashMap::new();
     let cx = context(tops, devices, &known, uberblock);
     let mut tree = Tree { tops: build_all(tops, &cx).at(name)?, spares: Vec::new(), caches: Vec::new() };
@@ -333,15 +337,18 @@ fn assemble(
         return Err(Error::corrupt(name, format!("top-level device {} stands at place {i}", v.id)));
     }
     close_offline(options, tree.leaves().into_iter());
-    let store = Store::new(name.to_owned(), tree, options.cache_bytes);
+    Ok(tree)
+}
+
+fn open_mos(store: &Arc<Store>, uberblock: &Uberblock) -> Result<Arc<ObjectSet>> {
     let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
     if mos.phys().kind != ObjsetKind::Meta {
         return Err(Error::corrupt(
-            name,
+            store.name(),
             format!("the root object set is of kind {:?}, expected Meta", mos.phys().kind),
         ));
     }
-    Ok((store, mos))
+    Ok(mos)
 }
 
 /// If the MOS cannot be read because devices are missing, makes the error name all of them, not

@@ -1,8 +1,7 @@
 //! Checks whether devices hold data that someone may want to keep.
 
 use super::{Flaw, Layout, Leaf, Wrong};
-use pool::PoolState;
-use pool::devices;
+use pool::{FoundDevice, PoolState, devices};
 
 /// Owner of a device, according to its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +24,7 @@ pub(super) fn overridable(flaw: Flaw, lines: &[String]) -> Wrong {
     Wrong { flaw, text }
 }
 
-fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
-    let found = devices::labelled(&leaf.path)?;
+fn owner(found: &FoundDevice, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
     let name = found.config.get_str("name").unwrap_or_default().to_owned();
     let imported = found.config.get_u64("pool_guid").is_some_and(|pool| is_imported(pool, found.guid));
     match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
@@ -45,10 +43,12 @@ fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
 /// which overrides all other owners.
 pub fn check_in_use(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
     let mut lines = Vec::new();
-    for leaf in layout.leaves() {
+    let leaves: Vec<&Leaf> = layout.leaves().collect();
+    let labelled = host::work::each(leaves.len(), |number| devices::labelled(&leaves[number].path));
+    for (leaf, found) in leaves.into_iter().zip(labelled) {
         let name = leaf.name();
         let is_spare = layout.spares.contains(leaf);
-        let (line, stays) = match owner(leaf, is_imported) {
+        let (line, stays) = match found.and_then(|found| owner(&found, is_imported)) {
             Some(Owner::Active(pool)) => (Some(format!("{name} is part of active pool '{pool}'")), true),
             Some(Owner::PotentiallyActive(pool)) => {
                 (Some(format!("{name} is part of potentially active pool '{pool}'")), false)

@@ -291,6 +291,13 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    /// Writes that are held refer to their leaves, which would never be closed.
+    fn drop(&mut self) {
+        self.flight.plug().push();
+    }
+}
+
 fn cache_key(bp: &BlkPtr) -> Option<Key> {
     if bp.is_embedded() || bp.is_hole() {
         return None;

@@ -6,6 +6,7 @@
 //! What failures mean is decided as in [`super::write`], when the last part has ended.
 
 use super::columns::Map;
+use super::plug::Plug;
 use super::write::{Attempt, whole_sectors};
 use super::{DATA_START_BYTES, Failure, Kind, Tree, Vdev};
 use bytes::Bytes;
@@ -56,9 +57,9 @@ impl Block {
 
 impl Tree {
     /// Starts to write `data`, part of `txg`, at `offset` of top-level vdev `vdev`. `done` is
-    /// called with what [`Tree::write`] would have returned. Reads and writes of the same place
-    /// that come later see these bytes.
-    pub(crate) fn write_later(&self, vdev: u32, offset: u64, data: Bytes, txg: u64, done: BlockDone) {
+    /// called with what [`Tree::write`] would have returned, at the latest when a thread waits for
+    /// `plug`. Reads and writes of the same place that come later see these bytes.
+    pub(crate) fn write_later(&self, vdev: u32, offset: u64, data: Bytes, txg: u64, plug: &Plug, done: BlockDone) {
         let Some(top) = self.tops.get(vdev as usize) else { return done(self.write(vdev, offset, &data, txg)) };
         let parts = match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) if offset.checked_add(DATA_START_BYTES).is_some() => {
@@ -74,12 +75,12 @@ impl Tree {
             _ => None,
         };
         match parts {
-            Some((parts, parity)) => self.start(top, parts, parity, txg, done),
+            Some((parts, parity)) => self.start(top, parts, parity, txg, plug, done),
             None => done(self.write(vdev, offset, &data, txg)),
         }
     }
 
-    fn start(&self, top: &Vdev, parts: Vec<Part>, parity: usize, txg: u64, done: BlockDone) {
+    fn start(&self, top: &Vdev, parts: Vec<Part>, parity: usize, txg: u64, plug: &Plug, done: BlockDone) {
         let is_copies = matches!(top.kind, Kind::Leaf(_) | Kind::Mirror(_));
         let mut writes = Vec::new();
         for (number, part) in parts.iter().enumerate() {
@@ -109,7 +110,7 @@ impl Tree {
                 block.parts[number].1 |= is_good;
                 Block::end(block);
             };
-            leaf.write_later(txg, at, bytes, Box::new(ended));
+            leaf.write_later(txg, at, bytes, plug, Box::new(ended));
         }
     }
 }

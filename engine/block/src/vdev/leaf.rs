@@ -12,7 +12,8 @@
 //!     are refused
 
 use super::figures::{Figures, Passed, Telling};
-use super::queue::{CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
+use super::plug::Plug;
+use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use bytes::Bytes;
 use host::clock::Stopwatch;
@@ -301,7 +302,7 @@ impl Leaf {
     /// were made this one.
     pub(super) fn read_timed(&self, offset: u64, buf: &mut [u8], is_joined: bool) -> Option<(io::Result<()>, u64)> {
         let class = Class::of(false);
-        let since = self.state.queue.wait_clear(class, offset, buf.len() as u64);
+        let since = self.wait_clear(class, offset, buf.len());
         let device = self.open_device()?;
         let slot = self.state.queue.enter(class, since);
         let clock = Stopwatch::start();
@@ -335,9 +336,11 @@ impl Leaf {
         self.state.latency.0.is_slow()
     }
 
-    /// As [`Leaf::has_slow_reads`], for writes.
+    /// As [`Leaf::has_slow_reads`], for writes. Until one is measured, they count as being as slow
+    /// as reads.
     pub(super) fn has_slow_writes(&self) -> bool {
-        self.state.latency.1.is_slow()
+        let (reads, writes) = &self.state.latency;
+        if writes.is_known() { writes.is_slow() } else { reads.is_slow() }
     }
 
     /// Number of operations on the device.
@@ -435,7 +438,7 @@ impl Leaf {
     /// device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         // Before the lock, which the asynchronous writes need too.
-        let since = self.state.queue.wait_clear(Class::of(true), offset, data.len() as u64);
+        let since = self.wait_clear(Class::of(true), offset, data.len());
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
         Some(
@@ -448,15 +451,36 @@ impl Leaf {
     }
 
     /// Starts to write `data`, part of a block of `txg`, at `offset` on the device. `done` is
-    /// called with what [`Leaf::write`] would have returned, on another thread or on this one.
-    pub(super) fn write_later(&self, txg: u64, offset: u64, data: Bytes, done: Done) {
-        if !self.state.queue.add(offset, data, txg, done) {
-            return;
+    /// called with what [`Leaf::write`] would have returned, on another thread or on this one. The
+    /// write is held, and noted in `plug`, until there are enough of them.
+    pub(super) fn write_later(&self, txg: u64, offset: u64, data: Bytes, plug: &Plug, done: Done) {
+        match self.state.queue.add(offset, data, txg, done) {
+            Added::Nothing => {}
+            Added::Start => self.start_writers(1),
+            Added::Held => {
+                let leaf = self.clone();
+                plug.note(Box::new(move || leaf.push()));
+            }
         }
-        let leaf = self.clone();
-        if !host::work::start(move || leaf.write_runs()) {
-            self.write_runs();
+    }
+
+    /// Starts the asynchronous writes that are held.
+    pub(super) fn push(&self) {
+        self.start_writers(self.state.queue.push());
+    }
+
+    fn start_writers(&self, threads: u32) {
+        for _ in 0..threads {
+            let leaf = self.clone();
+            if !host::work::start(move || leaf.write_runs()) {
+                self.write_runs();
+            }
         }
+    }
+
+    /// Waits for asynchronous writes to a range: see [`Queue::wait_clear`].
+    fn wait_clear(&self, class: Class, offset: u64, len: usize) -> Option<Stopwatch> {
+        self.state.queue.wait_clear(class, offset, len as u64, |threads| self.start_writers(threads))
     }
 
     /// Performs asynchronous writes until there are none.

@@ -89,6 +89,7 @@ impl Source for Leaf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plug::Plug;
     use super::super::queue::{Task, doing};
     use super::*;
     use bytes::Bytes;
@@ -167,7 +168,8 @@ mod tests {
             let done = Box::new(move |_| {
                 ended.fetch_add(1, Ordering::SeqCst);
             });
-            leaf.write_later(7, BASE + (n << 10), Bytes::from(vec![1; KIB]), done);
+            leaf.write_later(7, BASE + (n << 10), Bytes::from(vec![1; KIB]), &Plug::default(), done);
+            leaf.push();
         };
         let is = |pending, active| {
             let depth = leaf.queue_depths()[Class::AsyncWrite as usize];

@@ -27,6 +27,7 @@ mod leaf;
 mod metrics;
 mod parity_read;
 mod places;
+mod plug;
 mod queue;
 pub mod raidz;
 mod raidz_reflow;
@@ -41,6 +42,7 @@ mod verify;
 mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
+pub(crate) use plug::Plug;
 pub use queue::{Doing, Task, doing};
 pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;

@@ -1,4 +1,4 @@
-//! Leaves that hold asynchronous writes, until somebody waits for the end of one.
+//! Leaves that hold asynchronous writes, until a thread waits for the end of one.
 //!
 //! ```text
 //!   write of a txg ──> queue of a leaf: held ──> noted here
@@ -6,24 +6,26 @@
 //! ```
 //! Invariant: while a [`Waiting`] exists, no leaf that a write notes here holds it for long.
 
-use super::Leaf;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Starts the writes that a leaf holds.
+type Push = Box<dyn FnOnce() + Send>;
 
 /// The leaves with held writes of a store.
 #[derive(Default)]
 pub(crate) struct Plug {
-    leaves: Mutex<Vec<Leaf>>,
+    leaves: Mutex<Vec<Push>>,
     waiting: AtomicUsize,
 }
 
-/// Somebody waits for writes.
+/// A thread waits for writes.
 pub(crate) struct Waiting<'p>(&'p Plug);
 
 impl Plug {
     /// A leaf holds a write.
-    pub fn note(&self, leaf: &Leaf) {
-        self.leaves.lock().push(leaf.clone());
+    pub fn note(&self, push: Push) {
+        self.leaves.lock().push(push);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.push();
         }
@@ -32,7 +34,7 @@ impl Plug {
     /// Starts what is held.
     pub fn push(&self) {
         let leaves = std::mem::take(&mut *self.leaves.lock());
-        leaves.iter().for_each(Leaf::push);
+        leaves.into_iter().for_each(|push| push());
     }
 
     /// Starts what is held, and until the result is dropped, what is noted.

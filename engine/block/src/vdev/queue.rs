@@ -9,8 +9,9 @@
 //! Facts: `zfs_vdev_*_min_active`, `zfs_vdev_*_max_active`, `zfs_vdev_nia_credit`,
 //! `zfs_vdev_nia_delay` (zfs(4)).
 //!
-//! Nothing waits for an asynchronous write but the end of its txg. Those that wait are joined with
-//! adjacent ones, if there are any:
+//! Nothing waits for an asynchronous write but the end of its txg. So it is held until there are
+//! enough of them or a thread waits ([`super::plug`]). Meanwhile newer contents of the same place
+//! replace it, and neighbours are joined:
 //!
 //! ```text
 //!   write of a column ── Queue::add ──> pending, by offset ── run of neighbours, up to 1 MiB ──> one write
@@ -22,8 +23,10 @@
 //! it had its turn, measured to the start of the clock that times the device.
 //!
 //! Invariants:
-//!   * operations that overlap an asynchronous write wait for its end, or, if they write the same
-//!     place, replace it while it waits: so each read finds what was written before it
+//!   * operations that overlap an asynchronous write wait for its end; asynchronous writes that
+//!     overlap one that is not on the device yet are merged with it. So each read finds what was
+//!     written before it
+//!   * asynchronous writes are held only while no thread waits for one of them
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that
@@ -159,6 +162,9 @@ impl Class {
 
 /// Longest run of writes that are joined, in bytes: as OpenZFS (`zfs_vdev_aggregation_limit`).
 const RUN_BYTES_MAX: usize = 1 << 20;
+/// Asynchronous writes of a leaf are held until they have this many bytes: half of the longest run.
+/// Guessed.
+const HELD_BYTES_MAX: usize = RUN_BYTES_MAX / 2;
 /// One more asynchronous write than the minimum may be on the device for this many waiting writes.
 /// The others wait for neighbours. Guessed.
 const PENDING_FOR_ONE: usize = 16;
@@ -228,8 +234,19 @@ pub(super) struct Queued {
     pub txg: u64,
     /// Started when the first contents were added.
     pub since: Stopwatch,
-    /// One for each time that newer contents replaced those that waited, and one more.
+    /// One for each write that was merged into this one.
     pub done: SmallVec<[Done; 1]>,
+}
+
+/// What the caller of [`Queue::add`] must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    /// Nothing: threads write already, or the leaf is known to hold writes.
+    Nothing,
+    /// Call [`Queue::next_run`], on another thread, until there is none.
+    Start,
+    /// See to it that [`Queue::push`] is called when a thread waits for a write.
+    Held,
 }
 
 /// Asynchronous writes of a leaf. No two of them overlap.
@@ -237,6 +254,12 @@ pub(super) struct Queued {
 struct Pending {
     /// Those that wait, by offset on the device.
     writes: BTreeMap<u64, Queued>,
+    /// Sum of their bytes.
+    bytes: usize,
+    /// They are written even if they are few, until there are none.
+    pushed: bool,
+    /// [`Added::Held`] has been returned since the last push.
+    noted: bool,
     /// Those on the device: offset and length in bytes.
     running: BTreeMap<u64, u64>,
     /// End of the last run: the next one begins behind it, if there is one.
@@ -248,20 +271,79 @@ struct Pending {
 }
 
 impl Pending {
-    fn may_start(&self) -> bool {
+    fn is_due(&self) -> bool {
+        self.pushed || self.bytes >= HELD_BYTES_MAX
+    }
+
+    /// Number of threads that may write.
+    fn limit(&self) -> u32 {
         let more = u32::try_from(self.writes.len() / PENDING_FOR_ONE).unwrap_or(u32::MAX);
-        self.active < LIMITS[Class::AsyncWrite as usize].0.saturating_add(more).min(JOINED_MAX)
+        LIMITS[Class::AsyncWrite as usize].0.saturating_add(more).min(JOINED_MAX)
+    }
+
+    fn is_waiting(&self, offset: u64, len: u64) -> bool {
+        let before = self.writes.range(..offset.saturating_add(len)).next_back();
+        before.is_some_and(|(at, queued)| at + queued.data.len() as u64 > offset)
+    }
+
+    fn is_running(&self, offset: u64, len: u64) -> bool {
+        let before = self.running.range(..offset.saturating_add(len)).next_back();
+        before.is_some_and(|(at, len)| at + len > offset)
     }
 
     fn overlaps(&self, offset: u64, len: u64) -> bool {
-        let end = offset.saturating_add(len);
-        let waits = self.writes.range(..end).next_back().map(|(at, queued)| at + queued.data.len() as u64);
-        let runs = self.running.range(..end).next_back().map(|(at, len)| at + len);
-        waits.max(runs).is_some_and(|last| last > offset)
+        self.is_waiting(offset, len) || self.is_running(offset, len)
     }
 
-    /// Takes the next run of neighbours.
+    /// Adds a write, merged with those that wait and that it overlaps. Returns how many those were.
+    fn merge(&mut self, offset: u64, mut queued: Queued) -> usize {
+        let end = offset + queued.data.len() as u64;
+        let mut older = Vec::new();
+        while let Some((at, before)) = self.writes.range(..end).next_back()
+            && at + before.data.len() as u64 > offset
+        {
+            let at = *at;
+            older.extend(self.writes.remove(&at).map(|before| (at, before)));
+        }
+        let (mut first, mut last) = (offset, end);
+        for (at, before) in &older {
+            self.bytes -= before.data.len();
+            (first, last) = (first.min(*at), last.max(at + before.data.len() as u64));
+        }
+        if (first, last) != (offset, end) {
+            // Each overlaps the new one, so there are no gaps.
+            let mut whole = vec![0; (last - first) as usize];
+            let all = older.iter().map(|(at, before)| (*at, &before.data)).chain([(offset, &queued.data)]);
+            for (at, data) in all {
+                let at = (at - first) as usize;
+                whole[at..at + data.len()].copy_from_slice(data);
+            }
+            queued.data = whole.into();
+        }
+        let count = older.len();
+        for (_, before) in older {
+            queued.since = queued.since.min(before.since);
+            queued.txg = queued.txg.max(before.txg);
+            queued.done.extend(before.done);
+        }
+        self.bytes += queued.data.len();
+        self.writes.insert(first, queued);
+        count
+    }
+
+    /// Starts as many threads as there is work for. Returns their number.
+    fn start_all(&mut self) -> u32 {
+        let most = self.limit().saturating_sub(self.active);
+        let more = u32::try_from(self.writes.len()).unwrap_or(u32::MAX).min(most);
+        self.active += more;
+        more
+    }
+
+    /// Takes the next run of neighbours, if they are due.
     fn take_run(&mut self) -> Vec<(u64, Queued)> {
+        if !self.is_due() {
+            return Vec::new();
+        }
         let behind = self.writes.range(self.last..).next().or_else(|| self.writes.iter().next());
         let Some(mut at) = behind.map(|(offset, _)| *offset) else { return Vec::new() };
         let mut run = Vec::new();
@@ -271,12 +353,14 @@ impl Pending {
         {
             let len = queued.data.len();
             let queued = self.writes.remove(&at).expect("`get` found it");
+            self.bytes -= len;
             self.running.insert(at, len as u64);
             run.push((at, queued));
             bytes += len;
             at += len as u64;
         }
         self.last = at;
+        self.pushed &= !self.writes.is_empty();
         run
     }
 }
@@ -318,34 +402,44 @@ impl Queue {
         Slot { queue: self, class, since }
     }
 
-    /// Adds an asynchronous write, which replaces one of the same place that still waits. Waits for
-    /// others that it overlaps. Returns whether the caller should call [`Queue::next_run`], on
-    /// another thread, until there is none.
+    /// Adds an asynchronous write. Waits for the end of those that it overlaps and that are on the
+    /// device.
     #[must_use]
-    pub fn add(&self, offset: u64, data: Bytes, txg: u64, done: Done) -> bool {
+    pub fn add(&self, offset: u64, data: Bytes, txg: u64, done: Done) -> Added {
         let len = data.len() as u64;
         let since = Stopwatch::start();
         let mut pending = self.pending.lock();
-        loop {
-            if let Some(before) = pending.writes.get_mut(&offset).filter(|before| before.data.len() as u64 == len) {
-                (before.data, before.txg) = (data, txg);
-                before.done.push(done);
-                return false;
-            }
-            if !pending.overlaps(offset, len) {
-                break;
-            }
+        while pending.is_running(offset, len) {
             self.hold(&mut pending, Class::AsyncWrite);
         }
         self.unended.fetch_add(1, Ordering::SeqCst);
-        pending.writes.insert(offset, Queued { data, txg, since, done: smallvec![done] });
-        let start = pending.may_start();
-        pending.active += u32::from(start);
-        start
+        let merged = pending.merge(offset, Queued { data, txg, since, done: smallvec![done] });
+        self.unended.fetch_sub(merged, Ordering::SeqCst);
+        match pending.is_due() {
+            true if pending.active < pending.limit() => {
+                pending.active += 1;
+                Added::Start
+            }
+            false if !pending.noted => {
+                pending.noted = true;
+                Added::Held
+            }
+            _ => Added::Nothing,
+        }
     }
 
-    /// The writes that are next, which are neighbours; empty if there are none, or enough threads
-    /// write already: then the thread ends. [`Queue::end_run`] must follow.
+    /// Writes what is held, and what is added until all of it is on the device. Returns how many
+    /// threads must call [`Queue::next_run`] until there is none.
+    #[must_use]
+    pub fn push(&self) -> u32 {
+        let mut pending = self.pending.lock();
+        pending.noted = false;
+        pending.pushed = !pending.writes.is_empty();
+        pending.start_all()
+    }
+
+    /// The writes that are next, which are neighbours; empty if none are due: then the thread ends.
+    /// [`Queue::end_run`] must follow.
     pub fn next_run(&self) -> Vec<(u64, Queued)> {
         let mut pending = self.pending.lock();
         let run = pending.take_run();
@@ -365,8 +459,9 @@ impl Queue {
     }
 
     /// Waits until no asynchronous write to this range waits or is on the device. Returns when an
-    /// operation of `class` began to wait for that, if it did.
-    pub fn wait_clear(&self, class: Class, offset: u64, len: u64) -> Option<Stopwatch> {
+    /// operation of `class` began to wait for that, if it did. `start` gets the number of threads
+    /// that must call [`Queue::next_run`].
+    pub fn wait_clear(&self, class: Class, offset: u64, len: u64, start: impl Fn(u32)) -> Option<Stopwatch> {
         if self.unended.load(Ordering::SeqCst) == 0 {
             return None;
         }
@@ -374,6 +469,12 @@ impl Queue {
         let mut pending = self.pending.lock();
         while pending.overlaps(offset, len) {
             since = since.or_else(|| Some(Stopwatch::start()));
+            if pending.is_waiting(offset, len) && !pending.pushed {
+                pending.pushed = true;
+                let threads = pending.start_all();
+                MutexGuard::unlocked(&mut pending, || start(threads));
+                continue;
+            }
             self.hold(&mut pending, class);
         }
         since
@@ -435,8 +536,13 @@ impl Drop for Slot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parking_lot::Mutex as Lock;
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
+
+    fn none() -> Done {
+        Box::new(|_| ())
+    }
 
     #[test]
     fn a_class_never_has_more_than_its_maximum_on_the_device() {
@@ -491,11 +597,11 @@ mod tests {
     #[test]
     fn neighbours_are_one_run_and_newer_contents_replace_those_that_wait() {
         let queue = Queue::default();
-        let none = || -> Done { Box::new(|_| ()) };
         let add = |n: u64, byte: u8| queue.add(n << 10, Bytes::from(vec![byte; 1 << 10]), 7, none());
-        // The first two start threads, which have not begun.
-        assert_eq!([5, 3, 4, 9].map(|n| add(n, 1)), [true, true, false, false]);
-        assert!(!add(4, 2));
+        assert_eq!([5, 3, 4, 9].map(|n| add(n, 1)), [Added::Held, Added::Nothing, Added::Nothing, Added::Nothing]);
+        assert_eq!(add(4, 2), Added::Nothing);
+        assert!(queue.pending.lock().take_run().is_empty(), "held");
+        assert_eq!(queue.push(), 2, "the minimum");
         let run = queue.next_run();
         assert_eq!(
             run.iter().map(|(at, queued)| (at >> 10, queued.data[0])).collect::<Vec<_>>(),
@@ -507,23 +613,72 @@ mod tests {
         std::thread::scope(|scope| {
             // Waits, as the place is on the device, and starts again.
             let again = scope.spawn(|| add(4, 3));
-            let read = scope.spawn(|| queue.wait_clear(Class::SyncRead, 3 << 10, 1));
+            let read = scope.spawn(|| queue.wait_clear(Class::SyncRead, 3 << 10, 1, |_| unreachable!()));
             std::thread::sleep(Duration::from_millis(20));
             assert!(!again.is_finished() && !read.is_finished());
             let depths = queue.depths();
             assert_eq!(depths[Class::SyncRead as usize], Depth { pending: 1, active: 0 });
             assert_eq!(depths[Class::AsyncWrite as usize].pending, 2, "one waits for the place, one for its turn");
             queue.end_run(run.iter().map(|(at, _)| *at));
-            assert!(!again.join().unwrap(), "two threads are active");
+            assert_eq!(again.join().unwrap(), Added::Nothing, "two threads are active");
             assert!(read.join().unwrap().is_some_and(|since| since.ns() > 0), "it waited");
         });
-        assert_eq!(queue.wait_clear(Class::SyncRead, 3 << 10, 1), None);
+        assert_eq!(queue.wait_clear(Class::SyncRead, 3 << 10, 1, |_| unreachable!()), None);
         let rest: Vec<u64> = (0..2).flat_map(|_| queue.next_run()).map(|(at, _)| at >> 10).collect();
         assert_eq!(rest, [9, 4]);
         queue.end_run([9 << 10, 4 << 10].into_iter());
         assert!(queue.next_run().is_empty() && queue.next_run().is_empty());
         assert_eq!((queue.pending.lock().active, queue.unended.load(Ordering::SeqCst)), (0, 0));
-        assert!(add(1, 1));
+        assert_eq!(add(1, 1), Added::Held);
+    }
+
+    #[test]
+    fn writes_that_overlap_are_merged_while_they_wait() {
+        let queue = Queue::default();
+        let ended = Arc::new(Lock::new(Vec::new()));
+        let add = |number: u8, at: u64, len: usize, txg: u64| {
+            let ended = ended.clone();
+            let done: Done = Box::new(move |_| ended.lock().push(number));
+            queue.add(at, Bytes::from(vec![number; len]), txg, done)
+        };
+        assert_eq!(add(1, 100, 10, 7), Added::Held);
+        // The same place with fewer bytes, one that joins two others, and one that covers others.
+        let rest = [add(2, 100, 4, 8), add(3, 112, 4, 7), add(4, 108, 6, 7), add(5, 50, 10, 7), add(6, 48, 20, 7)];
+        assert_eq!(rest, [Added::Nothing; 5]);
+        assert_eq!(queue.unended.load(Ordering::SeqCst), 2);
+        assert_eq!(queue.pending.lock().bytes, 36);
+        assert_eq!(queue.push(), 2);
+        let runs: Vec<(u64, Queued)> = (0..2).flat_map(|_| queue.next_run()).collect();
+        assert_eq!(runs.iter().map(|(at, queued)| (*at, queued.txg)).collect::<Vec<_>>(), [(48, 7), (100, 8)]);
+        assert_eq!(*runs[0].1.data, [6; 20]);
+        assert_eq!(*runs[1].1.data, [2, 2, 2, 2, 1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 3, 3]);
+        queue.end_run(runs.iter().map(|(at, _)| *at));
+        assert_eq!((queue.pending.lock().bytes, queue.unended.load(Ordering::SeqCst)), (0, 0));
+        runs.into_iter().flat_map(|(_, queued)| queued.done).for_each(|done| done(None));
+        let mut ended = ended.lock().clone();
+        ended.sort_unstable();
+        assert_eq!(ended, [1, 2, 3, 4, 5, 6], "each write learns its end");
+    }
+
+    #[test]
+    fn held_writes_start_when_they_are_many_or_read() {
+        let queue = Queue::default();
+        let add = |at: u64, len: usize| queue.add(at, Bytes::from(vec![1; len]), 7, none());
+        assert_eq!(add(0, HELD_BYTES_MAX - 1), Added::Held);
+        assert_eq!(add(1 << 30, 1), Added::Start);
+        assert_eq!(queue.next_run().len(), 1);
+        assert!(queue.next_run().is_empty(), "the rest is held again");
+        let state = |pending: &Pending| (pending.active, pending.pushed);
+        assert_eq!(state(&queue.pending.lock()), (0, false));
+        let started = AtomicU32::new(0);
+        let start = |threads| {
+            started.store(threads, Ordering::SeqCst);
+            let run = queue.next_run();
+            assert_eq!(run.len(), 1);
+            queue.end_run(run.iter().map(|(at, _)| *at));
+        };
+        assert!(queue.wait_clear(Class::SyncRead, 1 << 30, 1, start).is_some());
+        assert_eq!(started.load(Ordering::SeqCst), 1);
     }
 
     #[test]

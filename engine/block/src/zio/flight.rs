@@ -10,10 +10,10 @@
 //!     rewritten in place within its txg
 //!   * bytes in flight are bounded: see [`BYTES_MAX`]
 
-use crate::vdev::Failure;
+use crate::vdev::{Failure, Plug};
 use bytes::Bytes;
 use ondisk::Dva;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
 /// Bytes in flight above which a writer waits; with their parity and joined into runs they take up
@@ -63,14 +63,24 @@ impl State {
 pub(crate) struct Flight {
     state: Mutex<State>,
     ended: Condvar,
+    plug: Plug,
 }
 
 impl Flight {
+    /// Where leaves that hold writes are noted.
+    pub fn plug(&self) -> &Plug {
+        &self.plug
+    }
+
     /// Counts a write of `bytes` to `dva`, and returns its number. Waits while there are too many.
     pub fn begin(&self, dva: &Dva, bytes: u64) -> u64 {
         let mut state = self.state.lock();
-        while state.bytes > BYTES_MAX {
-            self.ended.wait(&mut state);
+        if state.bytes > BYTES_MAX {
+            let waiting = MutexGuard::unlocked(&mut state, || self.plug.wait());
+            while state.bytes > BYTES_MAX {
+                self.ended.wait(&mut state);
+            }
+            drop(waiting);
         }
         state.bytes += bytes;
         state.count += 1;
@@ -98,6 +108,7 @@ impl Flight {
 
     /// Waits for all writes. Returns those that failed and were not superseded.
     pub fn wait(&self) -> Vec<Failed> {
+        let _waiting = self.plug.wait();
         let mut state = self.state.lock();
         while state.count > 0 {
             self.ended.wait(&mut state);

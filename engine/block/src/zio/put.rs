@@ -52,7 +52,8 @@ pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u
                 let failed = |failure| Failed { number, dva, stored: kept, txg, begun, failure };
                 flight.end(bytes, result.err().map(failed));
             };
-            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, Box::new(done));
+            let plug = store.flight().plug();
+            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, plug, Box::new(done));
         }
     } else {
         for dva in addresses {

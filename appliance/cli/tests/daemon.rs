@@ -1,11 +1,9 @@
 //! Commands run by `weir serve` print the same as without it, and its pools survive a clean end and
 //! a kill.
 
-mod rig;
-
-use rig::{Rig, text};
+use crate::rig::{Rig, text};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -598,14 +596,23 @@ fn open_to_others(folder: &Path, below: &str, found: &mut Vec<String>) {
     }
 }
 
+/// The command with the mask that most users have for new files, whatever the mask of this process
+/// is. A shell sets it: a mask set here would apply to the tests that run at the same time, too.
+fn usual_mask(command: Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 022 && exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    shell
+}
+
 /// Before, every user could read the names of NFS clients and open the lock files, and so could
 /// keep the daemon from starting.
 #[test]
 fn the_state_folder_shows_others_which_pools_are_imported_and_no_more() {
-    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut rig = Rig::new(&["a"]);
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
-    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    let line = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
+    rig.launch(usual_mask(rig.command(line)));
     rig.good("zpool create -O mountpoint=none tank DIRd/a");
     rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIRd/key tank/secret");
     rig.good("zpool scrub -w tank");
@@ -621,6 +628,6 @@ fn the_state_folder_shows_others_which_pools_are_imported_and_no_more() {
         assert!(Path::new(&state).join(name).exists(), "{name} is looked at");
     }
     rig.signal("-TERM");
-    rig.good("zpool export tank");
+    assert!(usual_mask(rig.command("zpool export tank")).status().expect("it runs").success());
     assert_eq!(list(&rig), ["pools.json", "run"], "after it");
 }

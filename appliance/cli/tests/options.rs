@@ -3,9 +3,7 @@
 //!
 //! The tests run as root and as another user; what needs mounts is left out where there is no FUSE.
 
-mod rig;
-
-use rig::Rig;
+use crate::rig::Rig;
 use std::path::Path;
 
 const SERVE: &str = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";

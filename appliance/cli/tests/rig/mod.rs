@@ -45,8 +45,13 @@ impl Rig {
     }
 
     pub fn start(&mut self, line: &str) {
+        self.launch(self.command(line));
+    }
+
+    /// Starts a daemon and waits until it listens.
+    pub fn launch(&mut self, mut daemon: Command) {
         let log = std::fs::File::create(self.path("log")).expect("a log");
-        self.daemon = Some(self.command(line).stderr(log).spawn().expect("it starts"));
+        self.daemon = Some(daemon.stderr(log).spawn().expect("it starts"));
         let deadline = Instant::now() + Duration::from_secs(30);
         while !Path::new(&self.path("state/run/weir.sock")).exists() {
             assert!(

@@ -1,7 +1,7 @@
 //! Commands run by `weir serve` print the same as without it, and its pools survive a clean end and
 //! a kill.
 
-use crate::rig::{Rig, is_root, text};
+use crate::rig::{Rig, SERVE, is_root, text};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -482,7 +482,7 @@ fn paths_stand_for_the_datasets_whose_mounts_hold_them(rig: &Rig) {
 #[test]
 fn share_and_unshare_complain_like_openzfs() {
     let mut rig = Rig::new(&["a"]);
-    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    rig.start(SERVE);
     rig.good("zpool create -O mountpoint=/nosuch/tank tank DIR/d/a");
     rig.good("zfs create -o sharenfs=on tank/a");
     rig.good("zfs create -V 8M tank/v");
@@ -539,7 +539,7 @@ fn share_and_unshare_complain_like_openzfs() {
 fn share_loads_the_keys_of_what_it_shares() {
     let mut rig = Rig::new(&["a"]);
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
-    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    rig.start(SERVE);
     rig.good("zpool create -O mountpoint=/nosuch/tank tank DIR/d/a");
     rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret");
     rig.good("zfs create -o sharenfs=on tank/secret/a");
@@ -601,8 +601,7 @@ fn usual_mask(command: Command) -> Command {
 fn the_state_folder_shows_others_which_pools_are_imported_and_no_more() {
     let mut rig = Rig::new(&["a"]);
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
-    let line = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
-    rig.launch(usual_mask(rig.command(line)));
+    rig.launch(usual_mask(rig.command(SERVE)));
     rig.good("zpool create -O mountpoint=none tank DIR/d/a");
     rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret");
     rig.good("zpool scrub -w tank");

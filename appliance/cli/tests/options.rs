@@ -3,9 +3,7 @@
 //!
 //! The tests run as root and as another user; what needs mounts is left out where there is no FUSE.
 
-use crate::rig::{Rig, can_mount};
-
-const SERVE: &str = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
+use crate::rig::{Rig, SERVE, can_mount};
 
 /// A pool with `tank/open`, `tank/secret`, whose key is in a file, and `tank/secret/a` below it.
 fn encrypted(rig: &Rig) {

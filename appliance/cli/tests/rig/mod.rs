@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 /// busy.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The line that starts a daemon with NFS and the web interface on free ports, and without mounts.
+pub const SERVE: &str =
+    "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
+
 /// A directory with image files in `d`, a state directory `state`, and what a daemon logs in `log`;
 /// with or without a daemon.
 pub struct Rig {
@@ -43,10 +47,11 @@ pub fn recordings(fixtures: &Path) -> PathBuf {
     folder_of("WEIR_EXPECTED").unwrap_or_else(|| fixtures.to_owned())
 }
 
-/// An absolute path, as commands run elsewhere.
+/// An absolute path, because commands do not run in the current directory.
 fn folder_of(variable: &str) -> Option<PathBuf> {
-    let path = std::path::absolute(std::env::var_os(variable)?).ok()?;
-    path.is_dir().then_some(path)
+    let path = std::path::absolute(std::env::var_os(variable)?).expect("a path");
+    assert!(path.is_dir(), "{variable}: {} is no folder", path.display());
+    Some(path)
 }
 
 impl Rig {

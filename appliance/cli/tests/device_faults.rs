@@ -4,58 +4,37 @@
 //! Each command gets [`LONGEST`], which is long because test machines are busy; on an idle machine
 //! each takes some hundredths of a second.
 
+use crate::rig::{Rig, text};
 use std::io::Read;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A command that takes longer than this hangs.
 const LONGEST: Duration = Duration::from_secs(30);
 
-struct Rig {
-    dir: tempfile::TempDir,
-    daemon: Option<Child>,
-    options: &'static str,
+/// A rig with a daemon, in which no command may hang.
+struct Served {
+    rig: Rig,
 }
 
-impl Rig {
+impl std::ops::Deref for Served {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.rig
+    }
+}
+
+impl Served {
     fn new(disks: &[&str]) -> Self {
         Self::with(disks, "")
     }
 
     /// Starts a daemon with additional options.
-    fn with(disks: &[&str], options: &'static str) -> Self {
-        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None, options };
-        for disk in disks {
-            std::fs::File::create(rig.dir.path().join(disk)).and_then(|f| f.set_len(128 << 20)).expect("an image file");
-        }
-        rig.serve();
-        rig
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let dir = self.dir.path().display().to_string();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command
-            .args(line.split(' ').map(|word| word.replace("DIR", &dir)))
-            .env("WEIR_STATE", self.dir.path().join("state"));
-        command.stdin(Stdio::null());
-        command
-    }
-
-    fn serve(&mut self) {
-        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).expect("a log");
-        self.daemon =
-            Some(self.command(&format!("serve --no-mount{}", self.options)).stderr(log).spawn().expect("it starts"));
-        let deadline = Instant::now() + LONGEST;
-        while !Path::new(&self.dir.path().join("state/run/weir.sock")).exists() {
-            assert!(Instant::now() < deadline, "no socket: {}", self.log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    fn with(disks: &[&str], options: &str) -> Self {
+        let mut rig = Rig::new(disks);
+        rig.start(&format!("serve --no-mount{options}"));
+        Self { rig }
     }
 
     fn started(&self, line: &str) -> Child {
@@ -68,7 +47,7 @@ impl Rig {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
                 stream.map(|mut stream| stream.read_to_end(&mut bytes));
-                String::from_utf8_lossy(&bytes).into_owned()
+                text(&bytes)
             })
         };
         let out = read(child.stdout.take().map(|stream| -> Box<dyn Read + Send> { Box::new(stream) }));
@@ -112,24 +91,25 @@ impl Rig {
     }
 
     fn stop(&mut self) {
-        let daemon = self.daemon.take().expect("it runs");
+        let daemon = self.rig.take_daemon().expect("it runs");
         Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().expect("kill runs");
         self.ended(daemon, "weir serve, told to end");
     }
 
     /// Makes both sides of `tank` fail, and waits until the pool is suspended.
     fn suspend(&self, how: &str) -> (Child, String) {
-        self.good(&format!("inject -d DIR/a {how} tank"));
-        self.good(&format!("inject -d DIR/b {how} tank"));
+        self.good(&format!("inject -d DIR/d/a {how} tank"));
+        self.good(&format!("inject -d DIR/d/b {how} tank"));
         let change = "zfs set com.example:x=1 tank";
         let child = self.started(change);
         (child, self.until("zpool status tank", "state: SUSPENDED"))
     }
 }
 
-impl Drop for Rig {
+impl Drop for Served {
     fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
+        // One whose devices do not answer might not end by itself.
+        if let Some(mut daemon) = self.rig.take_daemon() {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
@@ -138,12 +118,12 @@ impl Drop for Rig {
 
 #[test]
 fn rules_are_put_in_force_listed_and_ended() {
-    let rig = Rig::new(&["a", "b"]);
+    let rig = Served::new(&["a", "b"]);
     assert_eq!(rig.good("inject"), "No rules are active.\n");
-    assert!(rig.run("inject -d DIR/a tank").1.contains("no such pool 'tank'"));
-    rig.good("zpool create tank mirror DIR/a DIR/b");
+    assert!(rig.run("inject -d DIR/d/a tank").1.contains("no such pool 'tank'"));
+    rig.good("zpool create tank mirror DIR/d/a DIR/d/b");
     assert!(rig.run("inject -d nosuch tank").1.contains("'nosuch' is not a device of 'tank'"));
-    let id = rig.good("inject -q -d DIR/a -e io -T write -f 50 tank");
+    let id = rig.good("inject -q -d DIR/d/a -e io -T write -f 50 tank");
     let id = id.trim();
     for n in 0..20 {
         // One side of two is enough: only `zpool status` shows the errors.
@@ -173,7 +153,7 @@ fn rules_are_put_in_force_listed_and_ended() {
     rig.good("inject -c all");
     assert_eq!(rig.good("inject"), "No rules are active.\n");
     // A slow device delays operations, and has no other effect.
-    rig.good("inject -d DIR/b -D 20:1 tank");
+    rig.good("inject -d DIR/d/b -D 20:1 tank");
     let start = Instant::now();
     rig.good("zfs set com.example:n=x tank");
     assert!(start.elapsed() > Duration::from_millis(60), "labels and blocks, one after the other");
@@ -182,8 +162,8 @@ fn rules_are_put_in_force_listed_and_ended() {
 #[test]
 fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_again() {
     for mode in ["wait", "continue"] {
-        let mut rig = Rig::new(&["a", "b"]);
-        rig.good(&format!("zpool create -o failmode={mode} tank mirror DIR/a DIR/b"));
+        let mut rig = Served::new(&["a", "b"]);
+        rig.good(&format!("zpool create -o failmode={mode} tank mirror DIR/d/a DIR/d/b"));
         rig.good("zfs create tank/kept");
         let (change, status) = rig.suspend("-e io -T write");
         assert!(status.contains("ZFS-8000-HC"), "{status}");
@@ -217,7 +197,7 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         let (change, _) = rig.suspend("-e io-prefail -T write");
         rig.stop();
         rig.ended(change, "the change that met it");
-        rig.serve();
+        rig.rig.serve();
         assert!(rig.good("zfs list -H -o name").contains("tank/more"));
         // Even the flush fails: then only a forced export is left.
         let (change, _) = rig.suspend("-e io -T flush");
@@ -226,10 +206,10 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         assert_eq!(code, 0, "{text}");
         rig.ended(change, "the change that met it");
         assert_eq!(rig.good("zpool list -H"), "");
-        rig.good("zpool import -d DIR tank");
+        rig.good("zpool import -d DIR/d tank");
         // All devices gone: nothing can be read either.
-        rig.good("inject -d DIR/a tank");
-        rig.good("inject -a -d DIR/b tank");
+        rig.good("inject -d DIR/d/a tank");
+        rig.good("inject -a -d DIR/d/b tank");
         rig.run("zfs list -r tank");
         rig.until("zpool status tank", "state: UNAVAIL");
         assert!(rig.good("zpool status -x").contains("too many errors"));
@@ -242,7 +222,7 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         rig.run("zfs list -r tank");
         assert_eq!(rig.run("zpool export -f tank").0, 0);
         rig.ended(change, "the change that met it");
-        rig.good("zpool import -d DIR tank");
+        rig.good("zpool import -d DIR/d tank");
         assert!(rig.good("zfs list -H -o name").contains("tank/more"));
         rig.good("zpool export tank");
     }
@@ -250,12 +230,12 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
 
 #[test]
 fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_other() {
-    let rig = Rig::new(&["a", "b"]);
-    rig.good("zpool create tank DIR/a");
-    rig.good("zpool create good DIR/b");
+    let rig = Served::new(&["a", "b"]);
+    rig.good("zpool create tank DIR/d/a");
+    rig.good("zpool create good DIR/d/b");
     rig.good("zpool status");
     // Longer than any test waits: for commands, infinitely long.
-    rig.good("inject -d DIR/a -D 600000:1 tank");
+    rig.good("inject -d DIR/d/a -D 600000:1 tank");
     rig.good("inject -a tank");
     let begun = Instant::now();
     for _ in 0..3 {
@@ -273,10 +253,10 @@ fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_ot
 
 #[test]
 fn an_export_that_cannot_be_remembered_changes_nothing() {
-    let rig = Rig::new(&["a"]);
-    rig.good("zpool create tank DIR/a");
+    let rig = Served::new(&["a"]);
+    rig.good("zpool create tank DIR/d/a");
     // Blocks the creation of the new list, as a full disk would.
-    let obstacle = rig.dir.path().join("state/pools.json.new");
+    let obstacle = rig.folder().join("state/pools.json.new");
     std::fs::create_dir(&obstacle).expect("made");
     for line in ["zpool export tank", "zpool destroy tank"] {
         let (code, text) = rig.run(line);
@@ -287,19 +267,19 @@ fn an_export_that_cannot_be_remembered_changes_nothing() {
     std::fs::remove_dir(&obstacle).expect("removed");
     rig.good("zpool export tank");
     assert_eq!(rig.good("zpool list -H"), "");
-    rig.good("zpool import -d DIR tank");
+    rig.good("zpool import -d DIR/d tank");
 }
 
 #[test]
 fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     use std::io::BufRead;
     use std::os::unix::fs::PermissionsExt;
-    let rig = Rig::with(&["a", "b"], " --set events.programs=DIR/programs --set events.slow_ms=20");
-    let programs = rig.dir.path().join("programs");
+    let rig = Served::with(&["a", "b"], " --set events.programs=DIR/programs --set events.slow_ms=20");
+    let programs = rig.folder().join("programs");
     std::fs::create_dir(&programs).expect("a folder");
     std::fs::set_permissions(&programs, PermissionsExt::from_mode(0o755)).expect("set");
     let program = programs.join("io-note");
-    let told = rig.dir.path().join("told");
+    let told = rig.folder().join("told");
     let text = format!(
         "#!/bin/sh\n\"$ZPOOL\" list -H -o name > {0}.$$\necho $ZEVENT_POOL $ZEVENT_VDEV_PATH $ZEVENT_ZIO_ERR >> {0}.$$\nmv {0}.$$ {0}\n",
         told.display()
@@ -307,12 +287,12 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     std::fs::write(&program, text).expect("written");
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("set");
     assert_eq!(rig.good("zpool events -H"), "");
-    rig.good("zpool create tank mirror DIR/a DIR/b");
+    rig.good("zpool create tank mirror DIR/d/a DIR/d/b");
     let classes = |text: &str| text.lines().filter_map(|l| l.split('\t').nth(1).map(str::to_owned)).collect::<Vec<_>>();
     let first = classes(&rig.good("zpool events -H"));
     assert!(first.iter().any(|c| c == "sysevent.fs.zfs.pool_create"), "{first:?}");
-    rig.good("inject -d DIR/a -e io -T write tank");
-    rig.good("inject -d DIR/b -D 30:1 -T write tank");
+    rig.good("inject -d DIR/d/a -e io -T write tank");
+    rig.good("inject -d DIR/d/b -D 30:1 -T write tank");
     let mut follows = rig.started("zpool events -H -f tank");
     let mut lines = std::io::BufReader::new(follows.stdout.take().expect("a pipe")).lines();
     rig.good("zfs set com.example:x=1 tank");
@@ -338,13 +318,9 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     let slow = rig.good("zpool status -ps tank");
     let row = slow.lines().find(|l| l.contains("/b ")).expect("the slow one").split_whitespace().nth(5);
     assert!(row.and_then(|n| n.parse::<u64>().ok()).is_some_and(|n| n > 0), "{slow}");
-    let deadline = Instant::now() + LONGEST;
-    while !told.exists() {
-        assert!(Instant::now() < deadline, "the program was not run: {}", rig.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    rig.wait("the program was not run", |_| told.exists());
     let text = std::fs::read_to_string(&told).expect("told");
-    assert_eq!(text, format!("tank\ntank {} 5\n", rig.dir.path().join("a").display()));
+    assert_eq!(text, format!("tank\ntank {} 5\n", rig.path("d/a")));
     assert!(rig.good("zpool events -c").starts_with("cleared "));
     rig.good("inject -c all");
     rig.good("zpool export tank");
@@ -353,8 +329,8 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
 
 #[test]
 fn waiting_ends_at_once_when_nothing_goes_on() {
-    let rig = Rig::new(&["a"]);
-    rig.good("zpool create tank DIR/a");
+    let rig = Served::new(&["a"]);
+    rig.good("zpool create tank DIR/d/a");
     assert_eq!(rig.good("zpool wait tank"), "");
     assert_eq!(rig.good("zpool wait -t scrub,free tank 0.1"), "    FREE   SCRUB\n       0       0\n");
     assert_eq!(rig.good("zpool wait -H -t scrub tank 0.1"), "0\n");
@@ -366,11 +342,11 @@ fn waiting_ends_at_once_when_nothing_goes_on() {
 #[test]
 fn the_advised_pool_can_be_made_as_it_is_printed_and_has_the_space_that_was_said() {
     let disks = ["t0", "t1", "t2", "u0", "u1", "u2"];
-    let rig = Rig::new(&disks);
+    let rig = Served::new(&disks);
     let shelves: String =
         disks.iter().map(|d| format!("{d} {}\n", if d.starts_with('t') { "upper" } else { "lower" })).collect();
-    std::fs::write(rig.dir.path().join("shelves"), shelves).expect("written");
-    let devices: String = disks.iter().map(|d| format!(" DIR/{d}")).collect();
+    std::fs::write(rig.folder().join("shelves"), shelves).expect("written");
+    let devices: String = disks.iter().map(|d| format!(" DIR/d/{d}")).collect();
     for goal in ["speed", "space", "balance"] {
         let text = rig.good(&format!("zpool plan --pool made --for {goal} --enclosures DIR/shelves{devices}"));
         let command = text.lines().last().expect("a command");

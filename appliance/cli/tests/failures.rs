@@ -5,35 +5,21 @@
 //! these they print so and pass. Device errors are real: a sparse image on a full tmpfs, a file
 //! that the test truncates or deletes.
 
+use crate::rig::{Rig, is_root, text};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-struct Rig {
-    dir: tempfile::TempDir,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// A rig with a directory for mounts, `m`.
+fn with_mount_point(disks: &[&str]) -> Rig {
+    let rig = Rig::new(disks);
+    fs::create_dir(rig.path("m")).expect("a folder");
+    rig
 }
 
 impl Rig {
-    fn new(disks: &[&str]) -> Self {
-        let rig = Self { dir: tempfile::tempdir().expect("a folder") };
-        fs::create_dir_all(rig.dir.path().join("d")).expect("a folder");
-        fs::create_dir_all(rig.dir.path().join("m")).expect("a folder");
-        for disk in disks {
-            fs::File::create(rig.disk(disk)).and_then(|f| f.set_len(128 << 20)).expect("an image file");
-        }
-        rig
-    }
-
-    fn disk(&self, name: &str) -> PathBuf {
-        self.dir.path().join("d").join(name)
-    }
-
     fn cut(&self, name: &str, bytes: u64) {
-        fs::File::options().write(true).open(self.disk(name)).and_then(|f| f.set_len(bytes)).expect("cut");
+        let disk = self.folder().join("d").join(name);
+        fs::File::options().write(true).open(disk).and_then(|f| f.set_len(bytes)).expect("cut");
     }
 
     /// Runs a script with `weir` as a function, in the directory that has disks in d and a mount
@@ -43,12 +29,12 @@ impl Rig {
         let mut words = wrapper.iter().copied().chain(["bash", "-c"]);
         let mut command = Command::new(words.next().expect("bash at least"));
         command.args(words).arg(format!("{head}{script}"));
-        command.current_dir(self.dir.path()).env("WEIR_STATE", self.dir.path().join("state"));
+        command.current_dir(self.folder()).env("WEIR_STATE", self.path("state"));
         command.output().expect("it runs")
     }
 
     /// Runs a script that must succeed.
-    fn good(&self, wrapper: &[&str], script: &str) -> String {
+    fn good_script(&self, wrapper: &[&str], script: &str) -> String {
         let Output { status, stdout, stderr } = self.script(wrapper, script);
         assert!(status.success(), "{script}\n{}\n{}", text(&stdout), text(&stderr));
         text(&stdout) + &text(&stderr)
@@ -68,12 +54,8 @@ down() { timeout 60 umount m || fail "umount"
 
 const PRIVATE: [&str; 4] = ["unshare", "-m", "--propagation", "private"];
 
-fn is_root() -> bool {
-    text(&Command::new("id").arg("-u").output().expect("id runs").stdout).trim() == "0"
-}
-
 fn can_mount() -> bool {
-    let can = is_root() && Path::new("/dev/fuse").exists();
+    let can = crate::rig::can_mount();
     if !can {
         println!("skipped: mounting in a name space of its own needs root and /dev/fuse");
     }
@@ -82,9 +64,9 @@ fn can_mount() -> bool {
 
 #[test]
 fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
-    let rig = Rig::new(&["a"]);
-    rig.good(&["env"], "weir zpool create tank $PWD/d/a");
-    let held = fs::File::options().write(true).open(rig.disk("a")).expect("opened");
+    let rig = with_mount_point(&["a"]);
+    rig.good_script(&["env"], "weir zpool create tank $PWD/d/a");
+    let held = fs::File::options().write(true).open(rig.path("d/a")).expect("opened");
     held.try_lock().expect("nobody else has it");
     let pid = std::process::id();
     for command in ["zfs set atime=off tank", "zfs create tank/x", "zpool set comment=x tank", "zpool export tank"] {
@@ -96,15 +78,15 @@ fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
     let other = rig.script(&["env"], "WEIR_STATE=$PWD/other weir zpool import -f -d d tank");
     assert!(text(&other.stderr).contains("in use by another process"), "{}", text(&other.stderr));
     // Reading is allowed.
-    assert!(rig.good(&["env"], "weir zpool status tank").contains("state: ONLINE"));
+    assert!(rig.good_script(&["env"], "weir zpool status tank").contains("state: ONLINE"));
     drop(held);
-    rig.good(&["env"], "weir zfs set atime=off tank && weir zpool export tank");
+    rig.good_script(&["env"], "weir zfs set atime=off tank && weir zpool export tank");
 }
 
 #[test]
 fn a_pool_on_media_that_take_no_writes_can_be_read() {
-    let rig = Rig::new(&["a"]);
-    rig.good(&["env"], "weir zpool create -O com.example:note=hello tank $PWD/d/a && weir zpool export tank");
+    let rig = with_mount_point(&["a"]);
+    rig.good_script(&["env"], "weir zpool create -O com.example:note=hello tank $PWD/d/a && weir zpool export tank");
     let (wrapper, freeze) = match is_root() {
         true => (&PRIVATE[..], "mount --bind d d && mount -o remount,bind,ro d || exit 0\n"),
         false => (&["env"][..], "chmod 400 d/a\n"),
@@ -120,19 +102,22 @@ fn a_pool_on_media_that_take_no_writes_can_be_read() {
         weir zpool import -o readonly=on -d $PWD/d tank || fail "import read-only"
         weir zpool export tank || fail "export"
     "#;
-    rig.good(wrapper, &format!("{freeze}{script}"));
+    rig.good_script(wrapper, &format!("{freeze}{script}"));
 }
 
 #[test]
 fn a_device_that_shrank_while_it_was_away_is_named_and_nothing_is_lost_once_it_is_back() {
-    let rig = Rig::new(&["a"]);
-    rig.good(&["env"], "weir zpool create tank $PWD/d/a && weir zfs create tank/kept && weir zpool export tank");
+    let rig = with_mount_point(&["a"]);
+    rig.good_script(&["env"], "weir zpool create tank $PWD/d/a && weir zfs create tank/kept && weir zpool export tank");
     rig.cut("a", 100 << 20);
-    let said = rig.good(&["env"], "weir zpool import -d $PWD/d tank; weir zfs list -H -o name");
+    let said = rig.good_script(&["env"], "weir zpool import -d $PWD/d tank; weir zfs list -H -o name");
     assert!(said.contains("d/a: the device is smaller than the pool believes") && said.contains("tank/kept"), "{said}");
-    rig.good(&["env"], "weir zpool export tank");
+    rig.good_script(&["env"], "weir zpool export tank");
     rig.cut("a", 128 << 20);
-    rig.good(&["env"], "weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir zpool export tank");
+    rig.good_script(
+        &["env"],
+        "weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir zpool export tank",
+    );
 }
 
 #[test]
@@ -171,7 +156,7 @@ fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
 
 #[test]
 fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
-    let rig = Rig::new(&["a", "log"]);
+    let rig = with_mount_point(&["a", "log"]);
     let script = r#"
         weir zpool create tank $PWD/d/a log $PWD/d/log && weir zfs create tank/kept && weir zpool export tank || fail "create"
         mv d/log away
@@ -189,12 +174,12 @@ fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
         weir zpool status -x tank | grep -q "is healthy" || fail "$(weir zpool status tank)"
         weir zpool export tank || fail "export"
     "#;
-    rig.good(&["env"], script);
+    rig.good_script(&["env"], script);
 }
 
 #[test]
 fn devices_that_changed_places_are_known_by_what_they_hold() {
-    let rig = Rig::new(&["a", "b", "c", "x"]);
+    let rig = with_mount_point(&["a", "b", "c", "x"]);
     let script = r#"
         weir zpool create tank $PWD/d/a $PWD/d/b && weir zfs create tank/kept && weir zpool export tank
         mv d/a d/t; mv d/b d/a; mv d/t d/b
@@ -209,7 +194,7 @@ fn devices_that_changed_places_are_known_by_what_they_hold() {
         weir zfs create tank/more || fail "create"
         weir zpool import -d $PWD/d other && weir zfs list -H other/kept || fail "the pool whose device stands there"
     "#;
-    rig.good(&["env"], script);
+    rig.good_script(&["env"], script);
 }
 
 #[test]
@@ -280,5 +265,5 @@ fn a_side_of_a_mirror_that_is_cut_or_deleted_under_way_costs_nothing() {
 }
 
 fn rig_in_private(disks: &[&str], script: &str) {
-    Rig::new(disks).good(&PRIVATE, script);
+    with_mount_point(disks).good_script(&PRIVATE, script);
 }

@@ -8,6 +8,7 @@
 //! just before the pool was exported, which wrote a few more txgs: [`tolerated`] lists what may
 //! differ, and why.
 
+use crate::rig::{Rig, fixtures, recordings, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,35 +44,9 @@ fn tolerated(file: &str, ours: &str, theirs: &str) -> Option<&'static str> {
     }
 }
 
-struct Weir {
-    state: tempfile::TempDir,
-}
-
-impl Weir {
-    fn run(&self, args: &[&str]) -> (i32, String, String) {
-        let out = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(args)
-            .env("WEIR_STATE", self.state.path())
-            .env("TZ", "UTC")
-            .output()
-            .expect("weir runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
-    }
-
-    fn good(&self, args: &[&str]) -> String {
-        let (code, out, err) = self.run(args);
-        assert_eq!((code, err.as_str()), (0, ""), "{args:?}: {err}");
-        out
-    }
-}
-
 fn folders() -> Option<Vec<(PathBuf, PathBuf)>> {
-    let Some(images) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
-        println!("skipped: WEIR_FIXTURES is not set");
-        return None;
-    };
-    let expected = std::env::var_os("WEIR_EXPECTED").map_or_else(|| images.clone(), PathBuf::from);
+    let images = fixtures()?;
+    let expected = recordings(&images);
     let only = std::env::var_os("WEIR_SCENARIO");
     let entries = std::fs::read_dir(&images).expect("WEIR_FIXTURES is a folder");
     let mut found: Vec<(PathBuf, PathBuf)> = entries
@@ -135,34 +110,34 @@ const LIST: &str = "name,type,used,refer,usedbysnapshots,usedbydataset,usedbychi
                     createtxg,guid,origin,written,logicalused,logicalreferenced";
 
 fn check(images: &Path, expected: &Path) -> Result<(), String> {
-    let weir = Weir { state: tempfile::tempdir().expect("a folder") };
+    let weir = Rig::new(&[]);
     let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it was there");
     let pool = recorded.split('\t').next().expect("a name");
     let place = images.to_str().expect("a plain path");
-    weir.good(&["zpool", "import", "-o", "readonly=on", "-d", place, "-f", pool]);
+    weir.good_args(&["zpool", "import", "-o", "readonly=on", "-d", place, "-f", pool]);
 
-    let status = weir.good(&["zpool", "status", "-p", pool]).replace(&format!("{place}/"), "/tmp/v/");
+    let status = weir.good_args(&["zpool", "status", "-p", pool]).replace(&format!("{place}/"), "/tmp/v/");
     let theirs = std::fs::read_to_string(expected.join("zpool-status.txt")).expect("recorded");
     let scratch = tempfile::tempdir().expect("a folder");
     std::fs::write(scratch.path().join("zpool-status.txt"), without_advice(&narrow(&theirs))).expect("written");
     compare(scratch.path(), "zpool-status.txt", &without_advice(&narrow(&status)))?;
 
-    compare(expected, "zpool-list.txt", &weir.good(&["zpool", "list", "-Hp", pool]))?;
-    compare(expected, "zpool-get.txt", &weir.good(&["zpool", "get", "-Hp", "all", pool]))?;
-    compare(expected, "zfs-list.txt", &weir.good(&["zfs", "list", "-Hp", "-r", "-t", "all", "-o", LIST, pool]))?;
-    let get = |literal: &str| weir.good(&["zfs", "get", literal, "-r", "-t", "all", "all", pool]);
+    compare(expected, "zpool-list.txt", &weir.good_args(&["zpool", "list", "-Hp", pool]))?;
+    compare(expected, "zpool-get.txt", &weir.good_args(&["zpool", "get", "-Hp", "all", pool]))?;
+    compare(expected, "zfs-list.txt", &weir.good_args(&["zfs", "list", "-Hp", "-r", "-t", "all", "-o", LIST, pool]))?;
+    let get = |literal: &str| weir.good_args(&["zfs", "get", literal, "-r", "-t", "all", "all", pool]);
     compare(expected, "zfs-get-readonly.txt", &get("-Hp"))?;
     compare(expected, "zfs-get-readonly-human.txt", &get("-H"))?;
 
     // The recording has an empty line after the last record.
-    let history = weir.good(&["zpool", "history", "-il", pool]);
+    let history = weir.good_args(&["zpool", "history", "-il", pool]);
     compare(expected, "zpool-history.txt", history.trim_end_matches('\n'))?;
 
-    let snapshots = weir.good(&["zfs", "list", "-H", "-o", "name", "-t", "snapshot", "-r", pool]);
+    let snapshots = weir.good_args(&["zfs", "list", "-H", "-o", "name", "-t", "snapshot", "-r", pool]);
     let mut holds = vec!["zfs", "holds", "-r", "-H"];
     holds.extend(snapshots.lines());
     if holds.len() > 4 {
-        compare(expected, "zfs-holds.txt", &weir.good(&holds))?;
+        compare(expected, "zfs-holds.txt", &weir.good_args(&holds))?;
     }
 
     // JSON output has the same values as text.
@@ -173,13 +148,13 @@ fn check(images: &Path, expected: &Path) -> Result<(), String> {
         &["zfs", "list", "-j", "-r", pool],
         &["zfs", "get", "-j", "--json-int", "used", pool],
     ] {
-        let text = weir.good(args);
+        let text = weir.good_args(args);
         let document: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{args:?}: {e}"))?;
         let command = document["output_version"]["command"].as_str().unwrap_or_default();
         assert_eq!(command, format!("{} {}", args[0], args[1]));
     }
-    weir.good(&["zpool", "export", pool]);
-    let (code, out, err) = weir.run(&["zpool", "list", pool]);
+    weir.good_args(&["zpool", "export", pool]);
+    let (code, out, err) = weir.run_args(&["zpool", "list", pool]);
     assert_eq!((code, out.as_str(), err), (1, "", format!("cannot open '{pool}': no such pool\n")));
     Ok(())
 }
@@ -195,8 +170,8 @@ fn pools_of_the_kernel_module_print_as_it_printed_them() {
 /// The recorded output for a system without pools, and for invalid calls.
 #[test]
 fn without_pools_the_words_are_those_of_openzfs() {
-    let weir = Weir { state: tempfile::tempdir().expect("a folder") };
-    let run = |line: &str| weir.run(&line.split(' ').collect::<Vec<_>>());
+    let weir = Rig::new(&[]);
+    let run = |line: &str| weir.run(line);
     let exact = |line: &str, code: i32, out: &str, err: &str| {
         assert_eq!(run(line), (code, out.to_owned(), err.to_owned()), "{line}");
     };
@@ -240,15 +215,15 @@ fn a_link_named_zpool_or_zfs_is_that_command() {
         let link = folder.path().join(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("a link");
         let out = Command::new(&link).arg("list").env("WEIR_STATE", folder.path()).output().expect("it runs");
-        assert_eq!(String::from_utf8_lossy(&out.stdout), expected, "{name}");
+        assert_eq!(text(&out.stdout), expected, "{name}");
         let version = Command::new(&link).arg("version").output().expect("it runs");
-        assert!(String::from_utf8_lossy(&version.stdout).starts_with("zfs-2.3.2-weir"), "{name}");
+        assert!(text(&version.stdout).starts_with("zfs-2.3.2-weir"), "{name}");
     }
     let state = folder.path().join("elsewhere");
     let state = state.to_str().expect("a plain path");
     let chosen =
         Command::new(env!("CARGO_BIN_EXE_weir")).args(["--state", state, "zpool", "list"]).output().expect("it runs");
-    assert_eq!(String::from_utf8_lossy(&chosen.stdout), "no pools available\n");
+    assert_eq!(text(&chosen.stdout), "no pools available\n");
 }
 
 /// Imports a pool under another name, with a missing device.
@@ -258,7 +233,7 @@ fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
     let Some((images, expected)) = folders.iter().find(|(i, _)| i.ends_with("raidz1-3-a9")) else { return };
     let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it was there");
     let pool = recorded.split('\t').next().expect("a name");
-    let weir = Weir { state: tempfile::tempdir().expect("a folder") };
+    let weir = Rig::new(&[]);
     let place = tempfile::tempdir().expect("a folder");
     let mut devices: Vec<PathBuf> =
         std::fs::read_dir(images).expect("a folder").filter_map(Result::ok).map(|e| e.path()).collect();
@@ -268,19 +243,20 @@ fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
         std::os::unix::fs::symlink(device, place.path().join(device.file_name().expect("a name"))).expect("a link");
     }
     let dir = place.path().to_str().expect("a plain path");
-    let found = weir.good(&["zpool", "import", "-d", dir]);
+    let found = weir.good_args(&["zpool", "import", "-d", dir]);
     assert!(found.contains(" state: DEGRADED\nstatus: One or more devices are missing from the system.\n"), "{found}");
     assert!(found.contains("UNAVAIL  cannot open\n"), "{found}");
-    weir.good(&["zpool", "import", "-o", "readonly=on", "-d", dir, "-f", pool, "other"]);
-    let status = weir.good(&["zpool", "status", "other"]);
+    weir.good_args(&["zpool", "import", "-o", "readonly=on", "-d", dir, "-f", pool, "other"]);
+    let status = weir.good_args(&["zpool", "status", "other"]);
     assert!(status.starts_with(
         "  pool: other\n state: DEGRADED\nstatus: Some devices are missing.  The pool has enough redundancy"
     ));
     let was = away.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(status.contains(&format!("UNAVAIL      0     0     0  was /tmp/v/{was}\n")), "{status}");
-    let names: BTreeSet<String> = weir.good(&["zfs", "list", "-H", "-o", "name"]).lines().map(str::to_owned).collect();
+    let names: BTreeSet<String> =
+        weir.good_args(&["zfs", "list", "-H", "-o", "name"]).lines().map(str::to_owned).collect();
     assert!(names.contains("other"), "{names:?}");
-    assert_ne!(weir.good(&["ls", "other"]), "");
-    let (code, _, err) = weir.run(&["zpool", "import", "-d", dir, pool, "other"]);
+    assert_ne!(weir.good_args(&["ls", "other"]), "");
+    let (code, _, err) = weir.run_args(&["zpool", "import", "-d", dir, pool, "other"]);
     assert!(code == 1 && err.contains("no such pool available"), "{err}");
 }

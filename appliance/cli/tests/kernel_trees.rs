@@ -5,16 +5,13 @@
 //! the same directory) one with the recordings. `trees.sh` does the work, with the commands that
 //! made the recordings.
 
-use std::path::{Path, PathBuf};
+use crate::rig::{fixtures, recordings, text};
+use std::path::Path;
 use std::process::Command;
 
 fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_dir());
-    let Some(images) = folder("WEIR_FIXTURES") else {
-        println!("skipped: set WEIR_FIXTURES to the folder of unpacked scenarios, WEIR_EXPECTED to what was recorded");
-        return;
-    };
-    let recorded = folder("WEIR_EXPECTED").unwrap_or_else(|| images.clone()).join(scenario);
+    let Some(images) = fixtures() else { return };
+    let recorded = recordings(&images).join(scenario);
     if !images.join(scenario).is_dir() || !recorded.join("zfs-list.txt").is_file() {
         println!("skipped: {scenario} is not among the fixtures");
         return;
@@ -26,13 +23,13 @@ fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
         .args(keys(&recorded))
         .output()
         .expect("bash is there");
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = text(&output.stdout) + &text(&output.stderr);
     if output.status.code() == Some(77) {
-        println!("skipped: this machine cannot mount FUSE: {text}");
+        println!("skipped: this machine cannot mount FUSE: {said}");
         return;
     }
-    assert!(output.status.success(), "{scenario}: {text}");
-    println!("{scenario}: {text}");
+    assert!(output.status.success(), "{scenario}: {said}");
+    println!("{scenario}: {said}");
 }
 
 #[test]

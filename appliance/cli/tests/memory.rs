@@ -4,6 +4,7 @@
 //! `WEIR_LOAD_MIB` is how much is written and read (600; a soak takes several GiB),
 //! `WEIR_LOAD_FILES` how many files are created.
 
+use crate::rig::Rig;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -17,12 +18,12 @@ const BEYOND_MIB: u64 = 200;
 
 struct Serving {
     child: Child,
-    dir: tempfile::TempDir,
+    rig: Rig,
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.dir.path().join("mount")).stderr(Stdio::null()).status();
+        let _ = Command::new("umount").arg("-l").arg(self.rig.path("mount")).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }
 }
@@ -34,29 +35,16 @@ fn number(name: &str, default: u64) -> u64 {
 /// A new pool on an image file, mounted by a process with the cap. `None`, with a printed line,
 /// where this machine cannot mount.
 fn serving(image_mib: u64) -> Option<Serving> {
-    let dir = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| dir.path().join(name);
-    fs::create_dir(at("mount")).expect("a folder");
-    File::create(at("image")).and_then(|f| f.set_len(image_mib << 20)).expect("an image file");
-    let weir = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.env("WEIR_STATE", at("state"));
-        command
-    };
-    let made =
-        weir().args(["zpool", "create", "-m", "none", "-O", "compression=lz4", "tank"]).arg(at("image")).output();
-    let made = made.expect("it runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let child = weir()
-        .args(["mount", "--foreground", "--arc-max", &format!("{CAP_MIB}M"), "tank"])
-        .arg(at("mount"))
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it runs");
-    let mut serving = Serving { child, dir };
-    let place = serving.dir.path().join("mount");
+    let rig = Rig::new(&[]);
+    rig.disk("image", image_mib << 20);
+    fs::create_dir(rig.path("mount")).expect("a folder");
+    rig.good("zpool create -m none -O compression=lz4 tank DIR/d/image");
+    let mount = format!("mount --foreground --arc-max {CAP_MIB}M tank DIR/mount");
+    let child = rig.command(&mount).stderr(Stdio::null()).spawn().expect("it runs");
+    let mut serving = Serving { child, rig };
+    let place = serving.rig.path("mount");
     let start = Instant::now();
-    while !fs::read_to_string("/proc/self/mounts").expect("mounts").contains(&format!(" {} ", place.display())) {
+    while !fs::read_to_string("/proc/self/mounts").expect("mounts").contains(&format!(" {place} ")) {
         if serving.child.try_wait().expect("it is ours").is_some() || start.elapsed() > Duration::from_secs(60) {
             println!("skipped: this machine cannot mount FUSE");
             return None;
@@ -75,7 +63,7 @@ fn peak_mib(process: u32) -> u64 {
 
 /// A piece of data, half of it incompressible.
 fn piece(seed: u64) -> Vec<u8> {
-    let (mut data, mut chance) = (vec![0; 1 << 20], rig::Chance::new(seed));
+    let (mut data, mut chance) = (vec![0; 1 << 20], ::rig::Chance::new(seed));
     for word in data.chunks_exact_mut(16) {
         word[..8].copy_from_slice(&chance.next().to_le_bytes());
     }
@@ -133,7 +121,7 @@ fn load(dir: &Path, mib: u64, files: u64) {
 fn memory_stays_within_the_cap() {
     let (mib, files) = (number("WEIR_LOAD_MIB", 600), number("WEIR_LOAD_FILES", 5000));
     let Some(serving) = serving(2 * mib + 512) else { return };
-    load(&serving.dir.path().join("mount"), mib, files);
+    load(&serving.rig.folder().join("mount"), mib, files);
     let peak = peak_mib(serving.child.id());
     println!("{peak} MiB at most, of {} allowed, for {mib} MiB and {files} files", CAP_MIB + BEYOND_MIB);
     assert!(peak <= CAP_MIB + BEYOND_MIB, "{peak} MiB");

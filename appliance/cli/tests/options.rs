@@ -3,19 +3,14 @@
 //!
 //! The tests run as root and as another user; what needs mounts is left out where there is no FUSE.
 
-mod rig;
-
-use rig::Rig;
-use std::path::Path;
-
-const SERVE: &str = "serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0";
+use crate::rig::{Rig, SERVE, can_mount};
 
 /// A pool with `tank/open`, `tank/secret`, whose key is in a file, and `tank/secret/a` below it.
 fn encrypted(rig: &Rig) {
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
-    rig.good("zpool create -O mountpoint=DIRm/tank tank DIRd/a");
+    rig.good("zpool create -O mountpoint=DIR/m/tank tank DIR/d/a");
     rig.good("zfs create tank/open");
-    rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIRd/key tank/secret");
+    rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret");
     rig.good("zfs create tank/secret/a");
 }
 
@@ -25,12 +20,6 @@ fn status(rig: &Rig) -> String {
 
 fn is_mounted(rig: &Rig, name: &str) -> bool {
     rig.good(&format!("zfs get -H -o value mounted {name}")) == "yes\n"
-}
-
-/// Whether this user can mount one file system inside another here.
-fn can_mount() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0) && Path::new("/dev/fuse").exists()
 }
 
 #[test]
@@ -70,7 +59,7 @@ fn change_key_loads_the_key_of_the_encryption_root() {
     let rig = Rig::new(&["a"]);
     encrypted(&rig);
     rig.good("zfs unload-key tank/secret");
-    rig.good("zfs change-key -l -o keyformat=raw -o keylocation=file://DIRd/key tank/secret/a");
+    rig.good("zfs change-key -l -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret/a");
     assert_eq!(rig.good("zfs get -H -o value encryptionroot tank/secret/a"), "tank/secret/a\n");
     rig.good("zfs change-key -i tank/secret/a");
     rig.good("zfs unload-key tank/secret");
@@ -171,11 +160,11 @@ fn share_refuses_what_cannot_be_read() {
 fn share_refuses_file_systems_that_clients_cannot_see() {
     let mut rig = Rig::new(&["a"]);
     rig.start(SERVE);
-    rig.good("zpool create -m none tank DIRd/a");
+    rig.good("zpool create -m none tank DIR/d/a");
     for (options, why) in [
         ("-o mountpoint=legacy", "legacy mountpoint\nuse share(8) to share this filesystem"),
         ("-o mountpoint=none", "no mountpoint set"),
-        ("-o mountpoint=DIRm/off -o canmount=off", "'canmount' property is set to 'off'"),
+        ("-o mountpoint=DIR/m/off -o canmount=off", "'canmount' property is set to 'off'"),
     ] {
         rig.good(&format!("zfs create -o sharenfs=on {options} tank/fs"));
         let line = format!("cannot share 'tank/fs': {why}\n");
@@ -190,10 +179,10 @@ fn share_refuses_file_systems_that_clients_cannot_see() {
 fn a_forced_sync_writes_the_configuration_to_the_labels() {
     let mut rig = Rig::new(&["a"]);
     rig.start(SERVE);
-    rig.good("zpool create -m none tank DIRd/a");
+    rig.good("zpool create -m none tank DIR/d/a");
     rig.good("zpool sync tank");
     let txg = || {
-        let label = rig.good("inspect label DIRd/a");
+        let label = rig.good("inspect label DIR/d/a");
         let line = label.lines().find(|line| line.trim_start().starts_with("txg ")).expect("a txg").to_owned();
         line.split_whitespace().last().expect("a number").parse::<u64>().expect("a txg")
     };
@@ -208,7 +197,7 @@ fn a_forced_sync_writes_the_configuration_to_the_labels() {
 #[test]
 fn import_sets_the_properties_that_it_is_given() {
     let rig = Rig::new(&["a"]);
-    rig.good("zpool create -m none tank DIRd/a");
+    rig.good("zpool create -m none tank DIR/d/a");
     rig.good("zpool export tank");
     for (option, why) in [
         ("size=1", "cannot import pool 'tank': 'size' is readonly\n"),
@@ -216,10 +205,10 @@ fn import_sets_the_properties_that_it_is_given() {
         ("nosuch=1", "property 'nosuch' is not a valid pool or vdev property\n"),
         ("ro", "unsupported: 'zpool import' with the mount options 'ro'\n"),
     ] {
-        let (code, _, err) = rig.run(&format!("zpool import -d DIRd -o {option} tank"));
+        let (code, _, err) = rig.run(&format!("zpool import -d DIR/d -o {option} tank"));
         assert_eq!((code, err.as_str()), (1, why), "{option}");
     }
-    rig.good("zpool import -s -d DIRd -o comment=hello -o org.example:a=b -o autotrim=on -o cachefile=none tank");
+    rig.good("zpool import -s -d DIR/d -o comment=hello -o org.example:a=b -o autotrim=on -o cachefile=none tank");
     let values = rig.good("zpool get -H -o value comment,autotrim,org.example:a,cachefile tank");
     assert_eq!(values, "hello\non\nb\nnone\n");
 }
@@ -227,7 +216,7 @@ fn import_sets_the_properties_that_it_is_given() {
 #[test]
 fn options_without_an_effect_are_refused_by_name() {
     let rig = Rig::new(&["a", "b"]);
-    rig.good("zpool create -m none tank mirror DIRd/a DIRd/b");
+    rig.good("zpool create -m none tank mirror DIR/d/a DIR/d/b");
     rig.good("zfs snapshot tank@s");
     for (line, code, first) in [
         ("zfs hold -t tag tank@s", 2, "invalid option 't'\n"),

@@ -1,71 +1,59 @@
 //! Pools that the program creates and changes. zdb checks them where it is installed; messages
 //! match OpenZFS's.
 
-use std::process::{Command, Output};
+use crate::rig::{Rig, text};
+use std::process::Command;
 
-/// A directory with image files and a state directory.
-struct Rig {
-    dir: tempfile::TempDir,
+/// A rig whose command lines say `a` for the image file `a`, and `DISKS` for the directory of
+/// images.
+struct Disks {
+    rig: Rig,
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+impl std::ops::Deref for Disks {
+    type Target = Rig;
 
-impl Rig {
-    fn new(disks: &[&str]) -> Self {
-        let rig = Self { dir: tempfile::tempdir().expect("a folder") };
-        std::fs::create_dir(rig.dir.path().join("d")).expect("a folder");
-        for disk in disks {
-            rig.disk(disk, 128 << 20);
-        }
-        rig
+    fn deref(&self) -> &Rig {
+        &self.rig
     }
+}
 
-    fn disk(&self, name: &str, bytes: u64) {
-        std::fs::File::create(self.path(name)).and_then(|f| f.set_len(bytes)).expect("an image file");
+impl Disks {
+    fn new(disks: &[&str]) -> Self {
+        Self { rig: Rig::new(disks) }
     }
 
     fn disks(&self) -> String {
-        self.dir.path().join("d").display().to_string()
+        self.rig.path("d")
     }
 
     fn path(&self, name: &str) -> String {
-        self.dir.path().join("d").join(name).display().to_string()
+        self.rig.path(&format!("d/{name}"))
     }
 
-    /// Runs a command line; words of one letter are image files.
-    fn run(&self, line: &str) -> (i32, String, String) {
-        let words = line.split(' ').map(|word| match word {
+    fn spelled(&self, line: &str) -> String {
+        let word = |word: &str| match word {
             w if w.len() == 1 && w.chars().all(|c| c.is_ascii_lowercase()) => self.path(w),
             "DISKS" => self.disks(),
             w => w.to_owned(),
-        });
-        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(words)
-            .env("WEIR_STATE", self.dir.path().join("state"))
-            .output()
-            .expect("it runs");
-        (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
+        };
+        line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    fn run(&self, line: &str) -> (i32, String, String) {
+        self.rig.run(&self.spelled(line))
     }
 
     fn good(&self, line: &str) -> String {
-        let (code, out, err) = self.run(line);
-        assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}");
-        out
+        self.rig.good(&self.spelled(line))
     }
 
     /// Runs a command that must fail with this text; `DISKS` in it stands for the directory of
-    /// images.
+    /// images, too.
     fn bad(&self, line: &str, code: i32, err: &str) {
         let expected = format!("{}\n", err.replace("DISKS", &self.disks()));
         let (got, _, said) = self.run(line);
         assert_eq!((got, said), (code, expected), "{line}");
-    }
-
-    /// Runs zdb, which reads every block of a pool and adds up the space.
-    fn judge(&self, pool: &str) {
-        rig::zdb::check(self.disks().as_ref(), pool).unwrap();
     }
 }
 
@@ -74,7 +62,7 @@ fn pools_of_every_layout_are_made_and_zdb_finds_nothing_wrong() {
     for layout in
         ["a", "a b", "mirror a b", "raidz1 a b c", "raidz2 a b c d", "raidz3 a b c d e", "mirror a b mirror c d"]
     {
-        let rig = Rig::new(&["a", "b", "c", "d", "e"]);
+        let rig = Disks::new(&["a", "b", "c", "d", "e"]);
         assert_eq!(rig.good(&format!("zpool create tank {layout}")), "");
         rig.judge("tank");
         let status = rig.good("zpool status -x");
@@ -85,7 +73,7 @@ fn pools_of_every_layout_are_made_and_zdb_finds_nothing_wrong() {
 
 #[test]
 fn logs_and_special_devices_and_properties_are_made_too() {
-    let rig = Rig::new(&["a", "b", "c"]);
+    let rig = Disks::new(&["a", "b", "c"]);
     rig.good("zpool create -o comment=hello -o autotrim=on -o ashift=12 -O compression=zstd -O atime=off -m none tank a log b special c -f");
     rig.judge("tank");
     let get = rig.good("zpool get -H -o property,value,source comment,autotrim,ashift tank");
@@ -101,7 +89,7 @@ fn devices_of_every_kind_are_added_and_zdb_finds_nothing_wrong() {
         ("a spare b", "-f raidz1 c d e spare f"),
         ("a", "special b dedup c log mirror d e cache f"),
     ] {
-        let rig = Rig::new(&["a", "b", "c", "d", "e", "f"]);
+        let rig = Disks::new(&["a", "b", "c", "d", "e", "f"]);
         rig.good(&format!("zpool create -O mountpoint=none tank {layout}"));
         rig.good("zfs create -V 8M tank/volume");
         let (options, devices) = added.strip_prefix("-f ").map_or(("", added), |rest| ("-f ", rest));
@@ -125,7 +113,7 @@ fn devices_of_every_kind_are_added_and_zdb_finds_nothing_wrong() {
 
 #[test]
 fn properties_of_devices_are_set_and_errors_cleared() {
-    let rig = Rig::new(&["a", "b", "c"]);
+    let rig = Disks::new(&["a", "b", "c"]);
     rig.good("zpool create tank mirror a b");
     rig.good("zpool add -f tank c");
     let get =
@@ -169,7 +157,7 @@ fn properties_of_devices_are_set_and_errors_cleared() {
 
 #[test]
 fn a_temporary_name_is_not_written_to_the_pool() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     rig.good("zpool create -t brief lasting a");
     assert_eq!(rig.good("zpool list -H -o name"), "brief\n");
     assert_eq!(rig.good("zfs list -H -o name"), "brief\n");
@@ -190,7 +178,7 @@ fn a_temporary_name_is_not_written_to_the_pool() {
 
 #[test]
 fn what_cannot_be_added_is_refused_in_openzfs_words() {
-    let rig = Rig::new(&["a", "b", "c", "d", "e"]);
+    let rig = Disks::new(&["a", "b", "c", "d", "e"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank mirror a b");
     rig.good("zpool create other c");
@@ -228,7 +216,7 @@ fn what_cannot_be_added_is_refused_in_openzfs_words() {
 
 #[test]
 fn what_cannot_become_a_pool_is_refused_in_openzfs_words() {
-    let rig = Rig::new(&["a", "b", "c", "d", "e", "f", "g"]);
+    let rig = Disks::new(&["a", "b", "c", "d", "e", "f", "g"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank a");
     let reserved = |name: &str, why: &str| format!("cannot create '{name}': {why}\npool name may have been omitted");
@@ -276,7 +264,7 @@ fn what_cannot_become_a_pool_is_refused_in_openzfs_words() {
 
 #[test]
 fn pools_are_exported_imported_renamed_changed_and_destroyed() {
-    let rig = Rig::new(&["a", "b", "c"]);
+    let rig = Disks::new(&["a", "b", "c"]);
     rig.good("zpool create tank mirror a b");
     rig.good("zpool set comment=hello tank");
     assert_eq!(rig.good("zpool get -H -o value,source comment tank"), "hello\tlocal\n");
@@ -314,7 +302,7 @@ fn pools_are_exported_imported_renamed_changed_and_destroyed() {
 /// OpenZFS's, too.
 #[test]
 fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
-    let rig = Rig::new(&["a", "b", "c"]);
+    let rig = Disks::new(&["a", "b", "c"]);
     rig.good("zpool create tank mirror a b");
     rig.good("zpool create rz c");
     rig.good("zfs create tank/a");
@@ -385,7 +373,7 @@ fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
 /// Before, snapshots were refused, and `-r` left those below alone.
 #[test]
 fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     rig.good("zpool create -O mountpoint=none tank a");
     rig.good("zfs create tank/fs");
     rig.good("zfs create -V 8M tank/fs/volume");
@@ -436,7 +424,7 @@ fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
 /// Before, they were known to `get` alone; `inherit` took them, and changed nothing.
 #[test]
 fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     rig.good("zpool create -o expand=on -O compress=zstd -O mountpoint=none tank a");
     let pool = |names: &str| rig.good(&format!("zpool get -H -o property,value,source {names} tank"));
     assert_eq!(pool("autoexpand,cap,size").lines().next(), Some("autoexpand\ton\tlocal"));
@@ -472,9 +460,9 @@ fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {
 
 #[test]
 fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     let key = |name: &str, text: &str| {
-        let path = rig.dir.path().join(name);
+        let path = rig.folder().join(name);
         std::fs::write(&path, text).expect("written");
         format!("file://{}", path.display())
     };
@@ -539,7 +527,7 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
 /// and without files.
 #[test]
 fn snapshots_and_clones_come_and_go_as_openzfs_does() {
-    let rig = Rig::new(&["a", "b"]);
+    let rig = Disks::new(&["a", "b"]);
     rig.good("zpool create -O mountpoint=none tank a");
     rig.good("zpool create -O mountpoint=none rz b");
     for name in ["a", "q", "x", "x/y"] {
@@ -675,8 +663,8 @@ fn snapshots_and_clones_come_and_go_as_openzfs_does() {
 
 #[test]
 fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
-    let rig = Rig::new(&["a", "b"]);
-    let place = rig.dir.path().join("mnt");
+    let rig = Disks::new(&["a", "b"]);
+    let place = rig.folder().join("mnt");
     std::fs::create_dir(&place).expect("a folder");
     rig.good("zpool create tank mirror a b");
     rig.good("zfs create -o compression=lz4 tank/sub");
@@ -735,7 +723,7 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
 /// server's stack overflowed.
 #[test]
 fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promoted() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     rig.good("zpool create tank a");
     rig.good("zfs create tank/fs");
     rig.good("zfs snapshot tank/fs@snap");
@@ -762,7 +750,7 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
 /// Without a server, a pool whose root has no mount point was an error.
 #[test]
 fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
-    let rig = Rig::new(&["a"]);
+    let rig = Disks::new(&["a"]);
     rig.good("zpool create -m none tank a");
     rig.good("zfs mount -a");
     for property in ["mountpoint=legacy", "canmount=off mountpoint=/nowhere", "canmount=noauto"] {
@@ -774,8 +762,8 @@ fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
 
 #[test]
 fn what_was_unmounted_can_be_mounted_again_at_once() {
-    let rig = Rig::new(&["a"]);
-    let place = rig.dir.path().join("mnt");
+    let rig = Disks::new(&["a"]);
+    let place = rig.folder().join("mnt");
     std::fs::create_dir(&place).expect("a folder");
     rig.good("zpool create tank a");
     let mount = format!("mount tank {}", place.display());

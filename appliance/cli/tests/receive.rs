@@ -2,55 +2,21 @@
 //! datasets, interrupted streams, alone and with `weir serve`. engine/dataset/tests/receive.rs
 //! tests the received contents; zdb checks the pool where it is installed.
 
+use crate::rig::{Rig, text};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-struct Rig {
-    dir: tempfile::TempDir,
-    daemon: Option<Child>,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// A rig with the pool `tank`.
+fn with_pool(serves: bool) -> Rig {
+    let mut rig = Rig::new(&["disk"]);
+    if serves {
+        rig.serve();
+    }
+    rig.good("zpool create -m none tank DIR/d/disk");
+    rig
 }
 
 impl Rig {
-    /// Creates the pool `tank`.
-    fn new(serves: bool) -> Self {
-        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
-        std::fs::create_dir(rig.path("d")).expect("a folder");
-        let disk = rig.path("d/disk");
-        std::fs::File::create(&disk).and_then(|f| f.set_len(128 << 20)).expect("an image file");
-        if serves {
-            rig.daemon = Some(rig.command("serve --no-mount").stderr(Stdio::null()).spawn().expect("it starts"));
-            let deadline = Instant::now() + Duration::from_secs(60);
-            while !Path::new(&rig.path("state/run/weir.sock")).exists() {
-                assert!(Instant::now() < deadline, "no socket");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        rig.good(&format!("zpool create -m none tank {disk}"));
-        rig
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(line.split(' ')).env("WEIR_STATE", self.path("state")).env("TZ", "UTC").stdin(Stdio::null());
-        command
-    }
-
-    fn good(&self, line: &str) -> String {
-        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
-        assert!(status.success() && stderr.is_empty(), "{line}: {}", text(&stderr));
-        text(&stdout)
-    }
-
     fn send(&self, line: &str) -> Vec<u8> {
         let out = self.command(line).output().expect("it runs");
         assert!(out.status.success(), "{line}: {}", text(&out.stderr));
@@ -58,7 +24,7 @@ impl Rig {
     }
 
     /// Runs a command with `input` on standard input. Returns the exit code and the output.
-    fn with(&self, line: &str, input: &[u8]) -> (i32, String) {
+    fn given(&self, line: &str, input: &[u8]) -> (i32, String) {
         let mut command = self.command(line);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
@@ -72,31 +38,22 @@ impl Rig {
     }
 
     fn receive(&self, line: &str, input: &[u8]) {
-        assert_eq!(self.with(line, input), (0, String::new()), "{line}");
+        assert_eq!(self.given(line, input), (0, String::new()), "{line}");
     }
 
     fn names(&self, root: &str) -> Vec<String> {
         self.good(&format!("zfs list -H -r -t all -o name {root}")).lines().map(|l| l.replace(root, "")).collect()
     }
-
-    fn judge(&self) {
-        self.good("zpool sync tank");
-        rig::zdb::check(self.path("d").as_ref(), "tank").unwrap();
-    }
 }
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
-            let _ = daemon.wait();
-        }
-    }
+fn judge(rig: &Rig) {
+    rig.good("zpool sync tank");
+    rig.judge("tank");
 }
 
 #[test]
 fn a_tree_is_received_and_follows_what_happens_to_it() {
-    let rig = Rig::new(false);
+    let rig = with_pool(false);
     rig.good("zfs create -o compression=gzip-7 -o com.example:note=hello tank/src");
     rig.good("zfs create -o quota=64M tank/src/a");
     rig.good("zfs create tank/src/a/deep");
@@ -116,7 +73,7 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert_eq!(get("com.example:snap tank/copy/volume@2"), "yes\treceived\n");
     assert_eq!(get("origin tank/copy/clone"), "tank/copy/a@1\t-\n");
     assert!(rig.good("zfs holds tank/copy/a@1").contains("keep"));
-    rig.judge();
+    judge(&rig);
 
     rig.good("zfs rename tank/src/a tank/src/b");
     rig.good("zfs rename -r tank/src@1 tank/src@one");
@@ -129,7 +86,7 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     rig.good("zfs set com.example:snap=here tank/copy@2");
     rig.good("zfs snapshot -r tank/src@3");
     let more = rig.send("zfs send -R -I @2 tank/src@3");
-    let (code, said) = rig.with("zfs receive -v -F tank/copy", &more);
+    let (code, said) = rig.given("zfs receive -v -F tank/copy", &more);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("attempting rename tank/copy/a to tank/copy/b\nsuccess\n"), "{said}");
     assert_eq!(rig.names("tank/copy"), rig.names("tank/src"));
@@ -138,9 +95,9 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert_eq!(get("com.example:more tank/copy@one"), "new\treceived\n");
     assert_eq!(get("com.example:snap tank/copy@2"), "here\tlocal\n");
     // The same stream again: all snapshots exist.
-    let (code, said) = rig.with("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
+    let (code, said) = rig.given("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
     assert!(code == 0 && said.contains("snap tank/copy@3 already exists; ignoring\n"), "{said}");
-    rig.judge();
+    judge(&rig);
 
     // The whole package again, under other names and with other properties.
     let all = rig.send("zfs send -R tank/src@3");
@@ -149,32 +106,32 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert_eq!(rig.names("tank/else/src"), rig.names("tank/src"));
     assert_eq!(get("compression tank/else/src"), "lz4\tlocal\n");
     assert_eq!(get("com.example:note tank/else/src").trim(), "-\t-");
-    let (code, said) = rig.with("zfs receive tank/x@y", &all);
+    let (code, said) = rig.given("zfs receive tank/x@y", &all);
     assert_eq!((code, said.as_str()), (1, "cannot receive: cannot specify snapshot name for multi-snapshot stream\n"));
-    let (code, said) = rig.with("zfs receive -nv -d tank/else", &all);
+    let (code, said) = rig.given("zfs receive -nv -d tank/else", &all);
     assert!(
         code == 0 && said.starts_with("would receive full stream of tank/src@one into tank/else/src@one\n"),
         "{said}"
     );
-    rig.judge();
+    judge(&rig);
 }
 
 #[test]
 fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
-    let rig = Rig::new(false);
+    let rig = with_pool(false);
     rig.good("zfs create -o recordsize=16K -o compression=gzip tank/src");
     rig.good("zfs snapshot tank/src@1");
     let stream = rig.send("zfs send -p tank/src@1");
     rig.receive("zfs receive -o compress=zstd -x recsize tank/to", &stream);
     let get = rig.good("zfs get -H -o property,value,source compression,recordsize tank/to");
     assert_eq!(get, "compression\tzstd\tlocal\nrecordsize\t128K\tdefault\n");
-    let (code, said) = rig.with("zfs receive -o COMPRESS=zstd tank/no", &stream);
+    let (code, said) = rig.given("zfs receive -o COMPRESS=zstd tank/no", &stream);
     assert_eq!((code, said.as_str()), (1, "cannot receive: invalid property 'COMPRESS'\n"));
 }
 
 #[test]
 fn what_is_wrong_is_said_as_openzfs_says_it() {
-    let rig = Rig::new(false);
+    let rig = with_pool(false);
     rig.good("zfs create tank/a");
     rig.good("zfs snapshot tank/a@1");
     rig.good("zfs snapshot tank/a@2");
@@ -194,25 +151,25 @@ fn what_is_wrong_is_said_as_openzfs_says_it() {
         ("-F -c tank/a@1", &full, "cannot receive: corrective recv can not be used when combined with this flag\n"),
         ("-d tank/a@1", &full, "cannot receive: invalid argument - snapshot not allowed with -d\n"),
     ] {
-        assert_eq!(rig.with(&format!("zfs receive {line}"), input), (1, says.to_owned()), "{line}");
+        assert_eq!(rig.given(&format!("zfs receive {line}"), input), (1, says.to_owned()), "{line}");
     }
-    let (code, said) = rig.with("zfs receive", &full);
+    let (code, said) = rig.given("zfs receive", &full);
     assert!(code == 2 && said.starts_with("missing snapshot argument\nusage:\n\treceive "), "{said}");
     let mut bad = full.clone();
     let middle = bad.len() / 2;
     bad[middle] ^= 1;
-    let (code, said) = rig.with("zfs receive tank/b", &bad);
+    let (code, said) = rig.given("zfs receive tank/b", &bad);
     assert!(
         code == 1 && said.starts_with("cannot receive new filesystem stream: checksum mismatch\nrecord "),
         "{said}"
     );
     assert_eq!(rig.names("tank"), ["", "/a", "/a@1", "/a@2"]);
-    rig.judge();
+    judge(&rig);
 }
 
 #[test]
 fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
-    let rig = Rig::new(true);
+    let rig = with_pool(true);
     rig.good("zfs create -V 16M tank/volume");
     rig.good("zfs create tank/a");
     for at in 0..6 {
@@ -222,12 +179,12 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
     rig.receive("zfs receive tank/copy", &rig.send("zfs send -R tank/a@1"));
     assert_eq!(rig.names("tank/copy"), rig.names("tank/a"));
     let full = rig.send("zfs send tank/a@1");
-    let (code, said) = rig.with("zfs receive -s tank/part", &full[..full.len() / 2]);
+    let (code, said) = rig.given("zfs receive -s tank/part", &full[..full.len() / 2]);
     let token = rig.good("zfs get -H -o value receive_resume_token tank/part");
     assert!(code == 1 && said.contains(&format!("    zfs send -t {token}")), "{said}");
     rig.receive("zfs receive -s tank/part", &rig.send(&format!("zfs send -t {}", token.trim())));
     assert_eq!(rig.names("tank/part"), ["", "@1"]);
-    assert_eq!(rig.with("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
+    assert_eq!(rig.given("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
     rig.good("zfs receive -A tank/half");
     // A client that disconnects in the middle ends the stream, and nothing remains.
     let mut child = rig.command("zfs receive tank/left").stdin(Stdio::piped()).spawn().expect("it runs");
@@ -237,12 +194,12 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
     child.wait().expect("it ends");
     drop(stdin);
     assert_eq!(rig.names("tank").iter().filter(|name| name.contains("half") || name.contains("left")).count(), 0);
-    rig.judge();
+    judge(&rig);
 }
 
 #[test]
 fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
-    let rig = Rig::new(true);
+    let rig = with_pool(true);
     std::fs::write(rig.path("key"), "correct horse battery").expect("a key");
     let own = format!("-o encryption=aes-128-ccm -o keyformat=passphrase -o keylocation=file://{}", rig.path("key"));
     rig.good("zfs create tank/src");
@@ -280,12 +237,12 @@ fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
         ("-o encryption=on tank/own", &more, "encryption property 'encryption' cannot be set for incremental streams."),
         ("-x encryption tank/x", &raw, "encryption property 'encryption' cannot be set or excluded for raw streams."),
     ] {
-        let (code, said) = rig.with(&format!("zfs receive {line}"), input);
+        let (code, said) = rig.given(&format!("zfs receive {line}"), input);
         assert!(code == 1 && said.contains(why), "{line}: {said}");
     }
     rig.receive("zfs receive -x encryption tank/own", &more);
     assert_eq!(rig.names("tank/own"), ["", "@1", "@2"]);
     is("tank/own", "aes-128-ccm", "tank/own");
     assert!(rig.names("tank").iter().all(|name| !name.starts_with("/x")));
-    rig.judge();
+    judge(&rig);
 }

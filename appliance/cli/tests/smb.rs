@@ -1,18 +1,9 @@
 //! `sharesmb`: clients of Samba see the shared file systems, and nothing else. Needs Samba (smbd,
 //! smbclient, pdbedit) and FUSE.
 
-use std::process::{Child, Command, Output, Stdio};
+use crate::rig::{Rig, text};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-struct Rig {
-    dir: tempfile::TempDir,
-    port: u16,
-    daemon: Option<Child>,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn has(program: &str) -> bool {
     Command::new(program)
@@ -23,20 +14,18 @@ fn has(program: &str) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-impl Rig {
-    fn path(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
+/// A rig whose daemon serves SMB on a port.
+struct Samba {
+    rig: Rig,
+    port: u16,
+}
 
-    fn weir(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(args).env("WEIR_STATE", self.path("state")).stdin(Stdio::null()).output().expect("it runs")
-    }
-
-    fn good(&self, args: &[&str]) -> String {
-        let out = self.weir(args);
-        assert!(out.status.success(), "{args:?}: {}{}", text(&out.stdout), text(&out.stderr));
-        text(&out.stdout)
+impl Samba {
+    /// Runs a command that must succeed, with a warning or without. Returns the output.
+    fn done(&self, args: &[&str]) -> String {
+        let (code, out, err) = self.rig.run_args(args);
+        assert_eq!(code, 0, "{args:?}: {out}{err}");
+        out
     }
 
     fn client(&self, user: &str, share: &str, commands: &str) -> (bool, String) {
@@ -44,7 +33,7 @@ impl Rig {
         let place = format!("//127.0.0.1/{share}");
         let out = Command::new("smbclient")
             .args(["-s", "/dev/null", "-p", &port, "-U", user, &place, "-c", commands])
-            .current_dir(self.dir.path())
+            .current_dir(self.rig.folder())
             .stdin(Stdio::null())
             .output()
             .expect("smbclient runs");
@@ -59,18 +48,8 @@ impl Rig {
             if could == can {
                 return said;
             }
-            let log = || std::fs::read_to_string(self.path("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "{share}: {commands}: {said}\n{}", log());
+            assert!(Instant::now() < deadline, "{share}: {commands}: {said}\n{}", self.rig.log());
             std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
-            let _ = daemon.wait();
         }
     }
 }
@@ -89,28 +68,20 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         return;
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-    let mut rig = Rig { dir: tempfile::tempdir().expect("a folder"), port: free.port(), daemon: None };
-    let disk = rig.path("disk");
-    std::fs::File::create(&disk).and_then(|f| f.set_len(256 << 20)).expect("an image file");
-    let mountpoint = format!("mountpoint={}", rig.path("tank"));
-    rig.good(&["zpool", "create", "-O", &mountpoint, "tank", &disk]);
-    let listen = format!("smb.listen=127.0.0.1:{}", rig.port);
-    let log = std::fs::File::create(rig.path("log")).expect("a log");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(["serve", "--set", &listen]).env("WEIR_STATE", rig.path("state")).stderr(log);
-    rig.daemon = Some(command.spawn().expect("it starts"));
-    while !std::path::Path::new(&rig.path("state/run/weir.sock")).exists() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    rig.good(&["zfs", "create", "-o", "sharesmb=on", "tank/docs"]);
-    rig.good(&["zfs", "create", "-o", "sharesmb=ro,name=old papers", "tank/old"]);
-    rig.good(&["zfs", "create", "tank/private"]);
-    let wrong = rig.weir(&["zfs", "set", "sharesmb=maybe", "tank/docs"]);
+    let mut samba = Samba { rig: Rig::new(&[]), port: free.port() };
+    samba.rig.disk("disk", 256 << 20);
+    samba.rig.good("zpool create -O mountpoint=DIR/tank tank DIR/d/disk");
+    samba.rig.start(&format!("serve --set smb.listen=127.0.0.1:{}", samba.port));
+    let rig = &samba.rig;
+    samba.done(&["zfs", "create", "-o", "sharesmb=on", "tank/docs"]);
+    samba.done(&["zfs", "create", "-o", "sharesmb=ro,name=old papers", "tank/old"]);
+    samba.done(&["zfs", "create", "tank/private"]);
+    let wrong = rig.weir(&["zfs", "set", "sharesmb=maybe", "tank/docs"]).output().expect("it runs");
     assert_eq!(
         text(&wrong.stderr),
         "cannot set property for 'tank/docs': 'sharesmb' cannot be set to invalid options\n"
     );
-    if !rig.good(&["zfs", "mount"]).contains("tank") {
+    if !samba.done(&["zfs", "mount"]).contains("tank") {
         eprintln!(
             "skipped: nothing can be mounted here; it needs /dev/fuse, and fusermount3 (apt install fuse3) without root"
         );
@@ -137,25 +108,25 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
     let user = format!("{name}%secret1");
 
     std::fs::write(rig.path("paper"), "what was written\n").expect("written");
-    rig.wait(&user, "tank_docs", "put paper; mkdir d; rename paper d/paper; ls d/*", true);
-    assert_eq!(rig.good(&["cat", "tank/docs:/d/paper"]), "what was written\n");
-    rig.wait(&user, "tank_docs", "get d/paper back", true);
+    samba.wait(&user, "tank_docs", "put paper; mkdir d; rename paper d/paper; ls d/*", true);
+    assert_eq!(samba.done(&["cat", "tank/docs:/d/paper"]), "what was written\n");
+    samba.wait(&user, "tank_docs", "get d/paper back", true);
     assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it came back"), "what was written\n");
     // Access fails with a wrong password, without one, and where nothing is shared.
     let wrong = format!("{name}%wrong");
     for (user, share) in [(wrong.as_str(), "tank_docs"), ("%", "tank_docs"), (user.as_str(), "tank_private")] {
-        let (could, said) = rig.client(user, share, "ls");
+        let (could, said) = samba.client(user, share, "ls");
         assert!(!could, "{user} {share}: {said}");
     }
-    let (could, said) = rig.client(&user, "old papers", "put paper");
+    let (could, said) = samba.client(&user, "old papers", "put paper");
     assert!(!could || said.contains("ACCESS_DENIED") || said.contains("WRITE_PROTECTED"), "{said}");
 
-    rig.good(&["zfs", "unshare", "tank/docs"]);
-    rig.wait(&user, "tank_docs", "ls", false);
-    rig.good(&["zfs", "share", "tank/docs"]);
-    rig.wait(&user, "tank_docs", "ls", true);
+    samba.done(&["zfs", "unshare", "tank/docs"]);
+    samba.wait(&user, "tank_docs", "ls", false);
+    samba.done(&["zfs", "share", "tank/docs"]);
+    samba.wait(&user, "tank_docs", "ls", true);
     // A client has the share open: destroying the dataset disconnects it.
-    let port = rig.port.to_string();
+    let port = samba.port.to_string();
     let mut open = Command::new("smbclient")
         .args(["-s", "/dev/null", "-p", &port, "-U", &user, "//127.0.0.1/tank_docs"])
         .stdin(Stdio::piped())
@@ -165,22 +136,20 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
     std::io::Write::write_all(open.stdin.as_mut().expect("a pipe"), b"cd d\n").expect("told");
     std::thread::sleep(Duration::from_secs(1));
     let destroyed = (0..20).any(|_| {
-        let done = rig.weir(&["zfs", "destroy", "tank/docs"]).status.success();
+        let done = rig.weir(&["zfs", "destroy", "tank/docs"]).output().expect("it runs").status.success();
         if !done {
             std::thread::sleep(Duration::from_millis(500));
         }
         done
     });
-    assert!(destroyed, "{}", text(&rig.weir(&["zfs", "destroy", "tank/docs"]).stderr));
+    assert!(destroyed, "{}", text(&rig.weir(&["zfs", "destroy", "tank/docs"]).output().expect("it runs").stderr));
     drop(open.stdin.take());
     let _ = open.kill();
     let _ = open.wait();
-    rig.wait(&user, "tank_docs", "ls", false);
-    rig.wait(&user, "old papers", "ls", true);
+    samba.wait(&user, "tank_docs", "ls", false);
+    samba.wait(&user, "old papers", "ls", true);
 
     // smbd ends with the daemon.
-    let mut daemon = rig.daemon.take().expect("it runs");
-    Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().expect("kill runs");
-    assert!(daemon.wait().expect("it ends").success());
-    assert!(!rig.client(&user, "old papers", "ls").0);
+    assert!(samba.rig.signal("-TERM").success());
+    assert!(!samba.client(&user, "old papers", "ls").0);
 }

@@ -1,66 +1,22 @@
 //! Commands that show statistics of a running daemon: their columns, their rows, and how they end.
 
+use crate::rig::Rig;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-/// A daemon with a pool on an image file.
-struct Rig {
-    dir: tempfile::TempDir,
-    daemon: Option<Child>,
+/// A daemon with the pool `tank` on an image file.
+fn serving() -> Rig {
+    let mut rig = Rig::new(&["disk"]);
+    rig.serve();
+    assert_eq!(rig.good("zpool create tank DIR/d/disk"), "");
+    rig.wait("no second was recorded", |rig| rig.run("stat nfs3.ops").0 == 0);
+    rig
 }
 
 impl Rig {
-    fn new() -> Self {
-        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
-        let log = std::fs::File::create(rig.path("log")).expect("a log");
-        rig.daemon = Some(rig.command("serve --no-mount").stderr(log).spawn().expect("it starts"));
-        rig.wait("no socket", |rig| Path::new(&rig.path("state/run/weir.sock")).exists());
-        std::fs::File::create(rig.path("disk")).and_then(|f| f.set_len(128 << 20)).expect("an image file");
-        assert_eq!(rig.good("zpool create tank DIR/disk"), "");
-        rig.wait("no second was recorded", |rig| rig.run("stat nfs3.ops").0 == 0);
-        rig
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command
-            .args(line.split(' ').map(|word| word.replace("DIR", &self.dir.path().display().to_string())))
-            .env("WEIR_STATE", self.path("state"))
-            .env("TZ", "UTC")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, line: &str) -> (i32, String, String) {
-        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        (status.code().unwrap_or(-1), text(stdout), text(stderr))
-    }
-
-    fn good(&self, line: &str) -> String {
-        let (code, out, err) = self.run(line);
-        assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}");
-        out
-    }
-
-    /// Waits until the condition holds.
-    fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_so(self) {
-            let log = || std::fs::read_to_string(self.path("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "{what}: {}", log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
     /// Writes to the disk. Devices report statistics from a second after the pool was opened.
     fn write(&self) {
         let number = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos();
@@ -70,9 +26,7 @@ impl Rig {
     fn json(&self, line: &str) -> Vec<serde_json::Value> {
         self.good(line).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
-}
 
-impl Rig {
     /// Sends a request to the daemon and returns the parsed answer.
     fn ask(&self, method: &str, path: &str) -> serde_json::Value {
         let mut stream = UnixStream::connect(self.path("state/run/weir.sock")).expect("it listens");
@@ -119,15 +73,6 @@ fn seconds() -> u64 {
     std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs()
 }
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
-            let _ = daemon.wait();
-        }
-    }
-}
-
 /// Splits a line at white space.
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
@@ -135,13 +80,13 @@ fn words(line: &str) -> Vec<&str> {
 
 #[test]
 fn statistics_are_shown_each_interval_and_for_the_past() {
-    let rig = Rig::new();
+    let rig = serving();
     rig.wait("no writes were seen", |rig| {
         rig.write();
         let rows = rig.json("stat -j io.ops[op]");
         rows.iter().any(|row| row["key"] == "write" && row["ops/s"].as_f64().is_some_and(|n| n > 0.0))
     });
-    let disk = rig.path("disk");
+    let disk = rig.path("d/disk");
     // A statistic without counters of its own comes from the recorder, once that has a complete
     // second.
     rig.wait("the recorder has no writes", |rig| {
@@ -163,8 +108,8 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
 
 #[test]
 fn who_is_busy_and_how_latencies_are_spread_is_shown() {
-    let rig = Rig::new();
-    let disk = rig.path("disk");
+    let rig = serving();
+    let disk = rig.path("d/disk");
     // The span reaches back to before the daemon started.
     rig.wait("the disk is not busy", |rig| {
         rig.write();
@@ -190,7 +135,7 @@ fn who_is_busy_and_how_latencies_are_spread_is_shown() {
 
 #[test]
 fn what_is_counted_can_be_changed() {
-    let rig = Rig::new();
+    let rig = serving();
     assert_eq!(
         words(rig.good("analytics datasets").lines().next().expect("a heading")),
         ["id", "state", "kept", "incore_B", "ondisk_B", "cost_ns", "created", "name"]
@@ -216,7 +161,7 @@ fn what_is_counted_can_be_changed() {
 
 #[test]
 fn a_reader_that_goes_away_ends_a_command_without_a_word() {
-    let rig = Rig::new();
+    let rig = serving();
     for line in ["stat nfs3.ops 1", "top 1"] {
         let mut child = rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut out = child.stdout.take().expect("a pipe");
@@ -230,7 +175,7 @@ fn a_reader_that_goes_away_ends_a_command_without_a_word() {
 
 #[test]
 fn what_is_asked_wrongly_is_told() {
-    let rig = Rig::new();
+    let rig = serving();
     for (line, message) in [
         ("stat nosuch.ops", "unknown statistic 'nosuch.ops'"),
         ("stat nfs3.ops 0", "invalid interval '0'"),
@@ -254,7 +199,7 @@ fn what_is_asked_wrongly_is_told() {
 
 #[test]
 fn the_tools_that_people_know_have_their_columns() {
-    let rig = Rig::new();
+    let rig = serving();
     for (line, heading) in [
         ("arcstat", "time read ddread ddh% dmread dmh% pread ph% size_B c_B avail_B"),
         ("arcstat -x", "time mfu mru mfug mrug unc eskip mtxmis dread pread read"),
@@ -283,7 +228,7 @@ fn the_tools_that_people_know_have_their_columns() {
 
 #[test]
 fn pools_show_what_they_read_and_write() {
-    let rig = Rig::new();
+    let rig = serving();
     let table = rig.good("zpool iostat");
     let heading = "              capacity     operations     bandwidth \n\
                    pool        alloc   free   read  write   read  write\n\
@@ -291,7 +236,7 @@ fn pools_show_what_they_read_and_write() {
     assert!(table.starts_with(heading), "{table}");
     let row = words(table.lines().nth(3).expect("a row"));
     assert_eq!((row.len(), row[0], table.lines().count()), (7, "tank", 4), "{table}");
-    let disk = rig.path("disk");
+    let disk = rig.path("d/disk");
     let deep = rig.good("zpool iostat -Hplqv tank");
     let rows: Vec<Vec<&str>> = deep.lines().map(|l| l.split('\t').collect()).collect();
     assert_eq!((rows.len(), rows[0].len(), rows[1][0]), (2, 1 + 6 + 11 + 14, disk.as_str()), "{deep}");
@@ -315,13 +260,13 @@ fn pools_show_what_they_read_and_write() {
 /// The queues of the device are seen by commands that run in the daemon.
 #[test]
 fn the_queues_of_devices_show_what_passed_them() {
-    let rig = Rig::new();
+    let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
     rig.good("load seqwrite nbd+unix:///tank/v?socket=DIR/state/run/nbd.sock --size 128K --ops 80");
     rig.good("zpool sync tank");
     rig.good("zpool scrub -w tank");
-    let disk = rig.path("disk");
+    let disk = rig.path("d/disk");
     // By row: the lower end of the sizes, and the counts by class, single and joined.
     let table = |line: &str| -> Vec<Vec<u64>> {
         let text = rig.good(line);
@@ -365,10 +310,8 @@ fn the_queues_of_devices_show_what_passed_them() {
 
 #[test]
 fn a_pool_that_no_process_has_is_idle() {
-    let mut rig = Rig::new();
-    let mut daemon = rig.daemon.take().expect("it runs");
-    let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
-    assert!(daemon.wait().expect("it ends").success());
+    let mut rig = serving();
+    assert!(rig.signal("-TERM").success());
     let row = rig.good("zpool iostat -Hp tank");
     let cells: Vec<&str> = row.trim_end().split('\t').collect();
     assert_eq!((cells[0], &cells[3..]), ("tank", &["0", "0", "0", "0"][..]), "{row}");
@@ -378,7 +321,7 @@ fn a_pool_that_no_process_has_is_idle() {
 
 #[test]
 fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they_run() {
-    let rig = Rig::new();
+    let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
     let write = |ops: u32| {

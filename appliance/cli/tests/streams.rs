@@ -4,38 +4,33 @@
 //! is imported read-only into a state directory of its own, and its streams are examined as files.
 //! engine/dataset/tests/send.rs tests the contents of streams.
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use crate::rig::{Rig, fixtures, text};
+use std::process::Output;
 
+/// A rig with the pool `th`.
 struct Weir {
-    state: tempfile::TempDir,
+    rig: Rig,
 }
 
 impl Weir {
     fn with_history() -> Option<Self> {
-        let Some(images) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
-            println!("skipped: WEIR_FIXTURES is not set");
-            return None;
-        };
-        let folder = images.join("history");
+        let folder = fixtures()?.join("history");
         if !folder.is_dir() {
             println!("skipped: {} is not there", folder.display());
             return None;
         }
-        let weir = Self { state: tempfile::tempdir().expect("a folder") };
+        let weir = Self { rig: Rig::new(&[]) };
         weir.good(&["zpool", "import", "-o", "readonly=on", "-d", folder.to_str().expect("text"), "th"]);
         Some(weir)
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(args).env("WEIR_STATE", self.state.path()).env("TZ", "UTC").stdin(Stdio::null());
-        command.output().expect("weir runs")
+        self.rig.weir(args).output().expect("weir runs")
     }
 
     fn good(&self, args: &[&str]) -> Vec<u8> {
         let out = self.run(args);
-        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
         out.stdout
     }
 
@@ -46,12 +41,12 @@ impl Weir {
     /// Runs a command. Returns the exit code and standard error.
     fn bad(&self, args: &[&str]) -> (i32, String) {
         let out = self.run(args);
-        (out.status.code().expect("an exit code"), String::from_utf8_lossy(&out.stderr).into_owned())
+        (out.status.code().expect("an exit code"), text(&out.stderr))
     }
 
     /// Sends to a file. Returns its path.
     fn send(&self, name: &str, args: &[&str]) -> String {
-        let path = self.state.path().join(name);
+        let path = self.rig.folder().join(name);
         std::fs::write(&path, self.good(&[&["zfs", "send"], args].concat())).expect("written");
         path.to_str().expect("text").to_owned()
     }
@@ -72,7 +67,7 @@ fn files_come_out_of_saved_streams() {
     let ours = weir.text(&[&["stream", "ls", "-R", &format!("{full}:/")], &then[..]].concat());
     let pools = weir.text(&["ls", "-R", "th/prom@s4:/"]);
     assert_eq!(ours.replace(&full, "th/prom@s4"), pools);
-    let copies = weir.state.path().join("copies");
+    let copies = weir.rig.folder().join("copies");
     std::fs::create_dir(&copies).expect("a folder");
     weir.good(&["stream", "cp", "-q", &path, copies.to_str().expect("text")]);
     assert_eq!(std::fs::read(copies.join("text.txt")).expect("copied"), file("s1"));
@@ -83,14 +78,14 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
     let Some(weir) = Weir::with_history() else { return };
     let full = weir.send("full", &["-Lec", "th/prom@s1"]);
     let more = weir.send("more", &["-I", "@s1", "th/prom@s4"]);
-    let place = weir.state.path().join("mount");
+    let place = weir.rig.folder().join("mount");
     std::fs::create_dir(&place).expect("a folder");
     let at = place.to_str().expect("text");
     for (words, snapshot) in
         [(&["--then", &more][..], "s4"), (&["--then", &more, "--snapshot", "s2"], "s2"), (&[], "s1")]
     {
         let mounted = weir.run(&[&["stream", "mount", &full, at], words].concat());
-        let said = String::from_utf8_lossy(&mounted.stderr);
+        let said = text(&mounted.stderr);
         if said.contains("/dev/fuse") || said.contains("fusermount3") {
             println!("skipped: this machine cannot mount FUSE: {said}");
             return;
@@ -118,7 +113,7 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
 fn a_volume_is_copied_out_of_a_stream() {
     let Some(weir) = Weir::with_history() else { return };
     let stream = weir.send("volume", &["th/vol@v1"]);
-    let image = weir.state.path().join("image");
+    let image = weir.rig.folder().join("image");
     weir.good(&["stream", "cp", "-q", &format!("{stream}:"), image.to_str().expect("text")]);
     assert_eq!(std::fs::read(image).expect("copied"), weir.good(&["cat", "th/vol@v1:"]));
 }

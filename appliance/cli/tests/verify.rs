@@ -4,6 +4,7 @@
 //! the pool itself), so that the right answer is known exactly. `WEIR_FIXTURES` is a directory with
 //! the devices as SCENARIO/DEVICE.
 
+use crate::rig::{Rig, fixtures};
 use block::RawBlock;
 use block::vdev::{DATA_START_BYTES, Kind};
 use dataset::{Datasets, KeyStore, LiveDatasets};
@@ -13,7 +14,7 @@ use pool::writer::WriteOptions;
 use pool::{OpenOptions, Pool, Writer};
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -30,10 +31,7 @@ struct Answer {
 }
 
 fn copy(scenario: &str, name: &'static str) -> Option<Copy> {
-    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
-        println!("skipped: set WEIR_FIXTURES to the folder of unpacked scenarios");
-        return None;
-    };
+    let fixtures = fixtures()?;
     let folder = tempfile::tempdir().expect("a temporary folder");
     for entry in std::fs::read_dir(fixtures.join(scenario)).expect("the scenario is unpacked") {
         let path = entry.expect("readable").path();
@@ -131,15 +129,8 @@ fn verify(folder: &Path, name: &str) -> Answer {
 }
 
 fn verify_with(folder: &Path, name: &str, options: &[&str]) -> Answer {
-    let state = tempfile::tempdir().expect("a temporary folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .env("WEIR_STATE", state.path())
-        .args(["verify", "--json", "-d"])
-        .arg(folder)
-        .args(options)
-        .arg(name)
-        .output()
-        .expect("weir runs");
+    let rig = Rig::new(&[]);
+    let output = rig.weir(&["verify", "--json", "-d"]).arg(folder).args(options).arg(name).output().expect("weir runs");
     let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     Answer { code: output.status.code().expect("an exit code"), json }
 }
@@ -175,7 +166,7 @@ fn whole_pools_are_clean() {
         ("unclean-log", "tu"),
         ("everything", "tank"),
     ];
-    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else { return };
+    let Some(fixtures) = fixtures() else { return };
     for (scenario, name) in all {
         let answer = verify(&fixtures.join(scenario), name);
         assert_eq!(answer.code, 0, "{scenario}: {}", answer.json);
@@ -244,7 +235,7 @@ fn a_block_that_does_not_decompress_is_lost_and_named_though_all_copies_are_righ
 
 #[test]
 fn encrypted_blocks_are_decrypted_with_their_keys_and_counted_without() {
-    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else { return };
+    let Some(fixtures) = fixtures() else { return };
     let folder = fixtures.join("encrypted");
     let without = verify(&folder, "te");
     let sealed = |answer: &Answer| answer.json["sealed_blocks"].as_u64().expect("a number");

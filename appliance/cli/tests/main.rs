@@ -1,0 +1,16 @@
+//! What `weir` does when it is run as a program: one test program, with a module for each subject.
+
+mod daemon;
+mod device_faults;
+mod failures;
+mod kernel_output;
+mod kernel_trees;
+mod memory;
+mod options;
+mod pool_changes;
+mod receive;
+mod rig;
+mod smb;
+mod statistics;
+mod streams;
+mod verify;

@@ -84,13 +84,13 @@ impl Allocator {
             let ratio = ratios.get(top.id as usize).copied().unwrap_or(512);
             let place = || format!("{}: {}: metaslabs", pool.name(), top.display_name());
             let group = load_group(pool, top, shape, ratio).at_with(place)?;
-            group.is_writable.store(group::is_writable(device), Ordering::Relaxed);
+            group.availability.set_writable(group::is_writable(device));
             table.add(group);
         }
         let place = || format!("{}: log space maps", pool.name());
         let (logs, in_order) = load_logs(pool, &table).at_with(place)?;
         // Devices of a pool that was just upgraded may lack the ZAP that logs need.
-        let can_log = options.logs && table.groups().all(|g| g.top_zap != 0);
+        let can_log = options.logs && table.groups().all(|g| g.objects.top_zap != 0);
         if !can_log && !logs.all.is_empty() {
             return Err(Error::corrupt(
                 place(),
@@ -123,7 +123,7 @@ impl Allocator {
         if table.group(new.vdev).is_some() {
             return Err(Error::invalid(place(), format!("device {} is part of the pool", new.vdev)));
         }
-        group.is_new.store(self.last_txg.load(Ordering::Relaxed) != 0, Ordering::Relaxed);
+        group.availability.set_new(self.last_txg.load(Ordering::Relaxed) != 0);
         table.add(group);
         *shared = Arc::new(table);
         Ok(())
@@ -202,7 +202,7 @@ fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result
     let top_zap = top.number(config::VDEV_TOP_ZAP);
     let name = top.display_name();
     let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
-    group.is_allocating.store(top.number(config::NONALLOCATING) == 0, Ordering::Relaxed);
+    group.availability.set_allocating(top.number(config::NONALLOCATING) == 0);
     super::checkpoint::load(pool, &group)?;
     Ok(group)
 }
@@ -237,7 +237,7 @@ fn load_logs(pool: &Pool, table: &Table) -> Result<(Logs, bool)> {
         logs.all
             .insert(txg, Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes });
     }
-    let since = |group: &Group| crate::space::metaslab::unflushed_txgs(pool, group.top_zap, group.slabs.len() as u64);
+    let since = |group: &Group| crate::space::metaslab::unflushed_txgs(pool, group.objects.top_zap, group.slabs.len() as u64);
     let in_order = replay_logs(table, &logs, &since, pool.mos().as_ref())?;
     Ok((logs, in_order))
 }

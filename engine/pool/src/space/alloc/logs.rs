@@ -357,7 +357,7 @@ impl<'a> Turn<'a> {
 fn write_moved(table: &Table, moved: &Moved, txg: u64, maps: &dyn MapWriter) -> Result<()> {
     for (vdev, slabs) in moved {
         let Some(group) = table.group(*vdev) else { continue };
-        maps.write_unflushed(group.top_zap, group.slabs.len() as u64, slabs, txg)?;
+        maps.write_unflushed(group.objects.top_zap, group.slabs.len() as u64, slabs, txg)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@
 //!     synced
 //!   * an allocating thread waits only for a search in memory and for reading a space map
 
+mod availability;
 mod checkpoint;
 mod delta;
 mod group;
@@ -188,14 +189,14 @@ impl Allocator {
     /// Configures whether a device takes new blocks.
     pub fn set_allocating(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
-            g.is_allocating.store(yes, Ordering::Relaxed);
+            g.availability.set_allocating(yes);
         }
     }
 
     /// Sets whether a device can be written to. New blocks avoid one that cannot.
     pub fn set_writable(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
-            g.is_writable.store(yes, Ordering::Relaxed);
+            g.availability.set_writable(yes);
         }
     }
 

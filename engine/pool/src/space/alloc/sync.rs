@@ -97,7 +97,7 @@ impl Allocator {
     /// Creates a metaslab's own map.
     pub(super) fn new_map(&self, group: &Group, slab: &Slab, maps: &dyn MapWriter) -> Result<MapState> {
         let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
-        maps.write_array(group.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
+        maps.write_array(group.objects.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
         Ok(MapState {
             object,
             block_bytes: u64::from(BLOCK_BYTES),
@@ -172,12 +172,12 @@ impl Allocator {
         let table = self.table();
         let group =
             table.group(vdev).ok_or_else(|| errors::Error::not_found(self.name.clone(), format!("device {vdev}")))?;
-        let known = group.array.load(Ordering::Relaxed);
+        let known = group.objects.array.load(Ordering::Relaxed);
         if known != 0 {
             return Ok(known);
         }
         let made = maps.create_array(group.slabs.len() as u64)?;
-        group.array.store(made, Ordering::Relaxed);
+        group.objects.array.store(made, Ordering::Relaxed);
         Ok(made)
     }
 
@@ -201,7 +201,7 @@ impl Allocator {
             for slab in &group.slabs {
                 slab.synced(txg, is_full, keep, tell, &group.totals);
             }
-            group.is_new.store(false, Ordering::Relaxed);
+            group.availability.set_new(false);
         }
         self.grow();
         self.last_txg.store(txg, Ordering::Relaxed);

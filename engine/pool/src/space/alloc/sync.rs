@@ -194,8 +194,7 @@ impl Allocator {
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
         // Space kept for readers may be at most half of the free space.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
-        let is_awaited = self.needs_room.swap(false, Ordering::Relaxed);
-        let keep = self.keeps.wanted(is_full || is_short || is_awaited);
+        let keep = self.keeps.wanted(is_full || is_short);
         let tell = self.notes_untold();
         for group in self.table().groups() {
             for slab in &group.slabs {
@@ -204,7 +203,7 @@ impl Allocator {
             group.availability.set_new(false);
         }
         self.grow();
-        self.last_txg.store(txg, Ordering::Relaxed);
+        self.rounds.set_last_txg(txg);
         self.trim(super::RANGES_MAX);
     }
 }

@@ -89,7 +89,7 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
     if shared.allocator.lacks_place_for_checkpoint() {
         return Err(Error::unsupported(shared.store.name(), "a checkpoint of devices without objects of their own"));
     }
-    let last: Uberblock = shared.uberblock.lock().clone();
+    let last: Uberblock = shared.config.uberblock.lock().clone();
     if last.txg.0 + 1 != cx.txg() {
         return Err(refused("the last synced txg is not the one before"));
     }

@@ -11,6 +11,7 @@ use super::deflate::Deflate;
 use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
 use super::gate::Gate;
+use super::live_config::LiveConfig;
 use super::spa::{Progress, Shared, SyncTx, WriteOptions, Writer};
 use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
@@ -79,7 +80,7 @@ impl Writer {
         store.set_salt(&salt);
         let shared = shared(new, &store, allocator, root, options)?;
         {
-            let (identity, root) = (shared.identity.lock(), shared.root.lock());
+            let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
             vdevs::initialize(&identity, root.guid, &root.children, &devices)?;
         }
         sync::first(&shared, |cx| {
@@ -137,14 +138,14 @@ fn shared(
         endian: Endian::Little,
     };
     let deflate = root.children.iter().map(crate::usable::deflate_ratio).collect();
+    let config = LiveConfig::new(identity, root, uberblock);
+    config.mark_dirty();
     Ok(Arc::new(Shared {
         gate: Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX)),
         mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
-        identity: Mutex::new(identity),
-        root: Mutex::new(root),
-        uberblock: Mutex::new(uberblock),
+        config,
         progress: Mutex::new(Progress::new(FIRST_TXG - 1)),
         wake: Condvar::new(),
         done: Condvar::new(),
@@ -153,7 +154,6 @@ fn shared(
         early_jobs: Mutex::default(),
         evacuation: Evacuation::new(),
         discarding: false.into(),
-        config_dirty: true.into(),
         mos_space: Mutex::default(),
         deflate: Arc::new(Deflate::new(deflate)),
         clones: Clones::none(),
@@ -212,10 +212,10 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
 
     let joining = NewDevices { tops: new.tops.clone(), ..NewDevices::default() };
     vdevs::check_classes(&joining, |name| cx.feature_enabled(name))?;
-    let mut root = cx.shared.root.lock().clone();
+    let mut root = cx.shared.config.root.lock().clone();
     vdevs::make_zaps(cx, &mut root, &|id| new.tops.get(id as usize).map(|top| top.class))?;
-    *cx.shared.root.lock() = root;
-    let tops = cx.shared.root.lock().children.clone();
+    *cx.shared.config.root.lock() = root;
+    let tops = cx.shared.config.root.lock().children.clone();
     vdevs::count_draids(cx, &tops)?;
     vdevs::list_auxiliary(cx, &vdevs::distributed_spares(&tops), List::Spares)?;
     vdevs::make_arrays(cx)?;

@@ -35,7 +35,7 @@ const HISTORY: [(&str, &str); 11] = [
 impl Shared {
     /// Reports the pool's new name or guid.
     pub(super) fn report_identity(&self) {
-        let identity = self.identity.lock();
+        let identity = self.config.identity.lock();
         self.store.reporter().set_identity(&identity.name, identity.guid);
     }
 
@@ -113,7 +113,7 @@ impl Shared {
             let state = facts::state_number(leaf);
             let before = known.get(&leaf.guid).copied();
             if before.map_or(state != HEALTHY, |before| before != state) {
-                let path = self.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
+                let path = self.config.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
                 let (reporter, about) = (self.store.reporter(), leaf.about());
                 reporter.state_change(&about, state, before.unwrap_or(UNKNOWN), path.as_deref());
                 if let Some(class) = leaf.aux().and_then(cannot_open) {

@@ -19,13 +19,13 @@ impl Shared {
             true if self.discarding.load(Ordering::SeqCst) => DISCARDING,
             true => EXISTS,
         };
-        Err(Error::invalid(self.identity.lock().name.clone(), why))
+        Err(Error::invalid(self.config.identity.lock().name.clone(), why))
     }
 
     /// Refuses what OpenZFS refuses while a device is being removed.
     pub(super) fn refuse_while_removing(&self) -> Result<()> {
         match self.evacuation.is_active() {
-            true => Err(Error::invalid(self.identity.lock().name.clone(), "device removal in progress")),
+            true => Err(Error::invalid(self.config.identity.lock().name.clone(), "device removal in progress")),
             false => Ok(()),
         }
     }

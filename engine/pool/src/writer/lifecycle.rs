@@ -25,7 +25,7 @@ impl Writer {
             }
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
-        let guid = shared.identity.lock().guid;
+        let guid = shared.config.identity.lock().guid;
         shared.store.start_second(guid, true)?;
         shared.watch_reads();
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
@@ -53,7 +53,7 @@ impl Writer {
     fn leave(&self, state: u64) -> Result<()> {
         self.shared.stop_background();
         let result = self.sync().and_then(|()| {
-            self.shared.identity.lock().state = state;
+            self.shared.config.identity.lock().state = state;
             if state == EXPORTED {
                 self.shared.allocator.flush_all_next();
             }

@@ -47,6 +47,7 @@ mod history;
 mod identity;
 mod label;
 mod lifecycle;
+mod live_config;
 mod maps;
 mod mos;
 mod new_leaf;

@@ -13,6 +13,7 @@ use super::evacuate::{Evacuation, remove_stale_entries, tell_allocator};
 use super::expand::Expansion;
 use super::features::LiveFeatures;
 use super::gate::Gate;
+use super::live_config::LiveConfig;
 use super::scan::Scans;
 use super::spa::{Progress, Shared, WriteOptions, Writer};
 use super::view_cache::Views;
@@ -43,7 +44,7 @@ impl Writer {
         let wound_back = open.checkpoint.then(|| pool.uberblock().checkpoint_txg);
         let writer = Self::of(pool, options, options.dirty_bytes(open.cache_bytes))?;
         {
-            let mut identity = writer.shared.identity.lock();
+            let mut identity = writer.shared.config.identity.lock();
             identity.state = ACTIVE;
             (identity.hostid, identity.hostname) = this_host();
             if let Some(name) = &open.name {
@@ -53,7 +54,7 @@ impl Writer {
                 }
             }
         }
-        writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        writer.shared.config.mark_dirty();
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
         }
@@ -111,9 +112,7 @@ impl Writer {
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
-            identity: Mutex::new(Identity::of(pool.config(), pool.name())),
-            root: Mutex::new(pool.root_vdev().clone()),
-            uberblock: Mutex::new(uberblock),
+            config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
             progress: Mutex::new(Progress::new(synced)),
             wake: Condvar::new(),
             done: Condvar::new(),
@@ -122,7 +121,6 @@ impl Writer {
             early_jobs: Mutex::default(),
             evacuation: Evacuation::load(&pool)?,
             discarding: is_discarding(&pool)?.into(),
-            config_dirty: false.into(),
             mos_space: Mutex::default(),
             deflate,
             clones,

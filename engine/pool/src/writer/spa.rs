@@ -5,20 +5,19 @@
 //! nothing of txgs. Above: `txg`, then the features themselves, then `sync`, which calls them.
 //! ZFS name: spa_t (spa_impl.h).
 
-use super::config::Identity;
 use super::deflate::Deflate;
 use super::evacuate::Evacuation;
 use super::expand::Expansion;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
+use super::live_config::LiveConfig;
 use super::scan::Scans;
 use super::stats::Stats;
 use super::sweep::Sweeps;
 use super::view_cache::Views;
 use crate::Pool;
 use crate::clones::Clones;
-use crate::config::VdevConfig;
 use crate::dedup::Dedup;
 use crate::space::Allocator;
 use block::Store;
@@ -26,7 +25,6 @@ use block::l2::Secondary;
 use errors::{Error, Result};
 use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
-use ondisk::uberblock::Uberblock;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,9 +144,7 @@ pub(crate) struct Shared {
     pub(super) allocator: Arc<Allocator>,
     pub(super) features: LiveFeatures,
     pub(super) gate: Arc<Gate>,
-    pub(super) identity: Mutex<Identity>,
-    pub(super) root: Mutex<VdevConfig>,
-    pub(super) uberblock: Mutex<Uberblock>,
+    pub(super) config: LiveConfig,
     pub(super) progress: Mutex<Progress>,
     /// Wakes the syncing thread.
     pub(super) wake: Condvar,
@@ -162,7 +158,6 @@ pub(crate) struct Shared {
     pub(super) evacuation: Evacuation,
     /// Space of a discarded checkpoint is being freed step by step.
     pub(super) discarding: AtomicBool,
-    pub(super) config_dirty: AtomicBool,
     /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
     pub(super) mos_space: Mutex<(i64, i64, i64)>,
     /// Deflate ratios by number of the top-level device.

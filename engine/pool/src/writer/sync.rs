@@ -175,9 +175,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
             ));
         }
         dtl::sync(cx)?;
-        if shared.config_dirty.swap(false, Ordering::SeqCst)
-            | shared.features.label_changed.swap(false, Ordering::SeqCst)
-        {
+        if shared.config.take_dirty() | shared.features.label_changed.swap(false, Ordering::SeqCst) {
             config_dirty = true;
             label::write_mos_config(cx)?;
         }
@@ -202,7 +200,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         }
     };
     if let Some(moved) = &moved {
-        shared.uberblock.lock().raidz_reflow = moved.word();
+        shared.config.uberblock.lock().raidz_reflow = moved.word();
     }
     write_label(cx, root, config_dirty)?;
     if let Some(moved) = moved {
@@ -246,7 +244,7 @@ impl Shared {
 
     fn is_dirty(&self, txg: u64) -> bool {
         !self.jobs.lock().is_empty()
-            || self.config_dirty.load(Ordering::SeqCst)
+            || self.config.is_dirty()
             || self.discarding.load(Ordering::SeqCst)
             || self.evacuation.is_active()
             || self.scan.is_dirty()

@@ -157,7 +157,7 @@ impl Shared {
             let progress = self.progress.lock();
             progress.failed.clone().or_else(|| progress.suspended.clone())
         };
-        let name = self.identity.lock().name.clone();
+        let name = self.config.identity.lock().name.clone();
         match failed {
             Some(why) => {
                 tracing::debug!("{name} is suspended: {why}");

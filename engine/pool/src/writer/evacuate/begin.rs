@@ -137,7 +137,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
         }
         let growing = Growing::create(cx, id)?;
         let path = {
-            let mut root = shared.root.lock();
+            let mut root = shared.config.root.lock();
             let top = root.children.get_mut(id as usize).filter(|top| top.id == u64::from(id));
             let top = top.ok_or_else(|| Error::invalid(shared.store.name(), "no such device in pool"))?;
             top.all.put(config::NONALLOCATING, 1u64);

@@ -65,7 +65,7 @@ pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -
 pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
     let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
     let zaps: Vec<u64> = {
-        let root = cx.shared.root.lock();
+        let root = cx.shared.config.root.lock();
         root.children.iter().filter(is_removed).map(|top| top.number(config::VDEV_TOP_ZAP)).collect()
     };
     for zap in zaps {

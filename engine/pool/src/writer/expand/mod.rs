@@ -171,7 +171,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let no_device = || Error::invalid("", "no such device in pool");
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let top = root.children.iter().find(|top| top.guid == to && top.kind == "raidz").cloned().ok_or_else(no_device)?;
     let device = tree.tops.get(top.id as usize).cloned().ok_or_else(no_device)?;
     check(cx, &top, &device, new)?;
@@ -187,7 +187,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let (width, top) = (place.children.len(), place.clone());
     let new_device = new.device.clone().ok_or_else(no_device)?;
 
-    let identity = shared.identity.lock().clone();
+    let identity = shared.config.identity.lock().clone();
     vdevs::initialize_leaf(&identity, root.guid, &top, guid, &ByGuid::from([(guid, new_device.clone())]))?;
     let mut leaves = known(&tree);
     leaves.insert(guid, Leaf::present(guid, new_device.clone()));
@@ -215,7 +215,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
 /// Completes the expansion: all sectors are moved, and the uberblock on disk records it.
 fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let shared = cx.shared;
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let Some(top) = root.children.iter_mut().find(|top| top.id == vdev) else { return Ok(()) };
     let width = top.children.len();
     let mut txgs = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::to_vec).unwrap_or_default();
@@ -224,7 +224,7 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     top.all.put(config::RAIDZ_EXPAND_TXGS, txgs);
     top.all.remove(config::RAIDZ_EXPANDING);
     let Some(running) = shared.expansion.state.lock().take() else { return Ok(()) };
-    shared.uberblock.lock().raidz_reflow = 0;
+    shared.config.uberblock.lock().raidz_reflow = 0;
     let tree = cx.store().tree();
     tree::commit(cx, root, &known(&tree))?;
     let device = cx.store().tree().tops.get(vdev as usize).cloned();

@@ -88,7 +88,7 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
 }
 
 fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
-    let guid = cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
+    let guid = cx.shared.config.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
 

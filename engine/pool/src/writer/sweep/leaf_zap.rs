@@ -54,7 +54,7 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
     }
     state.leaves.insert((guid, work), now);
     keep(cx, work, guid, &now)?;
-    let path = cx.shared.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
+    let path = cx.shared.config.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
     let verb = match work {
         Work::Trim => "trim",
         Work::Initialize if now.state == WorkState::None => "uninitialize",
@@ -88,7 +88,7 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
 
 /// Stores the progress in the leaf's ZAP. Does nothing for a leaf that has left the pool.
 pub(super) fn keep(cx: &SyncTx<'_>, work: Work, guid: u64, progress: &Progress) -> Result<()> {
-    let zap = cx.shared.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
+    let zap = cx.shared.config.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
     if zap == 0 {
         return Ok(());
     }

@@ -88,7 +88,7 @@ impl Shared {
         let mut state = self.sweeps.state.lock();
         if !state.is_loaded {
             // A copy: reading may wait for the end of a txg, which needs the configuration.
-            let root = self.root.lock().clone();
+            let root = self.config.root.lock().clone();
             state.leaves = progress::load(&self.mos, &root)?;
             state.is_loaded = true;
         }
@@ -105,7 +105,7 @@ impl Shared {
         if !leaf.is_open() || leaf.has_failed() {
             return Some(WorkRefused::BadDevice);
         }
-        let root = self.root.lock();
+        let root = self.config.root.lock();
         let moves = |top: &VdevConfig| top.number(ondisk::pool_dir::config::REMOVING) != 0 || is_expanding(top);
         let moves = root.top_of(guid).is_some_and(moves);
         drop(root);

@@ -104,7 +104,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
 /// are being removed.
 fn check_removed(shared: &Shared, root: &VdevConfig, new: &NewDevices) -> Result<()> {
     let has_removed = root.children.iter().any(|top| top.kind == "indirect");
-    let is_removing = shared.evacuation.is_active();
+    let is_removing = shared.background.evacuation.is_active();
     let has_parity = new.tops.iter().any(|top| matches!(top.kind, "raidz" | "draid"));
     let differs = |ashift| new.tops.iter().any(|top| top.ashift != ashift);
     if (has_removed || is_removing) && has_parity

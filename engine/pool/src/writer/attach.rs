@@ -118,7 +118,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
         shared.report_leaf(class::VDEV_ATTACH, leaf);
     }
     if !new.sequentially {
-        shared.scan.resilver_wanted();
+        shared.background.scan.resilver_wanted();
     }
     Ok(())
 }
@@ -127,8 +127,8 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
 fn check_resilvers(cx: &SyncTx<'_>, new: &NewLeaf) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     match new.sequentially {
-        true if cx.shared.scan.is_resilvering() => refuse("currently resilvering"),
-        false if cx.shared.scan.is_rebuilding() => refuse("currently sequentially resilvering"),
+        true if cx.shared.background.scan.is_resilvering() => refuse("currently resilvering"),
+        false if cx.shared.background.scan.is_rebuilding() => refuse("currently sequentially resilvering"),
         _ => Ok(()),
     }
 }

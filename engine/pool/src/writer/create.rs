@@ -6,6 +6,7 @@
 //!   * until the first uberblock is written, the uberblock rings are empty and no pool can be found
 //!     on the devices
 
+use super::background::Background;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
 use super::evacuate::Evacuation;
@@ -152,14 +153,10 @@ fn shared(
         participants: Mutex::default(),
         jobs: Mutex::default(),
         early_jobs: Mutex::default(),
-        evacuation: Evacuation::new(),
-        discarding: false.into(),
         mos_space: Mutex::default(),
         deflate: Arc::new(Deflate::new(deflate)),
         clones: Clones::none(),
-        scan: Default::default(),
-        expansion: Default::default(),
-        sweeps: Default::default(),
+        background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
         dedup: Dedup::none(),
         farewells: Mutex::default(),
         base: None,

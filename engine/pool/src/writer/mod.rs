@@ -28,6 +28,7 @@
 
 mod add;
 mod attach;
+mod background;
 mod caches;
 mod checkpoint;
 mod config;

@@ -6,6 +6,7 @@
 //!   * a pool with a feature that cannot be kept consistent is refused here, by name, before
 //!     anything is written
 
+use super::background::Background;
 use super::checkpoint::{is_discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
@@ -119,14 +120,10 @@ impl Writer {
             participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
             early_jobs: Mutex::default(),
-            evacuation: Evacuation::load(&pool)?,
-            discarding: is_discarding(&pool)?.into(),
             mos_space: Mutex::default(),
             deflate,
             clones,
-            scan,
-            expansion,
-            sweeps: Default::default(),
+            background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
             dedup,
             farewells: Mutex::default(),
             views: Views::new(Some(pool.clone())),

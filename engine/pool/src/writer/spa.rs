@@ -5,16 +5,13 @@
 //! nothing of txgs. Above: `txg`, then the features themselves, then `sync`, which calls them.
 //! ZFS name: spa_t (spa_impl.h).
 
+use super::background::Background;
 use super::deflate::Deflate;
-use super::evacuate::Evacuation;
-use super::expand::Expansion;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::live_config::LiveConfig;
-use super::scan::Scans;
 use super::stats::Stats;
-use super::sweep::Sweeps;
 use super::view_cache::Views;
 use crate::Pool;
 use crate::clones::Clones;
@@ -28,7 +25,6 @@ use ondisk::BlkPtr;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// An object whose changes are part of txgs: a dataset open for writing.
@@ -154,20 +150,13 @@ pub(crate) struct Shared {
     pub(super) jobs: Mutex<Vec<Job>>,
     /// Jobs that run before anything is changed or freed in their txg.
     pub(super) early_jobs: Mutex<Vec<Job>>,
-    /// Removal of devices that hold data.
-    pub(super) evacuation: Evacuation,
-    /// Space of a discarded checkpoint is being freed step by step.
-    pub(super) discarding: AtomicBool,
+    pub(super) background: Background,
     /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
     pub(super) mos_space: Mutex<(i64, i64, i64)>,
     /// Deflate ratios by number of the top-level device.
     pub(super) deflate: Arc<Deflate>,
     /// Blocks that are referenced more than once because of cloning (BRT).
     pub(super) clones: Arc<Clones>,
-    pub(super) scan: Scans,
-    pub(super) expansion: Expansion,
-    /// Trim and initialize.
-    pub(super) sweeps: Sweeps,
     /// Dedup tables (DDT).
     pub(super) dedup: Arc<Dedup>,
     /// Devices that leave the pool with the syncing txg.

@@ -171,9 +171,9 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 /// Devices are in use again: they take blocks, and a resilver brings them the data they missed.
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
-    cx.shared.sweeps.begin_again();
+    cx.shared.background.sweeps.begin_again();
     if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
-        cx.shared.scan.resilver_wanted();
+        cx.shared.background.scan.resilver_wanted();
     }
 }
 
@@ -240,7 +240,7 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
     }
     leaf.open(device);
     if !leaf.stale_ranges().is_empty() {
-        shared.scan.resilver_wanted();
+        shared.background.scan.resilver_wanted();
     }
     true
 }

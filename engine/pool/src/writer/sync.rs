@@ -44,7 +44,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             break;
         }
         shared.gate.drained();
-        if shared.discarding.load(Ordering::SeqCst) || shared.evacuation.wants_txgs() {
+        if shared.background.wants_txgs() {
             shared.push();
         }
     }
@@ -140,7 +140,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     // Frees the blocks without references, which may be clones.
     shared.dedup.sync(&cx)?;
     checkpoint::sync(&cx)?;
-    shared.scan.sync_errors(&cx)?;
+    shared.background.scan.sync_errors(&cx)?;
     shared.clones.sync(&cx)?;
     evacuate::step(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
@@ -193,7 +193,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         if dtl::is_pending(shared) {
             continue;
         }
-        moving = shared.expansion.moving();
+        moving = shared.background.expansion.moving();
         let moved = expand::step(cx, moving.as_ref())?;
         if !dtl::is_pending(shared) {
             break (root, moved);
@@ -245,9 +245,7 @@ impl Shared {
     fn is_dirty(&self, txg: u64) -> bool {
         !self.jobs.lock().is_empty()
             || self.config.is_dirty()
-            || self.discarding.load(Ordering::SeqCst)
-            || self.evacuation.is_active()
-            || self.scan.is_dirty()
+            || self.background.is_dirty()
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
             || self.dedup.is_dirty()
     }

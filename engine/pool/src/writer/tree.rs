@@ -59,15 +59,21 @@ pub(super) fn commit_with(
         if let Some(vdev) = made_before.as_ref().filter(|vdev| vdev.guid == c.guid) {
             return Ok(vdev.clone());
         }
-        let one =
-            vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known, shared.expansion.moving())?.pop();
+        let one = vdevs::build_with(
+            std::slice::from_ref(c),
+            &root,
+            &ByGuid::new(),
+            known,
+            shared.background.expansion.moving(),
+        )?
+        .pop();
         one.map(Arc::new).ok_or_else(|| Error::invalid(c.display_name(), "cannot be made"))
     };
     let tops = root.children.iter().map(|c| unchanged(c).map_or_else(|| made(c), Ok)).collect::<Result<Vec<_>>>()?;
     *shared.config.root.lock() = root;
     shared.store.change_tree(|tree| Tree { tops, ..tree.clone() });
     judge_writable(cx);
-    shared.sweeps.begin_again();
+    shared.background.sweeps.begin_again();
     cx.config_changed();
     Ok(())
 }

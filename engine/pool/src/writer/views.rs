@@ -65,7 +65,7 @@ impl Shared {
         }
         let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
         let identity = self.config.identity.lock().clone();
-        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.scan.figures)?;
+        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.background.scan.figures)?;
         self.views.publish(&pool);
         Ok(pool)
     }

@@ -57,7 +57,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         let text = format!("{} vdev {}", shared.store.name(), growing.vdev);
         cx.history("vdev remove completed", None, &text)
     })?;
-    shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.background.evacuation.active.store(false, Ordering::SeqCst);
     shared.report_top(class::VDEV_REMOVE_DEV, &top, Some(&tree.tops[growing.vdev as usize]));
     shared.farewells.lock().extend(farewells);
     Ok(())
@@ -146,7 +146,7 @@ pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         }
         cx.history("vdev remove canceled", None, &format!("{} vdev {vdev} {path}", shared.store.name()))
     })?;
-    shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.background.evacuation.active.store(false, Ordering::SeqCst);
     Ok(())
 }
 

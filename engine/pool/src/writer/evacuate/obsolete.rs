@@ -129,7 +129,7 @@ pub(super) fn condense(cx: &SyncTx<'_>) -> Result<()> {
 
 fn is_worth_it(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping) -> Result<bool> {
     let bytes = mapping.entries().len() as u64 * ondisk::indirect::MappingEntry::SIZE_BYTES as u64;
-    if bytes <= cx.shared.evacuation.condense_bytes_min.load(Ordering::SeqCst) {
+    if bytes <= cx.shared.background.evacuation.condense_bytes_min.load(Ordering::SeqCst) {
         return Ok(false);
     }
     let Some(id) = top_zap(cx, vdev.into())?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) else {

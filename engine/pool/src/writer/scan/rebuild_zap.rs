@@ -21,7 +21,7 @@ pub(super) fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebui
         0 => state.rebuilds.remove(&vdev),
         _ => state.rebuilds.insert(vdev, rebuild),
     };
-    cx.shared.scan.figures.rebuild(vdev, rebuild);
+    cx.shared.background.scan.figures.rebuild(vdev, rebuild);
     Ok(())
 }
 

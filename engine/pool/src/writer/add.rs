@@ -76,7 +76,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         vdevs::make_zaps(cx, &mut root, &class)?;
         for (spec, (top, device)) in new.tops.iter().zip(root.children[first..].iter().zip(&tops)) {
             shared.allocator.add_device(&vdevs::for_allocator(spec, top, device)?)?;
-            shared.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
+            shared.accounting.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
         }
         let joined = root.children[first..].to_vec();
         *shared.config.root.lock() = root;

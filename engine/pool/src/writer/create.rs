@@ -6,6 +6,7 @@
 //!   * until the first uberblock is written, the uberblock rings are empty and no pool can be found
 //!     on the devices
 
+use super::accounting::Accounting;
 use super::background::Background;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
@@ -89,7 +90,7 @@ impl Writer {
             datasets(cx)
         })
         .at_with(place)?;
-        let mos_space = *shared.mos_space.lock();
+        let mos_space = shared.accounting.take_mos();
         drop(shared);
         drop(store);
         // The new pool is opened like any other, so that its state in memory comes from the disk.
@@ -98,10 +99,7 @@ impl Writer {
         let writer = Self::open(&found, open, options)?;
         // The first objects are counted like all others: otherwise the space of `$MOS` would become
         // negative when they shrink.
-        let mut counted = writer.shared.mos_space.lock();
-        let (used, compressed, uncompressed) = mos_space;
-        *counted = (counted.0 + used, counted.1 + compressed, counted.2 + uncompressed);
-        drop(counted);
+        writer.shared.accounting.add_mos(mos_space);
         Ok(writer)
     }
 }
@@ -153,13 +151,9 @@ fn shared(
         participants: Mutex::default(),
         jobs: Mutex::default(),
         early_jobs: Mutex::default(),
-        mos_space: Mutex::default(),
-        deflate: Arc::new(Deflate::new(deflate)),
-        clones: Clones::none(),
+        accounting: Accounting::new(Arc::new(Deflate::new(deflate)), Clones::none(), Dedup::none()),
         background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
-        dedup: Dedup::none(),
         farewells: Mutex::default(),
-        base: None,
         views: Views::new(None),
         stats: Default::default(),
         states: Default::default(),

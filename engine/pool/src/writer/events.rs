@@ -41,7 +41,7 @@ impl Shared {
 
     /// Sets the property `failmode` as of opening the pool.
     pub(super) fn report_failmode(&self) {
-        let set = self.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
+        let set = self.views.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
         let mode = set.iter().find(|(name, _)| name == "failmode").and_then(|(_, value)| value.as_u64());
         self.store.reporter().set_failmode(mode.unwrap_or(0));
     }

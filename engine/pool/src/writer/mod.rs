@@ -26,6 +26,7 @@
 //!   * after an error in the middle of a txg nothing more is written: the pool is suspended in the
 //!     state of the last synced txg
 
+mod accounting;
 mod add;
 mod attach;
 mod background;

@@ -6,6 +6,7 @@
 //!   * a pool with a feature that cannot be kept consistent is refused here, by name, before
 //!     anything is written
 
+use super::accounting::Accounting;
 use super::background::Background;
 use super::checkpoint::{is_discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
@@ -120,14 +121,10 @@ impl Writer {
             participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
             early_jobs: Mutex::default(),
-            mos_space: Mutex::default(),
-            deflate,
-            clones,
+            accounting: Accounting::new(deflate, clones, dedup),
             background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
-            dedup,
             farewells: Mutex::default(),
-            views: Views::new(Some(pool.clone())),
-            base: Some(pool),
+            views: Views::new(Some(pool)),
             stats: Default::default(),
             states: Default::default(),
             interval: options.interval,

@@ -51,7 +51,7 @@ impl SyncTx<'_> {
                     }
                 } else {
                     if let ("dedup_table_quota", SetValue::Number(bytes)) = (name, value) {
-                        self.shared.dedup.set_quota(*bytes);
+                        self.shared.accounting.dedup.set_quota(*bytes);
                     }
                     if let ("failmode", SetValue::Number(mode)) = (name, value) {
                         self.store().reporter().set_failmode(*mode);

@@ -5,8 +5,8 @@
 //! nothing of txgs. Above: `txg`, then the features themselves, then `sync`, which calls them.
 //! ZFS name: spa_t (spa_impl.h).
 
+use super::accounting::Accounting;
 use super::background::Background;
-use super::deflate::Deflate;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
@@ -14,8 +14,6 @@ use super::live_config::LiveConfig;
 use super::stats::Stats;
 use super::view_cache::Views;
 use crate::Pool;
-use crate::clones::Clones;
-use crate::dedup::Dedup;
 use crate::space::Allocator;
 use block::Store;
 use block::l2::Secondary;
@@ -151,18 +149,9 @@ pub(crate) struct Shared {
     /// Jobs that run before anything is changed or freed in their txg.
     pub(super) early_jobs: Mutex<Vec<Job>>,
     pub(super) background: Background,
-    /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
-    pub(super) mos_space: Mutex<(i64, i64, i64)>,
-    /// Deflate ratios by number of the top-level device.
-    pub(super) deflate: Arc<Deflate>,
-    /// Blocks that are referenced more than once because of cloning (BRT).
-    pub(super) clones: Arc<Clones>,
-    /// Dedup tables (DDT).
-    pub(super) dedup: Arc<Dedup>,
+    pub(super) accounting: Accounting,
     /// Devices that leave the pool with the syncing txg.
     pub(super) farewells: Mutex<Vec<Farewell>>,
-    /// The pool as it was opened; `None` while it is being created.
-    pub(super) base: Option<Arc<Pool>>,
     /// States of the pool for readers.
     pub(super) views: Views,
     /// Options with which it was opened.

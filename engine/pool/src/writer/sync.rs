@@ -126,9 +126,9 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     early.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
     for participant in &participants {
-        participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.dedup.add(bp)? {
+        participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.accounting.dedup.add(bp)? {
             true => Ok(()),
-            false => shared.clones.add(bp),
+            false => shared.accounting.clones.add(bp),
         })?;
     }
     for participant in &participants {
@@ -138,10 +138,10 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     jobs.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
     // Frees the blocks without references, which may be clones.
-    shared.dedup.sync(&cx)?;
+    shared.accounting.dedup.sync(&cx)?;
     checkpoint::sync(&cx)?;
     shared.background.scan.sync_errors(&cx)?;
-    shared.clones.sync(&cx)?;
+    shared.accounting.clones.sync(&cx)?;
     evacuate::step(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 
@@ -247,7 +247,7 @@ impl Shared {
             || self.config.is_dirty()
             || self.background.is_dirty()
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
-            || self.dedup.is_dirty()
+            || self.accounting.dedup.is_dirty()
     }
 
     /// Writes to devices so far, and their bytes.

@@ -137,7 +137,7 @@ impl SyncTx<'_> {
     /// Change of the MOS's space since the last call, for the DSL directory `$MOS`: used,
     /// compressed, uncompressed bytes.
     pub fn take_mos_space(&self) -> (i64, i64, i64) {
-        std::mem::take(&mut *self.shared.mos_space.lock())
+        self.shared.accounting.take_mos()
     }
 
     /// Whether pointers to holes record the birth of the hole.

@@ -63,7 +63,7 @@ impl Shared {
         if let Some(pool) = self.views.of(uberblock.txg.0) {
             return Ok(pool);
         }
-        let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
+        let base = self.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
         let identity = self.config.identity.lock().clone();
         let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.background.scan.figures)?;
         self.views.publish(&pool);

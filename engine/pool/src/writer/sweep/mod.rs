@@ -127,7 +127,7 @@ impl Shared {
         if state.stop || std::mem::replace(&mut state.trims_by_itself, true) {
             return Ok(());
         }
-        let on = self.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
+        let on = self.views.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
         self.allocator.note_untold(on);
         let shared = self.clone();
         let spawned = std::thread::Builder::new().name("autotrim".into()).spawn(move || autotrim::run(&shared));

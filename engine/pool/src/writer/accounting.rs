@@ -1,4 +1,5 @@
-//! Space as datasets are charged for it: without parity, and with blocks that several of them share.
+//! Space as datasets are charged for it: without parity, and with blocks that several of them
+//! share.
 
 use super::deflate::Deflate;
 use crate::clones::Clones;

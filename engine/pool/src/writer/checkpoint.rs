@@ -37,13 +37,13 @@ impl Writer {
     /// Creates a checkpoint of all earlier changes (`zpool checkpoint`).
     pub fn checkpoint(&self) -> Result<()> {
         self.sync()?;
-        self.shared.task_among(&self.shared.early_jobs, make)
+        self.shared.task_among(&self.shared.txgs.early_jobs, make)
     }
 
     /// Discards the checkpoint (`zpool checkpoint -d`). Its space is freed in the background, while
     /// [`Writer::is_discarding`] returns true.
     pub fn discard_checkpoint(&self) -> Result<()> {
-        self.shared.task_among(&self.shared.early_jobs, discard)
+        self.shared.task_among(&self.shared.txgs.early_jobs, discard)
     }
 
     /// Whether space of a discarded checkpoint is still to be freed.

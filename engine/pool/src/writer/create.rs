@@ -14,7 +14,7 @@ use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::live_config::LiveConfig;
-use super::spa::{Progress, Shared, SyncTx, WriteOptions, Writer};
+use super::spa::{Shared, SyncTx, Txgs, WriteOptions, Writer};
 use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
 use super::view_cache::Views;
@@ -37,7 +37,7 @@ use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A pool to be created.
@@ -139,25 +139,18 @@ fn shared(
     let deflate = root.children.iter().map(crate::usable::deflate_ratio).collect();
     let config = LiveConfig::new(identity, root, uberblock);
     config.mark_dirty();
+    let gate = Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX));
     Ok(Arc::new(Shared {
-        gate: Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX)),
+        txgs: Txgs::new(FIRST_TXG - 1, gate, Vec::new()),
         mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
         config,
-        progress: Mutex::new(Progress::new(FIRST_TXG - 1)),
-        wake: Condvar::new(),
-        done: Condvar::new(),
-        participants: Mutex::default(),
-        jobs: Mutex::default(),
-        early_jobs: Mutex::default(),
         accounting: Accounting::new(Arc::new(Deflate::new(deflate)), Clones::none(), Dedup::none()),
         background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
         farewells: Mutex::default(),
         views: Views::new(None),
-        stats: Default::default(),
         states: Default::default(),
-        interval: options.interval,
         options: options.clone(),
         store: store.clone(),
     }))

@@ -14,6 +14,7 @@
 //!
 //! Layers, from the bottom up:
 //!   * the state of each feature (`state` in `scan`, `sweep`, `expand`, `evacuate`)
+//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background`, `accounting`
 //!   * `spa`, which holds all of it; `txg`: transactions, tasks, waiting
 //!   * devices and their objects: `vdevs`, `tree`, `maps`, `label`
 //!   * the features, which change the pool in tasks and in the background
@@ -54,6 +55,7 @@ mod maps;
 mod mos;
 mod new_leaf;
 mod open;
+mod progress;
 mod props;
 mod remove;
 mod scan;

@@ -17,7 +17,7 @@ use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::live_config::LiveConfig;
 use super::scan::Scans;
-use super::spa::{Progress, Shared, WriteOptions, Writer};
+use super::spa::{Shared, Txgs, WriteOptions, Writer};
 use super::view_cache::Views;
 use super::writable::check;
 use crate::clones::Clones;
@@ -30,7 +30,7 @@ use host::device::{Device, FileDevice};
 use object::ObjectSet;
 use ondisk::ObjsetKind;
 use ondisk::pool_dir::config;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,25 +109,18 @@ impl Writer {
             Some(claim) => claim(&pool, synced + 1)?,
             None => None,
         };
+        let gate = Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes);
         let shared = Shared {
-            gate: Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes),
+            txgs: Txgs::new(synced, gate, claimed.iter().cloned().collect()),
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
             config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
-            progress: Mutex::new(Progress::new(synced)),
-            wake: Condvar::new(),
-            done: Condvar::new(),
-            participants: Mutex::new(claimed.iter().cloned().collect()),
-            jobs: Mutex::default(),
-            early_jobs: Mutex::default(),
             accounting: Accounting::new(deflate, clones, dedup),
             background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
             farewells: Mutex::default(),
             views: Views::new(Some(pool)),
-            stats: Default::default(),
             states: Default::default(),
-            interval: options.interval,
             options: options.clone(),
             store,
         };

@@ -11,6 +11,7 @@ use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::live_config::LiveConfig;
+use super::progress::Progress;
 use super::stats::Stats;
 use super::view_cache::Views;
 use crate::Pool;
@@ -20,7 +21,7 @@ use block::l2::Secondary;
 use errors::{Error, Result};
 use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,55 +100,43 @@ pub struct SyncTx<'a> {
 
 pub(super) type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
 
-/// Progress of txgs.
-pub(super) struct Progress {
-    /// The last txg on disk.
-    pub(super) synced: u64,
-    /// The last txg for which a thread waits.
-    pub(super) wanted: u64,
-    /// Sync soon, because there is much dirty data.
-    pub(super) pushed: bool,
-    pub(super) stop: bool,
-    pub(super) stopped: bool,
-    /// The syncing thread releases the pool when it ends: it was the last that had something of it.
-    pub(super) releases: bool,
-    /// Why the pool cannot write any more.
-    pub(super) failed: Option<Error>,
-    /// Why the pool cannot write for now: [`Writer::resume`] retries.
-    pub(super) suspended: Option<Error>,
+/// Tasks for a coming txg. They run in the order of their addition.
+pub(super) type Jobs = Mutex<Vec<Job>>;
+
+/// The txg engine: the open txg, what takes part in it, and how far the earlier ones are. ZFS name:
+/// tx_state_t.
+pub(super) struct Txgs {
+    pub(super) gate: Arc<Gate>,
+    pub(super) progress: Progress,
+    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
+    pub(super) jobs: Jobs,
+    /// Jobs that run before anything is changed or freed in their txg.
+    pub(super) early_jobs: Jobs,
+    pub(super) stats: Stats,
 }
 
-impl Progress {
-    pub(super) fn new(synced: u64) -> Self {
+impl Txgs {
+    /// The engine of a pool with `synced` as its last txg.
+    pub(super) fn new(synced: u64, gate: Arc<Gate>, participants: Vec<Arc<dyn Participant>>) -> Self {
         Self {
-            synced,
-            wanted: 0,
-            pushed: false,
-            stop: false,
-            stopped: false,
-            releases: false,
-            failed: None,
-            suspended: None,
+            gate,
+            progress: Progress::new(synced),
+            participants: Mutex::new(participants),
+            jobs: Mutex::default(),
+            early_jobs: Mutex::default(),
+            stats: Stats::default(),
         }
     }
 }
 
+/// The state of a pool open for writing. Each part guards itself.
 pub(crate) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) mos: Arc<ObjectSet>,
     pub(super) allocator: Arc<Allocator>,
     pub(super) features: LiveFeatures,
-    pub(super) gate: Arc<Gate>,
+    pub(super) txgs: Txgs,
     pub(super) config: LiveConfig,
-    pub(super) progress: Mutex<Progress>,
-    /// Wakes the syncing thread.
-    pub(super) wake: Condvar,
-    /// Wakes threads that wait for a txg.
-    pub(super) done: Condvar,
-    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
-    pub(super) jobs: Mutex<Vec<Job>>,
-    /// Jobs that run before anything is changed or freed in their txg.
-    pub(super) early_jobs: Mutex<Vec<Job>>,
     pub(super) background: Background,
     pub(super) accounting: Accounting,
     /// Devices that leave the pool with the syncing txg.
@@ -156,10 +145,8 @@ pub(crate) struct Shared {
     pub(super) views: Views,
     /// Options with which it was opened.
     pub(super) options: WriteOptions,
-    pub(super) stats: Stats,
     /// The state of each leaf that was last reported (`vdev_state_t`), by guid.
     pub(super) states: Mutex<HashMap<u64, u64>>,
-    pub(super) interval: Duration,
 }
 
 /// A pool open for writing.

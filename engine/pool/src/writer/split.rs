@@ -70,7 +70,7 @@ impl Writer {
         let (name, named) = (name.to_owned(), named.to_vec());
         let split = empty_logs()
             .and_then(|()| (0..TXGS).try_for_each(|_| self.task(|_| Ok(()))))
-            .and_then(|()| shared.task_among(&shared.early_jobs, move |cx| split(cx, &name, &named, &open)));
+            .and_then(|()| shared.task_among(&shared.txgs.early_jobs, move |cx| split(cx, &name, &named, &open)));
         logs.iter().for_each(|id| shared.allocator.set_allocating(*id, true));
         split
     }
@@ -176,7 +176,7 @@ fn make(
             // A failure here aborts the txg.
             let _ = cx.all_or_nothing(|| become_pool(cx, new_root, &going, &from.name));
         };
-        new.early_jobs.lock().push(Box::new(job));
+        new.txgs.early_jobs.lock().push(Box::new(job));
     })?;
     writer.sync()?;
     writer.export()

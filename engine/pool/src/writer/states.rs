@@ -99,7 +99,7 @@ impl Writer {
         let device = open(&path).inspect_err(|error| tracing::warn!(path, %error, "cannot be opened")).ok();
         let is_used = use_again(&self.shared, leaf, device);
         // The pool was closed meanwhile, and released its devices before this one was among them.
-        if self.shared.progress.lock().stopped
+        if self.shared.txgs.progress.is_stopped()
             && let Some(device) = leaf.device()
         {
             device.release();

@@ -378,7 +378,7 @@ impl<'a> Copying<'a> {
     }
 
     fn piece(&self, tree: &Tree, at: u64, size: u64, until: u64) -> bool {
-        let txg = self.shared.gate.open();
+        let txg = self.shared.txgs.gate.open();
         match tree.rebuild_range(self.plan.vdev as u32, at, size, until, txg) {
             Ok(mended) => {
                 note_mended(&self.shared.store, &mended, false, true);

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until the pool is closed. Also resumes interrupted work on leaves that come back.
 pub(super) fn run(shared: &Arc<Shared>) {
-    let mut last = shared.progress.lock().synced;
+    let mut last = shared.txgs.progress.synced();
     loop {
         {
             let mut state = shared.background.sweeps.state.lock();
@@ -32,7 +32,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         if let Err(error) = shared.start_sweeps() {
             tracing::debug!(pool = shared.store.name(), %error, "trimming does not go on");
         }
-        let now = shared.progress.lock().synced;
+        let now = shared.txgs.progress.synced();
         if now < last + TXGS || !shared.allocator.notes_untold() {
             continue;
         }

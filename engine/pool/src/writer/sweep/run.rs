@@ -217,7 +217,7 @@ fn last_offset(shared: &Shared, work: Work, guid: u64) -> u64 {
 
 /// Processes a range on all active leaves. Returns the bytes of the leaf with most of them.
 fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &Held) -> u64 {
-    let txg = shared.gate.open();
+    let txg = shared.txgs.gate.open();
     let one = |w: &Worker<'_>| -> u64 {
         let _doing = block::doing(block::Task::Initialize);
         let (leaf, mut bytes) = (w.leaf, 0);
@@ -286,8 +286,8 @@ fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
 /// Records the progress of these leaves in the next txg, without waiting.
 fn note(shared: &Arc<Shared>, work: Work, leaves: &[u64]) {
     let leaves = leaves.to_vec();
-    let Some(_tx) = shared.gate.enter() else { return };
-    shared.jobs.lock().push(Box::new(move |cx| {
+    let Some(_tx) = shared.txgs.gate.enter() else { return };
+    shared.txgs.jobs.lock().push(Box::new(move |cx| {
         for guid in leaves {
             let progress = cx.shared.background.sweeps.state.lock().leaves.get(&(guid, work)).copied();
             let Some(progress) = progress.filter(|p| p.state != WorkState::None) else { continue };

@@ -36,7 +36,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     if same_ashift {
         check_ashift(shared, new)?;
     }
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     check_removed(shared, &root, new)?;
     let mut devices = ByGuid::new();
     let first = root.children.len();
@@ -64,7 +64,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
             return Err(Error::invalid(known.name, "device is too small"));
         }
     }
-    let identity = shared.identity.lock().clone();
+    let identity = shared.config.identity.lock().clone();
     vdevs::initialize(&identity, root.guid, joining, &devices)?;
     vdevs::initialize_auxiliary(identity.version, &spares, List::Spares, &devices)?;
     spares.extend(distributed);
@@ -76,10 +76,10 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         vdevs::make_zaps(cx, &mut root, &class)?;
         for (spec, (top, device)) in new.tops.iter().zip(root.children[first..].iter().zip(&tops)) {
             shared.allocator.add_device(&vdevs::for_allocator(spec, top, device)?)?;
-            shared.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
+            shared.accounting.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
         }
         let joined = root.children[first..].to_vec();
-        *shared.root.lock() = root;
+        *shared.config.root.lock() = root;
         vdevs::count_draids(cx, &joined)?;
         vdevs::make_arrays(cx)?;
         vdevs::list_auxiliary(cx, &spares, List::Spares)?;
@@ -89,7 +89,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
             spares: tree.spares.iter().cloned().chain(spare_vdevs).collect(),
             caches: tree.caches.iter().cloned().chain(cache_vdevs).collect(),
         });
-        if shared.store.tree().tops.len() != shared.root.lock().children.len() {
+        if shared.store.tree().tops.len() != shared.config.root.lock().children.len() {
             return Err(Error::invalid(place(), "devices and configuration do not go together"));
         }
         shared.allocator.tell_units(&shared.store);
@@ -104,7 +104,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
 /// are being removed.
 fn check_removed(shared: &Shared, root: &VdevConfig, new: &NewDevices) -> Result<()> {
     let has_removed = root.children.iter().any(|top| top.kind == "indirect");
-    let is_removing = shared.evacuation.is_active();
+    let is_removing = shared.background.evacuation.is_active();
     let has_parity = new.tops.iter().any(|top| matches!(top.kind, "raidz" | "draid"));
     let differs = |ashift| new.tops.iter().any(|top| top.ashift != ashift);
     if (has_removed || is_removing) && has_parity

@@ -43,7 +43,7 @@ impl Writer {
             cx.shared.refuse_with_checkpoint()?;
             cx.shared.refuse_while_removing()?;
             check_resilvers(cx, &new)?;
-            let is_raidz = cx.shared.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
+            let is_raidz = cx.shared.config.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
             match is_raidz && how == Joins::Attach && !new.sequentially {
                 true => super::expand::widen(cx, to, &new),
                 false => attach(cx, to, &new, how),
@@ -54,7 +54,7 @@ impl Writer {
 
 fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     let shared = cx.shared;
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     if new.sequentially {
         check_sequential(cx, root.top_of(to).ok_or_else(no_device)?, new, how)?;
     }
@@ -89,7 +89,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     parent.children.push(joining);
 
     // A power failure leaves at most a label of txg 0, which belongs to no pool.
-    let identity = shared.identity.lock().clone();
+    let identity = shared.config.identity.lock().clone();
     let top = root.top_of(guid).ok_or_else(no_device)?;
     let leaf = match &new.device {
         Some(device) => {
@@ -118,7 +118,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
         shared.report_leaf(class::VDEV_ATTACH, leaf);
     }
     if !new.sequentially {
-        shared.scan.resilver_wanted();
+        shared.background.scan.resilver_wanted();
     }
     Ok(())
 }
@@ -127,8 +127,8 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
 fn check_resilvers(cx: &SyncTx<'_>, new: &NewLeaf) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     match new.sequentially {
-        true if cx.shared.scan.is_resilvering() => refuse("currently resilvering"),
-        false if cx.shared.scan.is_rebuilding() => refuse("currently sequentially resilvering"),
+        true if cx.shared.background.scan.is_resilvering() => refuse("currently resilvering"),
+        false if cx.shared.background.scan.is_rebuilding() => refuse("currently sequentially resilvering"),
         _ => Ok(()),
     }
 }

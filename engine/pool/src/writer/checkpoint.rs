@@ -30,7 +30,6 @@ use errors::{Error, Result};
 use ondisk::pool_dir::directory;
 use ondisk::uberblock::Uberblock;
 use ondisk::zap::Value as ZapValue;
-use std::sync::atomic::Ordering;
 
 const FEATURE: &str = "zpool_checkpoint";
 
@@ -38,18 +37,18 @@ impl Writer {
     /// Creates a checkpoint of all earlier changes (`zpool checkpoint`).
     pub fn checkpoint(&self) -> Result<()> {
         self.sync()?;
-        self.shared.task_among(&self.shared.early_jobs, make)
+        self.shared.task_among(&self.shared.txgs.early_jobs, make)
     }
 
     /// Discards the checkpoint (`zpool checkpoint -d`). Its space is freed in the background, while
     /// [`Writer::is_discarding`] returns true.
     pub fn discard_checkpoint(&self) -> Result<()> {
-        self.shared.task_among(&self.shared.early_jobs, discard)
+        self.shared.task_among(&self.shared.txgs.early_jobs, discard)
     }
 
     /// Whether space of a discarded checkpoint is still to be freed.
     pub fn is_discarding(&self) -> bool {
-        self.shared.discarding.load(Ordering::SeqCst)
+        self.shared.background.is_discarding()
     }
 
     /// Waits until the space of a discarded checkpoint is freed, `is_given_up` returns true, or the
@@ -78,7 +77,7 @@ impl SyncTx<'_> {
 fn make(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let refused = |why: &str| Error::invalid(shared.store.name(), why);
-    if shared.expansion.is_active() {
+    if shared.background.expansion.is_active() {
         return Err(refused("raidz expansion in progress"));
     }
     if !cx.feature_enabled(FEATURE) {
@@ -89,7 +88,7 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
     if shared.allocator.lacks_place_for_checkpoint() {
         return Err(Error::unsupported(shared.store.name(), "a checkpoint of devices without objects of their own"));
     }
-    let last: Uberblock = shared.uberblock.lock().clone();
+    let last: Uberblock = shared.config.uberblock.lock().clone();
     if last.txg.0 + 1 != cx.txg() {
         return Err(refused("the last synced txg is not the one before"));
     }
@@ -106,7 +105,7 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
 fn discard(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let refused = |why: &str| Err(Error::invalid(shared.store.name(), why));
-    if shared.discarding.load(Ordering::SeqCst) {
+    if shared.background.is_discarding() {
         return refused(DISCARDING);
     }
     if cx.directory()?.lookup(directory::ZPOOL_CHECKPOINT)?.is_none() {
@@ -115,7 +114,7 @@ fn discard(cx: &SyncTx<'_>) -> Result<()> {
     cx.all_or_nothing(|| {
         shared.allocator.forget_checkpoint();
         cx.directory()?.remove(cx.tx(), directory::ZPOOL_CHECKPOINT)?;
-        shared.discarding.store(true, Ordering::SeqCst);
+        shared.background.set_discarding(true);
         cx.history("spa discard checkpoint", None, "started discarding checkpointed state from the pool")
     })
 }
@@ -123,7 +122,7 @@ fn discard(cx: &SyncTx<'_>) -> Result<()> {
 /// One step of discarding, in each txg until nothing is left.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
-    if !shared.discarding.load(Ordering::SeqCst) {
+    if !shared.background.is_discarding() {
         return Ok(());
     }
     let read = |id| cx.mos().object(id);
@@ -131,7 +130,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     if !more {
         cx.feature_decrement(FEATURE)?;
         cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
-        shared.discarding.store(false, Ordering::SeqCst);
+        shared.background.set_discarding(false);
         // Devices that only the checkpoint needed may be detached.
         super::detach::after_resilver(cx)?;
     }

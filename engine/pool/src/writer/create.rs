@@ -6,12 +6,15 @@
 //!   * until the first uberblock is written, the uberblock rings are empty and no pool can be found
 //!     on the devices
 
+use super::accounting::Accounting;
+use super::background::Background;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
 use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::spa::{Progress, Shared, SyncTx, WriteOptions, Writer};
+use super::live_config::LiveConfig;
+use super::spa::{Shared, SyncTx, Txgs, WriteOptions, Writer};
 use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
 use super::view_cache::Views;
@@ -34,7 +37,7 @@ use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A pool to be created.
@@ -79,7 +82,7 @@ impl Writer {
         store.set_salt(&salt);
         let shared = shared(new, &store, allocator, root, options)?;
         {
-            let (identity, root) = (shared.identity.lock(), shared.root.lock());
+            let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
             vdevs::initialize(&identity, root.guid, &root.children, &devices)?;
         }
         sync::first(&shared, |cx| {
@@ -87,7 +90,7 @@ impl Writer {
             datasets(cx)
         })
         .at_with(place)?;
-        let mos_space = *shared.mos_space.lock();
+        let mos_space = shared.accounting.take_mos();
         drop(shared);
         drop(store);
         // The new pool is opened like any other, so that its state in memory comes from the disk.
@@ -96,10 +99,7 @@ impl Writer {
         let writer = Self::open(&found, open, options)?;
         // The first objects are counted like all others: otherwise the space of `$MOS` would become
         // negative when they shrink.
-        let mut counted = writer.shared.mos_space.lock();
-        let (used, compressed, uncompressed) = mos_space;
-        *counted = (counted.0 + used, counted.1 + compressed, counted.2 + uncompressed);
-        drop(counted);
+        writer.shared.accounting.add_mos(mos_space);
         Ok(writer)
     }
 }
@@ -137,36 +137,20 @@ fn shared(
         endian: Endian::Little,
     };
     let deflate = root.children.iter().map(crate::usable::deflate_ratio).collect();
+    let config = LiveConfig::new(identity, root, uberblock);
+    config.mark_dirty();
+    let gate = Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX));
     Ok(Arc::new(Shared {
-        gate: Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX)),
+        txgs: Txgs::new(FIRST_TXG - 1, gate, Vec::new()),
         mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
-        identity: Mutex::new(identity),
-        root: Mutex::new(root),
-        uberblock: Mutex::new(uberblock),
-        progress: Mutex::new(Progress::new(FIRST_TXG - 1)),
-        wake: Condvar::new(),
-        done: Condvar::new(),
-        participants: Mutex::default(),
-        jobs: Mutex::default(),
-        early_jobs: Mutex::default(),
-        evacuation: Evacuation::new(),
-        discarding: false.into(),
-        config_dirty: true.into(),
-        mos_space: Mutex::default(),
-        deflate: Arc::new(Deflate::new(deflate)),
-        clones: Clones::none(),
-        scan: Default::default(),
-        expansion: Default::default(),
-        sweeps: Default::default(),
-        dedup: Dedup::none(),
+        config,
+        accounting: Accounting::new(Arc::new(Deflate::new(deflate)), Clones::none(), Dedup::none()),
+        background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
         farewells: Mutex::default(),
-        base: None,
         views: Views::new(None),
-        stats: Default::default(),
         states: Default::default(),
-        interval: options.interval,
         options: options.clone(),
         store: store.clone(),
     }))
@@ -212,10 +196,10 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
 
     let joining = NewDevices { tops: new.tops.clone(), ..NewDevices::default() };
     vdevs::check_classes(&joining, |name| cx.feature_enabled(name))?;
-    let mut root = cx.shared.root.lock().clone();
+    let mut root = cx.shared.config.root.lock().clone();
     vdevs::make_zaps(cx, &mut root, &|id| new.tops.get(id as usize).map(|top| top.class))?;
-    *cx.shared.root.lock() = root;
-    let tops = cx.shared.root.lock().children.clone();
+    *cx.shared.config.root.lock() = root;
+    let tops = cx.shared.config.root.lock().children.clone();
     vdevs::count_draids(cx, &tops)?;
     vdevs::list_auxiliary(cx, &vdevs::distributed_spares(&tops), List::Spares)?;
     vdevs::make_arrays(cx)?;

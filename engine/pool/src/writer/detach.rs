@@ -55,11 +55,11 @@ pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     // Each round detaches one device.
     loop {
         // Not in the condition of the loop: the lock would be held for its whole body.
-        let found = find_replaced(&cx.shared.root.lock(), &cx.store().tree());
+        let found = find_replaced(&cx.shared.config.root.lock(), &cx.store().tree());
         let Some(guid) = found else { break };
         // The spare of a device that was replaced is detached with it.
         let spare = {
-            let root = cx.shared.root.lock();
+            let root = cx.shared.config.root.lock();
             let parent = root.parent(guid).map(|p| (p.guid, p.id));
             let above = parent.and_then(|(parent, id)| root.parent(parent).filter(|a| a.kind == "spare" && id == 0));
             above.filter(|a| a.children.len() == 2).map(|a| a.children[1].guid)
@@ -75,7 +75,7 @@ pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
 /// Removes the resilver txgs of complete leaves from the configuration (`vdev_dtl_reassess`).
 fn forget_resilvers(cx: &SyncTx<'_>) {
     let tree = cx.store().tree();
-    let mut root = cx.shared.root.lock();
+    let mut root = cx.shared.config.root.lock();
     for leaf in tree.logs().into_iter().filter(|leaf| leaf.is_open() && leaf.stale_ranges().is_empty()) {
         if let Some(c) = root.find_mut(leaf.guid)
             && c.all.remove(config::RESILVER_TXG)
@@ -134,7 +134,7 @@ pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let (top, leaf) = find_log(&tree, guid)?;
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let refuse = |what: &str| Err(Error::invalid(leaf.path.as_str(), what));
     let parent = match root.parent(guid) {
         Some(parent) if matches!(parent.kind.as_str(), "mirror" | "replacing" | "spare") => parent.clone(),
@@ -221,11 +221,11 @@ pub(super) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec
 }
 
 fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvlist {
-    let identity = shared.identity.lock();
+    let identity = shared.config.identity.lock();
     if gone.number(config::IS_SPARE) != 0 {
         return vdevs::auxiliary_label(identity.version, gone, List::Spares);
     }
-    let mut label = vdevs::first_label(&identity, shared.root.lock().guid, top, gone.guid);
+    let mut label = vdevs::first_label(&identity, shared.config.root.lock().guid, top, gone.guid);
     label.put(config::CREATE_TXG, txg);
     label
 }

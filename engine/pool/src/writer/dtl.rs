@@ -39,7 +39,7 @@ pub(super) fn is_pending(shared: &Shared) -> bool {
 }
 
 fn write(cx: &SyncTx<'_>, leaf: &Leaf) -> Result<()> {
-    let known = cx.shared.root.lock().find(leaf.guid).map(|c| c.number(config::DTL));
+    let known = cx.shared.config.root.lock().find(leaf.guid).map(|c| c.number(config::DTL));
     // A leaf that is not in the configuration has no place for a DTL, and no reader of it.
     let Some(known) = known else { return Ok(()) };
     let with_histogram = cx.feature_enabled("spacemap_histogram");
@@ -47,7 +47,7 @@ fn write(cx: &SyncTx<'_>, leaf: &Leaf) -> Result<()> {
         let id = match known {
             0 => {
                 let id = maps.create_map(BLOCK_BYTES, with_histogram)?;
-                set_log(&mut cx.shared.root.lock(), leaf.guid, id);
+                set_log(&mut cx.shared.config.root.lock(), leaf.guid, id);
                 cx.config_changed();
                 id
             }

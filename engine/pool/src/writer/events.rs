@@ -35,13 +35,13 @@ const HISTORY: [(&str, &str); 11] = [
 impl Shared {
     /// Reports the pool's new name or guid.
     pub(super) fn report_identity(&self) {
-        let identity = self.identity.lock();
+        let identity = self.config.identity.lock();
         self.store.reporter().set_identity(&identity.name, identity.guid);
     }
 
     /// Sets the property `failmode` as of opening the pool.
     pub(super) fn report_failmode(&self) {
-        let set = self.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
+        let set = self.views.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
         let mode = set.iter().find(|(name, _)| name == "failmode").and_then(|(_, value)| value.as_u64());
         self.store.reporter().set_failmode(mode.unwrap_or(0));
     }
@@ -113,7 +113,7 @@ impl Shared {
             let state = facts::state_number(leaf);
             let before = known.get(&leaf.guid).copied();
             if before.map_or(state != HEALTHY, |before| before != state) {
-                let path = self.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
+                let path = self.config.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
                 let (reporter, about) = (self.store.reporter(), leaf.about());
                 reporter.state_change(&about, state, before.unwrap_or(UNKNOWN), path.as_deref());
                 if let Some(class) = leaf.aux().and_then(cannot_open) {

@@ -2,7 +2,6 @@
 
 use super::spa::Shared;
 use errors::{Error, Result};
-use std::sync::atomic::Ordering;
 
 /// Guid of the feature `zpool_checkpoint`, which is active while there is a checkpoint or space
 /// that a discarded one held.
@@ -16,16 +15,16 @@ impl Shared {
     pub(super) fn refuse_with_checkpoint(&self) -> Result<()> {
         let why = match self.features.count(CHECKPOINT_GUID).is_some_and(|n| n > 0) {
             false => return Ok(()),
-            true if self.discarding.load(Ordering::SeqCst) => DISCARDING,
+            true if self.background.is_discarding() => DISCARDING,
             true => EXISTS,
         };
-        Err(Error::invalid(self.identity.lock().name.clone(), why))
+        Err(Error::invalid(self.config.identity.lock().name.clone(), why))
     }
 
     /// Refuses what OpenZFS refuses while a device is being removed.
     pub(super) fn refuse_while_removing(&self) -> Result<()> {
-        match self.evacuation.is_active() {
-            true => Err(Error::invalid(self.identity.lock().name.clone(), "device removal in progress")),
+        match self.background.evacuation.is_active() {
+            true => Err(Error::invalid(self.config.identity.lock().name.clone(), "device removal in progress")),
             false => Ok(()),
         }
     }

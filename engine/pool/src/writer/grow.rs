@@ -36,7 +36,7 @@ impl Writer {
         let tree = self.shared.store.tree();
         measure(tree.leaves());
         let is_larger = {
-            let root = self.shared.root.lock();
+            let root = self.shared.config.root.lock();
             let larger = |top: &crate::config::VdevConfig| {
                 let device = tree.tops.get(top.id as usize);
                 device.and_then(|d| d.capacity_bytes()).is_some_and(|bytes| bytes > top.number(config::ASIZE))
@@ -92,7 +92,7 @@ fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> Vec<(u32, u64)> {
     let tree = cx.store().tree();
     let mut grown = Vec::new();
     {
-        let mut root = shared.root.lock();
+        let mut root = shared.config.root.lock();
         for top in root.children.iter_mut().filter(|top| meant(top.id) && top.number(config::METASLAB_ARRAY) != 0) {
             let Some(bytes) = tree.tops.get(top.id as usize).and_then(|device| device.capacity_bytes()) else {
                 continue;

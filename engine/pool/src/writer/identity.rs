@@ -6,13 +6,13 @@ use errors::Result;
 
 impl Writer {
     pub fn name(&self) -> String {
-        self.shared.identity.lock().name.clone()
+        self.shared.config.identity.lock().name.clone()
     }
 
     /// Renames the pool in the next txg (`zpool import POOL NEWNAME`).
     pub fn set_name(&self, name: &str) -> Result<()> {
         {
-            let mut identity = self.shared.identity.lock();
+            let mut identity = self.shared.config.identity.lock();
             identity.name = name.to_owned();
             identity.label_name = name.to_owned();
         }
@@ -23,7 +23,7 @@ impl Writer {
     /// Sets the comment and the compatibility in the configuration.
     pub fn set_texts(&self, comment: Option<Option<String>>, compatibility: Option<Option<String>>) -> Result<()> {
         {
-            let mut identity = self.shared.identity.lock();
+            let mut identity = self.shared.config.identity.lock();
             if let Some(comment) = comment {
                 identity.comment = comment;
             }
@@ -38,10 +38,10 @@ impl Writer {
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
-            let mut root = cx.shared.root.lock();
+            let mut root = cx.shared.config.root.lock();
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);
-            cx.shared.identity.lock().guid = guid;
+            cx.shared.config.identity.lock().guid = guid;
             cx.shared.report_identity();
             cx.store().reporter().sysevent(class::POOL_REGUID, |_| ());
             cx.config_changed();

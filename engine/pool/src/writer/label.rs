@@ -19,7 +19,7 @@ const SOFTWARE_VERSION: u64 = 5000;
 pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let packed = {
-        let (identity, root) = (shared.identity.lock(), shared.root.lock());
+        let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
         config::for_mos(&identity, &root, shared.features.for_label(), cx.txg())
     };
     let id = match cx.directory_entry(directory::CONFIG)? {
@@ -45,8 +45,8 @@ pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
 /// Makes the txg the pool's current state. All blocks reachable from `root` must be flushed.
 pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let shared = cx.shared;
-    let (identity, vdevs) = (shared.identity.lock().clone(), shared.root.lock().clone());
-    let mut uberblock: Uberblock = shared.uberblock.lock().clone();
+    let (identity, vdevs) = (shared.config.identity.lock().clone(), shared.config.root.lock().clone());
+    let mut uberblock: Uberblock = shared.config.uberblock.lock().clone();
     uberblock.txg = Txg(cx.txg());
     uberblock.version = identity.version;
     uberblock.timestamp = shared.now();
@@ -78,7 +78,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
         return Err(Error::invalid(shared.store.name(), "has no devices"));
     }
     sync_uberblock(&tree, &tops, &uberblock, false)?;
-    *shared.uberblock.lock() = uberblock;
+    *shared.config.uberblock.lock() = uberblock;
     if config_dirty {
         // The txg is on disk: labels that cannot be written now are written with the next
         // configuration.

@@ -25,7 +25,7 @@ impl Writer {
             }
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
-        let guid = shared.identity.lock().guid;
+        let guid = shared.config.identity.lock().guid;
         shared.store.start_second(guid, true)?;
         shared.watch_reads();
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
@@ -53,7 +53,7 @@ impl Writer {
     fn leave(&self, state: u64) -> Result<()> {
         self.shared.stop_background();
         let result = self.sync().and_then(|()| {
-            self.shared.identity.lock().state = state;
+            self.shared.config.identity.lock().state = state;
             if state == EXPORTED {
                 self.shared.allocator.flush_all_next();
             }
@@ -64,20 +64,17 @@ impl Writer {
     }
 
     fn stop(&self) {
-        self.shared.gate.shut();
+        self.shared.txgs.gate.shut();
         // Threads that wait for a txg find out that there will be none.
-        self.shared.done.notify_all();
+        self.shared.txgs.progress.notify_waiting();
         let thread = self.thread.lock().take();
         if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
             // In the middle of a txg, for which what runs in the background may wait.
-            let mut progress = self.shared.progress.lock();
-            (progress.stop, progress.releases) = (true, true);
+            self.shared.txgs.progress.stop_and_release();
             return;
         }
         self.shared.stop_background();
-        self.shared.progress.lock().stop = true;
-        self.shared.wake.notify_all();
-        self.shared.done.notify_all();
+        self.shared.txgs.progress.stop();
         if let Some(thread) = thread {
             // An error means that it panicked; threads that waited for it know that already.
             let _ = thread.join();
@@ -105,7 +102,7 @@ impl Source for Writer {
         out.put(&SUSPENDED, &[], Value::Level(u64::from(self.failure().is_some())));
         out.put(&SYNCED, &[], Value::Level(self.synced_txg()));
         out.put(&DIRTY_CAP, &[], Value::Level(self.dirty_max_bytes()));
-        self.shared.stats.collect(out);
+        self.shared.txgs.stats.collect(out);
         self.shared.store.collect(out);
     }
 }

@@ -14,6 +14,7 @@
 //!
 //! Layers, from the bottom up:
 //!   * the state of each feature (`state` in `scan`, `sweep`, `expand`, `evacuate`)
+//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background`, `accounting`
 //!   * `spa`, which holds all of it; `txg`: transactions, tasks, waiting
 //!   * devices and their objects: `vdevs`, `tree`, `maps`, `label`
 //!   * the features, which change the pool in tasks and in the background
@@ -26,8 +27,10 @@
 //!   * after an error in the middle of a txg nothing more is written: the pool is suspended in the
 //!     state of the last synced txg
 
+mod accounting;
 mod add;
 mod attach;
+mod background;
 mod caches;
 mod checkpoint;
 mod config;
@@ -47,10 +50,12 @@ mod history;
 mod identity;
 mod label;
 mod lifecycle;
+mod live_config;
 mod maps;
 mod mos;
 mod new_leaf;
 mod open;
+mod progress;
 mod props;
 mod remove;
 mod scan;

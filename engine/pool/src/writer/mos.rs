@@ -41,12 +41,10 @@ pub(super) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
 
 impl MosContext<'_> {
     fn count(&self, bp: &BlkPtr, sign: i64) {
-        let mut space = self.shared.mos_space.lock();
-        space.0 += sign * self.shared.space_bytes(bp) as i64;
+        let used = sign * self.shared.space_bytes(bp) as i64;
         // All of it is metadata: it counts with its stored size, not its uncompressed size.
         let stored = sign * if bp.is_hole() { 0 } else { bp.psize_bytes() as i64 };
-        space.1 += stored;
-        space.2 += stored;
+        self.shared.accounting.add_mos((used, stored, stored));
     }
 
     fn compression(&self, raw: u8) -> Compress {

@@ -6,6 +6,8 @@
 //!   * a pool with a feature that cannot be kept consistent is refused here, by name, before
 //!     anything is written
 
+use super::accounting::Accounting;
+use super::background::Background;
 use super::checkpoint::{is_discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
@@ -13,8 +15,9 @@ use super::evacuate::{Evacuation, remove_stale_entries, tell_allocator};
 use super::expand::Expansion;
 use super::features::LiveFeatures;
 use super::gate::Gate;
+use super::live_config::LiveConfig;
 use super::scan::Scans;
-use super::spa::{Progress, Shared, WriteOptions, Writer};
+use super::spa::{Shared, Txgs, WriteOptions, Writer};
 use super::view_cache::Views;
 use super::writable::check;
 use crate::clones::Clones;
@@ -27,7 +30,7 @@ use host::device::{Device, FileDevice};
 use object::ObjectSet;
 use ondisk::ObjsetKind;
 use ondisk::pool_dir::config;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +46,7 @@ impl Writer {
         let wound_back = open.checkpoint.then(|| pool.uberblock().checkpoint_txg);
         let writer = Self::of(pool, options, options.dirty_bytes(open.cache_bytes))?;
         {
-            let mut identity = writer.shared.identity.lock();
+            let mut identity = writer.shared.config.identity.lock();
             identity.state = ACTIVE;
             (identity.hostid, identity.hostname) = this_host();
             if let Some(name) = &open.name {
@@ -53,7 +56,7 @@ impl Writer {
                 }
             }
         }
-        writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        writer.shared.config.mark_dirty();
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
         }
@@ -106,36 +109,18 @@ impl Writer {
             Some(claim) => claim(&pool, synced + 1)?,
             None => None,
         };
+        let gate = Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes);
         let shared = Shared {
-            gate: Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes),
+            txgs: Txgs::new(synced, gate, claimed.iter().cloned().collect()),
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
-            identity: Mutex::new(Identity::of(pool.config(), pool.name())),
-            root: Mutex::new(pool.root_vdev().clone()),
-            uberblock: Mutex::new(uberblock),
-            progress: Mutex::new(Progress::new(synced)),
-            wake: Condvar::new(),
-            done: Condvar::new(),
-            participants: Mutex::new(claimed.iter().cloned().collect()),
-            jobs: Mutex::default(),
-            early_jobs: Mutex::default(),
-            evacuation: Evacuation::load(&pool)?,
-            discarding: is_discarding(&pool)?.into(),
-            config_dirty: false.into(),
-            mos_space: Mutex::default(),
-            deflate,
-            clones,
-            scan,
-            expansion,
-            sweeps: Default::default(),
-            dedup,
+            config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
+            accounting: Accounting::new(deflate, clones, dedup),
+            background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
             farewells: Mutex::default(),
-            views: Views::new(Some(pool.clone())),
-            base: Some(pool),
-            stats: Default::default(),
+            views: Views::new(Some(pool)),
             states: Default::default(),
-            interval: options.interval,
             options: options.clone(),
             store,
         };

@@ -36,11 +36,11 @@ impl SyncTx<'_> {
         let filled = text.clone().filter(|t| !t.is_empty());
         match name {
             "comment" => {
-                self.shared.identity.lock().comment = filled;
+                self.shared.config.identity.lock().comment = filled;
                 self.config_changed();
             }
             "compatibility" => {
-                self.shared.identity.lock().compatibility = filled.filter(|t| t != "off");
+                self.shared.config.identity.lock().compatibility = filled.filter(|t| t != "off");
                 self.config_changed();
             }
             _ => {
@@ -51,7 +51,7 @@ impl SyncTx<'_> {
                     }
                 } else {
                     if let ("dedup_table_quota", SetValue::Number(bytes)) = (name, value) {
-                        self.shared.dedup.set_quota(*bytes);
+                        self.shared.accounting.dedup.set_quota(*bytes);
                     }
                     if let ("failmode", SetValue::Number(mode)) = (name, value) {
                         self.store().reporter().set_failmode(*mode);

@@ -40,7 +40,7 @@ impl Writer {
         shared.refuse_with_checkpoint()?;
         let (list, tree) = (self.auxiliary_of(guid), shared.store.tree());
         if let Some(list) = list {
-            if shared.root.lock().find(guid).is_some() {
+            if shared.config.root.lock().find(guid).is_some() {
                 return Err(Error::invalid(self.name(), "Pool busy; removal may already be in progress"));
             }
             let leaf =
@@ -127,7 +127,7 @@ fn remove_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<()> {
 fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let place = root.children.iter().position(|top| top.guid == guid);
     let place = place.ok_or_else(|| Error::invalid(shared.store.name(), "no such device in pool"))?;
     let top = root.children[place].clone();

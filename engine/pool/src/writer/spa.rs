@@ -5,32 +5,25 @@
 //! nothing of txgs. Above: `txg`, then the features themselves, then `sync`, which calls them.
 //! ZFS name: spa_t (spa_impl.h).
 
-use super::config::Identity;
-use super::deflate::Deflate;
-use super::evacuate::Evacuation;
-use super::expand::Expansion;
+use super::accounting::Accounting;
+use super::background::Background;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::scan::Scans;
+use super::live_config::LiveConfig;
+use super::progress::Progress;
 use super::stats::Stats;
-use super::sweep::Sweeps;
 use super::view_cache::Views;
 use crate::Pool;
-use crate::clones::Clones;
-use crate::config::VdevConfig;
-use crate::dedup::Dedup;
 use crate::space::Allocator;
 use block::Store;
 use block::l2::Secondary;
 use errors::{Error, Result};
 use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
-use ondisk::uberblock::Uberblock;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// An object whose changes are part of txgs: a dataset open for writing.
@@ -107,86 +100,53 @@ pub struct SyncTx<'a> {
 
 pub(super) type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
 
-/// Progress of txgs.
-pub(super) struct Progress {
-    /// The last txg on disk.
-    pub(super) synced: u64,
-    /// The last txg for which a thread waits.
-    pub(super) wanted: u64,
-    /// Sync soon, because there is much dirty data.
-    pub(super) pushed: bool,
-    pub(super) stop: bool,
-    pub(super) stopped: bool,
-    /// The syncing thread releases the pool when it ends: it was the last that had something of it.
-    pub(super) releases: bool,
-    /// Why the pool cannot write any more.
-    pub(super) failed: Option<Error>,
-    /// Why the pool cannot write for now: [`Writer::resume`] retries.
-    pub(super) suspended: Option<Error>,
+/// Tasks for a coming txg. They run in the order of their addition.
+pub(super) type Jobs = Mutex<Vec<Job>>;
+
+/// The txg engine: the open txg, what takes part in it, and how far the earlier ones are. ZFS name:
+/// tx_state_t.
+pub(super) struct Txgs {
+    pub(super) gate: Arc<Gate>,
+    pub(super) progress: Progress,
+    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
+    pub(super) jobs: Jobs,
+    /// Jobs that run before anything is changed or freed in their txg.
+    pub(super) early_jobs: Jobs,
+    pub(super) stats: Stats,
 }
 
-impl Progress {
-    pub(super) fn new(synced: u64) -> Self {
+impl Txgs {
+    /// The engine of a pool with `synced` as its last txg.
+    pub(super) fn new(synced: u64, gate: Arc<Gate>, participants: Vec<Arc<dyn Participant>>) -> Self {
         Self {
-            synced,
-            wanted: 0,
-            pushed: false,
-            stop: false,
-            stopped: false,
-            releases: false,
-            failed: None,
-            suspended: None,
+            gate,
+            progress: Progress::new(synced),
+            participants: Mutex::new(participants),
+            jobs: Mutex::default(),
+            early_jobs: Mutex::default(),
+            stats: Stats::default(),
         }
     }
 }
 
+/// The state of a pool open for writing. Each part guards itself.
 pub(crate) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) mos: Arc<ObjectSet>,
     pub(super) allocator: Arc<Allocator>,
     pub(super) features: LiveFeatures,
-    pub(super) gate: Arc<Gate>,
-    pub(super) identity: Mutex<Identity>,
-    pub(super) root: Mutex<VdevConfig>,
-    pub(super) uberblock: Mutex<Uberblock>,
-    pub(super) progress: Mutex<Progress>,
-    /// Wakes the syncing thread.
-    pub(super) wake: Condvar,
-    /// Wakes threads that wait for a txg.
-    pub(super) done: Condvar,
-    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
-    pub(super) jobs: Mutex<Vec<Job>>,
-    /// Jobs that run before anything is changed or freed in their txg.
-    pub(super) early_jobs: Mutex<Vec<Job>>,
-    /// Removal of devices that hold data.
-    pub(super) evacuation: Evacuation,
-    /// Space of a discarded checkpoint is being freed step by step.
-    pub(super) discarding: AtomicBool,
-    pub(super) config_dirty: AtomicBool,
-    /// Space of the MOS not yet counted in its DSL directory: used, compressed, uncompressed.
-    pub(super) mos_space: Mutex<(i64, i64, i64)>,
-    /// Deflate ratios by number of the top-level device.
-    pub(super) deflate: Arc<Deflate>,
-    /// Blocks that are referenced more than once because of cloning (BRT).
-    pub(super) clones: Arc<Clones>,
-    pub(super) scan: Scans,
-    pub(super) expansion: Expansion,
-    /// Trim and initialize.
-    pub(super) sweeps: Sweeps,
-    /// Dedup tables (DDT).
-    pub(super) dedup: Arc<Dedup>,
+    pub(super) txgs: Txgs,
+    pub(super) config: LiveConfig,
+    pub(super) background: Background,
+    pub(super) accounting: Accounting,
     /// Devices that leave the pool with the syncing txg.
     pub(super) farewells: Mutex<Vec<Farewell>>,
-    /// The pool as it was opened; `None` while it is being created.
-    pub(super) base: Option<Arc<Pool>>,
     /// States of the pool for readers.
     pub(super) views: Views,
     /// Options with which it was opened.
     pub(super) options: WriteOptions,
-    pub(super) stats: Stats,
     /// The state of each leaf that was last reported (`vdev_state_t`), by guid.
     pub(super) states: Mutex<HashMap<u64, u64>>,
-    pub(super) interval: Duration,
 }
 
 /// A pool open for writing.

@@ -23,7 +23,7 @@ impl Writer {
 impl Shared {
     /// Space of a block without parity, in bytes (`bp_get_dsize`).
     pub(super) fn space_bytes(&self, bp: &BlkPtr) -> u64 {
-        self.deflate.space_bytes(bp)
+        self.accounting.space_bytes(bp)
     }
 
     /// Bytes that all datasets together may use, including savings by dedup and cloning.
@@ -32,7 +32,7 @@ impl Shared {
     }
 
     pub(super) fn saved_bytes(&self) -> u64 {
-        self.dedup.saved_bytes().saturating_add(self.clones.saved_bytes())
+        self.accounting.saved_bytes()
     }
 
     /// Bytes that all datasets together use, from the live MOS.

@@ -47,7 +47,7 @@ pub type OwnedOpener = Arc<dyn Fn(&str) -> Result<Arc<dyn Device>> + Send + Sync
 impl Writer {
     /// Guids of the leaves that a split takes: of each mirror the one in `named`, or else the last.
     pub fn plan_split(&self, named: &[u64]) -> Result<Vec<u64>> {
-        plan(&self.shared.root.lock(), named).map_err(|what| Error::invalid(self.name(), what))
+        plan(&self.shared.config.root.lock(), named).map_err(|what| Error::invalid(self.name(), what))
     }
 
     /// Creates an exported pool called `name` from one side of each mirror: those in `named`, or
@@ -70,7 +70,7 @@ impl Writer {
         let (name, named) = (name.to_owned(), named.to_vec());
         let split = empty_logs()
             .and_then(|()| (0..TXGS).try_for_each(|_| self.task(|_| Ok(()))))
-            .and_then(|()| shared.task_among(&shared.early_jobs, move |cx| split(cx, &name, &named, &open)));
+            .and_then(|()| shared.task_among(&shared.txgs.early_jobs, move |cx| split(cx, &name, &named, &open)));
         logs.iter().for_each(|id| shared.allocator.set_allocating(*id, true));
         split
     }
@@ -117,7 +117,7 @@ fn check(shared: &Shared, going: &[u64]) -> Result<()> {
 
 fn split(cx: &SyncTx<'_>, name: &str, named: &[u64], open: &OwnedOpener) -> Result<()> {
     let shared = cx.shared;
-    let root = shared.root.lock().clone();
+    let root = shared.config.root.lock().clone();
     let going = plan(&root, named).map_err(|what| Error::invalid(shared.store.name(), what))?;
     check(shared, &going)?;
     let tree = cx.store().tree();
@@ -155,19 +155,19 @@ fn make(
     let options =
         OpenOptions { cache_bytes: CACHE_BYTES, name: Some(name.to_owned()), offline, ..OpenOptions::default() };
     let pool = Pool::open(&found, &options)?;
-    let synced = shared.uberblock.lock().txg;
+    let synced = shared.config.uberblock.lock().txg;
     if pool.uberblock().txg != synced {
         let what = format!("the devices are at txg {}, the pool is at {synced}", pool.uberblock().txg);
         return Err(Error::corrupt(shared.store.name(), what));
     }
-    let (name, from) = (name.to_owned(), shared.identity.lock().clone());
+    let (name, from) = (name.to_owned(), shared.config.identity.lock().clone());
     let guid = vdevs::new_guid();
     let new_root = new_root(root, guid, going);
     let going = going.to_vec();
     let write = WriteOptions { ..shared.options.clone() };
     let writer = Writer::of_with(pool, &write, write.dirty_bytes(CACHE_BYTES), move |new| {
         {
-            let mut identity = new.identity.lock();
+            let mut identity = new.config.identity.lock();
             (identity.name, identity.label_name) = (name.clone(), name);
             identity.guid = guid;
             (identity.hostid, identity.hostname) = (from.hostid, from.hostname.clone());
@@ -176,7 +176,7 @@ fn make(
             // A failure here aborts the txg.
             let _ = cx.all_or_nothing(|| become_pool(cx, new_root, &going, &from.name));
         };
-        new.early_jobs.lock().push(Box::new(job));
+        new.txgs.early_jobs.lock().push(Box::new(job));
     })?;
     writer.sync()?;
     writer.export()
@@ -203,7 +203,7 @@ fn new_root(root: &VdevConfig, guid: u64, going: &[u64]) -> VdevConfig {
 /// Runs in the first txg of the new pool: keeps only its own devices and their objects.
 fn become_pool(cx: &SyncTx<'_>, mut root: VdevConfig, going: &[u64], from: &str) -> Result<()> {
     let shared = cx.shared;
-    let old = shared.root.lock().clone();
+    let old = shared.config.root.lock().clone();
     let tree = cx.store().tree();
     for top in &old.children {
         if is_log(top) {

@@ -20,7 +20,6 @@ use host::device::Device;
 use ondisk::label::START_BYTES;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// How long a device stays offline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +89,7 @@ impl Writer {
 
     /// Reopens the device of a leaf, if it is available and the right one. Returns whether it is.
     pub(super) fn open_again(&self, leaf: &Leaf, open: &Opener<'_>) -> bool {
-        let path = self.shared.root.lock().find(leaf.guid).and_then(|c| c.path.clone());
+        let path = self.shared.config.root.lock().find(leaf.guid).and_then(|c| c.path.clone());
         let path = path.unwrap_or_else(|| leaf.path.clone());
         // The device may be locked by this very process; nothing is written to the old handle any
         // more.
@@ -100,7 +99,7 @@ impl Writer {
         let device = open(&path).inspect_err(|error| tracing::warn!(path, %error, "cannot be opened")).ok();
         let is_used = use_again(&self.shared, leaf, device);
         // The pool was closed meanwhile, and released its devices before this one was among them.
-        if self.shared.progress.lock().stopped
+        if self.shared.txgs.progress.is_stopped()
             && let Some(device) = leaf.device()
         {
             device.release();
@@ -111,7 +110,7 @@ impl Writer {
 
 /// Sets entries in the configuration of a leaf; entries with `None` are removed.
 fn mark(shared: &Shared, guid: u64, marks: &[(&str, Option<u64>)]) {
-    let mut root = shared.root.lock();
+    let mut root = shared.config.root.lock();
     let Some(c) = root.find_mut(guid) else { return };
     for (key, value) in marks {
         match value {
@@ -150,7 +149,7 @@ fn fault(cx: &SyncTx<'_>, guid: u64, lasts: Lasts) -> Result<()> {
     } else {
         leaf.close(Aux::Faulted);
         mark(shared, guid, &[(config::FAULTED, Some(1)), (config::DEGRADED, None)]);
-        if let (Lasts::Always, Some(c)) = (lasts, shared.root.lock().find_mut(guid)) {
+        if let (Lasts::Always, Some(c)) = (lasts, shared.config.root.lock().find_mut(guid)) {
             c.all.put(config::AUX_STATE, config::AUX_EXTERNAL);
         }
     }
@@ -172,15 +171,15 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 /// Devices are in use again: they take blocks, and a resilver brings them the data they missed.
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
-    cx.shared.sweeps.begin_again();
+    cx.shared.background.sweeps.begin_again();
     if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
-        cx.shared.scan.resilver_wanted();
+        cx.shared.background.scan.resilver_wanted();
     }
 }
 
 fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
     let shared = cx.shared;
-    if shared.config_dirty.load(Ordering::SeqCst) {
+    if shared.config.is_dirty() {
         // The labels change with this txg, and are not written yet.
         return Ok(0);
     }
@@ -221,7 +220,7 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
         return false;
     };
     let labels = block::label::read(device.as_ref(), true);
-    let pool = shared.identity.lock().guid;
+    let pool = shared.config.identity.lock().guid;
     let is_it = labels.configs().any(|c| {
         let number = |key| c.get_u64(key);
         number(config::GUID) == Some(leaf.guid) && number(config::POOL_GUID) == Some(pool)
@@ -231,7 +230,7 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
         leaf.set_aux(Aux::CorruptLabel);
         return false;
     }
-    let root = shared.root.lock();
+    let root = shared.config.root.lock();
     let is_large_enough =
         root.top_of(leaf.guid).is_none_or(|top| device.size_bytes() >= build::needed_bytes(top).max(START_BYTES));
     drop(root);
@@ -241,7 +240,7 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
     }
     leaf.open(device);
     if !leaf.stale_ranges().is_empty() {
-        shared.scan.resilver_wanted();
+        shared.background.scan.resilver_wanted();
     }
     true
 }

@@ -17,34 +17,28 @@ const PASSES_MAX: u32 = 40;
 /// Runs until it must stop, or until a txg cannot be written.
 pub(super) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
-    while let Some(force) = next(shared) {
-        let participants = shared.participants.lock().clone();
+    while let Some(force) = shared.txgs.progress.next(shared.options.interval) {
+        let participants = shared.txgs.participants.lock().clone();
         participants.iter().for_each(|p| p.before_close());
         drop(participants);
-        let open = shared.gate.open();
+        let open = shared.txgs.gate.open();
         if !force && !shared.is_dirty(open) {
             continue;
         }
-        let result = txg(shared);
-        let mut progress = shared.progress.lock();
-        match result {
-            Ok(txg) => progress.synced = txg,
+        match txg(shared) {
+            Ok(txg) => shared.txgs.progress.set_synced(txg),
             Err(e) => {
                 tracing::error!("{}: txg {open} cannot be written, the pool is suspended: {e}", shared.store.name());
-                shared.report_states();
-                shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
-                progress.failed = Some(e);
+                shared.txgs.progress.fail(e, || {
+                    shared.report_states();
+                    shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
+                });
+                shared.txgs.gate.shut();
+                break;
             }
         }
-        let failed = progress.failed.is_some();
-        drop(progress);
-        shared.done.notify_all();
-        if failed {
-            shared.gate.shut();
-            break;
-        }
-        shared.gate.drained();
-        if shared.discarding.load(Ordering::SeqCst) || shared.evacuation.wants_txgs() {
+        shared.txgs.gate.drained();
+        if shared.background.wants_txgs() {
             shared.push();
         }
     }
@@ -54,13 +48,13 @@ pub(super) fn run(shared: &Arc<Shared>) {
 /// Syncs the first txg of a pool that is being created; `make` creates its objects.
 pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let _doing = block::doing(block::Task::Background);
-    let txg = shared.gate.close(|txg| txg);
+    let txg = shared.txgs.gate.close(|txg| txg);
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);
     make(&cx)?;
     cx.check_whole()?;
     settle(&cx, &mut TxgStats::default(), &mut Instant::now())?;
-    shared.gate.shut();
+    shared.txgs.gate.shut();
     Ok(())
 }
 
@@ -70,15 +64,10 @@ struct StopGuard<'a>(&'a Shared);
 
 impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
-        let mut progress = self.0.progress.lock();
-        progress.stopped = true;
-        if std::thread::panicking() && progress.failed.is_none() {
-            progress.failed = Some(Error::invalid(self.0.store.name(), "syncing a txg panicked"));
-        }
-        let releases = progress.releases;
-        drop(progress);
-        self.0.gate.shut();
-        self.0.done.notify_all();
+        let panicked = std::thread::panicking().then(|| Error::invalid(self.0.store.name(), "syncing a txg panicked"));
+        let releases = self.0.txgs.progress.end(panicked);
+        self.0.txgs.gate.shut();
+        self.0.txgs.progress.notify_waiting();
         if releases {
             self.0.stop_background();
             self.0.release();
@@ -86,38 +75,18 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Waits for a reason to sync. Returns whether a thread waits for the txg; `None`: stop.
-fn next(shared: &Shared) -> Option<bool> {
-    let deadline = Instant::now() + shared.interval;
-    let mut progress = shared.progress.lock();
-    loop {
-        if progress.wanted > progress.synced {
-            progress.pushed = false;
-            return Some(true);
-        }
-        if progress.stop {
-            return None;
-        }
-        if progress.pushed || Instant::now() >= deadline {
-            progress.pushed = false;
-            return Some(false);
-        }
-        shared.wake.wait_until(&mut progress, deadline);
-    }
-}
-
 fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let mut clock = Instant::now();
     let mut stats = TxgStats { closed_seconds: shared.now(), ..TxgStats::default() };
     let before = shared.written();
-    let (txg, participants, early, jobs) = shared.gate.close(|txg| {
-        let participants = shared.participants.lock().clone();
+    let (txg, participants, early, jobs) = shared.txgs.gate.close(|txg| {
+        let participants = shared.txgs.participants.lock().clone();
         participants.iter().for_each(|p| p.quiesce(txg));
-        let early = std::mem::take(&mut *shared.early_jobs.lock());
-        (txg, participants, early, std::mem::take(&mut *shared.jobs.lock()))
+        let early = std::mem::take(&mut *shared.txgs.early_jobs.lock());
+        (txg, participants, early, std::mem::take(&mut *shared.txgs.jobs.lock()))
     });
     stats.txg = txg;
-    stats.open_ns = shared.stats.turned(clock);
+    stats.open_ns = shared.txgs.stats.turned(clock);
     stats.dirty_bytes = shared.store.waiting_bytes().load(Ordering::Relaxed);
     stats.phase_ns[0] = lap(&mut clock);
 
@@ -126,9 +95,9 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     early.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
     for participant in &participants {
-        participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.dedup.add(bp)? {
+        participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.accounting.dedup.add(bp)? {
             true => Ok(()),
-            false => shared.clones.add(bp),
+            false => shared.accounting.clones.add(bp),
         })?;
     }
     for participant in &participants {
@@ -138,10 +107,10 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     jobs.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
     // Frees the blocks without references, which may be clones.
-    shared.dedup.sync(&cx)?;
+    shared.accounting.dedup.sync(&cx)?;
     checkpoint::sync(&cx)?;
-    shared.scan.sync_errors(&cx)?;
-    shared.clones.sync(&cx)?;
+    shared.background.scan.sync_errors(&cx)?;
+    shared.accounting.clones.sync(&cx)?;
     evacuate::step(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 
@@ -157,7 +126,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let after = shared.written();
     // Without the writes to devices that left in this txg.
     (stats.writes, stats.written_bytes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
-    shared.stats.add(stats);
+    shared.txgs.stats.add(stats);
     Ok(txg)
 }
 
@@ -175,9 +144,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
             ));
         }
         dtl::sync(cx)?;
-        if shared.config_dirty.swap(false, Ordering::SeqCst)
-            | shared.features.label_changed.swap(false, Ordering::SeqCst)
-        {
+        if shared.config.take_dirty() | shared.features.label_changed.swap(false, Ordering::SeqCst) {
             config_dirty = true;
             label::write_mos_config(cx)?;
         }
@@ -195,14 +162,14 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         if dtl::is_pending(shared) {
             continue;
         }
-        moving = shared.expansion.moving();
+        moving = shared.background.expansion.moving();
         let moved = expand::step(cx, moving.as_ref())?;
         if !dtl::is_pending(shared) {
             break (root, moved);
         }
     };
     if let Some(moved) = &moved {
-        shared.uberblock.lock().raidz_reflow = moved.word();
+        shared.config.uberblock.lock().raidz_reflow = moved.word();
     }
     write_label(cx, root, config_dirty)?;
     if let Some(moved) = moved {
@@ -245,13 +212,11 @@ impl Shared {
     }
 
     fn is_dirty(&self, txg: u64) -> bool {
-        !self.jobs.lock().is_empty()
-            || self.config_dirty.load(Ordering::SeqCst)
-            || self.discarding.load(Ordering::SeqCst)
-            || self.evacuation.is_active()
-            || self.scan.is_dirty()
-            || self.participants.lock().iter().any(|p| p.is_dirty(txg))
-            || self.dedup.is_dirty()
+        !self.txgs.jobs.lock().is_empty()
+            || self.config.is_dirty()
+            || self.background.is_dirty()
+            || self.txgs.participants.lock().iter().any(|p| p.is_dirty(txg))
+            || self.accounting.dedup.is_dirty()
     }
 
     /// Writes to devices so far, and their bytes.

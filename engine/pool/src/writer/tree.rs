@@ -50,7 +50,7 @@ pub(super) fn commit_with(
 ) -> Result<()> {
     let shared = cx.shared;
     let tree = shared.store.tree();
-    let before = shared.root.lock().clone();
+    let before = shared.config.root.lock().clone();
     let unchanged = |c: &VdevConfig| {
         let at = c.id as usize;
         before.children.get(at).filter(|b| b.is_same_tree(c)).and_then(|_| tree.tops.get(at)).cloned()
@@ -59,15 +59,21 @@ pub(super) fn commit_with(
         if let Some(vdev) = made_before.as_ref().filter(|vdev| vdev.guid == c.guid) {
             return Ok(vdev.clone());
         }
-        let one =
-            vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known, shared.expansion.moving())?.pop();
+        let one = vdevs::build_with(
+            std::slice::from_ref(c),
+            &root,
+            &ByGuid::new(),
+            known,
+            shared.background.expansion.moving(),
+        )?
+        .pop();
         one.map(Arc::new).ok_or_else(|| Error::invalid(c.display_name(), "cannot be made"))
     };
     let tops = root.children.iter().map(|c| unchanged(c).map_or_else(|| made(c), Ok)).collect::<Result<Vec<_>>>()?;
-    *shared.root.lock() = root;
+    *shared.config.root.lock() = root;
     shared.store.change_tree(|tree| Tree { tops, ..tree.clone() });
     judge_writable(cx);
-    shared.sweeps.begin_again();
+    shared.background.sweeps.begin_again();
     cx.config_changed();
     Ok(())
 }
@@ -98,7 +104,7 @@ fn find_by(tree: &Tree, guid: u64, pick: impl Fn(&Vdev) -> Option<&Leaf>) -> Res
 impl Shared {
     /// Whether a top-level device is a log.
     pub(super) fn is_log(&self, id: u64) -> bool {
-        let root = self.root.lock();
+        let root = self.config.root.lock();
         root.children.iter().any(|top| top.id == id && top.number(config::IS_LOG) != 0)
     }
 }

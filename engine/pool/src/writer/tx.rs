@@ -58,12 +58,12 @@ impl SyncTx<'_> {
     }
 
     pub fn pool_name(&self) -> String {
-        self.shared.identity.lock().name.clone()
+        self.shared.config.identity.lock().name.clone()
     }
 
     /// On-disk version of the pool.
     pub fn version(&self) -> u64 {
-        self.shared.identity.lock().version
+        self.shared.config.identity.lock().version
     }
 
     /// The object directory.
@@ -88,7 +88,7 @@ impl SyncTx<'_> {
 
     /// Size of a top-level device in bytes, in whole metaslabs; 0 if there is no such device.
     pub(crate) fn device_bytes(&self, vdev: u64) -> u64 {
-        let root = self.shared.root.lock();
+        let root = self.shared.config.root.lock();
         let top = root.children.iter().find(|top| top.id == vdev);
         top.map_or(0, |top| {
             let shift = top.number(config::METASLAB_SHIFT).min(63);
@@ -131,13 +131,13 @@ impl SyncTx<'_> {
     /// Marks the configuration of the devices or the pool as changed: this txg writes it to the MOS
     /// and to all labels.
     pub fn config_changed(&self) {
-        self.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.shared.config.mark_dirty();
     }
 
     /// Change of the MOS's space since the last call, for the DSL directory `$MOS`: used,
     /// compressed, uncompressed bytes.
     pub fn take_mos_space(&self) -> (i64, i64, i64) {
-        std::mem::take(&mut *self.shared.mos_space.lock())
+        self.shared.accounting.take_mos()
     }
 
     /// Whether pointers to holes record the birth of the hole.

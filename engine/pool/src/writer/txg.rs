@@ -1,7 +1,7 @@
 //! Txgs as the rest of the writer uses them: transactions, tasks in the syncing txg, waiting for a
 //! txg, and suspending the pool when it cannot write. `sync` is the thread that syncs them.
 
-use super::spa::{Job, Participant, Shared, SyncTx, Writer};
+use super::spa::{Jobs, Participant, Shared, SyncTx, Writer};
 use super::stats::TxgStats;
 use crate::status::Suspended;
 use errors::{Error, Refusal, Result};
@@ -24,18 +24,18 @@ impl Writer {
     /// The holder must not wait for a txg, and must not call this again.
     pub fn begin(&self) -> Result<Tx> {
         let shared = &self.shared;
-        let early = shared.gate.limit() / 100 * EARLY_PERCENT;
+        let early = shared.txgs.gate.limit() / 100 * EARLY_PERCENT;
         if shared.store.waiting_bytes().load(Ordering::Relaxed) > early {
             shared.push();
         }
-        shared.gate.slow(|| shared.push());
-        shared.gate.enter().ok_or_else(|| shared.refusal())
+        shared.txgs.gate.slow(|| shared.push());
+        shared.txgs.gate.enter().ok_or_else(|| shared.refusal())
     }
 
     /// Like [`Writer::begin`], but without waiting for dirty data to be written: for callers that
     /// make existing dirty data durable, such as the intent log. They must not add much dirty data.
     pub fn hold(&self) -> Result<Tx> {
-        self.shared.gate.enter().ok_or_else(|| self.shared.refusal())
+        self.shared.txgs.gate.enter().ok_or_else(|| self.shared.refusal())
     }
 
     /// Runs `task` in the syncing thread, where the MOS may be changed, and returns when its txg is
@@ -51,8 +51,8 @@ impl Writer {
     /// nothing; the error is logged.
     pub fn task_later(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<()> + Send + 'static) -> Result<()> {
         let shared = &self.shared;
-        let _tx = shared.gate.enter().ok_or_else(|| shared.refusal())?;
-        shared.jobs.lock().push(Box::new(move |cx| {
+        let _tx = shared.txgs.gate.enter().ok_or_else(|| shared.refusal())?;
+        shared.txgs.jobs.lock().push(Box::new(move |cx| {
             if let Err(error) = task(cx) {
                 tracing::warn!(%error, "a task that nobody waits for failed");
             }
@@ -67,7 +67,7 @@ impl Writer {
 
     /// Returns once everything that was changed before is on disk.
     pub fn sync(&self) -> Result<()> {
-        self.wait(self.shared.gate.open())
+        self.wait(self.shared.txgs.gate.open())
     }
 
     /// Returns when `txg` is on disk.
@@ -77,48 +77,44 @@ impl Writer {
 
     /// Number of the open txg.
     pub fn open_txg(&self) -> u64 {
-        self.shared.gate.open()
+        self.shared.txgs.gate.open()
     }
 
     /// Number of the last synced txg.
     pub fn synced_txg(&self) -> u64 {
-        self.shared.progress.lock().synced
+        self.shared.txgs.progress.synced()
     }
 
     /// Sets the limit for the bytes of blocks in the cache. The limit for dirty data follows it,
     /// unless it was set explicitly.
     pub fn set_cache_bytes(&self, bytes: u64) {
         self.shared.store.cache().set_cap(bytes);
-        self.shared.gate.set_limit(self.shared.options.dirty_bytes(bytes));
+        self.shared.txgs.gate.set_limit(self.shared.options.dirty_bytes(bytes));
     }
 
     /// Limit for dirty data in memory, in bytes.
     pub fn dirty_max_bytes(&self) -> u64 {
-        self.shared.gate.limit()
+        self.shared.txgs.gate.limit()
     }
 
     /// Adds `participant` to all txgs from now on.
     pub fn register(&self, participant: Arc<dyn Participant>) {
-        self.shared.participants.lock().push(participant);
+        self.shared.txgs.participants.lock().push(participant);
     }
 
     /// Reverts [`Writer::register`]. The participant's changes must be synced.
     pub fn unregister(&self, participant: &Arc<dyn Participant>) {
-        self.shared.participants.lock().retain(|p| !Arc::ptr_eq(p, participant));
+        self.shared.txgs.participants.lock().retain(|p| !Arc::ptr_eq(p, participant));
     }
 
     /// Why the pool is suspended, if it is.
     pub fn failure(&self) -> Option<Error> {
-        let progress = self.shared.progress.lock();
-        progress.failed.clone().or_else(|| progress.suspended.clone())
+        self.shared.txgs.progress.failure()
     }
 
     /// The same for the pool's status.
     pub fn suspension(&self) -> Option<Suspended> {
-        let progress = self.shared.progress.lock();
-        let until_reopened = progress.failed.is_some();
-        let why = progress.failed.as_ref().or(progress.suspended.as_ref())?.to_string();
-        Some(Suspended { why, until_reopened })
+        self.shared.txgs.progress.suspension()
     }
 
     /// Retries writes that failed (`zpool clear`). [`Writer::failure`] shows a moment later whether
@@ -130,7 +126,7 @@ impl Writer {
 
     /// Statistics of the last txgs, the newest last.
     pub fn txg_stats(&self) -> Vec<TxgStats> {
-        self.shared.stats.list()
+        self.shared.txgs.stats.list()
     }
 
     /// Dirty bytes that wait to be written.
@@ -145,19 +141,12 @@ impl Shared {
     }
 
     pub(super) fn push(&self) {
-        let mut progress = self.progress.lock();
-        if !progress.pushed {
-            progress.pushed = true;
-            self.wake.notify_all();
-        }
+        self.txgs.progress.push();
     }
 
     pub(super) fn refusal(&self) -> Error {
-        let failed = {
-            let progress = self.progress.lock();
-            progress.failed.clone().or_else(|| progress.suspended.clone())
-        };
-        let name = self.identity.lock().name.clone();
+        let failed = self.txgs.progress.failure();
+        let name = self.config.identity.lock().name.clone();
         match failed {
             Some(why) => {
                 tracing::debug!("{name} is suspended: {why}");
@@ -172,17 +161,17 @@ impl Shared {
         &self,
         task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
-        self.task_among(&self.jobs, task)
+        self.task_among(&self.txgs.jobs, task)
     }
 
     pub(super) fn task_among<R: Send + 'static>(
         &self,
-        jobs: &Mutex<Vec<Job>>,
+        jobs: &Jobs,
         task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         let slot = Arc::new(Mutex::new(None));
         let txg = {
-            let tx = self.gate.enter().ok_or_else(|| self.refusal())?;
+            let tx = self.txgs.gate.enter().ok_or_else(|| self.refusal())?;
             let slot = slot.clone();
             jobs.lock().push(Box::new(move |cx| *slot.lock() = Some(task(cx))));
             tx.txg()
@@ -193,53 +182,31 @@ impl Shared {
     }
 
     pub(super) fn wait(&self, txg: u64) -> Result<()> {
-        let mut progress = self.progress.lock();
-        progress.wanted = progress.wanted.max(txg);
-        self.wake.notify_all();
-        while progress.synced < txg {
-            if let Some(e) = progress.failed.as_ref().or(progress.suspended.as_ref()) {
-                return Err(e.clone());
-            }
-            if progress.stopped {
-                return Err(Refusal::Stale.at(self.store.name()));
-            }
-            self.done.wait(&mut progress);
-        }
-        Ok(())
+        self.txgs.progress.wait(txg, || Refusal::Stale.at(self.store.name()))
     }
 
     /// Called by a thread that syncs the txg when no device takes a block: suspends the pool, and
     /// waits for [`Writer::resume`] or for the pool to be closed. Returns whether to retry. A write
     /// that began before the last resumption is retried at once.
     pub(super) fn suspended(&self, error: &Error, begun: u64) -> bool {
-        let mut progress = self.progress.lock();
-        if progress.stop || self.store.resumptions() != begun {
-            return !progress.stop;
-        }
-        tracing::error!("{}: suspended: {error}", self.store.name());
-        self.report_states();
-        self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
-        progress.suspended = Some(error.clone());
-        self.gate.suspend(true);
-        self.done.notify_all();
-        while self.store.resumptions() == begun && !progress.stop {
-            self.done.wait(&mut progress);
-        }
-        !progress.stop
+        let is_resumed = || self.store.resumptions() != begun;
+        self.txgs.progress.suspend(error, is_resumed, || {
+            tracing::error!("{}: suspended: {error}", self.store.name());
+            self.report_states();
+            self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
+            self.txgs.gate.suspend(true);
+        })
     }
 
     pub(super) fn resume(&self) {
-        let mut progress = self.progress.lock();
-        if progress.suspended.take().is_some() {
+        self.txgs.progress.resume(|| {
             self.store.count_resumption();
             self.store.tree().leaves().iter().for_each(|leaf| leaf.clear_errors());
-            self.gate.suspend(false);
-            self.done.notify_all();
-        }
+            self.txgs.gate.suspend(false);
+        });
     }
 
     pub(super) fn is_suspended(&self) -> bool {
-        let progress = self.progress.lock();
-        progress.failed.is_some() || progress.suspended.is_some()
+        self.txgs.progress.is_suspended()
     }
 }

@@ -52,7 +52,7 @@ fn kept(value: &ZapValue) -> SetValue {
 impl SyncTx<'_> {
     /// Sets a property of a device. The value must be valid. An empty text removes a user property.
     pub fn set_vdev_property(&self, guid: u64, name: &str, value: &SetValue) -> Result<()> {
-        let id = self.shared.root.lock().find(guid).map_or(0, zap_of);
+        let id = self.shared.config.root.lock().find(guid).map_or(0, zap_of);
         if id == 0 {
             return Err(unsuitable());
         }
@@ -70,7 +70,7 @@ impl SyncTx<'_> {
     /// device that takes blocks.
     pub fn set_allocating(&self, guid: u64, yes: bool) -> Result<()> {
         let shared = self.shared;
-        let mut root = shared.root.lock();
+        let mut root = shared.config.root.lock();
         let Some(at) = root.children.iter().position(|top| top.guid == guid) else { return Err(unsuitable()) };
         let id = root.children[at].id as u32;
         match shared.allocator.class_of(id) {
@@ -147,7 +147,7 @@ fn unspare(cx: &SyncTx<'_>, within: Option<u64>) -> bool {
     }
     let tree = cx.store().tree();
     let is_good = |guid| tree.find(guid).is_some_and(|v| v.leaves().iter().all(|l| l.is_open() && !l.has_failed()));
-    mark(&mut cx.shared.root.lock(), within, &is_good)
+    mark(&mut cx.shared.config.root.lock(), within, &is_good)
 }
 
 fn forget_faults(shared: &Shared, device: Option<u64>) -> bool {
@@ -162,5 +162,5 @@ fn forget_faults(shared: &Shared, device: Option<u64>) -> bool {
         }
         vdev.children.iter_mut().fold(changed, |any, child| forget(child, within) || any)
     }
-    forget(&mut shared.root.lock(), device)
+    forget(&mut shared.config.root.lock(), device)
 }

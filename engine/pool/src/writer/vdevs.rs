@@ -254,10 +254,10 @@ pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> R
 pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
     let holds_none = |top: &VdevConfig| matches!(top.kind.as_str(), "hole" | "indirect");
     let lacks = |top: &&VdevConfig| !holds_none(top) && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
-    let ids: Vec<u64> = cx.shared.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
+    let ids: Vec<u64> = cx.shared.config.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
     for id in ids {
         let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
-        let mut root = cx.shared.root.lock();
+        let mut root = cx.shared.config.root.lock();
         if let Some(top) = root.children.iter_mut().find(|top| top.id == id) {
             top.all.put(config::METASLAB_ARRAY, array);
         }
@@ -434,7 +434,7 @@ pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
 /// The ZAP of a top-level device.
 pub(super) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
     let id = {
-        let root = cx.shared.root.lock();
+        let root = cx.shared.config.root.lock();
         root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
     };
     if id == 0 {

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 /// The newest view of the pool, and the threads that open another. See `views`.
 pub(super) struct Views {
+    /// The pool as it was opened, from which views are opened; `None` while it is being created.
+    pub base: Option<Arc<Pool>>,
     pub state: Mutex<State>,
     /// Signalled when a thread that opened a view has ended.
     pub ended: Condvar,
@@ -27,9 +29,9 @@ pub(super) struct State {
 }
 
 impl Views {
-    pub fn new(newest: Option<Arc<Pool>>) -> Self {
-        let state = State { newest, since: None, error: None };
-        Self { state: Mutex::new(state), ended: Condvar::new(), opening: Mutex::new(()) }
+    pub fn new(base: Option<Arc<Pool>>) -> Self {
+        let state = State { newest: base.clone(), since: None, error: None };
+        Self { base, state: Mutex::new(state), ended: Condvar::new(), opening: Mutex::new(()) }
     }
 
     pub fn of(&self, txg: u64) -> Option<Arc<Pool>> {

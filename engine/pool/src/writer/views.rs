@@ -50,7 +50,7 @@ impl Writer {
 
 impl Shared {
     fn shown_txg(&self) -> u64 {
-        self.uberblock.lock().txg.0
+        self.config.uberblock.lock().txg.0
     }
 
     /// See [`super::Writer::pool`].
@@ -59,13 +59,13 @@ impl Shared {
             return Ok(pool);
         }
         let _opening = self.views.opening.lock();
-        let uberblock = self.uberblock.lock().clone();
+        let uberblock = self.config.uberblock.lock().clone();
         if let Some(pool) = self.views.of(uberblock.txg.0) {
             return Ok(pool);
         }
-        let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
-        let identity = self.identity.lock().clone();
-        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.scan.figures)?;
+        let base = self.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
+        let identity = self.config.identity.lock().clone();
+        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.background.scan.figures)?;
         self.views.publish(&pool);
         Ok(pool)
     }

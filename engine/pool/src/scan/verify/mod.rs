@@ -15,11 +15,13 @@
 //!     counts as shared, and lists cut at [`LISTED_MAX`], whose full length is counted
 //!   * workers hold no common lock for long: each keeps its own sums, which are added at the end
 
+mod progress;
 mod references;
 mod report;
 mod space;
 mod spread;
 
+pub use progress::{OnProgress, Phase, Progress};
 pub use report::{Accounting, Damage, DeviceFaults, LISTED_MAX, Leak, Report, WrongReferences};
 
 use super::walk::{Visit, Visitor, walk};
@@ -32,10 +34,11 @@ use block::vdev::{BlockReport, Contents, Fault};
 use errors::Result;
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
+use progress::Meter;
 use references::References;
 use space::Used;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How to verify.
@@ -44,31 +47,6 @@ pub struct Options {
     /// Number of threads; 0: one for each processor.
     pub threads: usize,
 }
-
-/// Phase of a verification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Loading space maps.
-    SpaceMaps,
-    /// Reading blocks.
-    Blocks,
-    /// Comparing space, references and accounting.
-    Compare,
-}
-
-/// Progress of a verification.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress {
-    pub phase: Phase,
-    /// Allocated bytes verified so far.
-    pub done_bytes: u64,
-    /// Allocated bytes in total.
-    pub total_bytes: u64,
-}
-
-/// Progress callback, called now and then from any thread. If it returns false, the verification
-/// ends early.
-pub type OnProgress<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
 /// Returns the keys of the dataset or snapshot with this object number, if they are loaded.
 pub type KeysOf<'a> = dyn Fn(u64) -> Option<Arc<DatasetKeys>> + Sync + 'a;
@@ -111,10 +89,7 @@ pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: 
         keys_of: keys,
         keys: all.iter().map(|_| OnceLock::new()).collect(),
         tallies: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
-        done: AtomicU64::new(0),
-        total: total_bytes,
-        progress,
-        stop: AtomicBool::new(false),
+        meter: Meter::new(progress, total_bytes),
     };
     if let Err(e) = checker.used.pending_frees(|bp| checker.references.count(bp.dvas().next(), |_| ())) {
         unknown.push(e.to_string());
@@ -146,10 +121,7 @@ struct Checker<'a> {
     /// Keys of each root that has encrypted blocks.
     keys: Vec<OnceLock<Option<Arc<DatasetKeys>>>>,
     tallies: Vec<Mutex<Tally>>,
-    done: AtomicU64,
-    total: u64,
-    progress: &'a OnProgress<'a>,
-    stop: AtomicBool,
+    meter: Meter<'a>,
 }
 
 impl Checker<'_> {
@@ -172,12 +144,7 @@ impl Checker<'_> {
         if tally.untold_bytes < PROGRESS_BYTES {
             return;
         }
-        let told = std::mem::take(&mut tally.untold_bytes);
-        let done = self.done.fetch_add(told, Ordering::Relaxed) + told;
-        let p = Progress { phase: Phase::Blocks, done_bytes: done.min(self.total), total_bytes: self.total };
-        if !(self.progress)(p) {
-            self.stop.store(true, Ordering::Relaxed);
-        }
+        self.meter.add(std::mem::take(&mut tally.untold_bytes));
     }
 
     fn finish(self, mut unknown: Vec<String>) -> Report {
@@ -186,7 +153,7 @@ impl Checker<'_> {
             report.merge(tally.into_inner().report);
         }
         report.damage.sort_by_key(|d| d.at);
-        report.stopped = self.stop.load(Ordering::Relaxed);
+        report.stopped = self.meter.is_stopped();
         if report.stopped {
             unknown.push("stopped early".into());
         }
@@ -331,7 +298,7 @@ impl Visitor for Checker<'_> {
     }
 
     fn cancelled(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.meter.is_stopped()
     }
 }
 

@@ -38,10 +38,10 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// Loads the header of a device's checkpoint space map, if it has one.
 pub(super) fn load(pool: &Pool, group: &Group) -> Result<()> {
-    if group.top_zap == 0 {
+    if group.objects.top_zap == 0 {
         return Ok(());
     }
-    let zap = Zap::open(pool.mos().object(group.top_zap)?)?;
+    let zap = Zap::open(pool.mos().object(group.objects.top_zap)?)?;
     let Some(id) = zap.lookup_u64(vdev_top::POOL_CHECKPOINT_SM)?.filter(|id| *id != 0) else { return Ok(()) };
     let object = pool.mos().object(id)?;
     let header = Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
@@ -52,14 +52,14 @@ pub(super) fn load(pool: &Pool, group: &Group) -> Result<()> {
     }
     let (length_bytes, allocated_bytes) = (header.length_bytes, header.allocated_bytes);
     let map = MapState { object: id, block_bytes, length_bytes, allocated_bytes, histogram: header.histogram };
-    *group.checkpoint.lock() = Some(map);
+    *group.objects.checkpoint.lock() = Some(map);
     Ok(())
 }
 
 impl Group {
     /// Bytes that only the checkpoint still holds.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
-        self.checkpoint.lock().as_ref().map_or(0, |map| map.allocated_bytes.unsigned_abs())
+        self.objects.checkpoint.lock().as_ref().map_or(0, |map| map.allocated_bytes.unsigned_abs())
     }
 }
 
@@ -89,7 +89,7 @@ impl Allocator {
 
     /// Whether some device has no ZAP in which its checkpoint space map could be recorded.
     pub(crate) fn lacks_place_for_checkpoint(&self) -> bool {
-        self.table().groups().any(|group| group.top_zap == 0)
+        self.table().groups().any(|group| group.objects.top_zap == 0)
     }
 
     /// Writes the blocks of the checkpoint that were freed since the last pass. Returns whether
@@ -120,12 +120,12 @@ impl Allocator {
     ) -> Result<()> {
         // The lock is not held while the map is written, so that readers of the pool's statistics
         // do not wait.
-        let before = group.checkpoint.lock().clone();
+        let before = group.objects.checkpoint.lock().clone();
         let mut map = match before {
             Some(map) => map,
             None => {
                 let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
-                maps.set_checkpoint_map(group.top_zap, Some(object))?;
+                maps.set_checkpoint_map(group.objects.top_zap, Some(object))?;
                 MapState {
                     object,
                     block_bytes: BLOCK_BYTES.into(),
@@ -148,7 +148,7 @@ impl Allocator {
         map.length_bytes += bytes.len() as u64;
         map.allocated_bytes -= (kept.units() << group.ashift) as i64;
         maps.set_header(map.object, &map.header())?;
-        *group.checkpoint.lock() = Some(map);
+        *group.objects.checkpoint.lock() = Some(map);
         Ok(())
     }
 
@@ -157,14 +157,14 @@ impl Allocator {
     pub(crate) fn discard(&self, txg: u64, maps: &dyn MapWriter, read: &dyn Fn(u64) -> Result<Object>) -> Result<bool> {
         debug_assert_eq!(self.checkpoint_txg.load(Ordering::Relaxed), 0);
         let table = self.table();
-        let Some((group, map)) = table.groups().find_map(|g| Some((g, g.checkpoint.lock().clone()?))) else {
+        let Some((group, map)) = table.groups().find_map(|g| Some((g, g.objects.checkpoint.lock().clone()?))) else {
             return Ok(false);
         };
         let left = self.discard_end(group, map, txg, maps, read)?;
         if left.is_none() {
-            maps.set_checkpoint_map(group.top_zap, None)?;
+            maps.set_checkpoint_map(group.objects.top_zap, None)?;
         }
-        *group.checkpoint.lock() = left;
+        *group.objects.checkpoint.lock() = left;
         Ok(true)
     }
 

@@ -3,6 +3,7 @@
 //! Allocating threads contend for the lock of one metaslab, for the time of a search in memory.
 //! Each copy of a block uses its own metaslab, so that copies on one device are far apart.
 
+use super::availability::Availability;
 use super::slab::{Freed, MapState, Reader, Slab};
 use super::totals::Totals;
 use block::Class;
@@ -12,7 +13,7 @@ use ondisk::Dva;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of active metaslabs: one for each copy of a block, and one for the intent log.
 const SLOTS: usize = 4;
@@ -101,22 +102,30 @@ pub(super) struct Group {
     pub ashift: u8,
     pub slab_shift: u8,
     pub deflate_ratio: u64,
+    pub objects: Objects,
+    pub slabs: Vec<Arc<Slab>>,
+    pub totals: Arc<Totals>,
+    pub availability: Availability,
+    active: [AtomicU32; SLOTS],
+}
+
+/// The device's objects in the MOS, other than the space maps of its metaslabs.
+pub(super) struct Objects {
     pub top_zap: u64,
     /// Object that lists the space maps; 0 until it is created.
     pub array: AtomicU64,
-    pub slabs: Vec<Arc<Slab>>,
-    pub totals: Arc<Totals>,
-    /// Size of the metaslab reserved for the intent log, in bytes.
-    pub log_bytes: AtomicU64,
-    /// The device is configured to take new blocks.
-    pub is_allocating: AtomicBool,
-    /// Enough children are available to write to it.
-    pub is_writable: AtomicBool,
-    /// The device becomes part of the pool only in the next txg.
-    pub is_new: AtomicBool,
-    active: [AtomicU32; SLOTS],
     /// The device's checkpoint space map.
     pub checkpoint: Arc<Mutex<Option<MapState>>>,
+}
+
+impl Clone for Objects {
+    fn clone(&self) -> Self {
+        Self {
+            top_zap: self.top_zap,
+            array: self.array.load(Ordering::Relaxed).into(),
+            checkpoint: self.checkpoint.clone(),
+        }
+    }
 }
 
 /// Parameters of an allocation.
@@ -158,16 +167,11 @@ impl Group {
             ashift,
             slab_shift,
             deflate_ratio,
-            top_zap,
-            array: array.into(),
+            objects: Objects { top_zap, array: array.into(), checkpoint: Arc::default() },
             slabs,
             totals,
-            log_bytes: 0.into(),
-            is_allocating: true.into(),
-            is_writable: true.into(),
-            is_new: false.into(),
+            availability: Availability::new(),
             active: [const { AtomicU32::new(NONE) }; SLOTS],
-            checkpoint: Arc::default(),
         }
     }
 
@@ -179,7 +183,7 @@ impl Group {
             && let Some(s) = self.slabs.iter().rev().max_by_key(|s| s.free_units.load(Ordering::Relaxed))
         {
             s.is_log.store(true, Ordering::Relaxed);
-            self.log_bytes.store(u64::from(s.units) << self.ashift, Ordering::Relaxed);
+            self.totals.for_log.store(u64::from(s.units) << self.ashift, Ordering::Relaxed);
         }
     }
 
@@ -192,19 +196,14 @@ impl Group {
     pub fn changed(&self, shape: Shape, more: Vec<Slab>) -> Self {
         let more: Vec<Arc<Slab>> = more.into_iter().map(Arc::new).collect();
         self.totals.size.fetch_add(bytes_of(&more, self.ashift), Ordering::Relaxed);
-        let same = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
         Self {
             name: self.name.clone(),
             shape,
-            array: self.array.load(Ordering::Relaxed).into(),
+            objects: self.objects.clone(),
             slabs: self.slabs.iter().cloned().chain(more).collect(),
             totals: self.totals.clone(),
-            log_bytes: self.log_bytes.load(Ordering::Relaxed).into(),
-            is_allocating: same(&self.is_allocating),
-            is_writable: same(&self.is_writable),
-            is_new: same(&self.is_new),
+            availability: self.availability.clone(),
             active: [const { AtomicU32::new(NONE) }; SLOTS],
-            checkpoint: self.checkpoint.clone(),
             ..*self
         }
     }
@@ -216,8 +215,7 @@ impl Group {
 
     /// Whether blocks may be allocated there now.
     pub fn is_open(&self) -> bool {
-        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        is(&self.is_allocating) && is(&self.is_writable) && !is(&self.is_new)
+        self.availability.is_open()
     }
 
     /// Allocates space for a block. Returns offset and size in bytes, and the metaslab's number.

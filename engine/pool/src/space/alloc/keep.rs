@@ -10,6 +10,7 @@
 
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// While this value exists, freed space is not reallocated.
 #[must_use]
@@ -34,19 +35,30 @@ impl Kept {
 
 /// All [`Kept`] values of a pool.
 #[derive(Default)]
-pub(super) struct Keeps(Mutex<Vec<Arc<RwLock<bool>>>>);
+pub(super) struct Keeps {
+    all: Mutex<Vec<Arc<RwLock<bool>>>>,
+    /// A writer waits for freed space.
+    is_room_awaited: AtomicBool,
+}
 
 impl Keeps {
     /// From now on freed space is kept.
     pub fn keep(&self) -> Kept {
         let holds = Arc::new(RwLock::new(true));
-        self.0.lock().push(holds.clone());
+        self.all.lock().push(holds.clone());
         Kept { holds }
     }
 
-    /// Whether any reader needs freed space to be kept. If the pool needs the space, none is kept.
+    /// A writer has no space left: the next call of [`Keeps::wanted`] keeps nothing.
+    pub fn await_room(&self) {
+        self.is_room_awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any reader needs freed space to be kept. If the pool or a writer needs the space,
+    /// none is kept.
     pub fn wanted(&self, needs_room: bool) -> bool {
-        let mut all = self.0.lock();
+        let needs_room = self.is_room_awaited.swap(false, Ordering::Relaxed) || needs_room;
+        let mut all = self.all.lock();
         // The list holds one reference, the `Kept` the other.
         all.retain(|holds| Arc::strong_count(holds) > 1);
         if needs_room {
@@ -72,5 +84,10 @@ mod tests {
         assert!(!keeps.wanted(true) && !b.holds());
         assert_eq!(b.while_kept(|| 7), None);
         assert!(!keeps.wanted(false));
+        let c = keeps.keep();
+        keeps.await_room();
+        assert!(!keeps.wanted(false) && !c.holds());
+        let d = keeps.keep();
+        assert!(keeps.wanted(false) && d.holds());
     }
 }

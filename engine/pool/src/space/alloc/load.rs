@@ -71,7 +71,7 @@ impl Allocator {
         let mos: Arc<dyn MapReader> = pool.mos().clone();
         let mut allocator = Self::empty(pool.name(), options, Arc::downgrade(&mos));
         allocator.checkpoint_txg = pool.checkpoint()?.map_or(0, |u| u.txg.0).into();
-        allocator.last_txg.store(pool.uberblock().txg.0, Ordering::Relaxed);
+        allocator.rounds.set_last_txg(pool.uberblock().txg.0);
         let ratios = pool.deflate_ratios();
         let mut table = Table::default();
         let tree = pool.store().tree();
@@ -84,13 +84,13 @@ impl Allocator {
             let ratio = ratios.get(top.id as usize).copied().unwrap_or(512);
             let place = || format!("{}: {}: metaslabs", pool.name(), top.display_name());
             let group = load_group(pool, top, shape, ratio).at_with(place)?;
-            group.is_writable.store(group::is_writable(device), Ordering::Relaxed);
+            group.availability.set_writable(group::is_writable(device));
             table.add(group);
         }
         let place = || format!("{}: log space maps", pool.name());
         let (logs, in_order) = load_logs(pool, &table).at_with(place)?;
         // Devices of a pool that was just upgraded may lack the ZAP that logs need.
-        let can_log = options.logs && table.groups().all(|g| g.top_zap != 0);
+        let can_log = options.logs && table.groups().all(|g| g.objects.top_zap != 0);
         if !can_log && !logs.all.is_empty() {
             return Err(Error::corrupt(
                 place(),
@@ -98,7 +98,7 @@ impl Allocator {
             ));
         }
         allocator.options.logs = can_log;
-        allocator.flush_all.store(!in_order, Ordering::Relaxed);
+        allocator.rounds.set_flush_all(!in_order);
         allocator.rounds.get_mut().logs = logs;
         table.groups().for_each(|g| g.set_log_slab_apart());
         *allocator.table.write() = Arc::new(table);
@@ -123,7 +123,7 @@ impl Allocator {
         if table.group(new.vdev).is_some() {
             return Err(Error::invalid(place(), format!("device {} is part of the pool", new.vdev)));
         }
-        group.is_new.store(self.last_txg.load(Ordering::Relaxed) != 0, Ordering::Relaxed);
+        group.availability.set_new(self.rounds.last_txg() != 0);
         table.add(group);
         *shared = Arc::new(table);
         Ok(())
@@ -134,12 +134,12 @@ impl Allocator {
     /// The syncing txg makes a device larger. The new space is used only after that txg is on disk:
     /// a crash before leads back to the smaller device.
     pub fn grow_device(&self, vdev: u32, asize_bytes: u64) {
-        self.growing.lock().push((vdev, asize_bytes));
+        self.rounds.grow(vdev, asize_bytes);
     }
 
     /// Adds the new space, after the txg that recorded it is on disk.
     pub(super) fn grow(&self) {
-        for (vdev, asize_bytes) in std::mem::take(&mut *self.growing.lock()) {
+        for (vdev, asize_bytes) in self.rounds.take_growing() {
             let mut shared = self.table.write();
             let Some(group) = shared.group(vdev) else { continue };
             let (known, count) = (group.slabs.len(), super::metaslab_count(asize_bytes, group.slab_shift) as usize);
@@ -202,7 +202,7 @@ fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result
     let top_zap = top.number(config::VDEV_TOP_ZAP);
     let name = top.display_name();
     let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
-    group.is_allocating.store(top.number(config::NONALLOCATING) == 0, Ordering::Relaxed);
+    group.availability.set_allocating(top.number(config::NONALLOCATING) == 0);
     super::checkpoint::load(pool, &group)?;
     Ok(group)
 }
@@ -237,7 +237,8 @@ fn load_logs(pool: &Pool, table: &Table) -> Result<(Logs, bool)> {
         logs.all
             .insert(txg, Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes });
     }
-    let since = |group: &Group| crate::space::metaslab::unflushed_txgs(pool, group.top_zap, group.slabs.len() as u64);
+    let since =
+        |group: &Group| crate::space::metaslab::unflushed_txgs(pool, group.objects.top_zap, group.slabs.len() as u64);
     let in_order = replay_logs(table, &logs, &since, pool.mos().as_ref())?;
     Ok((logs, in_order))
 }

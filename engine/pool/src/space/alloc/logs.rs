@@ -41,7 +41,6 @@ use errors::{Error, Result};
 use ondisk::spacemap::{Action, HISTOGRAM_BUCKETS, Header};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Block size of a log. As OpenZFS: most logs are one block.
 pub(super) const LOG_BLOCK_BYTES: u32 = 128 << 10;
@@ -128,7 +127,7 @@ impl Pressure {
 impl Allocator {
     /// Makes the next txg flush all metaslabs, so that little must be read when the pool is opened.
     pub fn flush_all_next(&self) {
-        self.flush_all.store(true, Ordering::Relaxed);
+        self.rounds.set_flush_all(true);
     }
 
     /// Amount of changes that are only in logs.
@@ -147,7 +146,7 @@ impl Allocator {
 
     /// Flushes some metaslabs: updates their own maps to the state of the previous txg.
     fn flush(&self, table: &Table, round: &mut Round, maps: &dyn MapWriter) -> Result<bool> {
-        let (txg, is_all) = (round.txg, self.flush_all.load(Ordering::Relaxed));
+        let (txg, is_all) = (round.txg, self.rounds.flushes_all());
         // A txg without changes does not touch the logs.
         if !is_all && !table.groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg))) {
             return Ok(false);
@@ -180,7 +179,7 @@ impl Allocator {
             maps.remove_log(*txg, *object)?;
             round.logs.all.remove(txg);
         }
-        self.flush_all.store(false, Ordering::Relaxed);
+        self.rounds.set_flush_all(false);
         Ok(!moved.is_empty() || !gone.is_empty())
     }
 
@@ -357,7 +356,7 @@ impl<'a> Turn<'a> {
 fn write_moved(table: &Table, moved: &Moved, txg: u64, maps: &dyn MapWriter) -> Result<()> {
     for (vdev, slabs) in moved {
         let Some(group) = table.group(*vdev) else { continue };
-        maps.write_unflushed(group.top_zap, group.slabs.len() as u64, slabs, txg)?;
+        maps.write_unflushed(group.objects.top_zap, group.slabs.len() as u64, slabs, txg)?;
     }
     Ok(())
 }

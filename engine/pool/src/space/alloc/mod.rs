@@ -19,6 +19,7 @@
 //!     synced
 //!   * an allocating thread waits only for a search in memory and for reading a space map
 
+mod availability;
 mod checkpoint;
 mod delta;
 mod group;
@@ -86,17 +87,10 @@ pub struct Allocator {
     /// Weak, because the MOS is read through a store that owns this allocator.
     reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
-    rounds: Mutex<round::Round>,
-    last_txg: AtomicU64,
-    /// The next txg flushes all metaslabs.
-    flush_all: AtomicBool,
+    rounds: round::Rounds,
     anomalies: Mutex<Vec<String>>,
     /// Readers that need freed space to be kept.
     keeps: keep::Keeps,
-    /// A writer waits for freed space.
-    needs_room: AtomicBool,
-    /// Devices that become larger in the syncing txg, with their new sizes in bytes.
-    growing: Mutex<Vec<(u32, u64)>>,
     /// Devices that are being or were removed, and the frees on them.
     evacuated: removal_frees::RemovalFrees,
     /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
@@ -129,13 +123,9 @@ impl Allocator {
             rotors: Default::default(),
             reader: RwLock::new(reader),
             options,
-            rounds: Mutex::default(),
-            last_txg: AtomicU64::new(0),
-            flush_all: AtomicBool::new(false),
+            rounds: round::Rounds::default(),
             anomalies: Mutex::default(),
             keeps: keep::Keeps::default(),
-            needs_room: AtomicBool::new(false),
-            growing: Mutex::default(),
             evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),
             tells: AtomicBool::new(false),
@@ -188,14 +178,14 @@ impl Allocator {
     /// Configures whether a device takes new blocks.
     pub fn set_allocating(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
-            g.is_allocating.store(yes, Ordering::Relaxed);
+            g.availability.set_allocating(yes);
         }
     }
 
     /// Sets whether a device can be written to. New blocks avoid one that cannot.
     pub fn set_writable(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {
-            g.is_writable.store(yes, Ordering::Relaxed);
+            g.availability.set_writable(yes);
         }
     }
 
@@ -363,7 +353,7 @@ impl Allocator {
     /// A writer has no space left until freed space becomes free: from the end of this txg on,
     /// nothing is kept for readers.
     pub fn needs_room(&self) {
-        self.needs_room.store(true, Ordering::Relaxed);
+        self.keeps.await_room();
     }
 
     /// Space by class, including txgs in flight.

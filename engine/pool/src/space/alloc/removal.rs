@@ -73,6 +73,6 @@ impl Allocator {
 
     /// Whether a device is configured to take new blocks.
     pub(crate) fn is_allocating(&self, vdev: u32) -> bool {
-        self.table().group(vdev).is_some_and(|g| g.is_allocating.load(Ordering::Relaxed))
+        self.table().group(vdev).is_some_and(|g| g.availability.is_allocating())
     }
 }

@@ -142,16 +142,16 @@ impl Table {
 
 pub(super) fn sums(table: &Table) -> SpaceStats {
     let mut stats = SpaceStats::default();
-    for group in table.groups().filter(|g| !g.is_new.load(Ordering::Relaxed)) {
+    for group in table.groups().filter(|g| !g.availability.is_new()) {
         let class = &mut stats.classes[group.class as usize];
         let waiting = group.totals.waiting.load(Ordering::Relaxed);
-        let log_bytes = group.log_bytes.load(Ordering::Relaxed);
+        let log_bytes = group.totals.for_log.load(Ordering::Relaxed);
         class.size_bytes += group.totals.size();
         class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
         class.deferred_bytes += waiting;
         class.deflated_deferred_bytes += group.deflated(waiting);
         stats.checkpoint_bytes += group.checkpoint_bytes();
-        if group.is_allocating.load(Ordering::Relaxed) {
+        if group.availability.is_allocating() {
             class.deflated_size_bytes += group.deflated(group.totals.size() - log_bytes);
             stats.embedded_log_bytes += group.deflated(log_bytes);
         }

@@ -97,7 +97,7 @@ impl Allocator {
     /// Creates a metaslab's own map.
     pub(super) fn new_map(&self, group: &Group, slab: &Slab, maps: &dyn MapWriter) -> Result<MapState> {
         let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
-        maps.write_array(group.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
+        maps.write_array(group.objects.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
         Ok(MapState {
             object,
             block_bytes: u64::from(BLOCK_BYTES),
@@ -172,12 +172,12 @@ impl Allocator {
         let table = self.table();
         let group =
             table.group(vdev).ok_or_else(|| errors::Error::not_found(self.name.clone(), format!("device {vdev}")))?;
-        let known = group.array.load(Ordering::Relaxed);
+        let known = group.objects.array.load(Ordering::Relaxed);
         if known != 0 {
             return Ok(known);
         }
         let made = maps.create_array(group.slabs.len() as u64)?;
-        group.array.store(made, Ordering::Relaxed);
+        group.objects.array.store(made, Ordering::Relaxed);
         Ok(made)
     }
 
@@ -194,17 +194,16 @@ impl Allocator {
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
         // Space kept for readers may be at most half of the free space.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
-        let is_awaited = self.needs_room.swap(false, Ordering::Relaxed);
-        let keep = self.keeps.wanted(is_full || is_short || is_awaited);
+        let keep = self.keeps.wanted(is_full || is_short);
         let tell = self.notes_untold();
         for group in self.table().groups() {
             for slab in &group.slabs {
                 slab.synced(txg, is_full, keep, tell, &group.totals);
             }
-            group.is_new.store(false, Ordering::Relaxed);
+            group.availability.set_new(false);
         }
         self.grow();
-        self.last_txg.store(txg, Ordering::Relaxed);
+        self.rounds.set_last_txg(txg);
         self.trim(super::RANGES_MAX);
     }
 }

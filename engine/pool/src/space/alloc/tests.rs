@@ -52,7 +52,7 @@ fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Alloc
     let mut allocator = Allocator::empty("tank", of.options, Arc::downgrade(&reader));
     let mut table = Table::default();
     for d in devices {
-        let array = of.table().group(d.vdev).unwrap().array.load(Ordering::Relaxed);
+        let array = of.table().group(d.vdev).unwrap().objects.array.load(Ordering::Relaxed);
         let state = |object: &u64| {
             (*object != 0).then(|| {
                 let h = maps.header(*object);
@@ -65,7 +65,8 @@ fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Alloc
         table.add(load::group_of(d, array, states.into_iter()));
     }
     let logs = maps.logs();
-    let in_order = load::replay_logs(&table, &logs, &|g| Ok(maps.unflushed(g.top_zap, g.slabs.len())), &*reader);
+    let in_order =
+        load::replay_logs(&table, &logs, &|g| Ok(maps.unflushed(g.objects.top_zap, g.slabs.len())), &*reader);
     assert!(in_order.unwrap(), "OpenZFS would not take it");
     allocator.rounds.get_mut().logs = logs;
     *allocator.table.write() = Arc::new(table);

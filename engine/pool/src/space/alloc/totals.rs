@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub size: AtomicU64,
+    /// Of the size: the metaslab reserved for the intent log.
+    pub for_log: AtomicU64,
     /// Not allocatable: allocated, or freed and deferred.
     pub used: AtomicU64,
     /// Freed and deferred.

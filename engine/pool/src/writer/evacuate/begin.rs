@@ -60,7 +60,9 @@ impl Writer {
         if !self.feature_enabled(DEVICE_REMOVAL) {
             return refused(NOT_SUPPORTED);
         }
-        if let Some(removing) = shared.evacuation.state.lock().removing.filter(|r| r.state == ScanState::Scanning) {
+        if let Some(removing) =
+            shared.background.evacuation.state.lock().removing.filter(|r| r.state == ScanState::Scanning)
+        {
             return refused(if removing.vdev == Some(u64::from(id)) { ALREADY } else { BUSY });
         }
         let class = allocator.class_of(id).unwrap_or_default();
@@ -118,7 +120,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
     shared.refuse_with_checkpoint()?;
     // Checked again: another removal may have begun meanwhile.
     shared.refuse_while_removing()?;
-    if shared.scan.is_rebuilding() {
+    if shared.background.scan.is_rebuilding() {
         return Err(Error::invalid(shared.store.name(), "currently sequentially resilvering"));
     }
     super::free::sync(cx)?;
@@ -137,7 +139,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
         }
         let growing = Growing::create(cx, id)?;
         let path = {
-            let mut root = shared.root.lock();
+            let mut root = shared.config.root.lock();
             let top = root.children.get_mut(id as usize).filter(|top| top.id == u64::from(id));
             let top = top.ok_or_else(|| Error::invalid(shared.store.name(), "no such device in pool"))?;
             top.all.put(config::NONALLOCATING, 1u64);
@@ -146,7 +148,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
             top.all.put(config::INDIRECT_BIRTHS, growing.births);
             top.path.clone().unwrap_or_else(|| "-".into())
         };
-        let mut state = shared.evacuation.state.lock();
+        let mut state = shared.background.evacuation.state.lock();
         let previous_indirect_vdev = state.removing.and_then(|r| r.previous_indirect_vdev);
         state.removing = Some(Removing {
             state: ScanState::Scanning,
@@ -162,8 +164,8 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
         drop(state);
         write_directory_anew(cx)?;
         cx.config_changed();
-        shared.evacuation.cancelled.store(false, Ordering::SeqCst);
-        shared.evacuation.active.store(true, Ordering::SeqCst);
+        shared.background.evacuation.cancelled.store(false, Ordering::SeqCst);
+        shared.background.evacuation.active.store(true, Ordering::SeqCst);
         cx.history("vdev remove started", None, &format!("{} vdev {id} {path}", shared.store.name()))
     })
 }

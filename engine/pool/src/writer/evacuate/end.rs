@@ -33,7 +33,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let shared = cx.shared;
     let Some(growing) = state.growing.take() else { return Ok(()) };
     let tree = cx.store().tree();
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let top = of_vdev(&mut root, &growing, cx)?.clone();
     let previous = state.removing.and_then(|r| r.previous_indirect_vdev);
     let removed = indirect(&top, previous);
@@ -57,7 +57,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         let text = format!("{} vdev {}", shared.store.name(), growing.vdev);
         cx.history("vdev remove completed", None, &text)
     })?;
-    shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.background.evacuation.active.store(false, Ordering::SeqCst);
     shared.report_top(class::VDEV_REMOVE_DEV, &top, Some(&tree.tops[growing.vdev as usize]));
     shared.farewells.lock().extend(farewells);
     Ok(())
@@ -124,7 +124,7 @@ pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         free_copies(cx, &growing)?;
         growing.destroy(cx)?;
         let path = {
-            let mut root = shared.root.lock();
+            let mut root = shared.config.root.lock();
             let top = of_vdev(&mut root, &growing, cx)?;
             for key in [config::REMOVING, config::INDIRECT_OBJECT, config::INDIRECT_BIRTHS] {
                 top.all.remove(key);
@@ -133,7 +133,7 @@ pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         };
         shared.allocator.set_evacuated(vdev, false);
         if zap.lookup_u64("allocating")? != Some(0) {
-            if let Some(top) = shared.root.lock().children.get_mut(vdev as usize) {
+            if let Some(top) = shared.config.root.lock().children.get_mut(vdev as usize) {
                 top.all.remove(config::NONALLOCATING);
             }
             shared.allocator.set_allocating(vdev, true);
@@ -146,7 +146,7 @@ pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         }
         cx.history("vdev remove canceled", None, &format!("{} vdev {vdev} {path}", shared.store.name()))
     })?;
-    shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.background.evacuation.active.store(false, Ordering::SeqCst);
     Ok(())
 }
 

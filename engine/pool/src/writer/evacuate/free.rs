@@ -26,7 +26,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         if all.is_empty() {
             return Ok(());
         }
-        let mut state = cx.shared.evacuation.state.lock();
+        let mut state = cx.shared.background.evacuation.state.lock();
         all.into_iter().for_each(|gone| free(cx, &mut state, &gone));
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -
 pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
     let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
     let zaps: Vec<u64> = {
-        let root = cx.shared.root.lock();
+        let root = cx.shared.config.root.lock();
         root.children.iter().filter(is_removed).map(|top| top.number(config::VDEV_TOP_ZAP)).collect()
     };
     for zap in zaps {
@@ -80,7 +80,7 @@ pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
 impl Writer {
     /// Whether a device that holds data is being removed.
     pub fn is_removing(&self) -> bool {
-        self.shared.evacuation.is_active()
+        self.shared.background.evacuation.is_active()
     }
 
     /// Waits until no device is being removed, `is_given_up` returns true, or the pool cannot be
@@ -88,7 +88,7 @@ impl Writer {
     pub fn finish_removal(&self, is_given_up: &dyn Fn() -> bool) -> Result<()> {
         while self.is_removing() && !is_given_up() {
             self.sync()?;
-            if self.shared.evacuation.full.load(Ordering::SeqCst) {
+            if self.shared.background.evacuation.full.load(Ordering::SeqCst) {
                 return Err(Refusal::NoSpace.at(self.name()));
             }
         }
@@ -100,13 +100,13 @@ impl Writer {
     /// Copies about `bytes` more of a device that is being removed, then pauses; `None`: does not
     /// pause.
     pub fn limit_removal(&self, bytes: Option<u64>) {
-        self.shared.evacuation.allowance.store(bytes.unwrap_or(u64::MAX), Ordering::SeqCst);
+        self.shared.background.evacuation.allowance.store(bytes.unwrap_or(u64::MAX), Ordering::SeqCst);
         self.shared.push();
     }
 
     /// Condenses mappings of at least this many bytes when a quarter of them is obsolete.
     pub fn condense_from(&self, bytes: u64) {
-        self.shared.evacuation.condense_bytes_min.store(bytes, Ordering::SeqCst);
+        self.shared.background.evacuation.condense_bytes_min.store(bytes, Ordering::SeqCst);
     }
 
     /// Cancels the removal of a device (`zpool remove -s`): the device is used as before.
@@ -114,7 +114,7 @@ impl Writer {
         if !self.is_removing() {
             return Err(Error::invalid(self.name(), "operation is not in progress"));
         }
-        self.shared.evacuation.cancelled.store(true, Ordering::SeqCst);
+        self.shared.background.evacuation.cancelled.store(true, Ordering::SeqCst);
         self.task(|_| Ok(()))
     }
 }
@@ -125,7 +125,7 @@ impl SyncTx<'_> {
     pub fn mark_obsolete(&self, dva: &Dva) {
         let tree = self.store().tree();
         if matches!(tree.tops.get(dva.vdev as usize).map(|top| &top.kind), Some(Kind::Indirect(_))) {
-            let mut state = self.shared.evacuation.state.lock();
+            let mut state = self.shared.background.evacuation.state.lock();
             state.obsolete.entry(dva.vdev).or_default().push((dva.offset_bytes, dva.asize_bytes));
         }
     }
@@ -133,7 +133,7 @@ impl SyncTx<'_> {
 
 /// The step of a txg, after all other changes except the frees of the MOS itself.
 pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
-    let evacuation = &cx.shared.evacuation;
+    let evacuation = &cx.shared.background.evacuation;
     sync(cx)?;
     if evacuation.is_active() {
         let mut state = evacuation.state.lock();
@@ -167,7 +167,7 @@ pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
 /// Applies deferred frees and writes the resulting changes. Called in each pass.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     free::sync(cx)?;
-    let mut state = cx.shared.evacuation.state.lock();
+    let mut state = cx.shared.background.evacuation.state.lock();
     obsolete::sync(cx, &mut state.obsolete)?;
     if std::mem::take(&mut state.is_changed)
         && let Some(removing) = &state.removing

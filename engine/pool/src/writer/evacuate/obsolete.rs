@@ -129,7 +129,7 @@ pub(super) fn condense(cx: &SyncTx<'_>) -> Result<()> {
 
 fn is_worth_it(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping) -> Result<bool> {
     let bytes = mapping.entries().len() as u64 * ondisk::indirect::MappingEntry::SIZE_BYTES as u64;
-    if bytes <= cx.shared.evacuation.condense_bytes_min.load(Ordering::SeqCst) {
+    if bytes <= cx.shared.background.evacuation.condense_bytes_min.load(Ordering::SeqCst) {
         return Ok(false);
     }
     let Some(id) = top_zap(cx, vdev.into())?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) else {
@@ -145,7 +145,7 @@ fn is_worth_it(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping) -> Result<bool> {
 /// one.
 fn rewrite(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping, begun: Option<Condensing>) -> Result<Mapping> {
     let old = {
-        let root = cx.shared.root.lock();
+        let root = cx.shared.config.root.lock();
         let top = root.children.iter().find(|top| top.id == u64::from(vdev));
         top.map_or(0, |top| top.number(config::INDIRECT_OBJECT))
     };
@@ -175,7 +175,7 @@ fn rewrite(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping, begun: Option<Condensi
     let (new, mut header) = create_object(cx)?;
     append(cx, new, &mut header, &ranges)?;
     destroy_object(cx, old, &before)?;
-    if let Some(top) = cx.shared.root.lock().children.get_mut(vdev as usize) {
+    if let Some(top) = cx.shared.config.root.lock().children.get_mut(vdev as usize) {
         top.all.put(config::INDIRECT_OBJECT, new);
     }
     cx.config_changed();

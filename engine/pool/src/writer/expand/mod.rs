@@ -61,7 +61,7 @@ const IN_PROGRESS: &str = "raidz expansion in progress";
 impl Writer {
     /// Starts the thread that runs expansions in the background.
     pub fn run_expansion(&self) -> Result<()> {
-        let mut thread = self.shared.expansion.thread.lock();
+        let mut thread = self.shared.background.expansion.thread.lock();
         if thread.0.is_some() || thread.1 {
             return Ok(());
         }
@@ -73,14 +73,14 @@ impl Writer {
 
     /// Whether a raidz is being expanded, and whether the expansion waits for its children.
     pub fn expansion_state(&self) -> (bool, bool) {
-        let state = self.shared.expansion.state.lock();
+        let state = self.shared.background.expansion.state.lock();
         (state.is_some(), state.as_ref().is_some_and(|running| running.waits))
     }
 
     /// Waits for a change of [`Writer::expansion_state`], at most `longest`.
     pub fn wait_for_expansion(&self, longest: Duration) {
-        let mut state = self.shared.expansion.state.lock();
-        self.shared.expansion.changed.wait_for(&mut state, longest);
+        let mut state = self.shared.background.expansion.state.lock();
+        self.shared.background.expansion.changed.wait_for(&mut state, longest);
     }
 }
 
@@ -88,11 +88,11 @@ impl Shared {
     /// Stops the background thread and waits for it.
     pub(super) fn stop_expansion(&self) {
         let thread = {
-            let mut thread = self.expansion.thread.lock();
+            let mut thread = self.background.expansion.thread.lock();
             thread.1 = true;
             thread.0.take()
         };
-        self.expansion.changed.notify_all();
+        self.background.expansion.changed.notify_all();
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
@@ -102,11 +102,11 @@ impl Shared {
 /// Creates txgs as long as there is something to move; each of them moves a piece.
 fn run(shared: &Arc<Shared>) {
     loop {
-        if shared.expansion.thread.lock().1 {
+        if shared.background.expansion.thread.lock().1 {
             return;
         }
         let now = {
-            let mut state = shared.expansion.state.lock();
+            let mut state = shared.background.expansion.state.lock();
             let tree = shared.store.tree();
             let is_whole = |r: &Running| tree.tops.get(r.vdev as usize).is_some_and(|top| step::is_whole(top));
             let found = state.as_mut().and_then(|r| {
@@ -115,7 +115,7 @@ fn run(shared: &Arc<Shared>) {
                 (whole && !waited).then_some((r.vdev, r.synced_bytes, r.budget_bytes))
             });
             if found.is_none() {
-                shared.expansion.changed.wait_for(&mut state, PATIENCE);
+                shared.background.expansion.changed.wait_for(&mut state, PATIENCE);
             }
             found
         };
@@ -132,18 +132,18 @@ fn run(shared: &Arc<Shared>) {
         };
         if let Err(error) = result {
             tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion does not go on for now");
-            let mut state = shared.expansion.state.lock();
-            if !shared.expansion.thread.lock().1 {
-                shared.expansion.changed.wait_for(&mut state, PATIENCE);
+            let mut state = shared.background.expansion.state.lock();
+            if !shared.background.expansion.thread.lock().1 {
+                shared.background.expansion.changed.wait_for(&mut state, PATIENCE);
             }
         }
-        shared.expansion.changed.notify_all();
+        shared.background.expansion.changed.notify_all();
     }
 }
 
 /// Records the number of bytes moved, for information only.
 fn note(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
-    let copied = cx.shared.expansion.state.lock().as_ref().map_or(0, |running| running.copied_bytes);
+    let copied = cx.shared.background.expansion.state.lock().as_ref().map_or(0, |running| running.copied_bytes);
     vdevs::top_zap(cx, vdev)?.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, copied)
 }
 
@@ -153,7 +153,7 @@ fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Res
     if !cx.feature_enabled("raidz_expansion") {
         return refuse("raidz_expansion feature must be enabled in order to attach a device to raidz");
     }
-    if cx.shared.expansion.is_active() {
+    if cx.shared.background.expansion.is_active() {
         return refuse(IN_PROGRESS);
     }
     let ashift = top.number(config::ASHIFT);
@@ -171,7 +171,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let no_device = || Error::invalid("", "no such device in pool");
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let top = root.children.iter().find(|top| top.guid == to && top.kind == "raidz").cloned().ok_or_else(no_device)?;
     let device = tree.tops.get(top.id as usize).cloned().ok_or_else(no_device)?;
     check(cx, &top, &device, new)?;
@@ -187,14 +187,14 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let (width, top) = (place.children.len(), place.clone());
     let new_device = new.device.clone().ok_or_else(no_device)?;
 
-    let identity = shared.identity.lock().clone();
+    let identity = shared.config.identity.lock().clone();
     vdevs::initialize_leaf(&identity, root.guid, &top, guid, &ByGuid::from([(guid, new_device.clone())]))?;
     let mut leaves = known(&tree);
     leaves.insert(guid, Leaf::present(guid, new_device.clone()));
     cx.all_or_nothing(|| {
         let moving = Arc::new(Moving::new(Reflow::default()));
         let running = Running::new(top.id, moving, 0, Some(Arc::downgrade(&device)));
-        *shared.expansion.state.lock() = Some(running);
+        *shared.background.expansion.state.lock() = Some(running);
         drop(device);
         cx.feature_increment("raidz_expansion")?;
         vdevs::make_zaps(cx, &mut root, &|_| None)?;
@@ -215,7 +215,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
 /// Completes the expansion: all sectors are moved, and the uberblock on disk records it.
 fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let shared = cx.shared;
-    let mut root = shared.root.lock().clone();
+    let mut root = shared.config.root.lock().clone();
     let Some(top) = root.children.iter_mut().find(|top| top.id == vdev) else { return Ok(()) };
     let width = top.children.len();
     let mut txgs = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::to_vec).unwrap_or_default();
@@ -223,8 +223,8 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     txgs.push(cx.txg() + TXGS_UNDER_WAY);
     top.all.put(config::RAIDZ_EXPAND_TXGS, txgs);
     top.all.remove(config::RAIDZ_EXPANDING);
-    let Some(running) = shared.expansion.state.lock().take() else { return Ok(()) };
-    shared.uberblock.lock().raidz_reflow = 0;
+    let Some(running) = shared.background.expansion.state.lock().take() else { return Ok(()) };
+    shared.config.uberblock.lock().raidz_reflow = 0;
     let tree = cx.store().tree();
     tree::commit(cx, root, &known(&tree))?;
     let device = cx.store().tree().tops.get(vdev as usize).cloned();
@@ -241,6 +241,6 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     expand_one(cx, vdev);
     // The moved sectors have not been verified yet.
     start_scrub_in(cx)?;
-    shared.sweeps.begin_again();
+    shared.background.sweeps.begin_again();
     Ok(())
 }

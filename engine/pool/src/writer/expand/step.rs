@@ -28,11 +28,11 @@ impl Step<'_> {
     /// Called when the uberblock that records the step is on disk.
     pub fn done(mut self, cx: &SyncTx<'_>) {
         *self.guard = self.next;
-        if let Some(running) = cx.shared.expansion.state.lock().as_mut() {
+        if let Some(running) = cx.shared.background.expansion.state.lock().as_mut() {
             running.copied_bytes += self.copied_bytes;
             running.synced_bytes = if self.next.in_scratch { 0 } else { self.next.offset_bytes };
         }
-        cx.shared.expansion.changed.notify_all();
+        cx.shared.background.expansion.changed.notify_all();
     }
 
     /// Progress word for the uberblock.
@@ -49,7 +49,7 @@ pub(in crate::writer) fn step<'m>(
 ) -> Result<Option<Step<'m>>> {
     let Some(moving) = moving else { return Ok(None) };
     let (vdev, budget) = {
-        let mut state = cx.shared.expansion.state.lock();
+        let mut state = cx.shared.background.expansion.state.lock();
         let Some(running) = state.as_mut() else { return Ok(None) };
         if running.before.as_ref().is_some_and(|before| before.strong_count() > 0) {
             return Ok(None);
@@ -97,14 +97,14 @@ pub(super) fn is_whole(top: &Vdev) -> bool {
 }
 
 fn wait(cx: &SyncTx<'_>) {
-    if let Some(running) = cx.shared.expansion.state.lock().as_mut() {
+    if let Some(running) = cx.shared.background.expansion.state.lock().as_mut() {
         running.waits = true;
     }
 }
 
 fn learn(cx: &SyncTx<'_>, bytes: u64, took: Duration) {
     let fits = bytes as f64 * AIM.as_secs_f64() / took.as_secs_f64().max(0.001);
-    if let Some(running) = cx.shared.expansion.state.lock().as_mut().filter(|_| bytes > 0) {
+    if let Some(running) = cx.shared.background.expansion.state.lock().as_mut().filter(|_| bytes > 0) {
         let most = running.budget_bytes.saturating_mul(2).min(BUDGET_BYTES.end);
         running.budget_bytes = (fits as u64).clamp(BUDGET_BYTES.start / 4, most);
     }

@@ -90,7 +90,7 @@ impl Sink for Gather<'_> {
     fn broken(&mut self, at: &Bookmark, birth: u64, was_found: bool, error: &errors::Error) {
         if !was_found {
             self.figures.error();
-            self.shared.scan.errors.add(at, birth, true);
+            self.shared.background.scan.errors.add(at, birth, true);
         }
         tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "the scan cannot look below a block");
     }
@@ -111,7 +111,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
         let pool = shared.pool()?;
         let view = pool.uberblock().txg.0;
         let wait_for = {
-            let mut state = shared.scan.state.lock();
+            let mut state = shared.background.scan.state.lock();
             let Some(scan) = state.scan.filter(|s| is_active(s) && !is_paused(s)) else { return Ok(Outcome::Stopped) };
             if state.changed_txg <= view {
                 state.in_batch = true;
@@ -123,7 +123,7 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
         shared.wait(wait_for)?;
     };
     let stop = Stop::new(shared, generation);
-    let figures = shared.scan.figures.clone();
+    let figures = shared.background.scan.figures.clone();
     let mut gather = Gather {
         shared,
         figures: &figures,
@@ -148,14 +148,14 @@ pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> R
     let ended = match walked {
         Ok(ended) if !stop.now() => ended,
         other => {
-            forget(&mut shared.scan.state.lock());
+            forget(&mut shared.background.scan.state.lock());
             return other.map(|_| Outcome::Stopped);
         }
     };
     let begun = Instant::now();
     let done = issue::issue(shared, &kept, place.scan.function, found, &stop);
     if !done || !kept.holds() {
-        forget(&mut shared.scan.state.lock());
+        forget(&mut shared.background.scan.state.lock());
         return Ok(if kept.holds() { Outcome::Stopped } else { Outcome::LostHold });
     }
     size.learn(bytes, begun.elapsed());

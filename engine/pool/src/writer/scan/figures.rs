@@ -18,17 +18,8 @@ pub(crate) struct Figures {
     skipped: AtomicU64,
     processed: AtomicU64,
     errors: AtomicU64,
-    /// Bytes read before this pass. A pass begins when the pool is opened or the scan starts.
-    issued_before: AtomicU64,
-    pass_start: AtomicU64,
-    pass_examined: AtomicU64,
-    pass_issued: AtomicU64,
-    /// Seconds since 1970; 0: not paused.
-    paused_since: AtomicU64,
-    /// Seconds of this pass during which it was paused.
-    paused_for: AtomicU64,
-    healed_blocks: AtomicU64,
-    healed_bytes: AtomicU64,
+    pass: Pass,
+    healed: Healed,
     /// Sequential rebuilds by number of the device: current state, and state when this process
     /// began.
     pub rebuilds: Mutex<BTreeMap<u64, (Rebuild, Rebuild)>>,
@@ -36,18 +27,66 @@ pub(crate) struct Figures {
     is_error_scrub: AtomicBool,
 }
 
+/// The pass of a scan. A pass begins when the pool is opened or the scan starts.
+#[derive(Default)]
+struct Pass {
+    /// Seconds since 1970.
+    start: AtomicU64,
+    /// Bytes read before this pass.
+    issued_before: AtomicU64,
+    examined: AtomicU64,
+    issued: AtomicU64,
+    /// Seconds since 1970; 0: not paused.
+    paused_since: AtomicU64,
+    /// Seconds of this pass during which it was paused.
+    paused_for: AtomicU64,
+}
+
+impl Pass {
+    fn begin(&self, scan: &Scan, now: u64) {
+        self.issued_before.store(scan.examined_bytes.saturating_sub(scan.skipped_bytes), Relaxed);
+        for zero in [&self.examined, &self.issued, &self.paused_for] {
+            zero.store(0, Relaxed);
+        }
+        self.start.store(now, Relaxed);
+        self.paused_since.store(if scan.flags & Scan::FLAG_PAUSED != 0 { now } else { 0 }, Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused_since.load(Relaxed) != 0
+    }
+
+    fn resume(&self, now: u64) {
+        let since = self.paused_since.swap(0, Relaxed);
+        if since != 0 {
+            self.paused_for.fetch_add(now.saturating_sub(since), Relaxed);
+        }
+    }
+
+    fn show(&self, status: &mut ScanStatus) {
+        status.pass_start = self.start.load(Relaxed);
+        status.pause_time = self.paused_since.load(Relaxed);
+        status.spent_paused = self.paused_for.load(Relaxed);
+        status.pass_examined_bytes = self.examined.load(Relaxed);
+        status.pass_issued_bytes = self.issued.load(Relaxed);
+        status.issued_now_bytes = Some(self.issued_before.load(Relaxed) + status.pass_issued_bytes);
+    }
+}
+
+/// What self-healing has rewritten.
+#[derive(Default)]
+struct Healed {
+    blocks: AtomicU64,
+    bytes: AtomicU64,
+}
+
 impl Figures {
     /// Starts a pass, of a new or a resumed scan.
     pub fn begin(&self, scan: &Scan, now: u64) {
         self.reset(scan);
-        self.issued_before.store(scan.examined_bytes.saturating_sub(scan.skipped_bytes), Relaxed);
-        for zero in [&self.pass_examined, &self.pass_issued, &self.paused_for] {
-            zero.store(0, Relaxed);
-        }
+        self.pass.begin(scan, now);
         self.processed.store(scan.processed_bytes, Relaxed);
         self.errors.store(scan.errors, Relaxed);
-        self.pass_start.store(now, Relaxed);
-        self.paused_since.store(if scan.flags & Scan::FLAG_PAUSED != 0 { now } else { 0 }, Relaxed);
         self.is_active.store(true, Relaxed);
     }
 
@@ -68,7 +107,7 @@ impl Figures {
 
     /// Whether a scan is active and not paused.
     pub fn is_running(&self) -> bool {
-        (self.is_active.load(Relaxed) && self.paused_since.load(Relaxed) == 0) || self.is_error_scrub.load(Relaxed)
+        (self.is_active.load(Relaxed) && !self.pass.is_paused()) || self.is_error_scrub.load(Relaxed)
     }
 
     /// Sets the progress of a sequential rebuild.
@@ -84,14 +123,14 @@ impl Figures {
 
     pub fn examined(&self, bytes: u64, is_skipped: bool) {
         self.examined.fetch_add(bytes, Relaxed);
-        self.pass_examined.fetch_add(bytes, Relaxed);
+        self.pass.examined.fetch_add(bytes, Relaxed);
         if is_skipped {
             self.skipped.fetch_add(bytes, Relaxed);
         }
     }
 
     pub fn issued(&self, bytes: u64) {
-        self.pass_issued.fetch_add(bytes, Relaxed);
+        self.pass.issued.fetch_add(bytes, Relaxed);
     }
 
     pub fn mended(&self, mended: &Mended) {
@@ -104,25 +143,22 @@ impl Figures {
 
     pub fn healed(&self, mended: &Mended) {
         if mended.written_bytes() > 0 {
-            self.healed_blocks.fetch_add(1, Relaxed);
-            self.healed_bytes.fetch_add(mended.written_bytes(), Relaxed);
+            self.healed.blocks.fetch_add(1, Relaxed);
+            self.healed.bytes.fetch_add(mended.written_bytes(), Relaxed);
         }
     }
 
     /// Blocks and bytes that self-healing has rewritten.
     pub fn healed_so_far(&self) -> (u64, u64) {
-        (self.healed_blocks.load(Relaxed), self.healed_bytes.load(Relaxed))
+        (self.healed.blocks.load(Relaxed), self.healed.bytes.load(Relaxed))
     }
 
     pub fn paused(&self, now: u64) {
-        self.paused_since.store(now, Relaxed);
+        self.pass.paused_since.store(now, Relaxed);
     }
 
     pub fn resumed(&self, now: u64) {
-        let since = self.paused_since.swap(0, Relaxed);
-        if since != 0 {
-            self.paused_for.fetch_add(now.saturating_sub(since), Relaxed);
-        }
+        self.pass.resume(now);
     }
 
     /// Copies the current counts to the state that the pool records.
@@ -147,12 +183,7 @@ impl Figures {
         status.skipped_bytes = self.skipped.load(Relaxed);
         status.processed_bytes = self.processed.load(Relaxed);
         status.errors = self.errors.load(Relaxed);
-        status.pass_start = self.pass_start.load(Relaxed);
-        status.pause_time = self.paused_since.load(Relaxed);
-        status.spent_paused = self.paused_for.load(Relaxed);
-        status.pass_examined_bytes = self.pass_examined.load(Relaxed);
-        status.pass_issued_bytes = self.pass_issued.load(Relaxed);
-        status.issued_now_bytes = Some(self.issued_before.load(Relaxed) + status.pass_issued_bytes);
+        self.pass.show(status);
     }
 }
 

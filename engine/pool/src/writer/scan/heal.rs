@@ -31,7 +31,7 @@ pub(super) struct Healer {
 
 impl Healer {
     pub fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared), queue: shared.scan.heals.clone() }
+        Self { shared: Arc::downgrade(shared), queue: shared.background.scan.heals.clone() }
     }
 
     fn run(&self) {
@@ -57,7 +57,7 @@ impl Healer {
             let mended = kept.while_kept(|| shared.store.repair(bp, Mend::Wrong { is_known: true }));
             let Some(mended) = mended else { return };
             note_mended(&shared.store, &mended, true, false);
-            shared.scan.figures.healed(&mended);
+            shared.background.scan.figures.healed(&mended);
             if mended.written_bytes() > 0 {
                 tracing::info!(pool = %shared.store.name(), block = %at, bytes = mended.written_bytes(), "healed");
             }
@@ -85,8 +85,8 @@ impl Watch for Healer {
             return;
         }
         if let Some(shared) = self.shared.upgrade() {
-            let during_scan = shared.scan.is_running();
-            shared.scan.errors.add(at, bp.logical_birth().0, during_scan);
+            let during_scan = shared.background.scan.is_running();
+            shared.background.scan.errors.add(at, bp.logical_birth().0, during_scan);
         }
     }
 }

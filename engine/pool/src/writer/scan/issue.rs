@@ -141,7 +141,7 @@ impl Issue<'_> {
 
     /// Returns false if freed space could not be kept.
     fn run(&self, entries: &[(u32, u8)]) -> bool {
-        let figures = &self.shared.scan.figures;
+        let figures = &self.shared.background.scan.figures;
         if self.function == ScanFunction::Resilver {
             return entries.iter().all(|(number, _)| {
                 let done = self.mend(*number, Mend::Missed);
@@ -170,7 +170,7 @@ impl Issue<'_> {
         let Found { bp, at } = &self.found[number as usize];
         let mended = self.kept.while_kept(|| self.shared.store.repair(bp, what));
         let Some(mended) = mended else { return false };
-        let scans = &self.shared.scan;
+        let scans = &self.shared.background.scan;
         note_mended(&self.shared.store, &mended, what != Mend::Missed, true);
         scans.figures.mended(&mended);
         let birth = bp.physical_birth().0;

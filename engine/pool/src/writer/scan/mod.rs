@@ -52,7 +52,7 @@ use transitions::End;
 
 /// Begins a scrub in the syncing txg, unless a scan is active.
 pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
-    let scans: &Scans = &cx.shared.scan;
+    let scans: &Scans = &cx.shared.background.scan;
     let mut state = scans.state.lock();
     if transitions::refusal(&state).is_none() {
         transitions::begin(cx, &mut state, ScanFunction::Scrub, 0)?;
@@ -70,11 +70,11 @@ impl Shared {
     /// Stops background work and waits for it. Progress that was not stored is repeated by the next
     /// importer.
     pub(super) fn stop_scans(&self) {
-        self.scan.state.lock().stop = true;
-        self.scan.changed.notify_all();
+        self.background.scan.state.lock().stop = true;
+        self.background.scan.changed.notify_all();
         self.store.set_watch(None);
-        self.scan.heals.stop();
-        let thread = self.scan.thread.lock().take();
+        self.background.scan.heals.stop();
+        let thread = self.background.scan.thread.lock().take();
         // This may be the scan thread itself, if it held the last reference to the pool.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
@@ -139,7 +139,7 @@ impl Writer {
                     paused: 0,
                 };
                 state.error_scrub = Some(scrub);
-                cx.shared.scan.figures.error_scrub(true);
+                cx.shared.background.scan.figures.error_scrub(true);
                 state.began_anew(cx.txg());
                 transitions::keep_error_scrub(cx, Some(&scrub))?;
                 cx.config_changed();
@@ -191,12 +191,14 @@ impl Writer {
 
     /// Current scan activity.
     pub fn scan_activity(&self) -> ScanActivity {
-        let state = self.shared.scan.state.lock();
+        let state = self.shared.background.scan.state.lock();
         let running = state.scan.as_ref().filter(|s| is_active(s) && !is_paused(s)).map(|s| s.function);
         let any = |functions: &[ScanFunction]| [running, state.working].iter().flatten().any(|f| functions.contains(f));
         ScanActivity {
             scrubbing: any(&[ScanFunction::Scrub, ScanFunction::ErrorScrub]) || state.is_error_scrubbing(),
-            resilvering: any(&[ScanFunction::Resilver]) || self.shared.scan.is_wanted() || state.is_rebuilding(),
+            resilvering: any(&[ScanFunction::Resilver])
+                || self.shared.background.scan.is_wanted()
+                || state.is_rebuilding(),
         }
     }
 
@@ -208,20 +210,20 @@ impl Writer {
 
     /// Waits for a change of [`Writer::scan_activity`], at most `longest`.
     pub fn wait_for_scan(&self, longest: Duration) {
-        let scan = &self.shared.scan;
+        let scan = &self.shared.background.scan;
         let mut state = scan.state.lock();
         scan.changed.wait_for(&mut state, longest);
     }
 
     /// Waits until all bad blocks that reads found so far were repaired or given up.
     pub fn wait_for_healing(&self) {
-        while !self.shared.scan.heals.is_idle() {
+        while !self.shared.background.scan.heals.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Blocks and bytes rewritten by self-healing since the pool was opened.
     pub fn healed(&self) -> (u64, u64) {
-        self.shared.scan.figures.healed_so_far()
+        self.shared.background.scan.figures.healed_so_far()
     }
 }

@@ -53,7 +53,7 @@ const REST_MAX: Duration = Duration::from_millis(200);
 /// Begins to rebuild the stale data of a top-level device's leaves, or restarts an active rebuild.
 /// The leaves must be in the tree.
 pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
-    let mut guard = cx.shared.scan.state.lock();
+    let mut guard = cx.shared.background.scan.state.lock();
     let state = &mut *guard;
     if state.is_error_scrubbing() {
         transitions::end_error_scrub(cx, state, false)?;
@@ -83,12 +83,12 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     if active.is_none() {
         cx.shared.report_rebuild(class::RESILVER_START);
     }
-    cx.shared.scan.changed.notify_all();
+    cx.shared.background.scan.changed.notify_all();
     Ok(())
 }
 
 fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
-    let guid = cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
+    let guid = cx.shared.config.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
 
@@ -125,7 +125,7 @@ impl Size {
 pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
     let kept = shared.allocator.keep_freed();
     let (generation, places) = {
-        let state = shared.scan.state.lock();
+        let state = shared.background.scan.state.lock();
         let active = state.rebuilds.iter().filter(|(_, r)| is_active(r));
         (state.generation, active.map(|(vdev, r)| (*vdev, r.last_offset_bytes, r.max_txg.0)).collect::<Vec<_>>())
     };
@@ -168,7 +168,7 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
 /// that freed space cannot be kept.
 fn in_txg(shared: &Arc<Shared>, generation: u64) -> Result<()> {
     shared.task(move |cx| {
-        let scan = &cx.shared.scan;
+        let scan = &cx.shared.background.scan;
         let plans = {
             let mut state = scan.state.lock();
             if state.generation != generation {
@@ -259,7 +259,7 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
         return Ok(());
     }
     if !lacking(&cx.store().tree()).is_empty() {
-        cx.shared.scan.resilver_wanted();
+        cx.shared.background.scan.resilver_wanted();
     } else if complete && transitions::refusal(state).is_none() {
         transitions::begin(cx, state, ScanFunction::Scrub, 0)?;
     }
@@ -353,7 +353,7 @@ impl<'a> Copying<'a> {
 
     /// Whether the batch was stopped or has become useless.
     fn is_over(&self) -> bool {
-        let state = self.shared.scan.state.lock();
+        let state = self.shared.background.scan.state.lock();
         state.stop || state.generation != self.generation
     }
 
@@ -378,7 +378,7 @@ impl<'a> Copying<'a> {
     }
 
     fn piece(&self, tree: &Tree, at: u64, size: u64, until: u64) -> bool {
-        let txg = self.shared.gate.open();
+        let txg = self.shared.txgs.gate.open();
         match tree.rebuild_range(self.plan.vdev as u32, at, size, until, txg) {
             Ok(mended) => {
                 note_mended(&self.shared.store, &mended, false, true);
@@ -409,6 +409,6 @@ impl<'a> Copying<'a> {
         let scanned = self.issued.load(Ordering::Relaxed);
         now.scanned_bytes = now.scanned_bytes.saturating_add(scanned);
         self.count(&mut now);
-        self.shared.scan.figures.rebuild(self.plan.vdev, now);
+        self.shared.background.scan.figures.rebuild(self.plan.vdev, now);
     }
 }

@@ -12,7 +12,7 @@ use ondisk::zap::Value as ZapValue;
 /// Stores the state in the device's ZAP.
 pub(super) fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebuild) -> Result<()> {
     let zap = {
-        let root = cx.shared.root.lock();
+        let root = cx.shared.config.root.lock();
         root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
     };
     let zap = Zap::open(cx.mos().object(zap)?)?;
@@ -21,7 +21,7 @@ pub(super) fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebui
         0 => state.rebuilds.remove(&vdev),
         _ => state.rebuilds.insert(vdev, rebuild),
     };
-    cx.shared.scan.figures.rebuild(vdev, rebuild);
+    cx.shared.background.scan.figures.rebuild(vdev, rebuild);
     Ok(())
 }
 

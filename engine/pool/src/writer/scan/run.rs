@@ -31,12 +31,12 @@ const SNAPSHOTS_MAX: usize = 100_000;
 
 /// Starts the thread, once.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
-    let mut thread = shared.scan.thread.lock();
+    let mut thread = shared.background.scan.thread.lock();
     if thread.is_some() {
         return Ok(());
     }
     {
-        let mut state = shared.scan.state.lock();
+        let mut state = shared.background.scan.state.lock();
         let tree = shared.store.tree();
         let lacking = transitions::lacking(&tree);
         let resilver = state.scan.filter(|s| is_active(s) && s.function == ScanFunction::Resilver);
@@ -47,13 +47,13 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
                 let within =
                     |leaf: &block::vdev::Leaf| leaf.stale_ranges().last().is_some_and(|r| r.1 < scan.max_txg.0);
                 if scan.errors > 0 || lacking.iter().any(|leaf| !within(leaf)) {
-                    shared.scan.wanted.store(true, Ordering::Release);
+                    shared.background.scan.wanted.store(true, Ordering::Release);
                 }
                 state.covered = lacking.iter().map(|leaf| leaf.guid).collect();
             }
             // A rebuild checks for stale data again when it ends.
             None if state.is_rebuilding() => {}
-            None if !lacking.is_empty() => shared.scan.wanted.store(true, Ordering::Release),
+            None if !lacking.is_empty() => shared.background.scan.wanted.store(true, Ordering::Release),
             None => {}
         }
     }
@@ -89,26 +89,26 @@ fn run(shared: &Arc<Shared>) {
             }),
             Work::ErrorScrub => error_scrub(shared),
         };
-        let mut state = shared.scan.state.lock();
+        let mut state = shared.background.scan.state.lock();
         state.working = None;
         if let Err(error) = result {
             if !state.stop && !std::mem::replace(&mut state.trouble, true) {
                 tracing::warn!(pool = %shared.store.name(), %error, "the scan cannot go on for now");
             }
             if !state.stop {
-                shared.scan.changed.wait_for(&mut state, PATIENCE);
+                shared.background.scan.changed.wait_for(&mut state, PATIENCE);
             }
         } else {
             state.trouble = false;
         }
         drop(state);
-        shared.scan.changed.notify_all();
+        shared.background.scan.changed.notify_all();
     }
 }
 
 /// Waits for work. `None`: stop.
 fn next(shared: &Shared) -> Option<Work> {
-    let mut state = shared.scan.state.lock();
+    let mut state = shared.background.scan.state.lock();
     loop {
         if state.stop {
             return None;
@@ -117,7 +117,7 @@ fn next(shared: &Shared) -> Option<Work> {
             state.working = Some(ScanFunction::Resilver);
             return Some(Work::Rebuild);
         }
-        if shared.scan.is_wanted() {
+        if shared.background.scan.is_wanted() {
             state.working = Some(ScanFunction::Resilver);
             return Some(Work::Resilver);
         }
@@ -130,17 +130,17 @@ fn next(shared: &Shared) -> Option<Work> {
             return Some(Work::ErrorScrub);
         }
         // Resilvers are requested without the lock, so a notification may be missed.
-        shared.scan.changed.wait_for(&mut state, LOOK);
+        shared.background.scan.changed.wait_for(&mut state, LOOK);
     }
 }
 
 /// Begins a resilver if a leaf has stale data, and ends the active scan.
 pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool> {
     if state.is_rebuilding() {
-        cx.shared.scan.resilver_wanted();
+        cx.shared.background.scan.resilver_wanted();
         return Ok(true);
     }
-    cx.shared.scan.wanted.store(false, Ordering::Release);
+    cx.shared.background.scan.wanted.store(false, Ordering::Release);
     let is_resilver = state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver);
     if transitions::lacking(&cx.store().tree()).is_empty() {
         // The devices became unavailable, or have no stale data after all.
@@ -159,15 +159,15 @@ pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool>
 
 /// Examines all blocks of the error log again.
 fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
-    let generation = shared.scan.state.lock().generation;
+    let generation = shared.background.scan.state.lock().generation;
     let kept = shared.allocator.keep_freed();
-    let changed_txg = shared.scan.state.lock().changed_txg;
+    let changed_txg = shared.background.scan.state.lock().changed_txg;
     shared.wait(changed_txg)?;
     let pool = shared.pool()?;
     let (mut examined, mut errors) = (0, 0);
     for (at, birth) in logged(&pool)? {
         {
-            let state = shared.scan.state.lock();
+            let state = shared.background.scan.state.lock();
             if state.stop || state.generation != generation || !state.is_error_scrubbing() {
                 return Ok(());
             }
@@ -179,7 +179,7 @@ fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
         note_mended(&shared.store, &mended, true, true);
         if !mended.readable {
             errors += 1;
-            shared.scan.errors.add(&at, bp.logical_birth().0, true);
+            shared.background.scan.errors.add(&at, bp.logical_birth().0, true);
         }
     }
     shared.change_scan(move |cx, state| {

@@ -30,9 +30,10 @@ impl<'a> Stop<'a> {
         if self.said.load(Ordering::Relaxed) {
             return true;
         }
-        let state = self.shared.scan.state.lock();
+        let state = self.shared.background.scan.state.lock();
         let goes_on = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
-        let stop = state.stop || self.shared.scan.is_wanted() || state.generation != self.generation || !goes_on;
+        let stop =
+            state.stop || self.shared.background.scan.is_wanted() || state.generation != self.generation || !goes_on;
         drop(state);
         self.said.fetch_or(stop, Ordering::Relaxed);
         stop

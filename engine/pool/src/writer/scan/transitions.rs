@@ -44,7 +44,7 @@ impl SyncTx<'_> {
     }
 
     fn scan_changed(&self, change: Change) -> Result<()> {
-        let mut guard = self.shared.scan.state.lock();
+        let mut guard = self.shared.background.scan.state.lock();
         let state = &mut *guard;
         let Some(scan) = state.scan.as_mut().filter(|scan| is_active(scan)) else { return Ok(()) };
         if state.in_batch {
@@ -67,10 +67,10 @@ impl Shared {
         change: impl FnOnce(&SyncTx<'_>, &mut State) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         let result = self.task(move |cx| {
-            let mut state = cx.shared.scan.state.lock();
+            let mut state = cx.shared.background.scan.state.lock();
             cx.all_or_nothing(|| change(cx, &mut state))
         });
-        self.scan.changed.notify_all();
+        self.background.scan.changed.notify_all();
         result
     }
 }
@@ -165,7 +165,7 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
         bookmark: START,
         flags: 0,
     };
-    cx.shared.scan.figures.begin(&scan, now);
+    cx.shared.background.scan.figures.begin(&scan, now);
     state.scan = Some(scan);
     state.queue.clear();
     state.failed.clear();
@@ -192,7 +192,7 @@ pub(super) enum End {
 /// Ends the active scan.
 pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     let Some(mut scan) = state.scan.filter(is_active) else { return Ok(()) };
-    let scans: &Scans = &cx.shared.scan;
+    let scans: &Scans = &cx.shared.background.scan;
     if scan.queue_object != 0 {
         cx.mos().free_object(cx.tx(), scan.queue_object)?;
         scan.queue_object = 0;
@@ -258,7 +258,7 @@ pub(super) fn advance(cx: &SyncTx<'_>, state: &mut State, mut place: Position) -
         place.scan.queue_object = known.queue_object;
         place.scan.flags = (place.scan.flags & !Scan::FLAG_PAUSED) | (known.flags & Scan::FLAG_PAUSED);
     }
-    cx.shared.scan.figures.store_into(&mut place.scan);
+    cx.shared.background.scan.figures.store_into(&mut place.scan);
     state.scan = Some(place.scan);
     state.queue = place.queue;
     state.changed_txg = cx.txg();
@@ -271,10 +271,10 @@ pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<
     let now = cx.shared.now();
     if paused {
         scan.flags |= Scan::FLAG_PAUSED;
-        cx.shared.scan.figures.paused(now);
+        cx.shared.background.scan.figures.paused(now);
     } else {
         scan.flags &= !Scan::FLAG_PAUSED;
-        cx.shared.scan.figures.resumed(now);
+        cx.shared.background.scan.figures.resumed(now);
     }
     state.changed_txg = cx.txg();
     cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))?;
@@ -299,11 +299,11 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
     scrub.state = if complete { ScanState::Finished } else { ScanState::Canceled };
     scrub.end_time = cx.shared.now();
     let (scrub, text) = (*scrub, if complete { "error scrub done" } else { "error scrub canceled" });
-    cx.shared.scan.figures.error_scrub(false);
+    cx.shared.background.scan.figures.error_scrub(false);
     state.began_anew(cx.txg());
     // Nothing is known about blocks that were not examined again: the log stays as it is.
     if complete {
-        cx.shared.scan.errors.rotate();
+        cx.shared.background.scan.errors.rotate();
     }
     keep_error_scrub(cx, Some(&scrub))?;
     cx.history(text, None, &format!("errors={}", scrub.errors))?;

@@ -19,20 +19,20 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until the pool is closed. Also resumes interrupted work on leaves that come back.
 pub(super) fn run(shared: &Arc<Shared>) {
-    let mut last = shared.progress.lock().synced;
+    let mut last = shared.txgs.progress.synced();
     loop {
         {
-            let mut state = shared.sweeps.state.lock();
+            let mut state = shared.background.sweeps.state.lock();
             if state.stop {
                 return;
             }
-            shared.sweeps.changed.wait_for(&mut state, LOOK);
+            shared.background.sweeps.changed.wait_for(&mut state, LOOK);
         }
         // Leaves that came back resume their interrupted work.
         if let Err(error) = shared.start_sweeps() {
             tracing::debug!(pool = shared.store.name(), %error, "trimming does not go on");
         }
-        let now = shared.progress.lock().synced;
+        let now = shared.txgs.progress.synced();
         if now < last + TXGS || !shared.allocator.notes_untold() {
             continue;
         }
@@ -58,7 +58,7 @@ pub(super) fn all(shared: &Shared) -> Result<()> {
                 tell(top, *child, leaf, held.offset_bytes, held.size_bytes);
             }
             held.was_told();
-            if shared.sweeps.state.lock().stop {
+            if shared.background.sweeps.state.lock().stop {
                 return Ok(());
             }
         }

@@ -12,7 +12,7 @@ use ondisk::pool_dir::{config, vdev_leaf as key};
 
 /// Carries out an order and records it.
 pub(super) fn change(cx: &SyncTx<'_>, work: Work, guid: u64, order: Order) -> Result<()> {
-    let mut state = cx.shared.sweeps.state.lock();
+    let mut state = cx.shared.background.sweeps.state.lock();
     let before = state.leaves.get(&(guid, work)).copied().unwrap_or_default();
     let mut now = before;
     match order {
@@ -37,7 +37,7 @@ pub(super) fn change(cx: &SyncTx<'_>, work: Work, guid: u64, order: Order) -> Re
 
 /// Marks the work as complete for these leaves.
 pub(super) fn complete(cx: &SyncTx<'_>, work: Work, leaves: &[u64]) -> Result<()> {
-    let mut state = cx.shared.sweeps.state.lock();
+    let mut state = cx.shared.background.sweeps.state.lock();
     for guid in leaves {
         let Some(before) = state.leaves.get(&(*guid, work)).copied() else { continue };
         if before.state == WorkState::Active {
@@ -54,7 +54,7 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
     }
     state.leaves.insert((guid, work), now);
     keep(cx, work, guid, &now)?;
-    let path = cx.shared.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
+    let path = cx.shared.config.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
     let verb = match work {
         Work::Trim => "trim",
         Work::Initialize if now.state == WorkState::None => "uninitialize",
@@ -82,13 +82,13 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
             list.put("vdev_path", path.as_str());
         });
     }
-    cx.shared.sweeps.changed.notify_all();
+    cx.shared.background.sweeps.changed.notify_all();
     Ok(())
 }
 
 /// Stores the progress in the leaf's ZAP. Does nothing for a leaf that has left the pool.
 pub(super) fn keep(cx: &SyncTx<'_>, work: Work, guid: u64, progress: &Progress) -> Result<()> {
-    let zap = cx.shared.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
+    let zap = cx.shared.config.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
     if zap == 0 {
         return Ok(());
     }

@@ -44,7 +44,7 @@ impl Writer {
             return Ok(Err(why));
         }
         self.task(move |cx| cx.all_or_nothing(|| leaf_zap::change(cx, work, guid, order)))?;
-        shared.sweeps.changed.notify_all();
+        shared.background.sweeps.changed.notify_all();
         shared.start_sweeps()?;
         Ok(Ok(()))
     }
@@ -52,7 +52,7 @@ impl Writer {
     /// Starts background work: interrupted work resumes, and `autotrim` applies if it is on.
     pub fn run_sweeps(&self) -> Result<()> {
         self.shared.load_sweeps()?;
-        self.shared.sweeps.state.lock().runs = true;
+        self.shared.background.sweeps.state.lock().runs = true;
         self.shared.start_sweeps()?;
         self.shared.start_autotrim()
     }
@@ -65,7 +65,7 @@ impl Writer {
             let top = tree.tops.iter().find(|t| t.guid == *top);
             leaves.is_empty() || top.is_some_and(|top| top.leaves().iter().any(|leaf| leaves.contains(&leaf.guid)))
         };
-        let state = self.shared.sweeps.state.lock();
+        let state = self.shared.background.sweeps.state.lock();
         let mut active = state.leaves.iter().filter(|((_, w), p)| *w == work && p.state == WorkState::Active);
         active.any(|((guid, _), _)| leaves.is_empty() || leaves.contains(guid))
             || state.running.iter().any(|(top, w)| *w == work && is_meant(top))
@@ -73,8 +73,8 @@ impl Writer {
 
     /// Waits for a change of [`Writer::is_working`], at most `longest`.
     pub fn wait_for_work(&self, longest: Duration) {
-        let mut state = self.shared.sweeps.state.lock();
-        self.shared.sweeps.changed.wait_for(&mut state, longest);
+        let mut state = self.shared.background.sweeps.state.lock();
+        self.shared.background.sweeps.changed.wait_for(&mut state, longest);
     }
 
     /// Trims all ranges that were freed since the last round of `autotrim`, now.
@@ -85,10 +85,10 @@ impl Writer {
 
 impl Shared {
     fn load_sweeps(&self) -> Result<()> {
-        let mut state = self.sweeps.state.lock();
+        let mut state = self.background.sweeps.state.lock();
         if !state.is_loaded {
             // A copy: reading may wait for the end of a txg, which needs the configuration.
-            let root = self.root.lock().clone();
+            let root = self.config.root.lock().clone();
             state.leaves = progress::load(&self.mos, &root)?;
             state.is_loaded = true;
         }
@@ -105,11 +105,11 @@ impl Shared {
         if !leaf.is_open() || leaf.has_failed() {
             return Some(WorkRefused::BadDevice);
         }
-        let root = self.root.lock();
+        let root = self.config.root.lock();
         let moves = |top: &VdevConfig| top.number(ondisk::pool_dir::config::REMOVING) != 0 || is_expanding(top);
         let moves = root.top_of(guid).is_some_and(moves);
         drop(root);
-        let state = self.sweeps.state.lock();
+        let state = self.background.sweeps.state.lock();
         let now = state.leaves.get(&(guid, work)).map_or(WorkState::None, |p| p.state);
         let runs = now == WorkState::Active && state.running.contains(&(top.guid, work));
         match order {
@@ -123,23 +123,23 @@ impl Shared {
     }
 
     fn start_autotrim(self: &Arc<Self>) -> Result<()> {
-        let mut state = self.sweeps.state.lock();
+        let mut state = self.background.sweeps.state.lock();
         if state.stop || std::mem::replace(&mut state.trims_by_itself, true) {
             return Ok(());
         }
-        let on = self.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
+        let on = self.views.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
         self.allocator.note_untold(on);
         let shared = self.clone();
         let spawned = std::thread::Builder::new().name("autotrim".into()).spawn(move || autotrim::run(&shared));
-        self.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);
+        self.background.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);
         Ok(())
     }
 
     /// Stops background work and waits for it. It resumes when the pool is opened again.
     pub(super) fn stop_sweeps(&self) {
-        self.sweeps.state.lock().stop = true;
-        self.sweeps.changed.notify_all();
-        let threads = std::mem::take(&mut *self.sweeps.threads.lock());
+        self.background.sweeps.state.lock().stop = true;
+        self.background.sweeps.changed.notify_all();
+        let threads = std::mem::take(&mut *self.background.sweeps.threads.lock());
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }

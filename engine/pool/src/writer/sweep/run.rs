@@ -47,7 +47,7 @@ impl Shared {
     /// Starts a thread for each top-level device with active leaves that has none.
     pub(super) fn start_sweeps(self: &Arc<Self>) -> Result<()> {
         let tree = self.store.tree();
-        let mut state = self.sweeps.state.lock();
+        let mut state = self.background.sweeps.state.lock();
         for work in [Work::Trim, Work::Initialize] {
             for top in &tree.tops {
                 let is_wanted = top.leaves().into_iter().any(|leaf| state.wants(work, leaf));
@@ -60,7 +60,7 @@ impl Shared {
                 });
                 match spawned {
                     Ok(thread) => {
-                        let mut threads = self.sweeps.threads.lock();
+                        let mut threads = self.background.sweeps.threads.lock();
                         threads.retain(|thread| !thread.is_finished());
                         threads.push(thread);
                     }
@@ -83,7 +83,7 @@ fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
         match result {
             Ok(Pass::Stop) => {
                 note(shared, work, &active);
-                shared.sweeps.state.lock().running.remove(&(top_guid, work));
+                shared.background.sweeps.state.lock().running.remove(&(top_guid, work));
                 return;
             }
             Ok(Pass::Changed) => note(shared, work, &active),
@@ -102,9 +102,9 @@ fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
 
 fn wait(shared: &Shared, error: &Error) {
     tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
-    let mut state = shared.sweeps.state.lock();
+    let mut state = shared.background.sweeps.state.lock();
     if !state.stop {
-        shared.sweeps.changed.wait_for(&mut state, PATIENCE);
+        shared.background.sweeps.changed.wait_for(&mut state, PATIENCE);
     }
 }
 
@@ -113,14 +113,14 @@ fn wait(shared: &Shared, error: &Error) {
 fn active(shared: &Shared, top_guid: u64, work: Work) -> Option<(u64, Arc<Vdev>, Vec<u64>)> {
     let tree = shared.store.tree();
     let top = tree.tops.iter().find(|top| top.guid == top_guid).cloned();
-    let mut state = shared.sweeps.state.lock();
+    let mut state = shared.background.sweeps.state.lock();
     let leaves = top.iter().flat_map(|top| top.leaves()).filter(|leaf| state.wants(work, leaf));
     let leaves: Vec<u64> = leaves.map(|leaf| leaf.guid).collect();
     match top.filter(|_| !leaves.is_empty() && !state.stop) {
         Some(top) => Some((state.generation, top, leaves)),
         None => {
             state.running.remove(&(top_guid, work));
-            shared.sweeps.changed.notify_all();
+            shared.background.sweeps.changed.notify_all();
             None
         }
     }
@@ -132,7 +132,7 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
         top.leaves_by_child().into_iter().filter(|(_, leaf)| active.contains(&leaf.guid)).collect();
     let vdev = top.id as u32;
     let (meant, max_bytes) = {
-        let state = shared.sweeps.state.lock();
+        let state = shared.background.sweeps.state.lock();
         let partial = |guid: &u64| state.leaves.get(&(*guid, work)).is_some_and(|p| p.partial);
         let meant = if active.iter().all(partial) { Meant::Used } else { Meant::Free };
         (meant, if work == Work::Trim { u64::MAX } else { WRITE_BYTES * top.children.len().max(1) as u64 })
@@ -179,7 +179,7 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
 }
 
 fn interruption(shared: &Shared, generation: u64) -> Option<Pass> {
-    let state = shared.sweeps.state.lock();
+    let state = shared.background.sweeps.state.lock();
     if state.stop {
         return Some(Pass::Stop);
     }
@@ -197,7 +197,7 @@ fn slow_down(
 ) -> Option<Pass> {
     loop {
         let rate = {
-            let state = shared.sweeps.state.lock();
+            let state = shared.background.sweeps.state.lock();
             active.iter().filter_map(|guid| state.leaves.get(&(*guid, work))).map(|p| p.rate).filter(|r| *r > 0).min()
         }?;
         if bytes as f64 / started.elapsed().as_secs_f64().max(0.001) <= rate as f64 {
@@ -206,18 +206,18 @@ fn slow_down(
         if let Some(pass) = interruption(shared, generation) {
             return Some(pass);
         }
-        let mut state = shared.sweeps.state.lock();
-        shared.sweeps.changed.wait_for(&mut state, LOOK);
+        let mut state = shared.background.sweeps.state.lock();
+        shared.background.sweeps.changed.wait_for(&mut state, LOOK);
     }
 }
 
 fn last_offset(shared: &Shared, work: Work, guid: u64) -> u64 {
-    shared.sweeps.state.lock().leaves.get(&(guid, work)).map_or(0, |p| p.last_offset)
+    shared.background.sweeps.state.lock().leaves.get(&(guid, work)).map_or(0, |p| p.last_offset)
 }
 
 /// Processes a range on all active leaves. Returns the bytes of the leaf with most of them.
 fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &Held) -> u64 {
-    let txg = shared.gate.open();
+    let txg = shared.txgs.gate.open();
     let one = |w: &Worker<'_>| -> u64 {
         let _doing = block::doing(block::Task::Initialize);
         let (leaf, mut bytes) = (w.leaf, 0);
@@ -233,7 +233,7 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
             };
             if done {
                 bytes += to - from;
-                let mut state = shared.sweeps.state.lock();
+                let mut state = shared.background.sweeps.state.lock();
                 if let Some(p) = state.leaves.get_mut(&(leaf.guid, work)).filter(|p| p.state == WorkState::Active) {
                     p.last_offset = p.last_offset.max(to);
                 }
@@ -286,10 +286,10 @@ fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
 /// Records the progress of these leaves in the next txg, without waiting.
 fn note(shared: &Arc<Shared>, work: Work, leaves: &[u64]) {
     let leaves = leaves.to_vec();
-    let Some(_tx) = shared.gate.enter() else { return };
-    shared.jobs.lock().push(Box::new(move |cx| {
+    let Some(_tx) = shared.txgs.gate.enter() else { return };
+    shared.txgs.jobs.lock().push(Box::new(move |cx| {
         for guid in leaves {
-            let progress = cx.shared.sweeps.state.lock().leaves.get(&(guid, work)).copied();
+            let progress = cx.shared.background.sweeps.state.lock().leaves.get(&(guid, work)).copied();
             let Some(progress) = progress.filter(|p| p.state != WorkState::None) else { continue };
             if let Err(error) = leaf_zap::keep(cx, work, guid, &progress) {
                 tracing::warn!(%error, "how far trimming or initializing is cannot be noted");

@@ -82,10 +82,15 @@ fn logs_that_cannot_be_true_are_told() {
             let map = MapState { object, block_bytes: 16 << 10, length_bytes: 0, allocated_bytes: 0, histogram: None };
             (object != 0).then_some(map)
         };
-        let array = allocator.table().group(0).unwrap().array.load(Ordering::Relaxed);
+        let array = allocator.table().group(0).unwrap().objects.array.load(Ordering::Relaxed);
         let states: Vec<_> = maps.arrays.lock()[&array].iter().map(|id| state(*id)).collect();
         table.add(load::group_of(&devices[0], array, states.into_iter()));
-        load::replay_logs(&table, &maps.logs(), &|g| Ok(maps.unflushed(g.top_zap, g.slabs.len())), &*maps.snapshot())
+        load::replay_logs(
+            &table,
+            &maps.logs(),
+            &|g| Ok(maps.unflushed(g.objects.top_zap, g.slabs.len())),
+            &*maps.snapshot(),
+        )
     };
     assert!(reopen().unwrap_err().to_string().contains("log of txg 5"));
     maps.remove_log(5, log).unwrap();

@@ -62,7 +62,7 @@ impl FakeMaps {
 
     /// Applies the logs to a metaslab's own map, and checks each entry against those before.
     pub fn replay_logs(&self, group: &Group, slab: &Slab, allocated: &mut Ranges) {
-        let since = self.unflushed(group.top_zap, group.slabs.len())[slab.id as usize];
+        let since = self.unflushed(group.objects.top_zap, group.slabs.len())[slab.id as usize];
         assert!(since == 0 || self.logs.lock().contains_key(&since), "no log of txg {since}");
         for (txg, object) in self.logs.lock().iter() {
             let mut units = 0;
@@ -221,7 +221,9 @@ impl Model {
     pub fn check_maps(&self, allocator: &Allocator, maps: &FakeMaps) {
         let mut on_disk: HashMap<u32, u64> = HashMap::new();
         for group in allocator.table().groups() {
-            for (slab, object) in group.slabs.iter().zip(&maps.arrays.lock()[&group.array.load(Ordering::Relaxed)]) {
+            for (slab, object) in
+                group.slabs.iter().zip(&maps.arrays.lock()[&group.objects.array.load(Ordering::Relaxed)])
+            {
                 let mut expected = Ranges::default();
                 let (from, to) = (slab.start_units, slab.start_units + u64::from(slab.units));
                 for (d, _) in self.live.iter().filter(|(d, _)| d.vdev == group.vdev) {

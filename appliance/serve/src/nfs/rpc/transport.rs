@@ -333,7 +333,7 @@ impl Engine {
 
     /// Pauses reading from a connection until memory is available.
     fn starve(&self, connection: &Arc<Connection>) {
-        if !connection.is_held.swap(true, Ordering::AcqRel) {
+        if connection.reading.hold() {
             self.starved.lock().push(connection.clone());
         }
         self.cut_off_stalled();
@@ -365,7 +365,7 @@ impl Engine {
             return;
         }
         for connection in std::mem::take(&mut *starved) {
-            connection.is_held.store(false, Ordering::Release);
+            connection.reading.release();
             self.read_later(&connection);
         }
     }

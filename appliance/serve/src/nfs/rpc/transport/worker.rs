@@ -69,10 +69,7 @@ impl<'e> Worker<'e> {
                 self.engine.writes_wait();
             }
             connection.handed_back(len);
-            if connection.is_held.load(Ordering::SeqCst)
-                && !connection.is_backed_up()
-                && connection.is_held.swap(false, Ordering::SeqCst)
-            {
+            if connection.reading.is_held() && !connection.is_backed_up() && connection.reading.release() {
                 self.engine.read_later(&connection);
             }
             self.engine.feed_starved();
@@ -129,9 +126,9 @@ impl<'e> Worker<'e> {
                     use epoll::EventFlags as F;
                     if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
                         // This is reported once, and may come together with the last bytes.
-                        connection.has_ended.store(true, Ordering::Release);
+                        connection.reading.client_ended();
                     }
-                    if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.begin_reading() {
+                    if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.reading.begin() {
                         self.serve(&connection);
                     }
                 }
@@ -155,7 +152,7 @@ impl<'e> Worker<'e> {
         }
         // If another thread is reading already, it knows that there is more.
         if let Some(connection) = read
-            && connection.begin_reading()
+            && connection.reading.begin()
         {
             self.serve(&connection);
         }
@@ -177,7 +174,7 @@ impl<'e> Worker<'e> {
     /// A read, or a call given to another thread, was answered. Closes the connection after the
     /// last one if the client sends no more.
     fn done(&self, connection: &Arc<Connection>) {
-        if connection.busy.fetch_sub(1, Ordering::SeqCst) == 1 && connection.was_read.load(Ordering::SeqCst) {
+        if connection.pending.remove() {
             self.engine.close(connection);
         }
     }
@@ -211,7 +208,7 @@ impl<'e> Worker<'e> {
 
     /// Resumes reading that was paused because answers were not sent.
     fn resume(&mut self, connection: &Arc<Connection>) {
-        if self.may_go_on(connection) && connection.begin_reading() {
+        if self.may_go_on(connection) && connection.reading.begin() {
             self.serve(connection);
         }
     }
@@ -222,21 +219,19 @@ impl<'e> Worker<'e> {
         let (mut calls, mut bytes) = (0, 0);
         loop {
             if calls >= TURN_CALLS || bytes >= TURN_BYTES {
-                connection.stop_reading();
+                connection.reading.stop();
                 return self.engine.read_later(connection);
             }
             if connection.is_backed_up() {
                 // Stop before setting the flag: a thread that finds the connection held resumes
                 // reading, and must not find this thread still reading.
-                connection.stop_reading();
-                // A swap, so that either this thread sees what was sent, or the thread that sends
-                // sees this flag.
-                connection.is_held.swap(true, Ordering::SeqCst);
+                connection.reading.stop();
+                connection.reading.hold();
                 // The output may have been sent in between.
                 return self.resume(connection);
             }
             if self.engine.budget.is_spent() {
-                connection.stop_reading();
+                connection.reading.stop();
                 return self.engine.starve(connection);
             }
             let mut kept: Vec<Record<'static>> = Vec::new();
@@ -271,15 +266,15 @@ impl<'e> Worker<'e> {
             }
             calls += records.len() + fed.len();
             bytes += records.iter().chain(&fed).map(|r| r.bytes().len()).sum::<usize>();
-            connection.busy.fetch_add(1, Ordering::SeqCst);
+            connection.pending.add();
             let is_done = match got {
-                Got::All => connection.end_reading(),
+                Got::All => connection.reading.end(),
                 // Answer first, then handle the end.
-                Got::Part if connection.has_ended.load(Ordering::Acquire) => false,
+                Got::Part if connection.reading.has_ended() => false,
                 Got::Part => {
                     // Another thread may continue reading while this one answers.
                     if fed.len() + records.len() > 0 && self.engine.idle.load(Ordering::Relaxed) > 0 {
-                        connection.stop_reading();
+                        connection.reading.stop();
                         self.engine.read_later(connection);
                         true
                     } else {
@@ -290,7 +285,7 @@ impl<'e> Worker<'e> {
             };
             let is_end = matches!(got, Got::End);
             if is_end {
-                connection.was_read.store(true, Ordering::SeqCst);
+                connection.pending.all_read();
             }
             self.answer_all(connection, arrived, records.drain(..).chain(fed));
             self.scratch = scratch;
@@ -319,9 +314,9 @@ impl<'e> Worker<'e> {
                 return (Got::End, 0);
             }
         };
-        connection.moved();
+        connection.reading.moved();
         connection.peer.client.received.add(count as u64);
-        let is_all = count < asked && !connection.has_ended.load(Ordering::Acquire);
+        let is_all = count < asked && !connection.reading.has_ended();
         let got = if is_all { Got::All } else { Got::Part };
         if is_placed {
             kept.extend(input.framer.placed(count));
@@ -373,10 +368,10 @@ impl<'e> Worker<'e> {
 
     /// Whether reading was paused and may resume. If so, the caller must resume it.
     fn may_go_on(&self, connection: &Connection) -> bool {
-        connection.is_held.load(Ordering::SeqCst)
+        connection.reading.is_held()
             && !connection.is_backed_up()
             && !self.engine.budget.is_spent()
-            && connection.is_held.swap(false, Ordering::SeqCst)
+            && connection.reading.release()
     }
 
     fn answer_all<'r>(
@@ -405,13 +400,13 @@ impl<'e> Worker<'e> {
                 Wait::Yes => is_last && out.is_empty(),
             };
             if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {
-                connection.busy.fetch_add(1, Ordering::SeqCst);
+                connection.pending.add();
                 connection.hand_over(record.bytes().len());
                 engine.wait_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }
             if is_slow && !is_last && wait == Wait::No && engine.idle.load(Ordering::Relaxed) > 0 {
-                connection.busy.fetch_add(1, Ordering::SeqCst);
+                connection.pending.add();
                 engine.answer_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }

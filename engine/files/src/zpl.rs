@@ -46,6 +46,7 @@ mod xattr;
 mod xattr_write;
 
 pub use make::{CreateOptions, create_contents};
+pub use master::CaseSensitivity;
 pub(crate) use mount::KEPT;
 pub use mount::MAKER;
 pub use options::{Options, Space};
@@ -56,7 +57,7 @@ use crate::vfs::{FileKind, NodeId};
 use backing::Backing;
 use errors::{Error, Place, Result};
 use live::Live;
-use master::{MASTER_NODE, MasterNode};
+use master::{MASTER_NODE, MasterNode, VERSION_MAX};
 use node::Znode;
 use object::{Object, ObjectSet, SaTable, Zap};
 use ondisk::sa::Attr as Sa;
@@ -66,23 +67,10 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The newest supported ZPL version: system attributes.
-const VERSION_MAX: u64 = 5;
 /// Maximum number of directories kept open. Each holds its first block.
 const DIRS_MAX: usize = 256;
 /// Maximum size of an identity domain table that is read.
 const DOMAINS_BYTES_MAX: u64 = 16 << 20;
-
-/// How names that differ only in case compare (`casesensitivity`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaseSensitivity {
-    /// They differ.
-    Sensitive,
-    /// They are equal.
-    Insensitive,
-    /// They differ, except for SMB clients.
-    Mixed,
-}
 
 /// The files of one dataset or snapshot.
 pub struct FileSystem {

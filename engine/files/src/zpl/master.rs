@@ -2,13 +2,25 @@
 //!
 //! Facts: zfsvfs_init, zfs_get_zplprop.
 
-use super::{CaseSensitivity, VERSION_MAX};
 use errors::{Error, Result};
 use object::{ObjectSet, Zap};
 use ondisk::zap::NormFlags;
 
 /// Object number of the master node.
 pub(super) const MASTER_NODE: u64 = 1;
+/// The newest supported ZPL version: system attributes.
+pub(super) const VERSION_MAX: u64 = 5;
+
+/// How names that differ only in case compare (`casesensitivity`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaseSensitivity {
+    /// They differ.
+    Sensitive,
+    /// They are equal.
+    Insensitive,
+    /// They differ, except for SMB clients.
+    Mixed,
+}
 
 /// What the master node records. Fixed while the file system is open.
 pub(super) struct MasterNode {

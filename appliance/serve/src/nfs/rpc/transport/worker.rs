@@ -3,6 +3,7 @@
 use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
 use super::super::{Peer, Wait};
+use super::jobs::Job;
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
 use crate::nfs::xdr::{Malformed, Writer};
 use host::clock::Stopwatch;
@@ -10,7 +11,6 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Size of a read while no long record is in progress: a hundred calls without data.
@@ -66,11 +66,11 @@ impl<'e> Worker<'e> {
             let before = Instant::now();
             self.answer_handed(&connection, record, arrived);
             if is_write && before.elapsed() > WAITED {
-                self.engine.writes_wait();
+                self.engine.in_place.writes_wait();
             }
             connection.handed_back(len);
             if connection.reading.is_held() && !connection.is_backed_up() && connection.reading.release() {
-                self.engine.read_later(&connection);
+                self.engine.jobs.read_later(&connection);
             }
             self.engine.feed_starved();
         }
@@ -81,27 +81,19 @@ impl<'e> Worker<'e> {
         let engine = self.engine;
         let mut events = Vec::with_capacity(1);
         loop {
-            if engine.is_stopping.load(Ordering::SeqCst) {
+            if engine.threads.is_stopping() {
                 return;
             }
-            let call = engine.jobs.lock().answers.pop_front();
-            if let Some((connection, record, arrived)) = call {
-                engine.was_woken();
+            if let Some((connection, record, arrived)) = engine.jobs.take_answer() {
                 self.answer_handed(&connection, record, arrived);
                 engine.feed_starved();
                 continue;
             }
-            engine.idle.fetch_add(1, Ordering::SeqCst);
+            engine.threads.begin_idle();
             events.clear();
             let limit = if stays { None } else { Some(&THREAD_IDLE) };
             let waited = epoll::wait(&engine.poll, rustix::buffer::spare_capacity(&mut events), limit);
-            if engine.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
-                let mut busy = engine.is_busy.0.lock();
-                if !*busy {
-                    *busy = true;
-                    engine.is_busy.1.notify_one();
-                }
-            }
+            engine.threads.end_idle();
             match waited {
                 Ok(0) if !stays => return,
                 Ok(_) => {}
@@ -139,22 +131,11 @@ impl<'e> Worker<'e> {
 
     /// Takes a job: a call, or else a connection to read from.
     fn job(&mut self) {
-        self.engine.was_woken();
-        let (call, read) = {
-            let mut jobs = self.engine.jobs.lock();
-            match jobs.answers.pop_front() {
-                Some(call) => (Some(call), None),
-                None => (None, jobs.reads.pop_front()),
-            }
-        };
-        if let Some((connection, record, arrived)) = call {
-            self.answer_handed(&connection, record, arrived);
-        }
-        // If another thread is reading already, it knows that there is more.
-        if let Some(connection) = read
-            && connection.reading.begin()
-        {
-            self.serve(&connection);
+        match self.engine.jobs.take() {
+            Some(Job::Answer((connection, record, arrived))) => self.answer_handed(&connection, record, arrived),
+            // If another thread is reading already, it knows that there is more.
+            Some(Job::Read(connection)) if connection.reading.begin() => self.serve(&connection),
+            Some(Job::Read(_)) | None => {}
         }
     }
 
@@ -166,7 +147,7 @@ impl<'e> Worker<'e> {
         }
         self.send(connection, out);
         if let Record::Kept(buffer, _) = record {
-            self.engine.take_back(buffer);
+            self.engine.memory.take_back(buffer);
         }
         self.done(connection);
     }
@@ -220,7 +201,7 @@ impl<'e> Worker<'e> {
         loop {
             if calls >= TURN_CALLS || bytes >= TURN_BYTES {
                 connection.reading.stop();
-                return self.engine.read_later(connection);
+                return self.engine.jobs.read_later(connection);
             }
             if connection.is_backed_up() {
                 // Stop before setting the flag: a thread that finds the connection held resumes
@@ -230,7 +211,7 @@ impl<'e> Worker<'e> {
                 // The output may have been sent in between.
                 return self.resume(connection);
             }
-            if self.engine.budget.is_spent() {
+            if self.engine.memory.budget().is_spent() {
                 connection.reading.stop();
                 return self.engine.starve(connection);
             }
@@ -247,7 +228,7 @@ impl<'e> Worker<'e> {
             {
                 let mut input = connection.input.lock();
                 let mut rest = &scratch[..len];
-                self.engine.lend(&mut input.framer);
+                self.engine.memory.lend(&mut input.framer);
                 loop {
                     match input.framer.feed(&mut rest) {
                         Ok(Some(record)) => fed.push(record),
@@ -260,7 +241,7 @@ impl<'e> Worker<'e> {
                     }
                 }
                 if let Some(buffer) = input.framer.take_back() {
-                    self.engine.take_back(buffer);
+                    self.engine.memory.take_back(buffer);
                 }
                 connection.charge(&mut input);
             }
@@ -273,9 +254,9 @@ impl<'e> Worker<'e> {
                 Got::Part if connection.reading.has_ended() => false,
                 Got::Part => {
                     // Another thread may continue reading while this one answers.
-                    if fed.len() + records.len() > 0 && self.engine.idle.load(Ordering::Relaxed) > 0 {
+                    if fed.len() + records.len() > 0 && self.engine.threads.has_idle() {
                         connection.reading.stop();
-                        self.engine.read_later(connection);
+                        self.engine.jobs.read_later(connection);
                         true
                     } else {
                         false
@@ -344,7 +325,7 @@ impl<'e> Worker<'e> {
             Err(Malformed)
         });
         end_record(out, mark);
-        self.engine.answered.fetch_add(1, Ordering::Relaxed);
+        self.engine.threads.answered();
         result
     }
 
@@ -362,7 +343,7 @@ impl<'e> Worker<'e> {
         // All queued output may have been sent, including answers of other threads, without epoll
         // reporting the socket as writable.
         if self.may_go_on(connection) {
-            self.engine.read_later(connection);
+            self.engine.jobs.read_later(connection);
         }
     }
 
@@ -370,7 +351,7 @@ impl<'e> Worker<'e> {
     fn may_go_on(&self, connection: &Connection) -> bool {
         connection.reading.is_held()
             && !connection.is_backed_up()
-            && !self.engine.budget.is_spent()
+            && !self.engine.memory.budget().is_spent()
             && connection.reading.release()
     }
 
@@ -395,24 +376,24 @@ impl<'e> Worker<'e> {
             let wait = self.wait(connection, record.bytes());
             let may_stay = match wait {
                 Wait::No => true,
-                Wait::Maybe => !engine.do_writes_wait(),
+                Wait::Maybe => !engine.in_place.do_writes_wait(),
                 // Nothing else waits for this thread.
                 Wait::Yes => is_last && out.is_empty(),
             };
-            if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {
+            if !(may_stay && (wait == Wait::No || engine.in_place.begin())) {
                 connection.pending.add();
                 connection.hand_over(record.bytes().len());
                 engine.wait_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }
-            if is_slow && !is_last && wait == Wait::No && engine.idle.load(Ordering::Relaxed) > 0 {
+            if is_slow && !is_last && wait == Wait::No && engine.threads.has_idle() {
                 connection.pending.add();
-                engine.answer_elsewhere(connection, record.into_kept(), arrived);
+                engine.jobs.answer_elsewhere((connection.clone(), record.into_kept(), arrived));
                 continue;
             }
             let answered = self.answer(connection, arrived, record.bytes(), &mut out);
             if wait != Wait::No {
-                engine.waited_in_place();
+                engine.in_place.end();
             }
             if answered.is_err() {
                 tracing::debug!(peer = ?connection.peer, "sends an invalid RPC message: closed");
@@ -426,7 +407,7 @@ impl<'e> Worker<'e> {
             let took = now - before;
             (is_slow, before) = (took > SLOW, now);
             if wait == Wait::Maybe && took > WAITED {
-                engine.writes_wait();
+                engine.in_place.writes_wait();
             }
             if is_slow || out.len() > TOGETHER_BYTES {
                 self.send(connection, out);
@@ -434,6 +415,6 @@ impl<'e> Worker<'e> {
             }
         }
         self.send(connection, out);
-        used.into_iter().for_each(|buffer| engine.take_back(buffer));
+        used.into_iter().for_each(|buffer| engine.memory.take_back(buffer));
     }
 }

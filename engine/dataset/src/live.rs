@@ -12,30 +12,33 @@
 
 mod book;
 mod ground;
+mod lifecycle;
+mod notes;
 mod owners;
 mod policy;
 mod settings;
 pub(crate) mod sync;
 
+pub use lifecycle::LateChanges;
 pub use owners::{Owners, OwnersOf, Spill};
 pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, XattrStore};
 
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{
-    self, ClosedLog, Log, LogFigures, UnsyncedSkips, forget_skipped, put_header, report_discarded,
-};
+use crate::intent_log::{self, ClosedLog, Log, LogFigures, forget_skipped, put_header, report_discarded};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::pending;
-use crate::write::receive_progress::{self, ReceivedTo};
+use crate::write::receive_progress::ReceivedTo;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, KeyStore, ListOptions};
 use book::{Answer, Book, Room};
 use errors::{Error, Place, Refusal, Result};
 use host::clock::Stopwatch;
+use lifecycle::Lifecycle;
+use notes::UnsyncedNotes;
 use object::{ObjectSet, RawObjset, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
@@ -94,16 +97,6 @@ pub(crate) struct Open {
     allocator: Arc<Allocator>,
 }
 
-/// Small changes kept in memory until a txg happens anyway, such as access times.
-pub trait LateChanges: Send + Sync {
-    /// Applies as many of them as fit in a txg, in a transaction obtained from `begin` for the
-    /// given number of bytes. Returns whether more remain that can be applied now. Called
-    /// before each txg closes, by the thread that closes it, so it must not wait for a txg, nor
-    /// for a lock held while waiting for one; called again before the dataset is closed, until
-    /// none remain.
-    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool;
-}
-
 /// A file system or volume that is open for writing.
 pub struct LiveDataset {
     id: u64,
@@ -113,21 +106,14 @@ pub struct LiveDataset {
     open: Arc<Open>,
     settings: RwLock<Arc<Settings>>,
     counting: Option<Counting>,
-    /// Features that came into use and are not yet recorded on disk.
-    features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
-    /// Records that a replay skipped and that are not yet recorded on disk.
-    skipped: Arc<UnsyncedSkips>,
+    /// Shared with the log.
+    notes: Arc<UnsyncedNotes>,
     /// Size of a volume. Writers hold it for reading within their transaction, so that nothing
     /// is written beyond the end.
     volume_bytes: RwLock<u64>,
-    /// By txg: how far a receive that can be resumed has come.
-    received: Mutex<BTreeMap<u64, ReceivedTo>>,
     is_receiving: bool,
-    closed: AtomicBool,
-    /// Held while late changes are applied before a txg closes. It references what references
-    /// the dataset, until the dataset is closed.
-    late: Mutex<Option<Arc<dyn LateChanges>>>,
+    lifecycle: Lifecycle,
 }
 
 /// Space of a dataset, for statfs.
@@ -260,15 +246,13 @@ impl LiveDatasets {
             projects: features.count(feature::PROJECT_QUOTA).is_some(),
         });
         let shared_name = Arc::new(RwLock::new(name.to_owned()));
-        let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
-        let skipped = Arc::<UnsyncedSkips>::default();
+        let notes = Arc::<UnsyncedNotes>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
             id: dataset.id(),
             name: shared_name.clone(),
-            features: in_use.clone(),
             figures: self.log_figures.clone(),
-            skipped: skipped.clone(),
+            notes: notes.clone(),
         };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
@@ -291,14 +275,11 @@ impl LiveDatasets {
             open: self.open.clone(),
             settings: RwLock::new(Arc::new(settings)),
             counting,
-            features: in_use,
             log,
-            skipped,
+            notes,
             volume_bytes: RwLock::new(volume_bytes),
-            received: Mutex::default(),
             is_receiving,
-            closed: AtomicBool::new(false),
-            late: Mutex::default(),
+            lifecycle: Lifecycle::default(),
         }))
     }
 
@@ -353,9 +334,9 @@ impl LiveDatasets {
         // Changes that do not fit in this txg have no next one, so all of them are applied
         // here like any other change, after those the syncing thread is applying at this
         // moment.
-        let late = dataset.late.lock().take();
+        let late = dataset.lifecycle.take_late();
         while late.as_ref().is_some_and(|late| late.bring(&|bytes| dataset.begin(bytes))) {}
-        dataset.closed.store(true, Ordering::SeqCst);
+        dataset.lifecycle.close();
         dataset.log.close()?;
         if !dataset.objset.is_clean() {
             self.writer.sync()?;
@@ -512,7 +493,7 @@ impl Drop for LiveDatasets {
         self.writer.unregister(&participant);
         // The datasets and their late changes reference each other.
         let heads = std::mem::take(&mut *self.open.heads.lock());
-        heads.values().for_each(|dataset| drop(dataset.late.lock().take()));
+        heads.values().for_each(|dataset| drop(dataset.lifecycle.take_late()));
     }
 }
 
@@ -625,12 +606,11 @@ impl LiveDataset {
     /// Registers `changes` to be applied before each txg closes and before this dataset is
     /// closed. They are kept alive until then, even if all other references are dropped.
     pub fn set_late_changes(&self, changes: Arc<dyn LateChanges>) {
-        *self.late.lock() = Some(changes);
+        self.lifecycle.set_late(changes);
     }
 
     fn bring_late_changes(&self) {
-        let late = self.late.lock();
-        if late.as_ref().is_some_and(|late| late.bring(&|bytes| self.hold(bytes))) {
+        if self.lifecycle.apply_late(&|bytes| self.hold(bytes)) {
             self.writer.sync_soon();
         }
     }
@@ -660,13 +640,13 @@ impl LiveDataset {
 
     /// Records that a feature is in use from now on: it is counted with the next txg.
     pub fn use_feature(&self, guid: &'static str) {
-        self.features.lock().insert(guid);
+        self.notes.use_feature(guid);
     }
 
     /// Records how far a receive has come with `tx`: it reaches the disk with the changes of
     /// that txg.
     pub(crate) fn note_received(&self, tx: &Tx, to: ReceivedTo) {
-        self.received.lock().insert(tx.txg(), to);
+        self.notes.add_received(tx, to);
     }
 
     /// Sets the size of a volume, in whole blocks; data beyond the new end is truncated.
@@ -697,7 +677,7 @@ impl LiveDataset {
 
     /// Whether it was closed: the objects it references may no longer be on disk.
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.lifecycle.is_closed()
     }
 
     /// Waits until all changes so far are on disk.
@@ -729,19 +709,7 @@ impl LiveDataset {
     }
 
     fn sync_in(&self, cx: Cx<'_>) -> Result<()> {
-        let features = std::mem::take(&mut *self.features.lock());
-        for guid in features {
-            feature::activate(&cx, self.id, guid)?;
-        }
-        let received = {
-            let mut received = self.received.lock();
-            let later = received.split_off(&(cx.txg() + 1));
-            std::mem::replace(&mut *received, later).pop_last()
-        };
-        if let Some((_, to)) = received {
-            receive_progress::put(&cx, self.id, &to)?;
-        }
-        self.skipped.sync(&cx, (&self.name(), self.id)).at_with(|| self.name())?;
+        self.notes.sync(&cx, (&self.name(), self.id))?;
         let was_claimed = self.objset.zil_header().claim_txg.0 != 0;
         self.log.sync(cx.txg()).at_with(|| self.name())?;
         if was_claimed && self.objset.zil_header().claim_txg.0 == 0 {
@@ -782,9 +750,7 @@ impl Participant for Open {
     fn is_dirty(&self, txg: u64) -> bool {
         let heads = self.heads.lock();
         self.has_pending.load(Ordering::SeqCst)
-            || heads.values().any(|dataset| {
-                dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty() || dataset.skipped.is_dirty(txg)
-            })
+            || heads.values().any(|dataset| dataset.objset.is_dirty(txg) || dataset.notes.is_dirty(txg))
     }
 
     fn before_close(&self) {

@@ -29,6 +29,7 @@ mod dir;
 mod live;
 mod log;
 mod make;
+mod master;
 mod mount;
 mod names;
 mod node;
@@ -45,6 +46,7 @@ mod xattr;
 mod xattr_write;
 
 pub use make::{CreateOptions, create_contents};
+pub use master::CaseSensitivity;
 pub(crate) use mount::KEPT;
 pub use mount::MAKER;
 pub use options::{Options, Space};
@@ -55,6 +57,7 @@ use crate::vfs::{FileKind, NodeId};
 use backing::Backing;
 use errors::{Error, Place, Result};
 use live::Live;
+use master::{MASTER_NODE, MasterNode, VERSION_MAX};
 use node::Znode;
 use object::{Object, ObjectSet, SaTable, Zap};
 use ondisk::sa::Attr as Sa;
@@ -64,39 +67,18 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Object number of the master node.
-const MASTER_NODE: u64 = 1;
-/// The newest supported ZPL version: system attributes.
-const VERSION_MAX: u64 = 5;
 /// Maximum number of directories kept open. Each holds its first block.
 const DIRS_MAX: usize = 256;
 /// Maximum size of an identity domain table that is read.
 const DOMAINS_BYTES_MAX: u64 = 16 << 20;
-
-/// How names that differ only in case compare (`casesensitivity`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaseSensitivity {
-    /// They differ.
-    Sensitive,
-    /// They are equal.
-    Insensitive,
-    /// They differ, except for SMB clients.
-    Mixed,
-}
 
 /// The files of one dataset or snapshot.
 pub struct FileSystem {
     objset: Arc<ObjectSet>,
     options: Options,
     sa: SaTable,
-    version: u64,
-    root: u64,
-    case: CaseSensitivity,
-    norm: NormFlags,
-    utf8_only: bool,
-    delete_queue: Option<u64>,
-    fuid_table: Option<u64>,
-    shares: Option<u64>,
+    master: MasterNode,
+    /// Open directories, at most [`DIRS_MAX`], by object number.
     dirs: Mutex<HashMap<u64, Zap>>,
     live: Option<Live>,
 }
@@ -113,8 +95,8 @@ impl FileSystem {
     pub fn open_live(objset: Arc<ObjectSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Arc<Self>> {
         let place = options.name.clone();
         let this = Self::open_inner(objset, options, Some(Live::new(backing))).at(&place)?;
-        if this.version < VERSION_MAX {
-            let what = format!("writing ZPL version {} (only version {VERSION_MAX} is written)", this.version);
+        if this.master.version < VERSION_MAX {
+            let what = format!("writing ZPL version {} (only version {VERSION_MAX} is written)", this.master.version);
             return Err(Error::unsupported(place, what));
         }
         Ok(this)
@@ -124,39 +106,9 @@ impl FileSystem {
         if objset.phys().kind != ondisk::ObjsetKind::FileSystem {
             return Err(Error::invalid("", format!("is no file system: its object set is {:?}", objset.phys().kind)));
         }
-        let master = Zap::open(objset.object(MASTER_NODE)?)?;
-        let number = |name: &str| master.lookup_u64(name);
-        let version = number("VERSION")?.ok_or_else(|| Error::corrupt("", "the master node has no VERSION"))?;
-        if version > VERSION_MAX {
-            return Err(Error::unsupported("", format!("ZPL version {version} (known: 1 to {VERSION_MAX})")));
-        }
-        let root = number("ROOT")?.ok_or_else(|| Error::corrupt("", "the master node has no ROOT"))?;
-        let case = match number("casesensitivity")?.unwrap_or(0) {
-            0 => CaseSensitivity::Sensitive,
-            1 => CaseSensitivity::Insensitive,
-            2 => CaseSensitivity::Mixed,
-            n => return Err(Error::unsupported("", format!("casesensitivity {n}"))),
-        };
-        let mut norm = NormFlags::from_bits_retain(number("normalization")?.unwrap_or(0));
-        if case != CaseSensitivity::Sensitive {
-            norm |= NormFlags::TO_UPPER;
-        }
-        let sa = SaTable::load(&objset, number("SA_ATTRS")?)?;
-        Ok(Arc::new(Self {
-            sa,
-            version,
-            root,
-            case,
-            norm,
-            utf8_only: number("utf8only")?.unwrap_or(0) != 0,
-            delete_queue: number("DELETE_QUEUE")?,
-            fuid_table: number("FUID")?.filter(|id| *id != 0),
-            shares: number("SHARES")?.filter(|id| *id != 0),
-            dirs: Mutex::default(),
-            live,
-            objset,
-            options,
-        }))
+        let master = MasterNode::read(&objset)?;
+        let sa = SaTable::load(&objset, master.sa_attrs)?;
+        Ok(Arc::new(Self { sa, master, dirs: Mutex::default(), live, objset, options }))
     }
 
     /// The object set.
@@ -171,32 +123,32 @@ impl FileSystem {
 
     /// ZPL version, 1 to 5.
     pub fn version(&self) -> u64 {
-        self.version
+        self.master.version
     }
 
     /// How names that differ only in case compare.
     pub fn case_sensitivity(&self) -> CaseSensitivity {
-        self.case
+        self.master.names.case()
     }
 
     /// How names are normalized.
     pub fn normalization(&self) -> NormFlags {
-        self.norm
+        self.master.names.norm()
     }
 
     /// Whether names must be UTF-8.
     pub fn utf8_only(&self) -> bool {
-        self.utf8_only
+        self.master.names.utf8_only()
     }
 
     /// The directory of SMB shares (`.zfs/shares`).
     pub fn shares(&self) -> Option<NodeId> {
-        self.shares.map(NodeId)
+        self.master.shares.map(NodeId)
     }
 
     /// Objects of files that were removed while open and are waiting to be freed.
     pub fn unlinked(&self) -> Result<Vec<u64>> {
-        let Some(id) = self.delete_queue else { return Ok(Vec::new()) };
+        let Some(id) = self.master.delete_queue else { return Ok(Vec::new()) };
         let zap = self.objset.object(id).and_then(Zap::open).at(&self.options.name)?;
         let numbers = zap.cursor(0).map(|step| step.map(|(entry, _)| entry.value.as_u64().unwrap_or(0)));
         numbers.filter(|n| !matches!(n, Ok(0))).collect()
@@ -204,7 +156,7 @@ impl FileSystem {
 
     /// `(index, domain)` of the identity domains that FUIDs refer to.
     pub fn domains(&self) -> Result<Vec<(u32, String)>> {
-        let Some(id) = self.fuid_table else { return Ok(Vec::new()) };
+        let Some(id) = self.master.fuid_table else { return Ok(Vec::new()) };
         let object = self.objset.object(id).at(&self.options.name)?;
         let size = if object.bonus().len() >= 8 { object.endian().u64(object.bonus()) } else { 0 };
         if size == 0 {

@@ -123,7 +123,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     })?;
     let device = mounted_device(&dir);
     if let Some(device) = &device {
-        raise_limits(device, ops.write_back);
+        raise_limits(device, ops.mode.write_back);
     }
     let kernel = Notifier(session.device().clone());
     // Cannot fail: nothing else sets it.
@@ -133,7 +133,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     // The thread ends with the server, which owns the sending end.
     let to_kernel = kernel.clone();
     std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || work.run(&weak, &to_kernel))?;
-    if !ops.read_only {
+    if !ops.mode.read_only {
         let (settle, inodes) = (ops.settle.clone(), ops.inodes);
         std::thread::Builder::new().name("weir-settle".to_owned()).spawn(move || settle.run(inodes, &kernel))?;
     }

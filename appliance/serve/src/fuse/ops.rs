@@ -3,87 +3,56 @@
 
 use super::ahead::Ahead;
 use super::attr::errno;
+use super::error_log::ErrorLog;
 use super::figures::Figures;
 use super::inode::InodeMap;
 use super::kernel_refs::KernelRefs;
+use super::mode::MountMode;
 use super::names::Names;
 use super::options::MountOptions;
 use super::reply::{Notifier, Reply, Shown};
 use super::settle::Settle;
 use super::slow::Slow;
+use super::sync_slots::SyncSlots;
 use super::wire::Header;
 use errors::Error;
-use files::namespace::{file_system_of, is_synthetic};
+use files::namespace::file_system_of;
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
-use parking_lot::Mutex;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-/// Cache lifetime if all changes come through the kernel, which updates its own caches: one year.
-pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// Cache lifetime of what others change too: attributes in `.zfs/snapshot`, and shared trees.
-const SHORTLY: Duration = Duration::from_secs(1);
-/// No caching: for what could not be read, has names that the kernel does not know, or is a name in
-/// `.zfs/snapshot`.
-pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
 
 /// State that the serving threads share.
 pub(super) struct Ops {
     pub vfs: Arc<dyn Vfs>,
     pub inodes: InodeMap,
-    /// Name in log messages: POOL/DATASET.
-    label: String,
-    /// The kernel checks permissions, including ACLs.
-    pub enforce: bool,
-    pub read_only: bool,
-    /// Nothing changes: not a file, and not which snapshots there are.
-    pub frozen: bool,
-    /// Write-back: the kernel caches writes for a while.
-    pub write_back: bool,
-    /// Others change the tree too.
-    pub shared: bool,
-    exact: bool,
+    pub mode: MountMode,
+    error_log: ErrorLog,
     pub names: Names,
     pub ahead: Ahead,
     pub held: KernelRefs,
     pub slow: Slow,
-    /// Number of syncs in progress, and how many serving threads may run one, so that the others
-    /// continue to serve.
-    syncing: AtomicUsize,
-    sync_threads: usize,
+    sync_slots: SyncSlots,
     pub settle: Settle,
     pub figures: Arc<Figures>,
     /// Set once the tree is mounted.
     pub kernel: OnceLock<Notifier>,
-    /// The node and message logged last: the kernel asks for a broken page many times.
-    last_logged: Mutex<(NodeId, String)>,
 }
 
 impl Ops {
     /// `threads` is the number of serving threads.
     pub fn new(vfs: Arc<dyn Vfs>, how: &MountOptions, enforce: bool, threads: usize, ahead: Ahead) -> Self {
-        let read_only = vfs.is_read_only();
         Self {
             inodes: InodeMap::new(vfs.root()),
-            label: how.name.clone(),
-            enforce,
-            read_only,
-            frozen: vfs.never_changes(),
-            write_back: how.write_back && !read_only && !how.shared,
-            shared: how.shared,
-            exact: vfs.names_are_exact(),
+            mode: MountMode::new(&*vfs, how, enforce),
+            error_log: ErrorLog::new(how.name.clone()),
             names: Names::new(),
             ahead,
             held: KernelRefs::new(vfs.clone()),
             slow: Slow::new(),
-            syncing: AtomicUsize::new(0),
-            sync_threads: threads / 2,
+            sync_slots: SyncSlots::new(threads),
             settle: Settle::default(),
             figures: how.figures.clone(),
             kernel: OnceLock::new(),
-            last_logged: Mutex::new((NodeId(0), String::new())),
             vfs,
         }
     }
@@ -92,31 +61,9 @@ impl Ops {
     pub fn failed(&self, node: NodeId, error: &Error) -> Errno {
         let errno = errno(error);
         if errno == Errno::IO {
-            let message = error.to_string();
-            let mut last = self.last_logged.lock();
-            if last.0 != node || last.1 != message {
-                let path = self.names.path(&*self.vfs, node);
-                tracing::error!(file_system = %self.label, %path, %message, "failed");
-                *last = (node, message);
-            }
+            self.error_log.report(node, error.to_string(), || self.names.path(&*self.vfs, node));
         }
         errno
-    }
-
-    /// How long the kernel may cache that `name` in `dir` is `node`, or that it does not exist.
-    pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
-        if !self.exact || !self.frozen && (is_synthetic(dir) || node.is_some_and(is_synthetic)) {
-            // Snapshots must appear and disappear immediately.
-            NOT_AT_ALL
-        } else if self.shared {
-            SHORTLY
-        } else {
-            FOREVER
-        }
-    }
-
-    pub fn attr_ttl(&self, node: NodeId) -> Duration {
-        if self.shared || !self.frozen && is_synthetic(node) { SHORTLY } else { FOREVER }
     }
 
     /// Whether references of the kernel to the node are counted. A file of a read-only tree
@@ -124,7 +71,7 @@ impl Ops {
     pub fn is_held(&self, node: NodeId) -> bool {
         match file_system_of(node) {
             None => false,
-            Some(0) => !self.read_only && node != self.vfs.root(),
+            Some(0) => !self.mode.read_only && node != self.vfs.root(),
             Some(_) => true,
         }
     }
@@ -149,8 +96,8 @@ impl Ops {
 
     fn shown(&self, dir: NodeId, attr: &Attr) -> Result<Shown, Errno> {
         Ok(Shown {
-            entry_ttl: self.entry_ttl(dir, Some(attr.node)),
-            attr_ttl: self.attr_ttl(attr.node),
+            entry_ttl: self.mode.entry_ttl(dir, Some(attr.node)),
+            attr_ttl: self.mode.attr_ttl(attr.node),
             node: self.inodes.to_fuse(attr.node),
             generation: self.generation(attr).map_err(|e| self.failed(attr.node, &e))?,
             attr: *attr,
@@ -310,10 +257,10 @@ impl Ops {
         let ops = self.clone();
         let job = move || {
             let result = ops.vfs.sync_node(node, kind).map_err(|e| ops.failed(node, &e));
-            ops.syncing.fetch_sub(1, Ordering::Relaxed);
+            ops.sync_slots.end();
             reply.empty(result);
         };
-        if self.syncing.fetch_add(1, Ordering::Relaxed) < self.sync_threads { job() } else { self.slow.run(job) }
+        if self.sync_slots.begin() { job() } else { self.slow.run(job) }
     }
 
     /// Makes the kernel write back its dirty data from `offset` on, by invalidating those pages: no

@@ -74,11 +74,11 @@ impl Answer for Server {
                 reply.none();
             }
             Op::GetAttr => match self.0.vfs.attr(node) {
-                Ok(attr) => reply.attr(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.attr(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(e) => self.fail(node, &e, reply),
             },
             Op::Statx => match self.0.vfs.attr(node) {
-                Ok(attr) => reply.statx(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.statx(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(e) => self.fail(node, &e, reply),
             },
             Op::SetAttr(set) => self.set_attr(header, node, set, reply),
@@ -154,7 +154,7 @@ impl Answer for Server {
                 // With write-back the kernel maintains file times, shows them, and sets them
                 // itself. Without it, a write from the page cache comes from a mapping, and the
                 // time is ours to set.
-                let is_cached = self.0.write_back && flags & WRITE_CACHE != 0;
+                let is_cached = self.0.mode.write_back && flags & WRITE_CACHE != 0;
                 match self.0.write(&who, node, (offset, data), is_cached, kills && past_cache) {
                     Ok(()) => {
                         self.0.figures.written.add(data.len() as u64);
@@ -175,7 +175,7 @@ impl Answer for Server {
                 }
             }
             Op::Fsync { data_only } | Op::FsyncDir { data_only } => {
-                if self.0.read_only {
+                if self.0.mode.read_only {
                     return reply.empty(Ok(()));
                 }
                 self.0.sync(node, data_only, reply);
@@ -206,7 +206,7 @@ impl Answer for Server {
             },
             // Sent only if the kernel does not check permissions itself. Then everything is
             // allowed, except writing to a read-only tree.
-            Op::Access { mask } if self.0.read_only && mask as i32 & libc::W_OK != 0 => reply.error(Errno::ROFS),
+            Op::Access { mask } if self.0.mode.read_only && mask as i32 & libc::W_OK != 0 => reply.error(Errno::ROFS),
             Op::Access { .. } => reply.empty(Ok(())),
             Op::Seek { offset, whence } => self.seek(node, offset, whence, reply),
             Op::Ioctl { flags, .. } if flags & IOCTL_UNRESTRICTED != 0 => reply.error(Errno::NOTTY),
@@ -234,11 +234,11 @@ impl Server {
             | can::PARALLEL_DIROPS
             | can::CACHE_SYMLINKS
             | can::EXPORT_SUPPORT;
-        if self.0.read_only {
+        if self.0.mode.read_only {
             // Not for a writable tree: pages read during a direct write would keep the old
             // contents.
             wanted |= can::NO_OPEN_SUPPORT | can::ASYNC_DIO;
-            wanted |= if self.0.frozen { can::NO_OPENDIR_SUPPORT } else { 0 };
+            wanted |= if self.0.mode.frozen { can::NO_OPENDIR_SUPPORT } else { 0 };
         } else {
             // The umask does not apply in a directory with a default ACL, which the kernel does not
             // know of.
@@ -248,15 +248,15 @@ impl Server {
             // Pages stay valid until we invalidate them, since all changes come through this
             // kernel. In a shared tree they stay valid until the kernel sees another size or change
             // time.
-            wanted |= if self.0.shared { can::AUTO_INVAL_DATA } else { can::EXPLICIT_INVAL_DATA };
+            wanted |= if self.0.mode.shared { can::AUTO_INVAL_DATA } else { can::EXPLICIT_INVAL_DATA };
             wanted |= can::DIRECT_IO_ALLOW_MMAP;
         }
-        if self.0.enforce {
+        if self.0.mode.enforce {
             // This also makes the kernel check permissions. Without it, ACLs are plain attributes,
             // which are visible as well.
             wanted |= can::POSIX_ACL;
         }
-        if self.0.write_back {
+        if self.0.mode.write_back {
             wanted |= can::WRITEBACK_CACHE;
         }
         wanted
@@ -278,7 +278,7 @@ impl Server {
     }
 
     fn accessed(&self, node: NodeId) {
-        if !self.0.read_only {
+        if !self.0.mode.read_only {
             self.0.vfs.accessed(node);
         }
     }
@@ -286,7 +286,7 @@ impl Server {
     fn lookup(&self, dir: NodeId, name: &[u8], reply: Reply) {
         match self.0.vfs.lookup(dir, name) {
             Ok(attr) => entry_reply(self.0.show(dir, name, &attr), reply),
-            Err(Error::NotFound { .. }) => reply.no_entry(self.0.entry_ttl(dir, None)),
+            Err(Error::NotFound { .. }) => reply.no_entry(self.0.mode.entry_ttl(dir, None)),
             Err(e) => self.fail(dir, &e, reply),
         }
     }
@@ -301,7 +301,7 @@ impl Server {
         let mut who = caller(header);
         if set.is_empty {
             return match self.0.before_write(&who, node) {
-                Ok(attr) => reply.attr(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.attr(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(errno) => reply.error(errno),
             };
         }
@@ -320,7 +320,7 @@ impl Server {
             ..SetAttr::default()
         };
         let answer = move |ops: &Ops| match ops.set_attr(&who, node, &set) {
-            Ok(attr) => reply.attr(ops.attr_ttl(node), &attr, InodeMap::shown(node)),
+            Ok(attr) => reply.attr(ops.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
             Err(errno) => reply.error(errno),
         };
         if set.size.is_none() {
@@ -336,10 +336,10 @@ impl Server {
     /// For a read-only tree, ENOSYS makes the kernel send no more OPENs and keep a file's pages
     /// from one open to the next. (Opens for writing do not reach us then.)
     fn open(&self, node: NodeId, flags: u32, reply: Reply) {
-        if self.0.read_only {
+        if self.0.mode.read_only {
             return reply.error(Errno::NOSYS);
         }
-        let flags_out = open_flags(flags, self.0.shared);
+        let flags_out = open_flags(flags, self.0.mode.shared);
         let answer = move || reply.opened(flags_out);
         if !writes(flags) {
             self.0.opened_for_reading(node);
@@ -351,7 +351,7 @@ impl Server {
         match made {
             Ok(made) => {
                 let node = made.attr.node;
-                let flags_out = open_flags(flags, self.0.shared);
+                let flags_out = open_flags(flags, self.0.mode.shared);
                 let answer = move || reply.created(&made, flags_out);
                 if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
             }
@@ -364,9 +364,9 @@ impl Server {
     /// 6.18) sometimes lists a removed name from its cache if the directory is listed and changed
     /// concurrently.
     fn open_dir(&self, dir: NodeId, reply: Reply) {
-        if self.0.frozen {
+        if self.0.mode.frozen {
             reply.error(Errno::NOSYS);
-        } else if self.0.read_only && !is_synthetic(dir) {
+        } else if self.0.mode.read_only && !is_synthetic(dir) {
             reply.opened(OPEN_KEEP | OPEN_CACHE_DIR);
         } else {
             reply.opened(0);

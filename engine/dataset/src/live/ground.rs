@@ -1,13 +1,11 @@
 //! What the intent log of a dataset depends on: the pool's txgs, and the dataset's features.
 
-use crate::intent_log::{
-    Ground, LogFigures, SkippedRecord, Unread, UnsyncedSkips, is_unread_reported, skipped_numbers,
-};
+use super::notes::UnsyncedNotes;
+use crate::intent_log::{Ground, LogFigures, SkippedRecord, Unread, is_unread_reported, skipped_numbers};
 use errors::Result;
 use object::Tx;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use pool::Writer;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Records of extended attributes may be in the log.
@@ -20,11 +18,9 @@ pub(super) struct DatasetGround {
     pub id: u64,
     /// Shared with the dataset, which updates it on a rename.
     pub name: Arc<RwLock<String>>,
-    /// Shared with the dataset: recorded on disk with the next txg.
-    pub features: Arc<Mutex<BTreeSet<&'static str>>>,
     pub figures: Arc<LogFigures>,
-    /// Shared with the dataset: recorded on disk with the txg in which they were skipped.
-    pub skipped: Arc<UnsyncedSkips>,
+    /// Shared with the dataset, which writes them with the txg.
+    pub notes: Arc<UnsyncedNotes>,
 }
 
 impl Ground for DatasetGround {
@@ -54,7 +50,7 @@ impl Ground for DatasetGround {
 
     fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let tx = self.writer.hold()?;
-        self.skipped.add(tx.txg(), claim_txg, sequence, named);
+        self.notes.add_skipped(&tx, claim_txg, sequence, named);
         Ok(())
     }
 
@@ -63,7 +59,7 @@ impl Ground for DatasetGround {
             return Ok(());
         }
         let tx = self.writer.hold()?;
-        self.skipped.add_unread(tx.txg(), unread);
+        self.notes.add_unread(&tx, unread);
         drop(tx);
         // The mount fails now, and with it this dataset is closed.
         self.sync()
@@ -75,7 +71,7 @@ impl Ground for DatasetGround {
 
     fn begins(&self) {
         if self.logs_attributes() {
-            self.features.lock().insert(ZILSAXATTR);
+            self.notes.use_feature(ZILSAXATTR);
         }
     }
 

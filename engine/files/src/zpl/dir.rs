@@ -67,7 +67,7 @@ impl FileSystem {
     }
 
     fn parent_of(&self, dir: u64) -> Result<u64> {
-        if dir == self.root { Ok(dir) } else { self.znode(dir)?.parent() }
+        if dir == self.master.root { Ok(dir) } else { self.znode(dir)?.parent() }
     }
 
     /// The entry `name` of `dir`, which must not be `.` or `..`.
@@ -77,14 +77,14 @@ impl FileSystem {
 
     /// Returns the entry with its value, and its name as stored.
     pub(super) fn find_stored(&self, dir: u64, name: &[u8]) -> Result<Option<(DirEntryValue, Vec<u8>)>> {
-        let zap = self.dir_zap(dir)?;
-        if name.is_empty() || name.contains(&0) || self.utf8_only && std::str::from_utf8(name).is_err() {
+        let (zap, names) = (self.dir_zap(dir)?, &self.master.names);
+        if name.is_empty() || name.contains(&0) || !names.allow(name) {
             return Ok(None);
         }
-        let found = if self.norm.is_empty() {
+        let found = if names.are_exact() {
             zap.lookup(name)?.map(|value| (value, name.to_vec()))
         } else {
-            let match_case = self.case == CaseSensitivity::Mixed;
+            let match_case = names.case() == CaseSensitivity::Mixed;
             zap.lookup_normalised(name, match_case)?
         };
         found.map(|(value, stored)| self.entry_value(dir, name, &value).map(|v| (v, stored))).transpose()

@@ -338,7 +338,7 @@ impl FileSystem {
             generation: forced.map_or(tx.txg(), |f| f.generation),
             slots: forced.map_or(settings.dnode_slots, |f| f.slots).max(1),
             object: forced.map(|f| f.object),
-            norm: self.norm,
+            norm: self.master.names.norm(),
         };
         let id = file.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
         match self.object(id).and_then(|object| State::load(self.sa.attributes(&object)?)) {

@@ -58,7 +58,7 @@ impl FileSystem {
             return Err(Error::invalid(shown(), "is no name for a file"));
         }
         check_length(name, settings.long_names)?;
-        if self.utf8_only && std::str::from_utf8(name).is_err() {
+        if !self.master.names.allow(name) {
             return Err(Refusal::NameNotUtf8.at(shown()));
         }
         Ok(())

@@ -26,7 +26,7 @@ const FREEING_BYTES: u64 = 64 << 10;
 
 impl FileSystem {
     fn queue(&self) -> Result<Zap> {
-        let id = self.delete_queue.ok_or_else(|| Error::corrupt("", "the master node has no DELETE_QUEUE"))?;
+        let id = self.master.delete_queue.ok_or_else(|| Error::corrupt("", "the master node has no DELETE_QUEUE"))?;
         self.object(id).and_then(Zap::open)
     }
 

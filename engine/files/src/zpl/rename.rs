@@ -2,6 +2,7 @@
 //!
 //! Locks: see [`live`](super::live). Facts: zfs_rename.
 
+use super::FileSystem;
 use super::backing::Settings;
 use super::live::{Live, Locked};
 use super::log::Group;
@@ -9,7 +10,6 @@ use super::make::Forced;
 use super::names::{LINKS_MAX, NAMES_BYTES, check_directory, check_may_enter, check_may_leave, quoted, retried};
 use super::state::State;
 use super::undo::Undo;
-use super::{CaseSensitivity, FileSystem};
 use crate::vfs::{Caller, FileKind, NewNode, RenameFlags, Time};
 use errors::{Error, Refusal, Result};
 use object::Tx;
@@ -92,7 +92,7 @@ impl FileSystem {
             if at == moved {
                 return Err(Error::invalid(quoted(name.0, name.1), "a directory cannot be moved into itself"));
             }
-            if at == self.root {
+            if at == self.master.root {
                 return Ok(());
             }
             at = self.look(&live.node(at))?.parent;
@@ -126,7 +126,7 @@ impl FileSystem {
         }
         // The same entry under two spellings: only the spelling changes.
         let respells = from.0 == to.0 && over.as_ref().is_some_and(|(_, stored)| *stored == from_stored);
-        if respells && (from_stored == to.1 || self.case == CaseSensitivity::Sensitive && self.norm.is_empty()) {
+        if respells && (from_stored == to.1 || self.master.names.are_exact()) {
             return Ok(Some(None));
         }
         let over = over.filter(|_| !respells);

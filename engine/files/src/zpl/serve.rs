@@ -150,7 +150,7 @@ impl FileSystem {
 
 impl Vfs for FileSystem {
     fn root(&self) -> NodeId {
-        NodeId(self.root)
+        NodeId(self.master.root)
     }
 
     fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
@@ -285,11 +285,11 @@ impl Vfs for FileSystem {
     }
 
     fn names_are_exact(&self) -> bool {
-        self.norm.is_empty()
+        self.master.names.are_exact()
     }
 
     fn ignores_case(&self, _node: NodeId) -> bool {
-        self.case == super::CaseSensitivity::Insensitive
+        self.master.names.case() == super::CaseSensitivity::Insensitive
     }
 
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {

@@ -275,7 +275,7 @@ impl FileSystem {
             generation: forced.map_or(tx.txg(), |f| f.generation),
             slots: forced.map_or(settings.dnode_slots, |f| f.slots).max(1),
             object: forced.map(|f| f.object),
-            norm: self.norm,
+            norm: self.master.names.norm(),
         };
         let id = new.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
         file.xattr_dir = id;

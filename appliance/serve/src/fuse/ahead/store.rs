@@ -53,7 +53,7 @@ impl Work {
                     gone = error.raw_os_error() == Some(libc::ENODEV);
                 }
             };
-            if ops.read_only {
+            if ops.mode.read_only {
                 give();
             } else {
                 ops.held.store(read.node, give);

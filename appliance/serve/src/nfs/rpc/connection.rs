@@ -1,7 +1,7 @@
 //! A client's connection: partially received input and queued output.
 //!
 //! Any thread may find that data has arrived; one of them reads, and the others tell it that there
-//! is more ([`Connection::begin_reading`]). Any thread may have an answer; one of them writes,
+//! is more ([`ReadState::begin`]). Any thread may have an answer; one of them writes,
 //! including what the others queue meanwhile.
 //!
 //! Invariants:
@@ -11,6 +11,7 @@
 
 use super::framer::Framer;
 use super::peer::{Peer, Sender};
+use super::progress::{PendingAnswers, ReadState};
 use crate::nfs::figures::Figures;
 use crate::nfs::xdr::{Mark, Writer};
 use parking_lot::Mutex;
@@ -19,9 +20,9 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum output queued for one client before reading from it stops: several of the largest
 /// answers.
@@ -32,10 +33,6 @@ const HANDED_MAX: usize = 8 << 20;
 const PIECES: usize = 64;
 /// Answers are combined up to this size.
 const TOGETHER_BYTES: usize = 2 << 20;
-
-const IDLE: u8 = 0;
-const READING: u8 = 1;
-const MORE: u8 = 2;
 
 /// Output that waits to be sent.
 #[derive(Default)]
@@ -93,24 +90,13 @@ pub(super) struct Connection {
     pub peer: Peer,
     pub listener: usize,
     pub input: Mutex<Input>,
-    reading: AtomicU8,
+    pub reading: ReadState,
+    pub pending: PendingAnswers,
     output: Mutex<Output>,
     queued: AtomicUsize,
     /// Bytes of calls queued for other threads.
     handed: AtomicUsize,
-    /// Reading is paused until output was sent, memory is available, or fewer calls are queued.
-    pub is_held: AtomicBool,
     pub is_closed: AtomicBool,
-    /// The client has closed its sending side: reading will reach the end.
-    pub has_ended: AtomicBool,
-    /// All input was read.
-    pub was_read: AtomicBool,
-    /// Number of reads, and of calls queued for other threads, whose answers are not all queued
-    /// yet.
-    pub busy: AtomicUsize,
-    /// When data last arrived, in seconds since [`Connection::begun`].
-    moved: AtomicU32,
-    begun: Instant,
     budget: Arc<Budget>,
 }
 
@@ -129,59 +115,20 @@ impl Connection {
             peer: Peer::stream(id, ends, figures, this.clone()),
             listener,
             input: Mutex::new(Input { framer: Framer::new(record_bytes_max), charged: 0 }),
-            reading: AtomicU8::new(IDLE),
+            reading: ReadState::new(),
+            pending: PendingAnswers::default(),
             output: Mutex::default(),
             queued: AtomicUsize::new(0),
             handed: AtomicUsize::new(0),
-            is_held: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            has_ended: AtomicBool::new(false),
-            was_read: AtomicBool::new(false),
-            busy: AtomicUsize::new(0),
-            moved: AtomicU32::new(0),
-            begun: Instant::now(),
             budget,
         })
-    }
-
-    /// Data has arrived. Returns whether this thread must read it.
-    pub fn begin_reading(&self) -> bool {
-        let mut now = self.reading.load(Ordering::Acquire);
-        loop {
-            let next = if now == IDLE { READING } else { MORE };
-            match self.reading.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return now == IDLE,
-                Err(other) => now = other,
-            }
-        }
-    }
-
-    /// All data was read. Returns false if more has arrived in the meantime and the thread must
-    /// continue.
-    pub fn end_reading(&self) -> bool {
-        if self.reading.compare_exchange(READING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            return true;
-        }
-        self.reading.store(READING, Ordering::Release);
-        false
-    }
-
-    /// Stops reading although there is more. The next thread that calls
-    /// [`Connection::begin_reading`] continues.
-    pub fn stop_reading(&self) {
-        self.reading.store(IDLE, Ordering::Release);
-    }
-
-    /// Records that data has arrived.
-    pub fn moved(&self) {
-        self.moved.store(self.begun.elapsed().as_secs() as u32, Ordering::Relaxed);
     }
 
     /// Whether the connection holds memory and has made no progress for `long`.
     pub fn is_stalled(&self, long: Duration) -> bool {
         let holds = self.input.try_lock().is_some_and(|i| i.charged > 0) || self.queued.load(Ordering::Relaxed) > 0;
-        let since = u64::from(self.moved.load(Ordering::Relaxed));
-        holds && self.begun.elapsed().as_secs().saturating_sub(since) >= long.as_secs()
+        holds && self.reading.still_seconds() >= long.as_secs()
     }
 
     /// Whether so much output or so many calls are queued that reading must pause.

@@ -14,6 +14,7 @@ mod duplicates;
 mod framer;
 pub mod message;
 mod peer;
+mod progress;
 mod registry;
 #[cfg(test)]
 mod tests;

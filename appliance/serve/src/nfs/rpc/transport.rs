@@ -18,35 +18,35 @@
 //!     released, and clients that stall in the middle of a record are disconnected when memory is
 //!     short
 
+mod in_place;
+mod jobs;
+mod memory;
+mod thread_states;
 mod threads;
 mod waiting;
 mod worker;
 
 use super::connection::{Budget, Connection};
-use super::framer::{Framer, Record, SPARE_MIN};
 use super::{Peer, Registry};
 use crate::nfs::figures::Figures;
-use host::clock::Stopwatch;
-use parking_lot::{Condvar, Mutex, RwLock};
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use in_place::InPlace;
+use jobs::JobQueue;
+use memory::Memory;
+use parking_lot::RwLock;
+use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use waiting::{Handed, Waiting};
+use thread_states::ThreadStates;
+use waiting::Waiting;
 
-/// After a write had to wait, writes that arrive within this time go directly to the threads for
-/// waiting calls. Guessed: part of the time that the writes then sleep.
-const WRITES_WAIT: Duration = Duration::from_millis(10);
 /// A client that stalls in the middle of a record for this long is disconnected when memory is
 /// short.
 const STALLED: Duration = Duration::from_secs(20);
-/// Maximum number of unused buffers for long records that are kept.
-const BUFFERS_MAX: usize = 16;
-
 /// epoll tokens. Connections are numbered from 1.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = 1 << 62;
@@ -90,74 +90,35 @@ struct Listener {
     registry: Arc<Registry>,
 }
 
-/// Work for any thread. [`Engine::wake`] is readable once for each job.
-#[derive(Default)]
-struct Jobs {
-    /// Connections to continue reading from, after those that are ready now.
-    reads: VecDeque<Arc<Connection>>,
-    /// Calls that were already read. A free thread takes all of them before it polls again: epoll
-    /// reports `wake` once per round over all ready connections, so each call of a batch would wait
-    /// for a whole round.
-    answers: VecDeque<Handed>,
-}
-
 /// See the module documentation.
 pub(crate) struct Engine {
     poll: OwnedFd,
-    /// Semaphore that counts the jobs.
-    wake: OwnedFd,
     listeners: Vec<Listener>,
     limits: Limits,
     connections: RwLock<HashMap<u64, Arc<Connection>>>,
     next_id: AtomicU64,
-    jobs: Mutex<Jobs>,
+    jobs: JobQueue,
     waiting: Waiting,
-    /// Number of reading threads that are answering a call that may wait.
-    in_place: AtomicUsize,
-    /// Until when writes are assumed to wait, in milliseconds since `begun`.
-    writes_wait_until: AtomicU64,
-    begun: Instant,
-    /// Connections that wait for memory.
-    starved: Mutex<Vec<Arc<Connection>>>,
-    budget: Arc<Budget>,
-    idle: AtomicUsize,
-    threads: AtomicUsize,
-    answered: AtomicU64,
-    /// Buffers of long records, for reuse.
-    buffers: Mutex<Vec<Vec<u8>>>,
-    is_stopping: AtomicBool,
-    /// The monitor sleeps here. True while all threads are busy.
-    is_busy: (Mutex<bool>, Condvar),
-    is_done: (Mutex<usize>, Condvar),
+    in_place: InPlace,
+    threads: ThreadStates,
+    memory: Memory,
 }
 
 impl Engine {
     /// Creates an engine without listeners. [`Engine::run`] starts serving.
     pub fn new(limits: Limits, figures: &Figures) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
-        epoll::add(&poll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
         Ok(Self {
+            jobs: JobQueue::new(&poll, TOKEN_WAKE)?,
             poll,
-            wake,
             listeners: Vec::new(),
-            budget: Arc::new(Budget::new(limits.memory_bytes, figures.memory.clone())),
             connections: RwLock::default(),
             next_id: AtomicU64::new(1),
-            jobs: Mutex::default(),
             waiting: Waiting::new(limits.threads_max.saturating_sub(limits.threads).max(1)),
-            in_place: AtomicUsize::new(0),
-            writes_wait_until: AtomicU64::new(0),
-            begun: Instant::now(),
+            in_place: InPlace::new(limits.threads),
+            threads: ThreadStates::default(),
+            memory: Memory::new(Budget::new(limits.memory_bytes, figures.memory.clone())),
             limits,
-            starved: Mutex::default(),
-            idle: AtomicUsize::new(0),
-            threads: AtomicUsize::new(0),
-            answered: AtomicU64::new(0),
-            buffers: Mutex::default(),
-            is_stopping: AtomicBool::new(false),
-            is_busy: Default::default(),
-            is_done: Default::default(),
         })
     }
 
@@ -189,51 +150,6 @@ impl Engine {
         Ok(())
     }
 
-    fn read_later(&self, connection: &Arc<Connection>) {
-        self.jobs.lock().reads.push_back(connection.clone());
-        self.wake_one();
-    }
-
-    fn answer_elsewhere(&self, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
-        self.jobs.lock().answers.push_back((connection.clone(), record, arrived));
-        self.wake_one();
-    }
-
-    fn wake_one(&self) {
-        // Cannot fail in practice: the counter has 64 bits.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-    }
-
-    /// Decrements the semaphore after its job was taken.
-    fn was_woken(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-    }
-
-    /// Whether a reading thread may answer a call that may wait: at most half of them do at any
-    /// time. [`Engine::waited_in_place`] ends it.
-    fn may_wait_in_place(&self) -> bool {
-        let fits = self.in_place.fetch_add(1, Ordering::SeqCst) < (self.limits.threads / 2).max(1);
-        if !fits {
-            self.waited_in_place();
-        }
-        fits
-    }
-
-    fn waited_in_place(&self) {
-        self.in_place.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// A write had to wait, so writes that arrive now will too.
-    fn writes_wait(&self) {
-        let until = (self.begun.elapsed() + WRITES_WAIT).as_millis();
-        self.writes_wait_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn do_writes_wait(&self) -> bool {
-        let until = self.writes_wait_until.load(Ordering::Relaxed);
-        until > 0 && self.begun.elapsed().as_millis() < u128::from(until)
-    }
-
     /// All connected peers.
     pub fn peers(&self) -> Vec<Peer> {
         self.connections.read().values().map(|c| c.peer.clone()).collect()
@@ -241,26 +157,19 @@ impl Engine {
 
     /// Memory used by calls and answers, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.budget.used()
+        self.memory.budget().used()
     }
 
     /// Accepts nothing more, waits for calls in progress (at most `patience`) and closes all
     /// connections. The listening sockets are closed when the engine is dropped.
     pub fn stop(&self, patience: Duration) {
-        self.is_stopping.store(true, Ordering::SeqCst);
-        *self.is_busy.0.lock() = true;
-        self.is_busy.1.notify_all();
+        self.threads.stop();
         self.waiting.stop();
-        (0..self.limits.threads_max).for_each(|_| self.wake_one());
-        let until = Instant::now() + patience;
-        let mut left = self.is_done.0.lock();
-        while *left > 0 {
-            if self.is_done.1.wait_until(&mut left, until).timed_out() {
-                tracing::warn!(threads = *left, "calls of NFS are still under way");
-                break;
-            }
+        (0..self.limits.threads_max).for_each(|_| self.jobs.wake_one());
+        let left = self.threads.wait_ended(Instant::now() + patience);
+        if left > 0 {
+            tracing::warn!(threads = left, "calls of NFS are still under way");
         }
-        drop(left);
         let all: Vec<_> = self.connections.write().drain().map(|(_, c)| c).collect();
         for connection in all {
             self.forget(&connection);
@@ -303,7 +212,7 @@ impl Engine {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let ends = (address, local);
         let figures = self.listeners[listener].registry.figures();
-        let (record, budget) = (self.limits.record_bytes, self.budget.clone());
+        let (record, budget) = (self.limits.record_bytes, self.memory.budget().clone());
         let connection = Connection::new((id, listener), socket, ends, figures, record, budget);
         self.connections.write().insert(id, connection.clone());
         use epoll::EventFlags as F;
@@ -333,41 +242,13 @@ impl Engine {
 
     /// Pauses reading from a connection until memory is available.
     fn starve(&self, connection: &Arc<Connection>) {
-        if !connection.is_held.swap(true, Ordering::AcqRel) {
-            self.starved.lock().push(connection.clone());
-        }
+        self.memory.starve(connection);
         self.cut_off_stalled();
-    }
-
-    /// Lends the framer a buffer if it expects a long record.
-    fn lend(&self, framer: &mut Framer) {
-        if framer.wants_spare()
-            && let Some(buffer) = self.buffers.lock().pop()
-        {
-            framer.lend(buffer);
-        }
-    }
-
-    fn take_back(&self, buffer: Vec<u8>) {
-        let mut buffers = self.buffers.lock();
-        if buffers.len() < BUFFERS_MAX && buffer.len() >= SPARE_MIN {
-            buffers.push(buffer);
-        }
     }
 
     /// Resumes starved connections. Called when memory was released, or may have been.
     fn feed_starved(&self) {
-        if self.budget.is_spent() {
-            return;
-        }
-        let Some(mut starved) = self.starved.try_lock() else { return };
-        if starved.is_empty() {
-            return;
-        }
-        for connection in std::mem::take(&mut *starved) {
-            connection.is_held.store(false, Ordering::Release);
-            self.read_later(&connection);
-        }
+        self.memory.feed_starved(|connection| self.jobs.read_later(connection));
     }
 
     fn cut_off_stalled(&self) {

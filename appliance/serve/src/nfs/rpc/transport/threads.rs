@@ -7,7 +7,6 @@ use super::worker::Worker;
 use host::clock::Stopwatch;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Maximum delay until another thread is started when all threads wait.
@@ -27,27 +26,16 @@ impl Engine {
     }
 
     fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
-        self.threads.fetch_add(1, Ordering::SeqCst);
-        *self.is_done.0.lock() += 1;
+        self.threads.reader_starts();
         let this = self.clone();
         let started = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
             Worker::new(&this).work(stays);
-            this.thread_ended();
+            this.threads.reader_ended();
         });
         if started.is_err() {
-            self.thread_ended();
+            self.threads.reader_ended();
         }
         started.map(|_| ())
-    }
-
-    fn thread_ended(&self) {
-        self.threads.fetch_sub(1, Ordering::SeqCst);
-        self.not_at_work();
-    }
-
-    fn not_at_work(&self) {
-        *self.is_done.0.lock() -= 1;
-        self.is_done.1.notify_all();
     }
 
     /// Adds threads when none is left to read and none makes progress, and disconnects clients that
@@ -55,23 +43,15 @@ impl Engine {
     fn watch_threads(self: &Arc<Self>) {
         let mut answered = 0;
         loop {
-            {
-                let mut busy = self.is_busy.0.lock();
-                while !*busy && !self.is_stopping.load(Ordering::SeqCst) {
-                    self.is_busy.1.wait(&mut busy);
-                }
-            }
-            if self.is_stopping.load(Ordering::SeqCst) {
+            self.threads.wait_all_busy();
+            if self.threads.is_stopping() {
                 return;
             }
             std::thread::sleep(MONITOR_PERIOD);
-            let now = self.answered.load(Ordering::Relaxed);
-            let threads = self.threads.load(Ordering::SeqCst);
-            if self.idle.load(Ordering::SeqCst) > 0 {
-                let mut busy = self.is_busy.0.lock();
-                // A thread that becomes busy after this sets the flag; one that did so just before
-                // is counted here.
-                *busy = self.idle.load(Ordering::SeqCst) == 0;
+            let now = self.threads.answers();
+            let threads = self.threads.readers();
+            if self.threads.has_idle() {
+                self.threads.recheck_busy();
             } else if now - answered < threads as u64 && threads < self.limits.threads_max {
                 // The threads wait for something. Being short of CPU would not justify another
                 // thread.
@@ -94,22 +74,22 @@ impl Engine {
             && let Err(error) = self.start_waiting_thread()
         {
             tracing::warn!(%error, "cannot start a further thread");
-            if let Some((connection, record, arrived)) = self.waiting.not_started() {
-                self.answer_elsewhere(&connection, record, arrived);
+            if let Some(call) = self.waiting.not_started() {
+                self.jobs.answer_elsewhere(call);
             }
         }
     }
 
     fn start_waiting_thread(self: &Arc<Self>) -> io::Result<()> {
-        *self.is_done.0.lock() += 1;
+        self.threads.starts();
         let this = self.clone();
         let started =
             std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES).spawn(move || {
                 Worker::waiting(&this).answer_waiting();
-                this.not_at_work();
+                this.threads.ended();
             });
         if started.is_err() {
-            self.not_at_work();
+            self.threads.ended();
         }
         started.map(|_| ())
     }

@@ -3,6 +3,7 @@
 use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
 use super::super::{Peer, Wait};
+use super::jobs::Job;
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
 use crate::nfs::xdr::{Malformed, Writer};
 use host::clock::Stopwatch;
@@ -10,7 +11,6 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Size of a read while no long record is in progress: a hundred calls without data.
@@ -66,14 +66,11 @@ impl<'e> Worker<'e> {
             let before = Instant::now();
             self.answer_handed(&connection, record, arrived);
             if is_write && before.elapsed() > WAITED {
-                self.engine.writes_wait();
+                self.engine.in_place.writes_wait();
             }
             connection.handed_back(len);
-            if connection.is_held.load(Ordering::SeqCst)
-                && !connection.is_backed_up()
-                && connection.is_held.swap(false, Ordering::SeqCst)
-            {
-                self.engine.read_later(&connection);
+            if connection.reading.is_held() && !connection.is_backed_up() && connection.reading.release() {
+                self.engine.jobs.read_later(&connection);
             }
             self.engine.feed_starved();
         }
@@ -84,27 +81,19 @@ impl<'e> Worker<'e> {
         let engine = self.engine;
         let mut events = Vec::with_capacity(1);
         loop {
-            if engine.is_stopping.load(Ordering::SeqCst) {
+            if engine.threads.is_stopping() {
                 return;
             }
-            let call = engine.jobs.lock().answers.pop_front();
-            if let Some((connection, record, arrived)) = call {
-                engine.was_woken();
+            if let Some((connection, record, arrived)) = engine.jobs.take_answer() {
                 self.answer_handed(&connection, record, arrived);
                 engine.feed_starved();
                 continue;
             }
-            engine.idle.fetch_add(1, Ordering::SeqCst);
+            engine.threads.begin_idle();
             events.clear();
             let limit = if stays { None } else { Some(&THREAD_IDLE) };
             let waited = epoll::wait(&engine.poll, rustix::buffer::spare_capacity(&mut events), limit);
-            if engine.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
-                let mut busy = engine.is_busy.0.lock();
-                if !*busy {
-                    *busy = true;
-                    engine.is_busy.1.notify_one();
-                }
-            }
+            engine.threads.end_idle();
             match waited {
                 Ok(0) if !stays => return,
                 Ok(_) => {}
@@ -129,9 +118,9 @@ impl<'e> Worker<'e> {
                     use epoll::EventFlags as F;
                     if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
                         // This is reported once, and may come together with the last bytes.
-                        connection.has_ended.store(true, Ordering::Release);
+                        connection.reading.client_ended();
                     }
-                    if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.begin_reading() {
+                    if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.reading.begin() {
                         self.serve(&connection);
                     }
                 }
@@ -142,22 +131,11 @@ impl<'e> Worker<'e> {
 
     /// Takes a job: a call, or else a connection to read from.
     fn job(&mut self) {
-        self.engine.was_woken();
-        let (call, read) = {
-            let mut jobs = self.engine.jobs.lock();
-            match jobs.answers.pop_front() {
-                Some(call) => (Some(call), None),
-                None => (None, jobs.reads.pop_front()),
-            }
-        };
-        if let Some((connection, record, arrived)) = call {
-            self.answer_handed(&connection, record, arrived);
-        }
-        // If another thread is reading already, it knows that there is more.
-        if let Some(connection) = read
-            && connection.begin_reading()
-        {
-            self.serve(&connection);
+        match self.engine.jobs.take() {
+            Some(Job::Answer((connection, record, arrived))) => self.answer_handed(&connection, record, arrived),
+            // If another thread is reading already, it knows that there is more.
+            Some(Job::Read(connection)) if connection.reading.begin() => self.serve(&connection),
+            Some(Job::Read(_)) | None => {}
         }
     }
 
@@ -169,7 +147,7 @@ impl<'e> Worker<'e> {
         }
         self.send(connection, out);
         if let Record::Kept(buffer, _) = record {
-            self.engine.take_back(buffer);
+            self.engine.memory.take_back(buffer);
         }
         self.done(connection);
     }
@@ -177,7 +155,7 @@ impl<'e> Worker<'e> {
     /// A read, or a call given to another thread, was answered. Closes the connection after the
     /// last one if the client sends no more.
     fn done(&self, connection: &Arc<Connection>) {
-        if connection.busy.fetch_sub(1, Ordering::SeqCst) == 1 && connection.was_read.load(Ordering::SeqCst) {
+        if connection.pending.remove() {
             self.engine.close(connection);
         }
     }
@@ -211,7 +189,7 @@ impl<'e> Worker<'e> {
 
     /// Resumes reading that was paused because answers were not sent.
     fn resume(&mut self, connection: &Arc<Connection>) {
-        if self.may_go_on(connection) && connection.begin_reading() {
+        if self.may_go_on(connection) && connection.reading.begin() {
             self.serve(connection);
         }
     }
@@ -222,21 +200,19 @@ impl<'e> Worker<'e> {
         let (mut calls, mut bytes) = (0, 0);
         loop {
             if calls >= TURN_CALLS || bytes >= TURN_BYTES {
-                connection.stop_reading();
-                return self.engine.read_later(connection);
+                connection.reading.stop();
+                return self.engine.jobs.read_later(connection);
             }
             if connection.is_backed_up() {
                 // Stop before setting the flag: a thread that finds the connection held resumes
                 // reading, and must not find this thread still reading.
-                connection.stop_reading();
-                // A swap, so that either this thread sees what was sent, or the thread that sends
-                // sees this flag.
-                connection.is_held.swap(true, Ordering::SeqCst);
+                connection.reading.stop();
+                connection.reading.hold();
                 // The output may have been sent in between.
                 return self.resume(connection);
             }
-            if self.engine.budget.is_spent() {
-                connection.stop_reading();
+            if self.engine.memory.budget().is_spent() {
+                connection.reading.stop();
                 return self.engine.starve(connection);
             }
             let mut kept: Vec<Record<'static>> = Vec::new();
@@ -252,7 +228,7 @@ impl<'e> Worker<'e> {
             {
                 let mut input = connection.input.lock();
                 let mut rest = &scratch[..len];
-                self.engine.lend(&mut input.framer);
+                self.engine.memory.lend(&mut input.framer);
                 loop {
                     match input.framer.feed(&mut rest) {
                         Ok(Some(record)) => fed.push(record),
@@ -265,22 +241,22 @@ impl<'e> Worker<'e> {
                     }
                 }
                 if let Some(buffer) = input.framer.take_back() {
-                    self.engine.take_back(buffer);
+                    self.engine.memory.take_back(buffer);
                 }
                 connection.charge(&mut input);
             }
             calls += records.len() + fed.len();
             bytes += records.iter().chain(&fed).map(|r| r.bytes().len()).sum::<usize>();
-            connection.busy.fetch_add(1, Ordering::SeqCst);
+            connection.pending.add();
             let is_done = match got {
-                Got::All => connection.end_reading(),
+                Got::All => connection.reading.end(),
                 // Answer first, then handle the end.
-                Got::Part if connection.has_ended.load(Ordering::Acquire) => false,
+                Got::Part if connection.reading.has_ended() => false,
                 Got::Part => {
                     // Another thread may continue reading while this one answers.
-                    if fed.len() + records.len() > 0 && self.engine.idle.load(Ordering::Relaxed) > 0 {
-                        connection.stop_reading();
-                        self.engine.read_later(connection);
+                    if fed.len() + records.len() > 0 && self.engine.threads.has_idle() {
+                        connection.reading.stop();
+                        self.engine.jobs.read_later(connection);
                         true
                     } else {
                         false
@@ -290,7 +266,7 @@ impl<'e> Worker<'e> {
             };
             let is_end = matches!(got, Got::End);
             if is_end {
-                connection.was_read.store(true, Ordering::SeqCst);
+                connection.pending.all_read();
             }
             self.answer_all(connection, arrived, records.drain(..).chain(fed));
             self.scratch = scratch;
@@ -319,9 +295,9 @@ impl<'e> Worker<'e> {
                 return (Got::End, 0);
             }
         };
-        connection.moved();
+        connection.reading.moved();
         connection.peer.client.received.add(count as u64);
-        let is_all = count < asked && !connection.has_ended.load(Ordering::Acquire);
+        let is_all = count < asked && !connection.reading.has_ended();
         let got = if is_all { Got::All } else { Got::Part };
         if is_placed {
             kept.extend(input.framer.placed(count));
@@ -349,7 +325,7 @@ impl<'e> Worker<'e> {
             Err(Malformed)
         });
         end_record(out, mark);
-        self.engine.answered.fetch_add(1, Ordering::Relaxed);
+        self.engine.threads.answered();
         result
     }
 
@@ -367,16 +343,16 @@ impl<'e> Worker<'e> {
         // All queued output may have been sent, including answers of other threads, without epoll
         // reporting the socket as writable.
         if self.may_go_on(connection) {
-            self.engine.read_later(connection);
+            self.engine.jobs.read_later(connection);
         }
     }
 
     /// Whether reading was paused and may resume. If so, the caller must resume it.
     fn may_go_on(&self, connection: &Connection) -> bool {
-        connection.is_held.load(Ordering::SeqCst)
+        connection.reading.is_held()
             && !connection.is_backed_up()
-            && !self.engine.budget.is_spent()
-            && connection.is_held.swap(false, Ordering::SeqCst)
+            && !self.engine.memory.budget().is_spent()
+            && connection.reading.release()
     }
 
     fn answer_all<'r>(
@@ -400,24 +376,24 @@ impl<'e> Worker<'e> {
             let wait = self.wait(connection, record.bytes());
             let may_stay = match wait {
                 Wait::No => true,
-                Wait::Maybe => !engine.do_writes_wait(),
+                Wait::Maybe => !engine.in_place.do_writes_wait(),
                 // Nothing else waits for this thread.
                 Wait::Yes => is_last && out.is_empty(),
             };
-            if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {
-                connection.busy.fetch_add(1, Ordering::SeqCst);
+            if !(may_stay && (wait == Wait::No || engine.in_place.begin())) {
+                connection.pending.add();
                 connection.hand_over(record.bytes().len());
                 engine.wait_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }
-            if is_slow && !is_last && wait == Wait::No && engine.idle.load(Ordering::Relaxed) > 0 {
-                connection.busy.fetch_add(1, Ordering::SeqCst);
-                engine.answer_elsewhere(connection, record.into_kept(), arrived);
+            if is_slow && !is_last && wait == Wait::No && engine.threads.has_idle() {
+                connection.pending.add();
+                engine.jobs.answer_elsewhere((connection.clone(), record.into_kept(), arrived));
                 continue;
             }
             let answered = self.answer(connection, arrived, record.bytes(), &mut out);
             if wait != Wait::No {
-                engine.waited_in_place();
+                engine.in_place.end();
             }
             if answered.is_err() {
                 tracing::debug!(peer = ?connection.peer, "sends an invalid RPC message: closed");
@@ -431,7 +407,7 @@ impl<'e> Worker<'e> {
             let took = now - before;
             (is_slow, before) = (took > SLOW, now);
             if wait == Wait::Maybe && took > WAITED {
-                engine.writes_wait();
+                engine.in_place.writes_wait();
             }
             if is_slow || out.len() > TOGETHER_BYTES {
                 self.send(connection, out);
@@ -439,6 +415,6 @@ impl<'e> Worker<'e> {
             }
         }
         self.send(connection, out);
-        used.into_iter().for_each(|buffer| engine.take_back(buffer));
+        used.into_iter().for_each(|buffer| engine.memory.take_back(buffer));
     }
 }

@@ -1,0 +1,124 @@
+//! How far a connection was read and answered.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
+
+const IDLE: u8 = 0;
+const READING: u8 = 1;
+const MORE: u8 = 2;
+
+/// Which thread reads a connection, and whether reading is paused. One thread at a time has the
+/// right to read.
+pub(super) struct ReadState {
+    turn: AtomicU8,
+    /// Reading is paused until output was sent, memory is available, or fewer calls are queued.
+    is_held: AtomicBool,
+    /// The client has closed its sending side: reading will reach the end.
+    has_ended: AtomicBool,
+    /// When data last arrived, in seconds since `begun`.
+    moved: AtomicU32,
+    begun: Instant,
+}
+
+impl ReadState {
+    pub fn new() -> Self {
+        Self {
+            turn: AtomicU8::new(IDLE),
+            is_held: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            moved: AtomicU32::new(0),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Data has arrived. Returns whether this thread must read it.
+    pub fn begin(&self) -> bool {
+        let mut now = self.turn.load(Ordering::Acquire);
+        loop {
+            let next = if now == IDLE { READING } else { MORE };
+            match self.turn.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return now == IDLE,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// All data was read. Returns false if more has arrived in the meantime and the thread must
+    /// continue.
+    pub fn end(&self) -> bool {
+        if self.turn.compare_exchange(READING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return true;
+        }
+        self.turn.store(READING, Ordering::Release);
+        false
+    }
+
+    /// Stops reading although there is more. The next thread that calls [`Self::begin`] continues.
+    pub fn stop(&self) {
+        self.turn.store(IDLE, Ordering::Release);
+    }
+
+    /// Pauses reading. Returns false if it was paused already.
+    pub fn hold(&self) -> bool {
+        // A swap, so that either this thread sees what was sent, or the thread that sends sees this
+        // flag.
+        !self.is_held.swap(true, Ordering::SeqCst)
+    }
+
+    /// Ends the pause. Returns true for the one thread that ended it.
+    pub fn release(&self) -> bool {
+        self.is_held.swap(false, Ordering::SeqCst)
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
+    /// Records that the client has closed its sending side.
+    pub fn client_ended(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Records that data has arrived.
+    pub fn moved(&self) {
+        self.moved.store(self.begun.elapsed().as_secs() as u32, Ordering::Relaxed);
+    }
+
+    /// Seconds since data last arrived.
+    pub fn still_seconds(&self) -> u64 {
+        self.begun.elapsed().as_secs().saturating_sub(u64::from(self.moved.load(Ordering::Relaxed)))
+    }
+}
+
+/// Answers that a connection still has to give. It is closed after the last one if the client
+/// sends no more.
+#[derive(Default)]
+pub(super) struct PendingAnswers {
+    /// Number of reads, and of calls queued for other threads, whose answers are not all queued
+    /// yet.
+    busy: AtomicUsize,
+    /// All input was read.
+    was_read: AtomicBool,
+}
+
+impl PendingAnswers {
+    /// Adds a read, or a call for another thread.
+    pub fn add(&self) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Answers of one read or call are queued. Returns whether it was the last one of the
+    /// connection.
+    pub fn remove(&self) -> bool {
+        self.busy.fetch_sub(1, Ordering::SeqCst) == 1 && self.was_read.load(Ordering::SeqCst)
+    }
+
+    /// All input was read. Called before the last read is removed.
+    pub fn all_read(&self) {
+        self.was_read.store(true, Ordering::SeqCst);
+    }
+}

@@ -21,8 +21,41 @@ use errors::{Error, Refusal, Result};
 use host::device::Device;
 use ondisk::BlkPtr;
 use parking_lot::RwLock;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Who gives out and takes back space, and how: set while a pool is open for writing.
+struct Space {
+    allocator: RwLock<Option<Arc<dyn Allocate>>>,
+    references: RwLock<Option<Arc<dyn References>>>,
+    duplicates: RwLock<Option<Arc<dyn Duplicates>>>,
+    /// Smallest allocation, and granularity of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
+    units: (AtomicUsize, AtomicUsize),
+    hole_births: AtomicBool,
+}
+
+/// Writes on their way, and those that failed.
+#[derive(Default)]
+struct Writes {
+    /// Writes of the txg that is being synced.
+    flight: Arc<zio::Flight>,
+    /// Bytes of dirty data that are in memory only.
+    waiting: Arc<AtomicU64>,
+    /// Called when a block cannot be written.
+    on_failure: RwLock<Option<Arc<OnWriteFailure>>>,
+    /// Number of times that writing was resumed after failures.
+    resumptions: AtomicU64,
+}
+
+/// Blocks of which some copy is bad.
+#[derive(Default)]
+struct Damage {
+    /// Those that no copy could provide, for `zpool status`.
+    lost: RwLock<BTreeSet<Bookmark>>,
+    /// Notified of bad blocks.
+    watch: RwLock<Option<Arc<dyn Watch>>>,
+}
 
 /// A pool's block store.
 pub struct Store {
@@ -34,26 +67,11 @@ pub struct Store {
     reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
-    /// Writes of the txg that is being synced.
-    flight: Arc<zio::Flight>,
-    /// Blocks that no copy could provide, for `zpool status`.
-    data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
-    allocator: RwLock<Option<Arc<dyn Allocate>>>,
-    references: RwLock<Option<Arc<dyn References>>>,
-    duplicates: RwLock<Option<Arc<dyn Duplicates>>>,
-    /// Smallest allocation, and granularity of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
-    units: (AtomicUsize, AtomicUsize),
-    hole_births: AtomicBool,
+    space: Space,
+    writes: Writes,
+    damage: Damage,
     /// Number of reads and writes so far that a caller waits for.
     demand: AtomicU64,
-    /// Notified of bad blocks.
-    watch: RwLock<Option<Arc<dyn Watch>>>,
-    /// Called when a block cannot be written.
-    on_write_failure: RwLock<Option<Arc<OnWriteFailure>>>,
-    /// Number of times that writing was resumed after failures.
-    resumptions: AtomicU64,
-    /// Bytes of dirty data that are in memory only.
-    waiting: Arc<std::sync::atomic::AtomicU64>,
 }
 
 /// Is notified of bad blocks by the threads that read them. Its methods must return at once.
@@ -83,27 +101,26 @@ impl Store {
         injection.govern(&tree);
         let reporter = Reporter::new(&name);
         tree.all_leaves().for_each(|leaf| leaf.report_to(&reporter));
-        Arc::new(Self {
-            name,
-            units,
-            injection,
-            second: Arc::default(),
-            reporter,
-            tree: RwLock::new(Arc::new(tree)),
-            cache: Cache::new(cache_bytes),
-            salt: RwLock::new(None),
-            prefetcher: zio::Prefetcher::default(),
-            flight: Arc::default(),
-            data_errors: RwLock::default(),
-            watch: RwLock::default(),
-            demand: AtomicU64::new(0),
+        let space = Space {
             allocator: RwLock::default(),
             references: RwLock::default(),
             duplicates: RwLock::default(),
+            units,
             hole_births: AtomicBool::new(true),
-            waiting: Arc::default(),
-            on_write_failure: RwLock::default(),
-            resumptions: AtomicU64::new(0),
+        };
+        Arc::new(Self {
+            name,
+            tree: RwLock::new(Arc::new(tree)),
+            cache: Cache::new(cache_bytes),
+            injection,
+            second: Arc::default(),
+            reporter,
+            salt: RwLock::new(None),
+            prefetcher: zio::Prefetcher::default(),
+            space,
+            writes: Writes::default(),
+            damage: Damage::default(),
+            demand: AtomicU64::new(0),
         })
     }
 
@@ -121,8 +138,8 @@ impl Store {
 
     /// Counter of the bytes of dirty data that are in memory and not yet written. Each owner of
     /// dirty data adds to it and subtracts from it.
-    pub fn waiting_bytes(&self) -> &Arc<std::sync::atomic::AtomicU64> {
-        &self.waiting
+    pub fn waiting_bytes(&self) -> &Arc<AtomicU64> {
+        &self.writes.waiting
     }
 
     /// Number of threads that should write `count` blocks: as many as there are processors, or
@@ -184,12 +201,12 @@ impl Store {
 
     /// Blocks that could not be read since the pool was opened, at most 100,000.
     pub fn data_errors(&self) -> Vec<Bookmark> {
-        self.data_errors.read().iter().copied().collect()
+        self.damage.lost.read().iter().copied().collect()
     }
 
     /// Sets the watcher of bad blocks; `None` removes it.
     pub fn set_watch(&self, watch: Option<Arc<dyn Watch>>) {
-        *self.watch.write() = watch;
+        *self.damage.watch.write() = watch;
     }
 
     /// Number of reads and writes so far that a caller waits for. Scans and healing do not count.
@@ -203,39 +220,39 @@ impl Store {
 
     /// Sets the space allocator. Without one, every write is refused as read-only.
     pub fn set_allocator(&self, allocator: Arc<dyn Allocate>) {
-        *self.allocator.write() = Some(allocator);
+        *self.space.allocator.write() = Some(allocator);
     }
 
     /// Sets the table of cloned blocks. Without it, each data block that is freed counts as used
     /// once.
     pub fn set_references(&self, references: Arc<dyn References>) {
-        *self.references.write() = Some(references);
+        *self.space.references.write() = Some(references);
     }
 
     /// Sets the dedup tables. Without them, no block is deduplicated, and no deduplicated block can
     /// be freed.
     pub fn set_duplicates(&self, duplicates: Arc<dyn Duplicates>) {
-        *self.duplicates.write() = Some(duplicates);
+        *self.space.duplicates.write() = Some(duplicates);
     }
 
     /// Drops the objects set for writing, once no txg follows. They may refer to objects that are
     /// read through this store, which would then never be freed. Reading works as before; writing
     /// is refused as read-only.
     pub fn end_writing(&self) {
-        let allocator = self.allocator.write().take();
-        let references = self.references.write().take();
-        let duplicates = self.duplicates.write().take();
-        let on_write_failure = self.on_write_failure.write().take();
+        let allocator = self.space.allocator.write().take();
+        let references = self.space.references.write().take();
+        let duplicates = self.space.duplicates.write().take();
+        let on_write_failure = self.writes.on_failure.write().take();
         // Dropped outside of the locks: the last reference may end objects of the store.
         drop((allocator, references, duplicates, on_write_failure));
     }
 
     pub(crate) fn duplicates(&self) -> Option<Arc<dyn Duplicates>> {
-        self.duplicates.read().clone()
+        self.space.duplicates.read().clone()
     }
 
     pub(crate) fn allocator(&self) -> Result<Arc<dyn Allocate>> {
-        self.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
+        self.space.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
     }
 
     /// Sets the smallest allocation and the granularity of larger ones, in bytes: minimum and
@@ -243,42 +260,42 @@ impl Store {
     /// [`Vdev::minimum_psize_bytes`](crate::vdev::Vdev::minimum_psize_bytes) over the vdevs of the
     /// normal class. By default all top-level vdevs count.
     pub fn set_units(&self, minimum_bytes: usize, unit_bytes: usize) {
-        self.units.0.store(minimum_bytes.max(512), Ordering::Relaxed);
-        self.units.1.store(unit_bytes.max(512), Ordering::Relaxed);
+        self.space.units.0.store(minimum_bytes.max(512), Ordering::Relaxed);
+        self.space.units.1.store(unit_bytes.max(512), Ordering::Relaxed);
     }
 
     pub(crate) fn units(&self) -> (usize, usize) {
-        (self.units.0.load(Ordering::Relaxed), self.units.1.load(Ordering::Relaxed))
+        (self.space.units.0.load(Ordering::Relaxed), self.space.units.1.load(Ordering::Relaxed))
     }
 
     /// Whether holes keep size, type, level and birth: true if the feature hole_birth is active, as
     /// in all pools of recent years.
     pub fn set_hole_births(&self, on: bool) {
-        self.hole_births.store(on, Ordering::Relaxed);
+        self.space.hole_births.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn hole_births(&self) -> bool {
-        self.hole_births.load(Ordering::Relaxed)
+        self.space.hole_births.load(Ordering::Relaxed)
     }
 
     /// Number of times that writing was resumed after failures.
     pub fn resumptions(&self) -> u64 {
-        self.resumptions.load(Ordering::SeqCst)
+        self.writes.resumptions.load(Ordering::SeqCst)
     }
 
     /// Counts a resumption. Writes that began earlier and fail later are retried once more.
     pub fn count_resumption(&self) {
-        self.resumptions.fetch_add(1, Ordering::SeqCst);
+        self.writes.resumptions.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Sets the callback for blocks that no device accepts. The write is retried if it returns
     /// true. The callback may block until devices are back.
     pub fn set_on_write_failure(&self, ask: Option<Arc<OnWriteFailure>>) {
-        *self.on_write_failure.write() = ask;
+        *self.writes.on_failure.write() = ask;
     }
 
     pub(crate) fn flight(&self) -> &Arc<zio::Flight> {
-        &self.flight
+        &self.writes.flight
     }
 
     /// As [`Store::flush`], for the top-level vdevs that hold these blocks.
@@ -294,7 +311,7 @@ impl Store {
 impl Drop for Store {
     /// Writes that are held refer to their leaves, which would never be closed.
     fn drop(&mut self) {
-        self.flight.plug().push();
+        self.writes.flight.plug().push();
     }
 }
 

@@ -44,7 +44,7 @@ impl Source for Store {
         for (list, count) in [("recent", c.ghost_recent_hits), ("frequent", c.ghost_frequent_hits)] {
             out.put(&GHOST_HITS, &[("list", list)], Value::Count(count));
         }
-        let waiting = self.waiting.load(Ordering::Relaxed);
+        let waiting = self.writes.waiting.load(Ordering::Relaxed);
         for (info, bytes) in
             [(&SIZE, c.size_bytes), (&CAP, c.cap_bytes), (&TARGET, c.recent_target_bytes), (&WAITING, waiting)]
         {

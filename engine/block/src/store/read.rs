@@ -123,12 +123,12 @@ impl Store {
         let result = self.unless_injected(bp, at, |met_bad| zio::read(self, bp, keys, met_bad));
         if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
             self.reporter.data_report(at);
-            let mut errors = self.data_errors.write();
+            let mut errors = self.damage.lost.write();
             if errors.len() < DATA_ERRORS_MAX {
                 errors.insert(*at);
             }
             drop(errors);
-            if let Some(watch) = self.watch.read().clone() {
+            if let Some(watch) = self.damage.watch.read().clone() {
                 watch.lost(bp, at);
             }
         }
@@ -148,7 +148,7 @@ impl Store {
 
     fn tell_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
         if met_bad.get()
-            && let Some(watch) = self.watch.read().clone()
+            && let Some(watch) = self.damage.watch.read().clone()
         {
             watch.met_bad(bp, at);
         }

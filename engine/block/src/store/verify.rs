@@ -44,7 +44,7 @@ impl Store {
             if let Some(key) = cache_key(bp) {
                 self.cache.remove(&key);
             }
-            self.data_errors.write().remove(at);
+            self.damage.lost.write().remove(at);
         }
         Ok(is_healed)
     }

@@ -95,7 +95,7 @@ impl Store {
 
     /// Whether to retry a write that failed with `error` and began after `begun` resumptions.
     fn retries(&self, error: &Error, begun: u64) -> bool {
-        let asked = self.on_write_failure.read().clone();
+        let asked = self.writes.on_failure.read().clone();
         matches!(error, Error::Io { .. } | Error::Missing { .. }) && asked.is_some_and(|ask| ask(error, begun))
     }
 
@@ -129,7 +129,7 @@ impl Store {
             }
         };
         if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() {
-            let references = self.references.read().clone();
+            let references = self.space.references.read().clone();
             let is_last = references.map_or(Ok(true), |r| r.release(bp));
             if !is_last.at_with(|| format!("{}: freeing {bp}", self.name))? {
                 return Ok(());
@@ -180,7 +180,7 @@ impl Store {
     /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated for as
     /// long as the callback for failed writes returns true.
     fn end_writes(&self) -> Result<()> {
-        let mut failed = self.flight.wait();
+        let mut failed = self.writes.flight.wait();
         // Those that began before the pool was resumed are repeated without asking.
         let mut begun = failed.iter().map(|write| write.begun).max().unwrap_or(0);
         while let Some(first) = failed.first() {

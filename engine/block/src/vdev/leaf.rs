@@ -11,6 +11,7 @@
 //!   * everything written before [`Leaf::close`] is durable, or recorded in the dtl; later writes
 //!     are refused
 
+use super::dtl::Dtl;
 use super::figures::{Figures, Passed, Telling};
 use super::plug::Plug;
 use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
@@ -86,7 +87,7 @@ impl<'l> Answer<'l> {
 
     /// Counts a checksum error, and logs the read as wrong.
     pub fn is_wrong(mut self) {
-        self.leaf.state.checksum_errors.fetch_add(1, Ordering::Relaxed);
+        self.leaf.state.errors.checksum.fetch_add(1, Ordering::Relaxed);
         self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
         if let Some(telling) = &mut self.telling {
             telling.was_wrong();
@@ -110,42 +111,56 @@ pub struct Leaf {
     state: Arc<State>,
 }
 
+/// Errors counted since they were last cleared, those of trim and initialize since the pool was
+/// opened, and what was repaired.
+#[derive(Default)]
+struct Errors {
+    read: AtomicU64,
+    checksum: AtomicU64,
+    write: AtomicU64,
+    /// Operations that took longer than [`SLOW_NS`].
+    slow: AtomicU64,
+    trim: AtomicU64,
+    initialize: AtomicU64,
+    /// Bytes repaired by self-healing, and by the last scan.
+    healed: (AtomicU64, AtomicU64),
+}
+
+/// What the last probe of the device found.
+#[derive(Default)]
+struct Probe {
+    failed: AtomicBool,
+    /// When it was: nanoseconds since 1970.
+    at_ns: AtomicU64,
+}
+
+/// What a flush has to do.
+struct Flush {
+    /// First and last txg written since the last one; `u64::MAX` and 0 if none.
+    first: AtomicU64,
+    last: AtomicU64,
+    /// Held during a flush.
+    turn: Mutex<()>,
+    failed: AtomicBool,
+}
+
 /// State shared by all handles of a leaf.
 struct State {
     /// Writes hold a read lock, so that closing waits for writes in progress.
     access: RwLock<Access>,
-    /// Txg ranges (first, last) that the device missed: blocks born then are stale on it
-    /// (`DTL_MISSING`).
-    stale: RwLock<Vec<(u64, u64)>>,
-    read_errors: AtomicU64,
-    checksum_errors: AtomicU64,
-    write_errors: AtomicU64,
-    slow: AtomicU64,
-    /// The device failed its last probe.
-    gone: AtomicBool,
-    /// Time of the last probe: nanoseconds since 1970.
-    probed_ns: AtomicU64,
-    /// Where errors are reported.
+    dtl: Dtl,
+    /// Whether this is the dtl of a distributed spare, whose space is on other leaves.
+    is_distributed: bool,
+    errors: Errors,
+    probe: Probe,
+    flush: Flush,
+    /// Where errors are reported, and injected faults of the device.
     reporter: OnceLock<Arc<Reporter>>,
-    /// Injected faults of the device.
     faults: OnceLock<Arc<Faults>>,
     figures: Figures,
     queue: Queue,
     /// Duration of reads, and of writes.
     latency: (Latency, Latency),
-    /// First and last txg written since the last flush; `u64::MAX` and 0 if none.
-    unflushed: (AtomicU64, AtomicU64),
-    /// Held during a flush.
-    flushing: Mutex<()>,
-    flush_failed: AtomicBool,
-    /// Whether the dtl changed since [`Leaf::take_missed`].
-    missed_more: AtomicBool,
-    /// Bytes repaired by self-healing, and by the last scan.
-    healed: (AtomicU64, AtomicU64),
-    /// Whether this is the dtl of a distributed spare, whose space is on other leaves.
-    is_distributed: bool,
-    /// Errors of trim and of initialize, since the pool was opened.
-    sweep_errors: (AtomicU64, AtomicU64),
     /// Range for which the device last allocated space.
     readied: Mutex<Range<u64>>,
 }
@@ -183,28 +198,24 @@ impl Leaf {
     }
 
     fn of(guid: u64, path: String, device: Option<Arc<Faulty>>, aux: Option<Aux>, is_distributed: bool) -> Self {
-        let zero = || AtomicU64::new(0);
+        let flush = Flush {
+            first: AtomicU64::new(u64::MAX),
+            last: AtomicU64::new(0),
+            turn: Mutex::new(()),
+            failed: AtomicBool::new(false),
+        };
         let state = State {
             access: RwLock::new(Access { device, aux }),
-            stale: RwLock::new(Vec::new()),
-            read_errors: zero(),
-            checksum_errors: zero(),
-            write_errors: zero(),
-            slow: zero(),
-            gone: AtomicBool::new(false),
-            probed_ns: zero(),
+            dtl: Dtl::default(),
+            is_distributed,
+            errors: Errors::default(),
+            probe: Probe::default(),
+            flush,
             reporter: OnceLock::new(),
             faults: OnceLock::new(),
             figures: Figures::default(),
             queue: Queue::default(),
             latency: Default::default(),
-            unflushed: (AtomicU64::new(u64::MAX), zero()),
-            flushing: Mutex::new(()),
-            flush_failed: AtomicBool::new(false),
-            missed_more: AtomicBool::new(false),
-            healed: (zero(), zero()),
-            is_distributed,
-            sweep_errors: (zero(), zero()),
             readied: Mutex::default(),
         };
         Self { guid, path, state: Arc::new(state) }
@@ -246,8 +257,8 @@ impl Leaf {
             device.obey(faults);
         }
         self.change(Access { device: Some(device), aux: None });
-        self.state.flush_failed.store(false, Ordering::Release);
-        self.state.gone.store(false, Ordering::Release);
+        self.state.flush.failed.store(false, Ordering::Release);
+        self.state.probe.failed.store(false, Ordering::Release);
     }
 
     /// Stops using the device, after flushing it. If the flush fails, the txgs written since the
@@ -257,7 +268,7 @@ impl Leaf {
     }
 
     fn change(&self, next: Access) {
-        let _turn = self.state.flushing.lock();
+        let _turn = self.state.flush.turn.lock();
         // Waits for writes in progress.
         let mut access = self.state.access.write();
         let before = std::mem::replace(&mut *access, next).device;
@@ -326,7 +337,7 @@ impl Leaf {
         let report = Report { operation: Operation::Read, errno: 0, offset, size: len as u64, delay_ns: ns };
         self.note_slow(report);
         if let Err(error) = &result {
-            self.count(&self.state.read_errors, "reading", error, report);
+            self.count(&self.state.errors.read, "reading", error, report);
         }
         result.map(|()| Answer { leaf: self, telling, report })
     }
@@ -363,17 +374,18 @@ impl Leaf {
 
     pub fn errors(&self) -> ErrorCounts {
         ErrorCounts {
-            read: self.state.read_errors.load(Ordering::Relaxed),
-            checksum: self.state.checksum_errors.load(Ordering::Relaxed),
-            write: self.state.write_errors.load(Ordering::Relaxed),
-            slow: self.state.slow.load(Ordering::Relaxed),
+            read: self.state.errors.read.load(Ordering::Relaxed),
+            checksum: self.state.errors.checksum.load(Ordering::Relaxed),
+            write: self.state.errors.write.load(Ordering::Relaxed),
+            slow: self.state.errors.slow.load(Ordering::Relaxed),
         }
     }
 
     /// Resets all error counts, as `zpool clear` does. A failed flush stays until the device is
     /// opened again.
     pub fn clear_errors(&self) {
-        for count in [&self.state.read_errors, &self.state.checksum_errors, &self.state.write_errors, &self.state.slow]
+        for count in
+            [&self.state.errors.read, &self.state.errors.checksum, &self.state.errors.write, &self.state.errors.slow]
         {
             count.store(0, Ordering::Relaxed);
         }
@@ -389,22 +401,22 @@ impl Leaf {
     /// Counts bytes that were rewritten because those on the device were wrong or missing.
     pub fn note_mended(&self, bytes: u64, self_heal: bool, during_scan: bool) {
         if self_heal {
-            self.state.healed.0.fetch_add(bytes, Ordering::Relaxed);
+            self.state.errors.healed.0.fetch_add(bytes, Ordering::Relaxed);
         }
         if during_scan {
-            self.state.healed.1.fetch_add(bytes, Ordering::Relaxed);
+            self.state.errors.healed.1.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
     /// Bytes repaired by self-healing since the pool was opened, and bytes that the last scan
     /// repaired.
     pub fn mended(&self) -> (u64, u64) {
-        (self.state.healed.0.load(Ordering::Relaxed), self.state.healed.1.load(Ordering::Relaxed))
+        (self.state.errors.healed.0.load(Ordering::Relaxed), self.state.errors.healed.1.load(Ordering::Relaxed))
     }
 
     /// Resets the count of the last scan when a new one starts.
     pub fn clear_scanned(&self) {
-        self.state.healed.1.store(0, Ordering::Relaxed);
+        self.state.errors.healed.1.store(0, Ordering::Relaxed);
     }
 
     /// Logs each read, write and flush from now on, as one of `pool`.
@@ -561,14 +573,14 @@ impl Leaf {
         let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
         self.note_slow(report);
         if let Err(error) = &result {
-            self.count(&self.state.write_errors, "writing", error, report);
+            self.count(&self.state.errors.write, "writing", error, report);
         }
         result
     }
 
     fn note_write_error(&self, offset: u64, len: usize, error: io::Error) -> io::Error {
         let report = Report { operation: Operation::Write, errno: 0, offset, size: len as u64, delay_ns: 0 };
-        self.count(&self.state.write_errors, "writing", &error, report);
+        self.count(&self.state.errors.write, "writing", &error, report);
         error
     }
 
@@ -597,13 +609,13 @@ impl Leaf {
 
     /// Counts a failure to trim free space (`is_trim`), or to initialize it.
     pub fn note_sweep_error(&self, is_trim: bool) {
-        let (trim, initialize) = &self.state.sweep_errors;
+        let Errors { trim, initialize, .. } = &self.state.errors;
         (if is_trim { trim } else { initialize }).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Number of failures of trim, and of initialize, since the pool was opened.
     pub fn sweep_errors(&self) -> (u64, u64) {
-        let (trim, initialize) = &self.state.sweep_errors;
+        let Errors { trim, initialize, .. } = &self.state.errors;
         (trim.load(Ordering::Relaxed), initialize.load(Ordering::Relaxed))
     }
 
@@ -635,9 +647,9 @@ impl Leaf {
 
     /// Probes the device, at most once per [`PROBE_NS`].
     fn probe_after_error(&self) {
-        let (now, last) = (host::clock::nanoseconds(), self.state.probed_ns.load(Ordering::Relaxed));
+        let (now, last) = (host::clock::nanoseconds(), self.state.probe.at_ns.load(Ordering::Relaxed));
         let turn = now.abs_diff(last) >= PROBE_NS
-            && self.state.probed_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            && self.state.probe.at_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if turn {
             self.probe();
         }
@@ -646,7 +658,7 @@ impl Leaf {
     /// Probes the device. Returns false if it fails, or if there is no device.
     pub fn probe(&self) -> bool {
         let works = self.open_device().is_some_and(|device| device.probe().is_ok());
-        if self.state.gone.swap(!works, Ordering::AcqRel) == works {
+        if self.state.probe.failed.swap(!works, Ordering::AcqRel) == works {
             tracing::warn!(device = %self.path, works, "the device was tried after an error");
         }
         works
@@ -654,12 +666,12 @@ impl Leaf {
 
     /// Whether the device failed its last probe.
     pub fn is_gone(&self) -> bool {
-        self.state.gone.load(Ordering::Acquire)
+        self.state.probe.failed.load(Ordering::Acquire)
     }
 
     fn note_slow(&self, report: Report) {
         if report.delay_ns >= SLOW_NS.load(Ordering::Relaxed) {
-            self.state.slow.fetch_add(1, Ordering::Relaxed);
+            self.state.errors.slow.fetch_add(1, Ordering::Relaxed);
             self.report(class::DELAY, report);
         }
     }
@@ -683,24 +695,24 @@ impl Leaf {
     }
 
     fn take_unflushed(&self) -> (u64, u64) {
-        let unflushed = &self.state.unflushed;
-        (unflushed.0.swap(u64::MAX, Ordering::AcqRel), unflushed.1.swap(0, Ordering::AcqRel))
+        let Flush { first, last, .. } = &self.state.flush;
+        (first.swap(u64::MAX, Ordering::AcqRel), last.swap(0, Ordering::AcqRel))
     }
 
     /// Records that something of `txg` was written, so that the next flush reaches the device.
     pub fn note_unflushed(&self, txg: u64) {
-        self.state.unflushed.0.fetch_min(txg, Ordering::AcqRel);
-        self.state.unflushed.1.fetch_max(txg, Ordering::AcqRel);
+        self.state.flush.first.fetch_min(txg, Ordering::AcqRel);
+        self.state.flush.last.fetch_max(txg, Ordering::AcqRel);
     }
 
     /// Whether a flush has something to do, or to wait for.
     pub fn needs_flush(&self) -> bool {
-        self.state.unflushed.0.load(Ordering::Acquire) != u64::MAX || self.state.flushing.is_locked()
+        self.state.flush.first.load(Ordering::Acquire) != u64::MAX || self.state.flush.turn.is_locked()
     }
 
     /// Whether a flush failed since the device was opened.
     pub fn has_failed(&self) -> bool {
-        self.state.flush_failed.load(Ordering::Acquire)
+        self.state.flush.failed.load(Ordering::Acquire)
     }
 
     /// Flushes everything written to stable storage. On an error, the txgs of which something may
@@ -717,7 +729,7 @@ impl Leaf {
     fn flush_if(&self, always: bool) -> io::Result<()> {
         // One at a time: a system reports an error only once, to the first caller, and a thread
         // that finds nothing left to flush must wait for the one that took it.
-        let _turn = self.state.flushing.lock();
+        let _turn = self.state.flush.turn.lock();
         let (first, last) = self.take_unflushed();
         let dirty = first != u64::MAX;
         let Some(device) = self.open_device().filter(|_| dirty || always) else { return Ok(()) };
@@ -731,7 +743,7 @@ impl Leaf {
         let report = Report { operation: Operation::Flush, errno: 0, offset: 0, size: 0, delay_ns: ns };
         self.note_slow(report);
         result.inspect_err(|error| {
-            self.state.flush_failed.store(true, Ordering::Release);
+            self.state.flush.failed.store(true, Ordering::Release);
             self.count_write_error();
             self.report(class::IO, Report { errno: errno(error), ..report });
             tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
@@ -743,76 +755,52 @@ impl Leaf {
 
     /// Counts a failed write that bypassed [`Leaf::write`], such as one of a label.
     pub fn count_write_error(&self) {
-        self.state.write_errors.fetch_add(1, Ordering::Relaxed);
+        self.state.errors.write.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records in the dtl that blocks of the txgs `first` to `last` are missing on this device.
     pub fn note_missed(&self, first: u64, last: u64) {
-        let covered = |ranges: &[(u64, u64)]| ranges.iter().any(|(f, l)| *f <= first && last <= *l);
-        if covered(&self.state.stale.read()) {
-            return;
-        }
-        let mut stale = self.state.stale.write();
-        stale.push((first, last));
-        stale.sort_unstable();
-        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(stale.len());
-        for (f, l) in stale.drain(..) {
-            match merged.last_mut() {
-                Some((_, end)) if f <= end.saturating_add(1) => *end = l.max(*end),
-                _ => merged.push((f, l)),
-            }
-        }
-        *stale = merged;
-        self.state.missed_more.store(true, Ordering::Release);
+        self.state.dtl.add(first, last);
     }
 
     /// Whether [`Leaf::stale_ranges`] changed since [`Leaf::take_missed`] was last called.
     pub fn has_missed_more(&self) -> bool {
-        self.state.missed_more.load(Ordering::Acquire)
+        self.state.dtl.has_changed()
     }
 
     /// Returns and resets whether [`Leaf::stale_ranges`] changed, so that the dtl must be written
     /// to disk.
     pub fn take_missed(&self) -> bool {
-        self.state.missed_more.swap(false, Ordering::AcqRel)
+        self.state.dtl.take_changed()
     }
 
     /// Removes txgs before `end` from the dtl after a resilver. The next txg writes the dtl.
     pub fn excise(&self, end: u64) {
-        let mut stale = self.state.stale.write();
-        let before = stale.len();
-        stale.retain_mut(|(first, last)| {
-            *first = (*first).max(end);
-            *first <= *last
-        });
-        if stale.len() != before || before > 0 {
-            self.state.missed_more.store(true, Ordering::Release);
-        }
+        self.state.dtl.excise(end);
     }
 
     /// Sets the dtl: the txg ranges that the device missed. Checksum errors counted before it was
     /// known, while the pool was being opened, are reset.
     pub fn set_stale(&self, ranges: Vec<(u64, u64)>) {
         if !ranges.is_empty() {
-            self.state.checksum_errors.store(0, Ordering::Relaxed);
+            self.state.errors.checksum.store(0, Ordering::Relaxed);
         }
-        *self.state.stale.write() = ranges;
+        self.state.dtl.set(ranges);
     }
 
     /// Whether blocks born in `txg` are missing on this device.
     pub fn is_stale(&self, txg: u64) -> bool {
-        let stale = self.state.stale.read();
-        !stale.is_empty() && stale.iter().any(|(first, last)| (*first..=*last).contains(&txg))
+        self.state.dtl.contains(txg)
     }
 
     /// Whether the device is open and has everything that was written to it.
     pub fn is_whole(&self) -> bool {
-        self.is_open() && !self.has_failed() && self.state.stale.read().is_empty()
+        self.is_open() && !self.has_failed() && self.state.dtl.is_empty()
     }
 
     /// The dtl: the txg ranges that the device missed.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
-        self.state.stale.read().clone()
+        self.state.dtl.ranges()
     }
 }
 

@@ -20,6 +20,7 @@ pub mod columns;
 mod copy;
 pub mod draid;
 mod draid_seeds;
+mod dtl;
 mod figures;
 pub mod indirect;
 mod later;

@@ -65,8 +65,6 @@ impl Writer {
 
     fn stop(&self) {
         self.shared.txgs.gate.shut();
-        // Threads that wait for a txg find out that there will be none.
-        self.shared.txgs.progress.notify_waiting();
         let thread = self.thread.lock().take();
         if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
             // In the middle of a txg, for which what runs in the background may wait.

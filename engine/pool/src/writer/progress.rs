@@ -180,6 +180,9 @@ impl Progress {
     pub fn stop_and_release(&self) {
         let mut state = self.state.lock();
         (state.must_stop, state.releases) = (true, true);
+        drop(state);
+        // A thread that waits for a suspended pool to be resumed.
+        self.done.notify_all();
     }
 
     /// The syncing thread has ended, after a panic if there is an error. Returns whether it

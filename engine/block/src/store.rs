@@ -309,9 +309,10 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Writes that are held refer to their leaves, which would never be closed.
+    /// Writes that are held refer to their leaves, which would never be closed. No txg refers to
+    /// them, since a flush would have written them.
     fn drop(&mut self) {
-        self.writes.flight.plug().push();
+        self.writes.flight.plug().cancel();
     }
 }
 

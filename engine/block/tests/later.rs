@@ -54,6 +54,31 @@ fn blocks_on_their_way_are_read_rewritten_and_all_there_after_the_flush() {
     }
 }
 
+/// The last writes of a txg are small, and behind others that are enough to be written at once.
+#[test]
+fn small_blocks_behind_large_ones_are_written_by_the_flush() {
+    for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 3)] {
+        let bench = slow(layout);
+        bench.disks.iter().for_each(|disk| disk.latency_us.store(5_000, Ordering::Relaxed));
+        let _sync = doing(Task::Background);
+        for round in 0..3 {
+            let sizes = [1 << 20, 1 << 20, 1 << 20, 512, 4096, 512];
+            let blocks: Vec<(BlkPtr, Vec<u8>)> = sizes
+                .iter()
+                .enumerate()
+                .map(|(n, size)| noise((round * 10 + n) as u64, *size))
+                .map(|data| (write(&bench.store, &data), data))
+                .collect();
+            // The large ones are written, and no more are to come.
+            std::thread::sleep(Duration::from_millis(60));
+            bench.store.flush().unwrap();
+            for (bp, data) in &blocks {
+                check(&bench, bp, data, None);
+            }
+        }
+    }
+}
+
 #[test]
 fn writers_do_not_wait_for_devices_until_the_flush() {
     let bench = slow(Layout::Raidz(2, 6));

@@ -13,7 +13,7 @@
 
 use super::dtl::Dtl;
 use super::figures::{Figures, Passed, Telling};
-use super::plug::Plug;
+use super::plug::{Fate, Plug};
 use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
 use crate::zevent::{About, Operation, Report, Reporter, class};
 use bytes::Bytes;
@@ -232,7 +232,9 @@ impl Leaf {
     }
 
     fn open_device(&self) -> Option<Arc<Faulty>> {
-        self.state.access.read().device.clone()
+        // Writes that fail come here with the lock held, and a thread that closes the device may
+        // wait for them.
+        self.state.access.read_recursive().device.clone()
     }
 
     /// Whether this is the dtl of a distributed spare.
@@ -242,7 +244,7 @@ impl Leaf {
 
     /// Whether the device can be used. Always true for a distributed spare.
     pub fn is_open(&self) -> bool {
-        self.state.is_distributed || self.state.access.read().device.is_some()
+        self.state.is_distributed || self.state.access.read_recursive().device.is_some()
     }
 
     pub fn aux(&self) -> Option<Aux> {
@@ -471,7 +473,10 @@ impl Leaf {
             Added::Start => self.start_writers(1),
             Added::Held => {
                 let leaf = self.clone();
-                plug.note(Box::new(move || leaf.push()));
+                plug.note(Box::new(move |fate| match fate {
+                    Fate::Write => leaf.push(),
+                    Fate::Cancel => leaf.cancel(),
+                }));
             }
         }
     }
@@ -479,6 +484,11 @@ impl Leaf {
     /// Starts the asynchronous writes that are held.
     pub(super) fn push(&self) {
         self.start_writers(self.state.queue.push());
+    }
+
+    /// Forgets the asynchronous writes that are held, as if there were no device.
+    fn cancel(&self) {
+        self.state.queue.cancel().into_iter().flat_map(|queued| queued.done).for_each(|done| done(None));
     }
 
     fn start_writers(&self, threads: u32) {

@@ -9,13 +9,21 @@
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Starts the writes that a leaf holds.
-type Push = Box<dyn FnOnce() + Send>;
+/// What becomes of the writes that a leaf holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Write,
+    /// The pool is given up before the end of their txg.
+    Cancel,
+}
+
+/// Writes or cancels what a leaf holds.
+type Settle = Box<dyn FnOnce(Fate) + Send>;
 
 /// The leaves with held writes of a store.
 #[derive(Default)]
 pub(crate) struct Plug {
-    leaves: Mutex<Vec<Push>>,
+    leaves: Mutex<Vec<Settle>>,
     waiting: AtomicUsize,
 }
 
@@ -24,8 +32,8 @@ pub(crate) struct Waiting<'p>(&'p Plug);
 
 impl Plug {
     /// A leaf holds a write.
-    pub fn note(&self, push: Push) {
-        self.leaves.lock().push(push);
+    pub(super) fn note(&self, settle: Settle) {
+        self.leaves.lock().push(settle);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.push();
         }
@@ -33,8 +41,17 @@ impl Plug {
 
     /// Starts what is held.
     pub fn push(&self) {
+        self.settle(Fate::Write);
+    }
+
+    /// Forgets what is held, which no txg will refer to.
+    pub fn cancel(&self) {
+        self.settle(Fate::Cancel);
+    }
+
+    fn settle(&self, fate: Fate) {
         let leaves = std::mem::take(&mut *self.leaves.lock());
-        leaves.into_iter().for_each(|push| push());
+        leaves.into_iter().for_each(|settle| settle(fate));
     }
 
     /// Starts what is held, and until the result is dropped, what is noted.

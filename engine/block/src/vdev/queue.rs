@@ -26,7 +26,8 @@
 //!   * operations that overlap an asynchronous write wait for its end; asynchronous writes that
 //!     overlap one that is not on the device yet are merged with it. So each read finds what was
 //!     written before it
-//!   * asynchronous writes are held only while no thread waits for one of them
+//!   * asynchronous writes are held only while no thread waits for one of them, and only if
+//!     [`Added::Held`] has told the caller
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that
@@ -271,8 +272,14 @@ struct Pending {
 }
 
 impl Pending {
+    /// Whether there are enough writes, or a thread waits for one.
     fn is_due(&self) -> bool {
         self.pushed || self.bytes >= HELD_BYTES_MAX
+    }
+
+    /// Whether the writes that wait must stay: only then is the leaf known to hold some.
+    fn is_held(&self) -> bool {
+        self.noted && !self.is_due()
     }
 
     /// Number of threads that may write.
@@ -341,7 +348,7 @@ impl Pending {
 
     /// Takes the next run of neighbours, if they are due.
     fn take_run(&mut self) -> Vec<(u64, Queued)> {
-        if !self.is_due() {
+        if self.is_held() {
             return Vec::new();
         }
         let behind = self.writes.range(self.last..).next().or_else(|| self.writes.iter().next());
@@ -436,6 +443,17 @@ impl Queue {
         pending.noted = false;
         pending.pushed = !pending.writes.is_empty();
         pending.start_all()
+    }
+
+    /// Removes the writes that wait, so that they are never written.
+    pub fn cancel(&self) -> Vec<Queued> {
+        let mut pending = self.pending.lock();
+        let writes = std::mem::take(&mut pending.writes);
+        (pending.bytes, pending.pushed, pending.noted) = (0, false, false);
+        self.unended.fetch_sub(writes.len(), Ordering::SeqCst);
+        drop(pending);
+        self.ended.notify_all();
+        writes.into_values().collect()
     }
 
     /// The writes that are next, which are neighbours; empty if none are due: then the thread ends.
@@ -658,6 +676,20 @@ mod tests {
         let mut ended = ended.lock().clone();
         ended.sort_unstable();
         assert_eq!(ended, [1, 2, 3, 4, 5, 6], "each write learns its end");
+    }
+
+    #[test]
+    fn few_writes_behind_many_are_not_held_unless_the_caller_knows() {
+        let queue = Queue::default();
+        let add = |at: u64, len: usize| queue.add(at, Bytes::from(vec![1; len]), 7, none());
+        assert_eq!([add(0, HELD_BYTES_MAX), add(1 << 30, 1)], [Added::Start; 2]);
+        assert_eq!([0; 3].map(|_| queue.next_run().len()), [1, 1, 0]);
+        assert_eq!(add(1 << 31, 1), Added::Held);
+        assert!(queue.next_run().is_empty());
+        // What waits when the pool is given up is never written.
+        assert_eq!(queue.cancel().len(), 1);
+        let pending = queue.pending.lock();
+        assert!(pending.writes.is_empty() && pending.bytes == 0 && !pending.noted);
     }
 
     #[test]

@@ -78,6 +78,8 @@ pub(crate) fn write(store: &Store, bp: &BlkPtr, block: &mut [u8], keys: Option<&
         .map_err(|e| Error::invalid("", e.to_string()))?;
     let txg = bp.physical_birth().0;
     for dva in bp.dvas() {
+        // A block of the same txg that failed to be written there, and was freed, stays unwritten.
+        store.flight().supersede(&dva);
         store
             .tree()
             .write(dva.vdev, dva.offset_bytes, block, txg)

@@ -178,6 +178,8 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     let missing = |e: Error| add_missing(e, &tops, &devices);
     let tree = assemble(&name, &tops, &devices, uberblock, options).map_err(missing)?;
     let store = Store::new(name.clone(), tree, options.cache_bytes);
+    // Blocks on devices that the labels do not describe cannot be read yet, which is no event.
+    store.reporter().set_quiet(true);
     let mos = open_mos(&store, uberblock).map_err(missing)?;
     super::warm::warm(&mos);
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
@@ -194,6 +196,7 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     drop(directory);
     let tree = assemble(&name, &root.children, &devices, uberblock, options)?;
     store.change_tree(|_| tree);
+    store.reporter().set_quiet(false);
     super::indirect_mapping::load_mappings(&store, &mos, &root).at(&name)?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;

@@ -310,7 +310,15 @@ fn a_thousand_connections_are_served_side_by_side() {
         let answer = read_record(stream);
         assert_eq!((&answer[..4], answer.len()), (&(i as u32).to_be_bytes()[..], 68));
     }
-    assert_eq!((engine.peers().len(), engine.memory_bytes()), (1000, 0));
+    assert_eq!(engine.peers().len(), 1000);
+    // The memory of an answer is given back after it was sent, which the client may see first.
+    for _ in 0..500 {
+        if engine.memory_bytes() == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(engine.memory_bytes(), 0);
     drop(streams);
     for _ in 0..500 {
         if engine.peers().is_empty() {

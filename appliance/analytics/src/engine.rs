@@ -271,7 +271,7 @@ impl Engine {
             Ok(()) => state.stopped_archiving = false,
             Err(error) => {
                 if !state.stopped_archiving {
-                    tracing::warn!(%error, "statistics are not archived until this is mended");
+                    tracing::warn!(%error, "statistics are not archived until this is repaired");
                 }
                 state.stopped_archiving = true;
                 let excess = state.rows.len().saturating_sub(WAITING);

@@ -93,7 +93,7 @@ impl Served {
     fn stop(&mut self) {
         let daemon = self.rig.take_daemon().expect("it runs");
         Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().expect("kill runs");
-        self.ended(daemon, "weir serve, told to end");
+        self.ended(daemon, "weir serve, after SIGTERM");
     }
 
     /// Makes both sides of `tank` fail, and waits until the pool is suspended.
@@ -279,10 +279,10 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     std::fs::create_dir(&programs).expect("a folder");
     std::fs::set_permissions(&programs, PermissionsExt::from_mode(0o755)).expect("set");
     let program = programs.join("io-note");
-    let told = rig.folder().join("told");
+    let output = rig.folder().join("output");
     let text = format!(
         "#!/bin/sh\n\"$ZPOOL\" list -H -o name > {0}.$$\necho $ZEVENT_POOL $ZEVENT_VDEV_PATH $ZEVENT_ZIO_ERR >> {0}.$$\nmv {0}.$$ {0}\n",
-        told.display()
+        output.display()
     );
     std::fs::write(&program, text).expect("written");
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("set");
@@ -318,8 +318,8 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     let slow = rig.good("zpool status -ps tank");
     let row = slow.lines().find(|l| l.contains("/b ")).expect("the slow one").split_whitespace().nth(5);
     assert!(row.and_then(|n| n.parse::<u64>().ok()).is_some_and(|n| n > 0), "{slow}");
-    rig.wait("the program was not run", |_| told.exists());
-    let text = std::fs::read_to_string(&told).expect("told");
+    rig.wait("the program was not run", |_| output.exists());
+    let text = std::fs::read_to_string(&output).expect("the output");
     assert_eq!(text, format!("tank\ntank {} 5\n", rig.path("d/a")));
     assert!(rig.good("zpool events -c").starts_with("cleared "));
     rig.good("inject -c all");

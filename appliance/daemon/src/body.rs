@@ -29,8 +29,8 @@ impl Stream for Chunks {
     }
 }
 
-/// Frames, one per line. It is dropped with the connection, which tells the command that its client
-/// has disconnected.
+/// Frames, one per line. It is dropped with the connection, and then the command finds its
+/// channel closed.
 pub(crate) struct Lines(pub(crate) Receiver<CommandFrame>);
 
 impl Stream for Lines {

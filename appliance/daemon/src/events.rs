@@ -149,7 +149,7 @@ impl Events {
     }
 
     /// Records an event and sends it to subscribers.
-    pub fn tell(&self, happening: Happening) {
+    pub fn post(&self, happening: Happening) {
         let Happening { kind, severity, subject, by, mut message, mut without_files } = happening;
         for text in [&mut message].into_iter().chain(&mut without_files).filter(|text| text.len() > MESSAGE_BYTES) {
             let end = (0..=MESSAGE_BYTES).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
@@ -214,7 +214,7 @@ mod tests {
 
     fn told(count: usize) -> Events {
         let events = Events::default();
-        (0..count).for_each(|i| events.tell(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
+        (0..count).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
         events
     }
 
@@ -233,10 +233,10 @@ mod tests {
     fn events_and_their_numbers_go_on_after_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let events = Events::open(folder.path()).expect("opened");
-        (0..3).for_each(|i| events.tell(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
+        (0..3).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
         drop(events);
         let events = Events::open(folder.path()).expect("opened again");
-        events.tell(Happening::info(EventKind::Pool, "3"));
+        events.post(Happening::info(EventKind::Pool, "3"));
         let all: Vec<(u64, String)> = events.after(None, 100, ALL).0.into_iter().map(|e| (e.id, e.message)).collect();
         let expected: Vec<(u64, String)> = (0..4).map(|i| (i + 1, i.to_string())).collect();
         assert_eq!(all, expected);
@@ -252,7 +252,7 @@ mod tests {
         let events = Events::open(folder.path()).expect("opened");
         let (_, mut live) = events.listen(None, none);
         let alert = Happening::warning(EventKind::Alert, "too much of /secret");
-        events.tell(alert.without_files(Some("too much of <hidden>".to_owned())));
+        events.post(alert.without_files(Some("too much of <hidden>".to_owned())));
         let heard = live.try_recv().expect("told").seen(none);
         assert!(matches!(heard, LiveMessage::Event { event } if event.message == "too much of <hidden>"));
         drop(events);
@@ -269,7 +269,7 @@ mod tests {
         let events = told(5);
         let (missed, mut live) = events.listen(Some(3), ALL);
         assert_eq!(missed.len(), 2);
-        events.tell(Happening::error(EventKind::Device, "gone").by("root"));
+        events.post(Happening::error(EventKind::Device, "gone").by("root"));
         assert!(matches!(live.try_recv().map(|m| m.seen(ALL)), Ok(LiveMessage::Event { event }) if event.id == 6));
         assert_eq!(events.listen(Some(99), ALL).0, [LiveMessage::Missed]);
         assert_eq!(told(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);

@@ -150,7 +150,7 @@ impl Running {
             (_, None | Some(api::Verdict::Clean)) => Happening::info(EventKind::Job, format!("{what}: {said}")),
             (_, Some(_)) => Happening::error(EventKind::Job, format!("{what}: {said}")),
         };
-        self.events.tell(happening.about(job.target.clone()).by(job.started_by.clone()));
+        self.events.post(happening.about(job.target.clone()).by(job.started_by.clone()));
         self.events.pass(LiveMessage::Job { job });
     }
 }
@@ -337,7 +337,7 @@ impl Jobs {
         // The command of a stream reports its own end.
         if !is_stream(kind) {
             let begins = Happening::info(EventKind::Job, format!("{} of {target} started", name(kind)));
-            self.events.tell(begins.about(target).by(by));
+            self.events.post(begins.about(target).by(by));
         }
         self.events.pass(LiveMessage::Job { job: job.clone() });
         Ok(job)

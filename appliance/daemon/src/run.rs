@@ -121,7 +121,7 @@ async fn until_stopped(
                     break;
                 }
                 service.signals.watch.wake();
-                service.events.tell(Happening::info(EventKind::Service, "the daemon has started"));
+                service.events.post(Happening::info(EventKind::Service, "the daemon has started"));
                 notify(&[NotifyState::Ready]);
                 tracing::info!(pools = owner.house.list().len(), "ready");
             }

@@ -62,7 +62,7 @@ impl Schedules {
             self.look_at(service, pool, now, &mut wrong);
         }
         for why in wrong.difference(&self.told) {
-            service.events.tell(Happening::warning(EventKind::Dataset, why.clone()).by(BY));
+            service.events.post(Happening::warning(EventKind::Dataset, why.clone()).by(BY));
         }
         self.told = wrong;
     }
@@ -83,7 +83,7 @@ impl Schedules {
                 round.failed.iter().map(|(of, why)| format!("{} snapshots of {}: {why}", label.name(), whose(of)));
             wrong.extend(failed);
             if let Some(said) = said(*label, round) {
-                service.events.tell(Happening::info(EventKind::Dataset, said).about(&*name).by(BY));
+                service.events.post(Happening::info(EventKind::Dataset, said).about(&*name).by(BY));
             }
         }
         if rounds.iter().any(|(_, round)| !round.taken.is_empty() || !round.destroyed.is_empty()) {

@@ -95,7 +95,7 @@ pub fn watch(service: &Arc<Service>) {
             });
         }
         for happening in differences(&seen, &now) {
-            service.events.tell(happening);
+            service.events.post(happening);
         }
         if seen.keys().ne(now.keys()) {
             service.servers.exports.changed();
@@ -264,7 +264,7 @@ mod tests {
 
     fn told(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<String> {
         let events = Events::default();
-        differences(before, now).into_iter().for_each(|h| events.tell(h));
+        differences(before, now).into_iter().for_each(|h| events.post(h));
         events.after(None, 100, Sight { files: true }).0.into_iter().map(|e| e.message).collect()
     }
 

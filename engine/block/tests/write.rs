@@ -328,7 +328,7 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
 }
 
 #[test]
-fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_mended_once_and_for_all() {
+fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_repaired_once_and_for_all() {
     for layout in [Layout::Raidz(1, 4), Layout::Raidz(2, 5), Layout::Draid] {
         let bench = bench(layout, 12);
         let data = noise(7, 512);
@@ -348,9 +348,9 @@ fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_mended_once_and_for_
         assert!(places.len() > 1, "{layout:?}");
         for (disk, at) in places {
             disk.memory.write_at(at + 512, &[0xee; 3584]).unwrap();
-            let mend = || bench.store.repair(&bp, block::vdev::Mend::Wrong { is_known: false });
-            assert_eq!(mend().written.len(), 1, "{layout:?}");
-            assert_eq!(mend().written, [], "{layout:?}");
+            let repair = || bench.store.repair(&bp, block::vdev::RepairPurpose::Wrong { is_known: false });
+            assert_eq!(repair().written.len(), 1, "{layout:?}");
+            assert_eq!(repair().written, [], "{layout:?}");
             check(&bench, &bp, &data, None);
         }
     }

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
 use rig::Chance;
-use scans::{mended, scrub, settle};
+use scans::{repaired, scrub, settle};
 use std::time::Duration;
 
 /// Parameters of a run.
@@ -142,10 +142,10 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
         rig.writer.restart_resilver()?;
         settle(&rig).with_context(|| format!("the resilver, {told}"))?;
         done.repaired_bytes += scrub(&rig).with_context(|| told.clone())?;
-        let first = mended(&rig);
+        let first = repaired(&rig);
         let again = scrub(&rig).with_context(|| format!("{told}, once more"))?;
         if again > 0 {
-            bail!("{told}: behind {first:?}, a second scrub repaired {again} bytes: {:?}", mended(&rig));
+            bail!("{told}: behind {first:?}, a second scrub repaired {again} bytes: {:?}", repaired(&rig));
         }
     }
     rig.export().context("exporting")?;

@@ -72,7 +72,7 @@ fn done(store: &Store, id: u64, result: Result<(), String>) {
     if let Some((title, error)) = given_up {
         tracing::warn!(alert = title, error, "cannot deliver a notification");
         let message = format!("cannot deliver a notification, after {ATTEMPTS} attempts: {error}");
-        store.events.tell(Happening::error(EventKind::Alert, message).about(title));
+        store.events.post(Happening::error(EventKind::Alert, message).about(title));
     }
 }
 

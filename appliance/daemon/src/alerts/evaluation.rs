@@ -62,12 +62,12 @@ impl Store {
                 }
             }
             drop(kept);
-            changes.into_iter().for_each(|notice| self.tell(&rule, notice));
+            changes.into_iter().for_each(|notice| self.notify(&rule, notice));
         }
     }
 
     /// Reports a notice to the events, the log and all receivers.
-    fn tell(&self, rule: &AlertRule, notice: AlertNotice) {
+    fn notify(&self, rule: &AlertRule, notice: AlertNotice) {
         let happening = match notice.state {
             AlertState::Firing => {
                 tracing::warn!(alert = notice.alert, "{}", notice.message);
@@ -83,7 +83,7 @@ impl Store {
         let hidden = hidden
             .zip(rule.statistic.parse::<Name>().ok())
             .map(|((_, title), name)| notice.message.replace(&catalogue::title(&name), &title));
-        self.events.tell(happening.about(rule.title.as_str()).without_files(hidden));
+        self.events.post(happening.about(rule.title.as_str()).without_files(hidden));
         let left_out = self.note(|kept| {
             let room = NOTICES.saturating_sub(kept.notices.len());
             for action in rule.actions.iter().take(room) {
@@ -96,7 +96,7 @@ impl Store {
         });
         if left_out > 0 {
             let message = format!("{NOTICES} notifications are pending: {left_out} of this alert are dropped");
-            self.events.tell(Happening::error(EventKind::Alert, message).about(rule.title.as_str()));
+            self.events.post(Happening::error(EventKind::Alert, message).about(rule.title.as_str()));
         }
     }
 }

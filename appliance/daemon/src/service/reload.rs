@@ -69,14 +69,14 @@ impl Service {
                     message += &format!("; after a restart: {}", done.restart.join(", "));
                 }
                 tracing::info!(changed = ?done.changed, restart = ?done.restart, "{what}");
-                self.events.tell(Happening::info(EventKind::Service, message).by(by));
+                self.events.post(Happening::info(EventKind::Service, message).by(by));
                 Ok(done)
             }
             Err(wrong) => {
                 let why = Wrong::join(&wrong);
                 tracing::error!(why, "the configuration is invalid, nothing changed");
                 let message = format!("the configuration is invalid, nothing changed: {why}");
-                self.events.tell(Happening::error(EventKind::Service, message).by(by));
+                self.events.post(Happening::error(EventKind::Service, message).by(by));
                 Err(why)
             }
         }

@@ -67,7 +67,7 @@ impl Service {
             0 => Happening::info(EventKind::Command, line),
             code => Happening::warning(EventKind::Command, format!("{line}: exited with {code}")),
         };
-        self.events.tell(happening.by(caller.name()));
+        self.events.post(happening.by(caller.name()));
         self.reschedule(line);
     }
 
@@ -83,7 +83,7 @@ impl Service {
         self.changed(pool);
         self.reschedule(line);
         let outcome = done?;
-        self.events.tell(Happening::info(kind, line.to_owned()).about(pool).by(caller.name()));
+        self.events.post(Happening::info(kind, line.to_owned()).about(pool).by(caller.name()));
         Ok(outcome)
     }
 

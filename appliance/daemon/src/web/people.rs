@@ -54,7 +54,7 @@ impl Service {
     }
 
     fn about(&self, happening: Happening, caller: &Caller, user: &str) {
-        self.events.tell(happening.about(user).by(format!("{} from {}", caller.name(), caller.from())));
+        self.events.post(happening.about(user).by(format!("{} from {}", caller.name(), caller.from())));
     }
 }
 

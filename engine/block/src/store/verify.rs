@@ -2,7 +2,7 @@
 
 use super::{Store, cache_key};
 use crate::crypt::DatasetKeys;
-use crate::vdev::{BlockReport, Mend, Mended};
+use crate::vdev::{BlockReport, RepairPurpose, Repaired};
 use crate::{Bookmark, RawBlock, zio};
 use errors::{Place, Result};
 use ondisk::BlkPtr;
@@ -23,7 +23,7 @@ impl Store {
     /// Reads every copy and every column of the block, and rewrites the bad ones that `what`
     /// selects with the right bytes. The caller ensures that the block is neither moved nor freed
     /// meanwhile: nothing else may be written to its place.
-    pub fn repair(&self, bp: &BlkPtr, what: Mend) -> Mended {
+    pub fn repair(&self, bp: &BlkPtr, what: RepairPurpose) -> Repaired {
         zio::repair(self, bp, what)
     }
 

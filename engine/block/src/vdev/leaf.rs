@@ -401,7 +401,7 @@ impl Leaf {
     }
 
     /// Counts bytes that were rewritten because those on the device were wrong or missing.
-    pub fn note_mended(&self, bytes: u64, self_heal: bool, during_scan: bool) {
+    pub fn note_repaired(&self, bytes: u64, self_heal: bool, during_scan: bool) {
         if self_heal {
             self.state.errors.healed.0.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -412,7 +412,7 @@ impl Leaf {
 
     /// Bytes repaired by self-healing since the pool was opened, and bytes that the last scan
     /// repaired.
-    pub fn mended(&self) -> (u64, u64) {
+    pub fn repaired(&self) -> (u64, u64) {
         (self.state.errors.healed.0.load(Ordering::Relaxed), self.state.errors.healed.1.load(Ordering::Relaxed))
     }
 

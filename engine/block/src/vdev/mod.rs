@@ -45,7 +45,7 @@ mod write;
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub(crate) use plug::Plug;
 pub use queue::{Doing, Task, doing};
-pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
+pub use report::{BlockReport, Contents, CopyFault, Fault, RepairPurpose, Repaired};
 pub use run::RunBlock;
 pub(crate) use source::Source;
 pub use source::is_rebuilt;

@@ -40,7 +40,7 @@ impl Plug {
     }
 
     /// Starts what is held.
-    pub fn push(&self) {
+    fn push(&self) {
         self.settle(Fate::Write);
     }
 

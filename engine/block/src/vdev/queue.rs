@@ -27,7 +27,7 @@
 //!     overlap one that is not on the device yet are merged with it. So each read finds what was
 //!     written before it
 //!   * asynchronous writes are held only while no thread waits for one of them, and only if
-//!     [`Added::Held`] has told the caller
+//!     [`Queue::add`] returned [`Added::Held`]
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that

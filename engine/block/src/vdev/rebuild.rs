@@ -13,7 +13,7 @@
 
 use super::columns::{Column, Map};
 use super::reconstruct::{Suspects, reconstruct};
-use super::{DATA_START_BYTES, Failure, Kind, Leaf, Mended, Tree, Vdev};
+use super::{DATA_START_BYTES, Failure, Kind, Leaf, Repaired, Tree, Vdev};
 use ondisk::Dva;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Vdev {
 impl Tree {
     /// Rebuilds `size` bytes at `offset` of a top-level vdev, all of them allocated, on the leaves
     /// whose whole dtl is before `until`. `txg` is an open txg.
-    pub fn rebuild_range(&self, vdev: u32, offset: u64, size: u64, until: u64, txg: u64) -> Result<Mended, Failure> {
+    pub fn rebuild_range(&self, vdev: u32, offset: u64, size: u64, until: u64, txg: u64) -> Result<Repaired, Failure> {
         let Some(top) = self.tops.get(vdev as usize).filter(|top| top.can_rebuild()) else {
             return Err(Failure::other(format!("device {vdev} is not one to rebuild")));
         };
@@ -54,13 +54,13 @@ impl Tree {
             _ => self.read_whole(top, offset, size as usize)?,
         };
         let dva = Dva { vdev, offset_bytes: offset, asize_bytes: size, is_gang: false };
-        let mut mended = Mended::default();
-        self.write_over(&dva, &data, txg, &|source| source.is_rebuilt(until), &mut mended);
+        let mut repaired = Repaired::default();
+        self.write_over(&dva, &data, txg, &|source| source.is_rebuilt(until), &mut repaired);
         // The leaf's own dtl records the attempt only, so the end of the rebuild must not clear the
         // spare's dtl.
-        let failed_for = |log: &&Leaf| mended.failed_for.contains(&log.guid);
+        let failed_for = |log: &&Leaf| repaired.failed_for.contains(&log.guid);
         top.logs().into_iter().filter(failed_for).for_each(|log| log.note_missed(txg, txg));
-        Ok(mended)
+        Ok(repaired)
     }
 
     /// Reads from a leaf below `vdev` with an empty dtl.

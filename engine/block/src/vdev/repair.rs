@@ -5,7 +5,7 @@
 //!   * if a write to a leaf fails, the block's birth txg is recorded in its dtl
 
 use super::columns::Map;
-use super::{DATA_START_BYTES, Kind, Mended, Source, Tree, Vdev};
+use super::{DATA_START_BYTES, Kind, Repaired, Source, Tree, Vdev};
 use ondisk::Dva;
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ impl Tree {
         data: &[u8],
         birth: u64,
         wanted: &dyn Fn(&Source<'_>) -> bool,
-        mended: &mut Mended,
+        repaired: &mut Repaired,
     ) {
         let Some(top) = self.tops.get(dva.vdev as usize) else { return };
         let size = data.len() as u64;
@@ -42,7 +42,7 @@ impl Tree {
                 return;
             }
             if !leaf.is_open() {
-                return leaf.did_not_take(birth, mended);
+                return leaf.did_not_take(birth, repaired);
             }
             let bytes: Cow<'_, [u8]> = match (place, map) {
                 (Place::Bytes { from, len, unit }, _) => {
@@ -72,8 +72,8 @@ impl Tree {
                 (Place::Column(_), None) => return,
             };
             match leaf.write(birth, at, &bytes) {
-                Some(Ok(())) => leaf.took(bytes.len() as u64, mended),
-                _ => leaf.did_not_take(birth, mended),
+                Some(Ok(())) => leaf.took(bytes.len() as u64, repaired),
+                _ => leaf.did_not_take(birth, repaired),
             }
         });
     }

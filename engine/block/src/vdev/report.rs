@@ -59,7 +59,7 @@ pub struct BlockReport {
 
 /// Purpose of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mend {
+pub enum RepairPurpose {
     /// Healing and scrub: repairs what is wrong or unreadable although the device was available
     /// when it was written.
     Wrong {
@@ -73,7 +73,7 @@ pub enum Mend {
 
 /// Result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mended {
+pub struct Repaired {
     /// Whether the right bytes were found.
     pub readable: bool,
     pub read_bytes: u64,
@@ -91,7 +91,7 @@ pub struct Mended {
     pub is_missing: bool,
 }
 
-impl Mended {
+impl Repaired {
     /// Bytes overwritten on all leaves.
     pub fn written_bytes(&self) -> u64 {
         self.written.iter().map(|(_, bytes)| bytes).sum()

@@ -10,7 +10,7 @@
 //!   * a distributed spare lacks the txgs in its own dtl and those in the dtl of the leaf below it,
 //!     which covers its spare space, too
 
-use super::{Leaf, Mended};
+use super::{Leaf, Repaired};
 use smallvec::SmallVec;
 use std::ops::Deref;
 
@@ -68,19 +68,19 @@ impl<'t> Source<'t> {
     }
 
     /// Records a successful repair of `bytes` of a block here.
-    pub fn took(&self, bytes: u64, mended: &mut Mended) {
-        mended.written.push((self.leaf.guid, bytes));
-        mended.written_for.extend(self.spares.iter().map(|spare| (spare.guid, bytes)));
+    pub fn took(&self, bytes: u64, repaired: &mut Repaired) {
+        repaired.written.push((self.leaf.guid, bytes));
+        repaired.written_for.extend(self.spares.iter().map(|spare| (spare.guid, bytes)));
     }
 
     /// Records that a part of a block, born in `birth`, could not be written here. The dtl of a
     /// missing leaf covers its own data already, but not what it should hold for spares.
-    pub fn did_not_take(&self, birth: u64, mended: &mut Mended) {
+    pub fn did_not_take(&self, birth: u64, repaired: &mut Repaired) {
         if self.leaf.is_open() || !self.spares.is_empty() {
             self.leaf.note_missed(birth, birth);
-            mended.failed.push(self.leaf.guid);
+            repaired.failed.push(self.leaf.guid);
         }
-        mended.failed_for.extend(self.spares.iter().map(|spare| spare.guid));
+        repaired.failed_for.extend(self.spares.iter().map(|spare| spare.guid));
     }
 }
 
@@ -199,18 +199,18 @@ mod tests {
             tree.find(lost[0]).and_then(Vdev::leaf).unwrap().open(first);
             let device = close(&tree, another).unwrap();
             let fill = |to: &dyn Fn(&Source<'_>) -> bool| {
-                let mut mended = Mended::default();
+                let mut repaired = Repaired::default();
                 for (at, bytes) in &blocks {
                     let dva =
                         ondisk::Dva { vdev: 0, offset_bytes: *at, asize_bytes: bytes.len() as u64, is_gang: false };
                     if tree.lacks(&dva, bytes.len() as u64, BIRTH) {
-                        tree.write_over(&dva, bytes, BIRTH, to, &mut mended);
+                        tree.write_over(&dva, bytes, BIRTH, to, &mut repaired);
                     }
                 }
-                mended
+                repaired
             };
-            let mended = fill(&|source| source.is_stale(BIRTH));
-            assert!(!mended.written_for.is_empty() && !mended.failed_for.is_empty());
+            let repaired = fill(&|source| source.is_stale(BIRTH));
+            assert!(!repaired.written_for.is_empty() && !repaired.failed_for.is_empty());
             let log = |guid| tree.logs().into_iter().find(|log: &&Leaf| log.guid == guid).unwrap();
             [30, 31].into_iter().for_each(|guid| log(guid).excise(BIRTH + 1));
             // The dtl of the closed leaf covers the block.

@@ -7,31 +7,31 @@
 
 use super::{check, copies, gang};
 use crate::store::Store;
-use crate::vdev::{BlockReport, Fault, Mend, Mended, RunBlock, Source};
+use crate::vdev::{BlockReport, Fault, RepairPurpose, Repaired, RunBlock, Source};
 use ondisk::{BlkPtr, Dva};
 use std::cell::Cell;
 
 const GANG_DEPTH_MAX: u32 = 16;
 
 /// Checks the block and repairs what `what` selects.
-pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
-    let mut mended = Mended::default();
+pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: RepairPurpose) -> Repaired {
+    let mut repaired = Repaired::default();
     if bp.is_embedded() || bp.is_hole() || bp.is_redacted() {
-        mended.readable = true;
-        return mended;
+        repaired.readable = true;
+        return repaired;
     }
     if let Err(e) = bp.check().map_err(errors::Error::from).and_then(|()| check::supported(bp, || store.has_salt())) {
-        mended.error = Some(e.to_string());
-        return mended;
+        repaired.error = Some(e.to_string());
+        return repaired;
     }
-    at_depth(store, bp, what, 0, &mut mended);
-    mended
+    at_depth(store, bp, what, 0, &mut repaired);
+    repaired
 }
 
 /// Which leaves below one address to write.
 enum Where {
     Nowhere,
-    /// All available leaves: the bad ones cannot be told from the good ones.
+    /// All available leaves: the bad ones cannot be to_text from the good ones.
     Everywhere,
     Leaves(Vec<u64>),
 }
@@ -48,7 +48,7 @@ impl Where {
     }
 }
 
-fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Mended) {
+fn at_depth(store: &Store, bp: &BlkPtr, what: RepairPurpose, depth: u32, repaired: &mut Repaired) {
     let (birth, size) = (bp.physical_birth().0, bp.psize_bytes());
     // What to write to each address. Gang blocks are handled separately.
     let mut wanted: Vec<(Dva, Where)> = Vec::new();
@@ -56,26 +56,26 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
     let mut failure: Option<crate::vdev::Failure> = None;
     for (copy, dva) in bp.dvas().enumerate() {
         if dva.is_gang {
-            let done = mend_gang(store, bp, copy, what, depth, gang_is_right == Some(true), mended);
+            let done = mend_gang(store, bp, copy, what, depth, gang_is_right == Some(true), repaired);
             if let Err(error) = &done {
-                mended.error.get_or_insert_with(|| error.clone());
+                repaired.error.get_or_insert_with(|| error.clone());
             }
             gang_is_right = Some(gang_is_right == Some(true) || done.is_ok());
             continue;
         }
         match what {
-            Mend::Missed => {
+            RepairPurpose::Missed => {
                 if store.tree().lacks(&dva, size, birth) {
                     wanted.push((dva, Where::Everywhere));
                 }
             }
-            Mend::Wrong { is_known } => {
+            RepairPurpose::Wrong { is_known } => {
                 let mut report = BlockReport { is_known, ..BlockReport::default() };
                 let salt = store.salt();
                 let mut right = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
                 let good = store.tree().verify(copy, &dva, size, birth, &mut right, &mut report);
-                mended.read_bytes += report.bytes_read;
-                mended.readable |= good.is_ok();
+                repaired.read_bytes += report.bytes_read;
+                repaired.readable |= good.is_ok();
                 let place = Where::of(good.is_ok(), &report);
                 if let Err(e) = good {
                     failure.get_or_insert_default().merge(e);
@@ -87,12 +87,12 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
         }
     }
     if gang_is_right == Some(true) {
-        mended.readable = true;
-        mended.error = None;
+        repaired.readable = true;
+        repaired.error = None;
     }
     if wanted.is_empty() {
         // Nothing is missing here; whether the rest is readable was not the question.
-        mended.readable |= what == Mend::Missed && gang_is_right.is_none();
+        repaired.readable |= what == RepairPurpose::Missed && gang_is_right.is_none();
         return;
     }
     let bytes = match copies::read(store, bp, depth, &Cell::new(false)) {
@@ -105,25 +105,25 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
                 }
                 None => more,
             };
-            mended.readable = false;
-            mended.is_missing = !failure.missing.is_empty();
+            repaired.readable = false;
+            repaired.is_missing = !failure.missing.is_empty();
             let error = failure.into_error(String::new()).to_string();
-            mended.error.get_or_insert(error.trim_start_matches(": ").to_owned());
+            repaired.error.get_or_insert(error.trim_start_matches(": ").to_owned());
             return;
         }
     };
-    mended.readable = true;
-    if what == Mend::Missed {
-        mended.read_bytes += bytes.len() as u64;
+    repaired.readable = true;
+    if what == RepairPurpose::Missed {
+        repaired.read_bytes += bytes.len() as u64;
     }
     for (dva, place) in wanted {
         let is_wanted = |leaf: &Source<'_>| match (what, &place) {
-            (Mend::Missed, _) => leaf.is_stale(birth),
+            (RepairPurpose::Missed, _) => leaf.is_stale(birth),
             (_, Where::Everywhere) => !leaf.is_stale(birth),
             (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
             (_, Where::Nowhere) => false,
         };
-        store.tree().write_over(&dva, &bytes, birth, &is_wanted, mended);
+        store.tree().write_over(&dva, &bytes, birth, &is_wanted, repaired);
     }
 }
 
@@ -133,20 +133,20 @@ fn mend_gang(
     store: &Store,
     bp: &BlkPtr,
     copy: usize,
-    what: Mend,
+    what: RepairPurpose,
     depth: u32,
     was_done: bool,
-    mended: &mut Mended,
+    repaired: &mut Repaired,
 ) -> Result<(), String> {
     if depth >= GANG_DEPTH_MAX {
         return Err("gang headers nested too deep".into());
     }
     let (dva, birth) = (bp.dva(copy), bp.physical_birth().0);
-    let told = |failure: crate::vdev::Failure| failure.into_error(String::new()).to_string();
+    let to_text = |failure: crate::vdev::Failure| failure.into_error(String::new()).to_string();
     let mut report =
-        BlockReport { is_known: !matches!(what, Mend::Wrong { is_known: false }), ..BlockReport::default() };
+        BlockReport { is_known: !matches!(what, RepairPurpose::Wrong { is_known: false }), ..BlockReport::default() };
     let own = gang::verify_header(store, bp, &dva, copy, &mut report);
-    mended.read_bytes += report.bytes_read;
+    repaired.read_bytes += report.bytes_read;
     let place = Where::of(own.is_ok(), &report);
     // Any readable header has the contents of all.
     let header = match own {
@@ -156,28 +156,28 @@ fn mend_gang(
             .filter(|other| other.is_gang && *other != dva)
             .find_map(|other| gang::read_header(store, bp, &other, &Cell::new(false)).ok())
             .map(|(header, _)| header)
-            .ok_or_else(|| told(failure))?,
+            .ok_or_else(|| to_text(failure))?,
     };
     let is_wanted = |leaf: &Source<'_>| match (what, &place) {
-        (Mend::Missed, _) => leaf.is_stale(birth),
+        (RepairPurpose::Missed, _) => leaf.is_stale(birth),
         (_, Where::Everywhere) => !leaf.is_stale(birth),
         (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
         (_, Where::Nowhere) => false,
     };
-    store.tree().write_over(&dva, &header, birth, &is_wanted, mended);
+    store.tree().write_over(&dva, &header, birth, &is_wanted, repaired);
     if was_done {
         return Ok(());
     }
-    let members = gang::members(store, bp, &dva).map_err(told)?;
+    let members = gang::members(store, bp, &dva).map_err(to_text)?;
     let mut lost = None;
     for member in members {
-        let mut below = Mended::default();
+        let mut below = Repaired::default();
         at_depth(store, &member, what, depth + 1, &mut below);
-        mended.read_bytes += below.read_bytes;
-        mended.written.append(&mut below.written);
-        mended.written_for.append(&mut below.written_for);
-        mended.failed.append(&mut below.failed);
-        mended.is_missing |= below.is_missing;
+        repaired.read_bytes += below.read_bytes;
+        repaired.written.append(&mut below.written);
+        repaired.written_for.append(&mut below.written_for);
+        repaired.failed.append(&mut below.failed);
+        repaired.is_missing |= below.is_missing;
         if !below.readable {
             lost.get_or_insert(below.error.unwrap_or_else(|| "a gang member cannot be read".into()));
         }
@@ -185,7 +185,7 @@ fn mend_gang(
     match lost {
         Some(error) => Err(error),
         None => {
-            let whole = copies::read_gang(store, bp, &dva, depth, &Cell::new(false)).map_err(told)?;
+            let whole = copies::read_gang(store, bp, &dva, depth, &Cell::new(false)).map_err(to_text)?;
             match check::matches(bp, &whole, store.salt().as_deref()) {
                 true => Ok(()),
                 false => Err("gang block: checksum mismatch of the whole".into()),

@@ -246,7 +246,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             (s.trim.errors, s.initialize.errors) = leaf.sweep_errors();
             (s.read_ops, s.read_bytes) = leaf.traffic();
             (s.write_ops, s.write_bytes) = leaf.write_traffic();
-            (s.self_healed_bytes, s.scan_processed_bytes) = leaf.mended();
+            (s.self_healed_bytes, s.scan_processed_bytes) = leaf.repaired();
             if leaf.has_failed() || leaf.is_gone() {
                 (s.state, s.aux) = (VdevState::Faulted, VdevAux::ErrExceeded);
             } else if leaf.is_open() && c.number(config::DEGRADED) != 0 {
@@ -256,7 +256,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
         Some(Kind::Missing) => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::NoReplicas),
         Some(Kind::DraidSpare { log, .. }) => {
             s.state = VdevState::Healthy;
-            s.scan_processed_bytes = log.mended().1;
+            s.scan_processed_bytes = log.repaired().1;
         }
         Some(Kind::Hole | Kind::Indirect(_)) => s.state = VdevState::Healthy,
         Some(_) => {

@@ -54,7 +54,7 @@ impl Writer {
         let _tx = shared.txgs.gate.enter().ok_or_else(|| shared.refusal())?;
         shared.txgs.jobs.lock().push(Box::new(move |cx| {
             if let Err(error) = task(cx) {
-                tracing::warn!(%error, "a task that nobody waits for failed");
+                tracing::warn!(%error, "a task in the background failed");
             }
         }));
         Ok(())

@@ -60,8 +60,8 @@ pub fn scrub(rig: &Rig) -> Result<u64> {
 }
 
 /// What the last scan wrote: device and bytes.
-pub fn mended(rig: &Rig) -> Vec<(String, u64)> {
+pub fn repaired(rig: &Rig) -> Vec<(String, u64)> {
     let tree = rig.writer.store().tree();
-    let written = tree.leaves().into_iter().map(|leaf| (leaf.path.clone(), leaf.mended().1));
+    let written = tree.leaves().into_iter().map(|leaf| (leaf.path.clone(), leaf.repaired().1));
     written.filter(|(_, bytes)| *bytes > 0).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::status::{Progress, ScanStatus};
 use block::Store;
-use block::vdev::Mended;
+use block::vdev::Repaired;
 use ondisk::removal::Rebuild;
 use ondisk::scan::Scan;
 use parking_lot::Mutex;
@@ -133,18 +133,18 @@ impl Figures {
         self.pass.issued.fetch_add(bytes, Relaxed);
     }
 
-    pub fn mended(&self, mended: &Mended) {
-        self.processed.fetch_add(mended.written_bytes(), Relaxed);
+    pub fn repaired(&self, repaired: &Repaired) {
+        self.processed.fetch_add(repaired.written_bytes(), Relaxed);
     }
 
     pub fn error(&self) {
         self.errors.fetch_add(1, Relaxed);
     }
 
-    pub fn healed(&self, mended: &Mended) {
-        if mended.written_bytes() > 0 {
+    pub fn healed(&self, repaired: &Repaired) {
+        if repaired.written_bytes() > 0 {
             self.healed.blocks.fetch_add(1, Relaxed);
-            self.healed.bytes.fetch_add(mended.written_bytes(), Relaxed);
+            self.healed.bytes.fetch_add(repaired.written_bytes(), Relaxed);
         }
     }
 
@@ -188,11 +188,11 @@ impl Figures {
 }
 
 /// Counts rewritten bytes for each device.
-pub(super) fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
+pub(super) fn note_repaired(store: &Store, repaired: &Repaired, self_heal: bool, during_scan: bool) {
     let tree = store.tree();
-    for (guid, bytes) in mended.written.iter().chain(&mended.written_for) {
+    for (guid, bytes) in repaired.written.iter().chain(&repaired.written_for) {
         if let Some(log) = tree.find(*guid).and_then(|v| v.log()) {
-            log.note_mended(*bytes, self_heal, during_scan);
+            log.note_repaired(*bytes, self_heal, during_scan);
         }
     }
 }

@@ -13,11 +13,11 @@
 //!
 //! Data that devices missed while they were unavailable is left to the resilver.
 
-use super::figures::note_mended;
+use super::figures::note_repaired;
 use super::heal_queue::{HealQueue, key};
 use crate::Pool;
 use crate::writer::Shared;
-use block::vdev::Mend;
+use block::vdev::RepairPurpose;
 use block::{Bookmark, Watch};
 use ondisk::BlkPtr;
 use std::sync::{Arc, Weak};
@@ -38,13 +38,13 @@ impl Healer {
         let _doing = block::doing(block::Task::Scrub);
         while let Some(some) = self.queue.take() {
             if let Some(shared) = self.shared.upgrade() {
-                self.mend(&shared, &some);
+                self.repair(&shared, &some);
             }
             self.queue.done(&some);
         }
     }
 
-    fn mend(&self, shared: &Shared, blocks: &[(BlkPtr, Bookmark)]) {
+    fn repair(&self, shared: &Shared, blocks: &[(BlkPtr, Bookmark)]) {
         let kept = shared.allocator.keep_freed();
         let Ok(pool) = shared.pool() else { return };
         for (bp, at) in blocks {
@@ -54,12 +54,12 @@ impl Healer {
             if !is_there(&pool, bp, at) {
                 continue;
             }
-            let mended = kept.while_kept(|| shared.store.repair(bp, Mend::Wrong { is_known: true }));
-            let Some(mended) = mended else { return };
-            note_mended(&shared.store, &mended, true, false);
-            shared.background.scan.figures.healed(&mended);
-            if mended.written_bytes() > 0 {
-                tracing::info!(pool = %shared.store.name(), block = %at, bytes = mended.written_bytes(), "healed");
+            let repaired = kept.while_kept(|| shared.store.repair(bp, RepairPurpose::Wrong { is_known: true }));
+            let Some(repaired) = repaired else { return };
+            note_repaired(&shared.store, &repaired, true, false);
+            shared.background.scan.figures.healed(&repaired);
+            if repaired.written_bytes() > 0 {
+                tracing::info!(pool = %shared.store.name(), block = %at, bytes = repaired.written_bytes(), "healed");
             }
         }
     }

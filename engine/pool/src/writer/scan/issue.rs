@@ -5,12 +5,12 @@
 //!   * reads in flight are bounded: one run for each thread
 //!   * while other threads read or sync, scan threads sleep as long as they work
 
-use super::figures::note_mended;
+use super::figures::note_repaired;
 use super::stop::Stop;
 use crate::space::alloc::Kept;
 use crate::writer::Shared;
 use block::Bookmark;
-use block::vdev::Mend;
+use block::vdev::RepairPurpose;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;
 use parking_lot::Mutex;
@@ -144,7 +144,7 @@ impl Issue<'_> {
         let figures = &self.shared.background.scan.figures;
         if self.function == ScanFunction::Resilver {
             return entries.iter().all(|(number, _)| {
-                let done = self.mend(*number, Mend::Missed);
+                let done = self.repair(*number, RepairPurpose::Missed);
                 figures.issued(self.found[*number as usize].bp.asize_bytes());
                 done
             });
@@ -155,7 +155,7 @@ impl Issue<'_> {
         let right = self.shared.store.look_at_run(&copies, &mut read_bytes);
         for ((number, copy), right) in entries.iter().zip(right) {
             let bp = &self.found[*number as usize].bp;
-            if !right && !self.mend(*number, Mend::Wrong { is_known: false }) {
+            if !right && !self.repair(*number, RepairPurpose::Wrong { is_known: false }) {
                 return false;
             }
             figures.issued(if bp.is_gang() { bp.asize_bytes() } else { bp.dva(usize::from(*copy)).asize_bytes });
@@ -163,21 +163,21 @@ impl Issue<'_> {
         true
     }
 
-    fn mend(&self, number: u32, what: Mend) -> bool {
+    fn repair(&self, number: u32, what: RepairPurpose) -> bool {
         if !self.closely.lock().insert(number) {
             return true;
         }
         let Found { bp, at } = &self.found[number as usize];
-        let mended = self.kept.while_kept(|| self.shared.store.repair(bp, what));
-        let Some(mended) = mended else { return false };
+        let repaired = self.kept.while_kept(|| self.shared.store.repair(bp, what));
+        let Some(repaired) = repaired else { return false };
         let scans = &self.shared.background.scan;
-        note_mended(&self.shared.store, &mended, what != Mend::Missed, true);
-        scans.figures.mended(&mended);
+        note_repaired(&self.shared.store, &repaired, what != RepairPurpose::Missed, true);
+        scans.figures.repaired(&repaired);
         let birth = bp.physical_birth().0;
-        if what == Mend::Missed {
+        if what == RepairPurpose::Missed {
             let mut state = scans.state.lock();
-            state.failed.extend(mended.failed.iter().map(|guid| (*guid, birth)));
-            if !mended.readable && mended.is_missing {
+            state.failed.extend(repaired.failed.iter().map(|guid| (*guid, birth)));
+            if !repaired.readable && repaired.is_missing {
                 // It may become readable when other devices come back: until then it is still
                 // missing here.
                 let tree = self.shared.store.tree();
@@ -186,11 +186,11 @@ impl Issue<'_> {
             }
         }
         // A log that was not replayed ends with a block that was never written.
-        if !mended.readable && at.level != -2 {
+        if !repaired.readable && at.level != -2 {
             scans.figures.error();
             scans.errors.add(at, bp.logical_birth().0, true);
-            let error = mended.error.as_deref().unwrap_or_default();
-            tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "a block cannot be read or mended");
+            let error = repaired.error.as_deref().unwrap_or_default();
+            tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "a block cannot be read or repaired");
         }
         true
     }

@@ -19,7 +19,7 @@
 //!   * a device that did not take some write misses a later txg than the rebuild covers: neither
 //!     Weir nor OpenZFS takes it for complete
 
-use super::figures::note_mended;
+use super::figures::note_repaired;
 use super::rebuild_zap::keep;
 use super::rebuilds::is_active;
 use super::state::State;
@@ -380,10 +380,10 @@ impl<'a> Copying<'a> {
     fn piece(&self, tree: &Tree, at: u64, size: u64, until: u64) -> bool {
         let txg = self.shared.txgs.gate.open();
         match tree.rebuild_range(self.plan.vdev as u32, at, size, until, txg) {
-            Ok(mended) => {
-                note_mended(&self.shared.store, &mended, false, true);
+            Ok(repaired) => {
+                note_repaired(&self.shared.store, &repaired, false, true);
                 self.issued.fetch_add(size, Ordering::Relaxed);
-                self.written.fetch_add(mended.written_bytes(), Ordering::Relaxed);
+                self.written.fetch_add(repaired.written_bytes(), Ordering::Relaxed);
                 true
             }
             // A device that had complete data has stale data now.

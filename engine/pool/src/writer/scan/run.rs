@@ -1,7 +1,7 @@
 //! The scan thread: decides what to do next, batch after batch.
 
 use super::batch::{self, Outcome};
-use super::figures::note_mended;
+use super::figures::note_repaired;
 use super::rebuild;
 use super::state::{State, is_active, is_paused};
 use super::transitions::{self, End, end_error_scrub};
@@ -10,7 +10,7 @@ use crate::scan::dsl_scan::Readers;
 use crate::scan::find;
 use crate::writer::{Shared, SyncTx};
 use block::Bookmark;
-use block::vdev::Mend;
+use block::vdev::RepairPurpose;
 use errors::{Error, Result};
 use object::zap::Zap;
 use ondisk::dsl_dir::DslDir;
@@ -174,10 +174,10 @@ fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
         }
         examined += 1;
         let Some((bp, at)) = find_logged(&pool, &at, birth)? else { continue };
-        let mended = kept.while_kept(|| shared.store.repair(&bp, Mend::Wrong { is_known: false }));
-        let Some(mended) = mended else { return Ok(()) };
-        note_mended(&shared.store, &mended, true, true);
-        if !mended.readable {
+        let repaired = kept.while_kept(|| shared.store.repair(&bp, RepairPurpose::Wrong { is_known: false }));
+        let Some(repaired) = repaired else { return Ok(()) };
+        note_repaired(&shared.store, &repaired, true, true);
+        if !repaired.readable {
             errors += 1;
             shared.background.scan.errors.add(&at, bp.logical_birth().0, true);
         }

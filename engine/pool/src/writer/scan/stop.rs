@@ -4,7 +4,7 @@ use super::state::{is_active, is_paused};
 use crate::writer::Shared;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Tells whether a batch should stop.
+/// Decides whether a batch should stop.
 pub(super) struct Stop<'a> {
     shared: &'a Shared,
     generation: u64,

@@ -21,7 +21,6 @@ use errors::{Error, Refusal, Result};
 use host::device::Device;
 use ondisk::BlkPtr;
 use parking_lot::RwLock;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -48,15 +47,6 @@ struct Writes {
     resumptions: AtomicU64,
 }
 
-/// Blocks of which some copy is bad.
-#[derive(Default)]
-struct Damage {
-    /// Those that no copy could provide, for `zpool status`.
-    lost: RwLock<BTreeSet<Bookmark>>,
-    /// Notified of bad blocks.
-    watch: RwLock<Option<Arc<dyn Watch>>>,
-}
-
 /// A pool's block store.
 pub struct Store {
     name: String,
@@ -69,7 +59,8 @@ pub struct Store {
     prefetcher: zio::Prefetcher,
     space: Space,
     writes: Writes,
-    damage: Damage,
+    /// Notified of bad blocks.
+    watch: RwLock<Option<Arc<dyn Watch>>>,
     /// Number of reads and writes so far that a caller waits for.
     demand: AtomicU64,
 }
@@ -119,7 +110,7 @@ impl Store {
             prefetcher: zio::Prefetcher::default(),
             space,
             writes: Writes::default(),
-            damage: Damage::default(),
+            watch: RwLock::default(),
             demand: AtomicU64::new(0),
         })
     }
@@ -199,14 +190,9 @@ impl Store {
         self.salt.read().clone()
     }
 
-    /// Blocks that could not be read since the pool was opened, at most 100,000.
-    pub fn data_errors(&self) -> Vec<Bookmark> {
-        self.damage.lost.read().iter().copied().collect()
-    }
-
     /// Sets the watcher of bad blocks; `None` removes it.
     pub fn set_watch(&self, watch: Option<Arc<dyn Watch>>) {
-        *self.damage.watch.write() = watch;
+        *self.watch.write() = watch;
     }
 
     /// Number of reads and writes so far that a caller waits for. Scans and healing do not count.

@@ -13,9 +13,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Limit of the list of unreadable blocks, in entries.
-const DATA_ERRORS_MAX: usize = 100_000;
-
 impl Store {
     /// Returns the contents of the block at `bp`: from the cache, or read, verified, decrypted and
     /// decompressed. A hole reads as zeros.
@@ -123,12 +120,7 @@ impl Store {
         let result = self.unless_injected(bp, at, |met_bad| zio::read(self, bp, keys, met_bad));
         if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
             self.reporter.data_report(at);
-            let mut errors = self.damage.lost.write();
-            if errors.len() < DATA_ERRORS_MAX {
-                errors.insert(*at);
-            }
-            drop(errors);
-            if let Some(watch) = self.damage.watch.read().clone() {
+            if let Some(watch) = self.watch.read().clone() {
                 watch.lost(bp, at);
             }
         }
@@ -148,7 +140,7 @@ impl Store {
 
     fn tell_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
         if met_bad.get()
-            && let Some(watch) = self.damage.watch.read().clone()
+            && let Some(watch) = self.watch.read().clone()
         {
             watch.met_bad(bp, at);
         }

@@ -40,11 +40,8 @@ impl Store {
     /// cannot be turned into it. The caller ensures that nothing frees the block meanwhile.
     pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
         let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
-        if is_healed {
-            if let Some(key) = cache_key(bp) {
-                self.cache.remove(&key);
-            }
-            self.damage.lost.write().remove(at);
+        if is_healed && let Some(key) = cache_key(bp) {
+            self.cache.remove(&key);
         }
         Ok(is_healed)
     }

@@ -164,6 +164,9 @@ impl<'a> LeafMut<'a> {
     /// the entry gets the lowest cd that is unused for its hash.
     pub fn add(&mut self, hash: u64, cd: Option<u32>, key: Key<'_>, value: &Value) -> Result<bool> {
         let (key_bytes, value_bytes) = (key.to_bytes(), value.to_array());
+        if key_bytes.is_empty() {
+            return Err(Error::corrupt("zap leaf", "le_name_numints", 0, "at least 1"));
+        }
         let needed = chunks_needed(key_bytes.len(), value_bytes.len());
         let leaf = self.view()?;
         let (mut taken, mut chain) = (Vec::new(), Vec::new());

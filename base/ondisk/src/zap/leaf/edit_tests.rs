@@ -110,6 +110,21 @@ fn entries_of_one_hash_get_the_lowest_free_cd_and_stay_in_order() {
 }
 
 #[test]
+fn a_key_without_numbers_is_rejected() {
+    let mut bytes = vec![0u8; 1024];
+    let mut leaf = LeafMut::init(&mut bytes, 0, 0, true).unwrap();
+    let before = leaf.bytes.to_vec();
+    assert!(leaf.add(1, None, Key::Words(&[]), &Value::one(1)).is_err());
+    assert_eq!(leaf.bytes, before);
+    assert!(leaf.add(1, None, Key::Words(&[5]), &Value::one(1)).unwrap());
+    // A damaged leaf: its entry, in chunk 0, has no key.
+    let entry = leaf.at(0);
+    LE.put_u16(&mut bytes[entry + 6..], 0);
+    let error = split(&bytes, true, true).unwrap_err().to_string();
+    assert!(error.contains("le_name_numints"), "{error}");
+}
+
+#[test]
 fn a_leaf_of_openzfs_takes_entries_and_gives_all_its_chunks_back() {
     let mut bytes = golden!("zap_layouts_leaf.bin").to_vec();
     let before = LE.u16(&bytes[FREE_COUNT..]);

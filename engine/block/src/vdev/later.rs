@@ -11,6 +11,7 @@ use super::write::{Attempt, whole_sectors};
 use super::{DATA_START_BYTES, Failure, Kind, Tree, Vdev};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -61,6 +62,7 @@ impl Tree {
     /// `plug`. Reads and writes of the same place that come later see these bytes.
     pub(crate) fn write_later(&self, vdev: u32, offset: u64, data: Bytes, txg: u64, plug: &Plug, done: BlockDone) {
         let Some(top) = self.tops.get(vdev as usize) else { return done(self.write(vdev, offset, &data, txg)) };
+        let mut gaps = SmallVec::new();
         let parts = match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) if offset.checked_add(DATA_START_BYTES).is_some() => {
                 Some((vec![Part { child: 0, offset, bytes: padded(data.clone(), 1 << top.ashift) }], 0))
@@ -69,14 +71,29 @@ impl Tree {
             // written.
             Kind::Raidz(g) if g.moving().is_some() => None,
             Kind::Raidz(_) | Kind::Draid(_) => match self.parity_map(top, offset, data.len() as u64, txg) {
-                Ok(map) => Some((parity_parts(&map, padded(data.clone(), map.size_bytes)), map.parity)),
+                Ok(map) => {
+                    gaps = map.skipped.clone();
+                    Some((parity_parts(&map, padded(data.clone(), map.size_bytes)), map.parity))
+                }
                 Err(failure) => return done(Err(failure)),
             },
             _ => None,
         };
         match parts {
-            Some((parts, parity)) => self.start(top, parts, parity, txg, plug, done),
+            Some((parts, parity)) => {
+                self.start(top, parts, parity, txg, plug, done);
+                self.allow_fill(top, &gaps);
+            }
             None => done(self.write(vdev, offset, &data, txg)),
+        }
+    }
+
+    /// `gaps`: sectors of an allocation that hold nothing, as [`Map::skipped`].
+    fn allow_fill(&self, top: &Vdev, gaps: &[(usize, u64)]) {
+        for (child, offset) in gaps {
+            for source in self.collect(&top.children[*child], *offset) {
+                source.leaf().allow_fill(offset.wrapping_add(DATA_START_BYTES), 1 << top.ashift);
+            }
         }
     }
 

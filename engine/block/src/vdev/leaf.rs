@@ -356,6 +356,11 @@ impl Leaf {
         if writes.is_known() { writes.is_slow() } else { reads.is_slow() }
     }
 
+    /// Duration of writes to the device.
+    pub(crate) fn write_latency(&self) -> &Latency {
+        &self.state.latency.1
+    }
+
     /// Number of operations on the device.
     pub(super) fn active(&self) -> u32 {
         self.state.queue.active()
@@ -479,6 +484,11 @@ impl Leaf {
                 }));
             }
         }
+    }
+
+    /// See [`Queue::allow_fill`].
+    pub(super) fn allow_fill(&self, offset: u64, len: u64) {
+        self.state.queue.allow_fill(offset, len);
     }
 
     /// Starts the asynchronous writes that are held.

@@ -28,6 +28,8 @@
 //!     written before it
 //!   * asynchronous writes are held only while no thread waits for one of them, and only if
 //!     [`Queue::add`] returned [`Added::Held`]
+//!   * a gap is filled with zeros only while it belongs to a block whose parts are being written: any
+//!     other operation there ends that
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that
@@ -166,9 +168,11 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 /// Asynchronous writes of a leaf are held until they have this many bytes: half of the longest run.
 /// Guessed.
 const HELD_BYTES_MAX: usize = RUN_BYTES_MAX / 2;
-/// One more asynchronous write than the minimum may be on the device for this many waiting writes.
-/// The others wait for neighbours. Guessed.
-const PENDING_FOR_ONE: usize = 16;
+/// One more asynchronous write than the minimum may be on the device for this many runs of
+/// neighbours that wait, and for each two of the longest runs. Fewer wait for more neighbours: a device that takes one write at a time is
+/// faster with few large ones, and one that takes many gets at least the minimum of large ones.
+/// Guessed.
+const RUNS_FOR_ONE: usize = 16;
 /// Maximum of asynchronous writes on the device (`zfs_vdev_async_write_max_active`).
 const JOINED_MAX: u32 = 10;
 
@@ -235,7 +239,7 @@ pub(super) struct Queued {
     pub txg: u64,
     /// Started when the first contents were added.
     pub since: Stopwatch,
-    /// One for each write that was merged into this one.
+    /// One for each write that was merged into this one. None: it fills a gap.
     pub done: SmallVec<[Done; 1]>,
 }
 
@@ -257,6 +261,10 @@ struct Pending {
     writes: BTreeMap<u64, Queued>,
     /// Sum of their bytes.
     bytes: usize,
+    /// Number of runs of neighbours that they form.
+    runs: usize,
+    /// Gaps that may be filled with zeros if that joins two writes: offset and length in bytes.
+    gaps: BTreeMap<u64, u64>,
     /// They are written even if they are few, until there are none.
     pushed: bool,
     /// [`Added::Held`] has been returned since the last push.
@@ -284,7 +292,8 @@ impl Pending {
 
     /// Number of threads that may write.
     fn limit(&self) -> u32 {
-        let more = u32::try_from(self.writes.len() / PENDING_FOR_ONE).unwrap_or(u32::MAX);
+        let more = self.runs / RUNS_FOR_ONE + self.bytes / (2 * RUN_BYTES_MAX);
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
         LIMITS[Class::AsyncWrite as usize].0.saturating_add(more).min(JOINED_MAX)
     }
 
@@ -302,6 +311,38 @@ impl Pending {
         self.is_waiting(offset, len) || self.is_running(offset, len)
     }
 
+    /// Number of writes that wait just before and just behind this range.
+    fn neighbours(&self, offset: u64, end: u64) -> usize {
+        let before = self.writes.range(..offset).next_back();
+        let joins = before.is_some_and(|(at, queued)| at + queued.data.len() as u64 == offset);
+        usize::from(joins) + usize::from(self.writes.contains_key(&end))
+    }
+
+    /// The range belongs to another block now.
+    fn forget_gaps(&mut self, offset: u64, end: u64) {
+        while let Some((at, len)) = self.gaps.range(..end).next_back()
+            && at + len > offset
+        {
+            let at = *at;
+            self.gaps.remove(&at);
+        }
+    }
+
+    fn insert(&mut self, offset: u64, queued: Queued) {
+        let end = offset + queued.data.len() as u64;
+        self.forget_gaps(offset, end);
+        self.runs = self.runs + 1 - self.neighbours(offset, end);
+        self.bytes += queued.data.len();
+        self.writes.insert(offset, queued);
+    }
+
+    fn remove(&mut self, offset: u64) -> Option<Queued> {
+        let queued = self.writes.remove(&offset)?;
+        self.bytes -= queued.data.len();
+        self.runs = self.runs + self.neighbours(offset, offset + queued.data.len() as u64) - 1;
+        Some(queued)
+    }
+
     /// Adds a write, merged with those that wait and that it overlaps. Returns how many those were.
     fn merge(&mut self, offset: u64, mut queued: Queued) -> usize {
         let end = offset + queued.data.len() as u64;
@@ -310,11 +351,10 @@ impl Pending {
             && at + before.data.len() as u64 > offset
         {
             let at = *at;
-            older.extend(self.writes.remove(&at).map(|before| (at, before)));
+            older.extend(self.remove(at).map(|before| (at, before)));
         }
         let (mut first, mut last) = (offset, end);
         for (at, before) in &older {
-            self.bytes -= before.data.len();
             (first, last) = (first.min(*at), last.max(at + before.data.len() as u64));
         }
         if (first, last) != (offset, end) {
@@ -333,8 +373,7 @@ impl Pending {
             queued.txg = queued.txg.max(before.txg);
             queued.done.extend(before.done);
         }
-        self.bytes += queued.data.len();
-        self.writes.insert(first, queued);
+        self.insert(first, queued);
         count
     }
 
@@ -353,18 +392,30 @@ impl Pending {
         }
         let behind = self.writes.range(self.last..).next().or_else(|| self.writes.iter().next());
         let Some(mut at) = behind.map(|(offset, _)| *offset) else { return Vec::new() };
-        let mut run = Vec::new();
+        let mut run: Vec<(u64, Queued)> = Vec::new();
         let mut bytes = 0;
-        while let Some(queued) = self.writes.get(&at)
-            && (run.is_empty() || bytes + queued.data.len() <= RUN_BYTES_MAX)
-        {
-            let len = queued.data.len();
-            let queued = self.writes.remove(&at).expect("`get` found it");
-            self.bytes -= len;
+        loop {
+            if let Some(queued) = self.writes.get(&at)
+                && (run.is_empty() || bytes + queued.data.len() <= RUN_BYTES_MAX)
+            {
+                let queued = self.remove(at).expect("`get` found it");
+                run.push((at, queued));
+            } else if let Some((_, before)) = run.last()
+                && let Some(len) = self.gaps.remove(&at)
+                && self.writes.get(&(at + len)).is_some_and(|q| bytes + len as usize + q.data.len() <= RUN_BYTES_MAX)
+            {
+                let (txg, since, data) = (before.txg, before.since, Bytes::from(vec![0; len as usize]));
+                run.push((at, Queued { data, txg, since, done: SmallVec::new() }));
+            } else {
+                break;
+            }
+            let len = run.last().map_or(0, |(_, queued)| queued.data.len());
             self.running.insert(at, len as u64);
-            run.push((at, queued));
             bytes += len;
             at += len as u64;
+        }
+        if self.writes.is_empty() {
+            self.gaps.clear();
         }
         self.last = at;
         self.pushed &= !self.writes.is_empty();
@@ -435,6 +486,16 @@ impl Queue {
         }
     }
 
+    /// Allows to fill a gap, which belongs to a block whose parts were added, with zeros: if writes
+    /// before and behind it wait, all are joined. Facts: OpenZFS writes such sectors for the same
+    /// reason (optional I/Os in vdev_raidz_io_start_write).
+    pub fn allow_fill(&self, offset: u64, len: u64) {
+        let mut pending = self.pending.lock();
+        if !pending.writes.is_empty() && !pending.overlaps(offset, len) {
+            pending.gaps.insert(offset, len);
+        }
+    }
+
     /// Writes what is held, and what is added until all of it is on the device. Returns how many
     /// threads must call [`Queue::next_run`] until there is none.
     #[must_use]
@@ -449,7 +510,8 @@ impl Queue {
     pub fn cancel(&self) -> Vec<Queued> {
         let mut pending = self.pending.lock();
         let writes = std::mem::take(&mut pending.writes);
-        (pending.bytes, pending.pushed, pending.noted) = (0, false, false);
+        pending.gaps.clear();
+        (pending.bytes, pending.runs, pending.pushed, pending.noted) = (0, 0, false, false);
         self.unended.fetch_sub(writes.len(), Ordering::SeqCst);
         drop(pending);
         self.ended.notify_all();
@@ -461,6 +523,8 @@ impl Queue {
     pub fn next_run(&self) -> Vec<(u64, Queued)> {
         let mut pending = self.pending.lock();
         let run = pending.take_run();
+        let gaps = run.iter().filter(|(_, queued)| queued.done.is_empty()).count();
+        self.unended.fetch_add(gaps, Ordering::SeqCst);
         pending.active -= u32::from(run.is_empty());
         run
     }
@@ -485,6 +549,8 @@ impl Queue {
         }
         let mut since = None;
         let mut pending = self.pending.lock();
+        // The caller may write there.
+        pending.forget_gaps(offset, offset.saturating_add(len));
         while pending.overlaps(offset, len) {
             since = since.or_else(|| Some(Stopwatch::start()));
             if pending.is_waiting(offset, len) && !pending.pushed {
@@ -619,6 +685,7 @@ mod tests {
         assert_eq!([5, 3, 4, 9].map(|n| add(n, 1)), [Added::Held, Added::Nothing, Added::Nothing, Added::Nothing]);
         assert_eq!(add(4, 2), Added::Nothing);
         assert!(queue.pending.lock().take_run().is_empty(), "held");
+        assert_eq!(queue.pending.lock().runs, 2);
         assert_eq!(queue.push(), 2, "the minimum");
         let run = queue.next_run();
         assert_eq!(
@@ -664,14 +731,18 @@ mod tests {
         let rest = [add(2, 100, 4, 8), add(3, 112, 4, 7), add(4, 108, 6, 7), add(5, 50, 10, 7), add(6, 48, 20, 7)];
         assert_eq!(rest, [Added::Nothing; 5]);
         assert_eq!(queue.unended.load(Ordering::SeqCst), 2);
-        assert_eq!(queue.pending.lock().bytes, 36);
+        let waiting = || {
+            let pending = queue.pending.lock();
+            (pending.bytes, pending.runs)
+        };
+        assert_eq!(waiting(), (36, 2));
         assert_eq!(queue.push(), 2);
         let runs: Vec<(u64, Queued)> = (0..2).flat_map(|_| queue.next_run()).collect();
         assert_eq!(runs.iter().map(|(at, queued)| (*at, queued.txg)).collect::<Vec<_>>(), [(48, 7), (100, 8)]);
         assert_eq!(*runs[0].1.data, [6; 20]);
         assert_eq!(*runs[1].1.data, [2, 2, 2, 2, 1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 3, 3]);
         queue.end_run(runs.iter().map(|(at, _)| *at));
-        assert_eq!((queue.pending.lock().bytes, queue.unended.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!((waiting(), queue.unended.load(Ordering::SeqCst)), ((0, 0), 0));
         runs.into_iter().flat_map(|(_, queued)| queued.done).for_each(|done| done(None));
         let mut ended = ended.lock().clone();
         ended.sort_unstable();
@@ -689,7 +760,56 @@ mod tests {
         // What waits when the pool is given up is never written.
         assert_eq!(queue.cancel().len(), 1);
         let pending = queue.pending.lock();
-        assert!(pending.writes.is_empty() && pending.bytes == 0 && !pending.noted);
+        assert!(pending.writes.is_empty() && pending.bytes == 0 && pending.runs == 0 && !pending.noted);
+    }
+
+    #[test]
+    fn a_gap_is_filled_only_between_two_writes_that_wait() {
+        let queue = Queue::default();
+        let add = |place: u64| queue.add(place, Bytes::from(vec![1; 512]), 7, none());
+        queue.allow_fill(512, 512);
+        assert!(queue.pending.lock().gaps.is_empty(), "nothing waits");
+        assert_eq!([0, 1024, 2048, 3584].map(add), [Added::Held, Added::Nothing, Added::Nothing, Added::Nothing]);
+        queue.allow_fill(4608, 512);
+        assert_eq!(queue.wait_clear(Class::SyncWrite, 4096, 4096, |_| unreachable!()), None);
+        assert!(queue.pending.lock().gaps.is_empty(), "a write that is not held got the place");
+        for gap in [512, 1536, 2560, 4096] {
+            queue.allow_fill(gap, 512);
+        }
+        queue.allow_fill(1024, 512);
+        assert_eq!(queue.pending.lock().gaps.len(), 4, "not where a write waits");
+        // Another block got the place.
+        assert_eq!(add(1536), Added::Nothing);
+        assert_eq!(queue.pending.lock().gaps.keys().copied().collect::<Vec<_>>(), [512, 2560, 4096]);
+        assert_eq!(queue.push(), 2);
+        let run = queue.next_run();
+        let places: Vec<_> = run.iter().map(|(at, queued)| (*at, queued.data[0], queued.done.len())).collect();
+        assert_eq!(places, [(0, 1, 1), (512, 0, 0), (1024, 1, 1), (1536, 1, 1), (2048, 1, 1)]);
+        assert_eq!(queue.next_run().len(), 1, "two sectors are missing before 3584");
+        assert!(queue.pending.lock().overlaps(512, 1), "on the device");
+        queue.end_run(run.iter().map(|(at, _)| *at));
+        queue.end_run([3584].into_iter());
+        let pending = queue.pending.lock();
+        assert!(pending.gaps.is_empty() && pending.running.is_empty());
+        assert_eq!(queue.unended.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn many_runs_and_long_ones_get_more_of_the_device() {
+        let queue = Queue::default();
+        let limit_after = |place: u64, len: usize| {
+            let _ = queue.add(place, Bytes::from(vec![1; len]), 7, none());
+            let pending = queue.pending.lock();
+            (pending.runs, pending.limit())
+        };
+        let neighbours: Vec<_> = (0..64).map(|n| limit_after(n * 4096, 4096)).collect();
+        assert_eq!(neighbours, [(1, 2); 64], "of one run");
+        // Every second one, then those between.
+        let apart: Vec<_> = (0..40).map(|n| limit_after((1 << 30) + n * 8192, 4096)).collect();
+        assert_eq!((apart[13], apart[14], apart[39]), ((15, 2), (16, 3), (41, 4)));
+        let between: Vec<_> = (0..40).map(|n| limit_after((1 << 30) + 4096 + n * 8192, 4096)).collect();
+        assert_eq!((between[0], between[39]), ((40, 4), (2, 2)));
+        assert_eq!(limit_after(1 << 40, 4 << 20), (3, 4), "two of the longest runs for each");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!   * [`Flight::wait`] returns after every write that began before it has ended
 //!   * a failed write is not repeated if a later one went to the same place: a block may be
 //!     rewritten in place within its txg
-//!   * bytes in flight are bounded: see [`BYTES_MAX`]
+//!   * bytes in flight are at most twice [`BYTES_MAX`], and one block more
 
 use crate::vdev::{Failure, Plug};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use ondisk::Dva;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
-/// Bytes in flight above which a writer waits; with their parity and joined into runs they take up
+/// Bytes in flight above which no writer is admitted; with their parity and joined into runs they take up
 /// to three times this in memory. With devices that take 5 ms, 16 MiB give 3 GB/s.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -72,16 +72,29 @@ impl Flight {
         &self.plug
     }
 
-    /// Counts a write of `bytes` to `dva`, and returns its number. Waits while there are too many.
+    /// Waits while there are too many bytes in flight. To be called before a block gets its place:
+    /// a thread that waits with a place leaves a gap between its neighbours, which then cannot be
+    /// joined.
+    pub fn admit(&self) {
+        self.wait_for_room(&mut self.state.lock(), BYTES_MAX);
+    }
+
+    fn wait_for_room(&self, state: &mut MutexGuard<'_, State>, max: u64) {
+        if state.bytes <= max {
+            return;
+        }
+        let waiting = MutexGuard::unlocked(state, || self.plug.wait());
+        while state.bytes > max {
+            self.ended.wait(state);
+        }
+        drop(waiting);
+    }
+
+    /// Counts a write of `bytes` to `dva`, and returns its number. Waits while there are far too
+    /// many: threads that were admitted together may exceed [`BYTES_MAX`].
     pub fn begin(&self, dva: &Dva, bytes: u64) -> u64 {
         let mut state = self.state.lock();
-        if state.bytes > BYTES_MAX {
-            let waiting = MutexGuard::unlocked(&mut state, || self.plug.wait());
-            while state.bytes > BYTES_MAX {
-                self.ended.wait(&mut state);
-            }
-            drop(waiting);
-        }
+        self.wait_for_room(&mut state, 2 * BYTES_MAX);
         state.bytes += bytes;
         state.count += 1;
         state.last_number += 1;

@@ -1,7 +1,7 @@
 //! Places a block: allocates its addresses and writes it there.
 
 use super::gang_write;
-use super::put::{give_back, put};
+use super::put::{give_back, is_later, put};
 use crate::policy::WritePolicy;
 use crate::store::Store;
 use crate::{Class, Gang, Want};
@@ -32,6 +32,9 @@ pub(super) fn place(
     copies: u8,
 ) -> Result<()> {
     let allocator = store.allocator()?;
+    if is_later(store) {
+        store.flight().admit();
+    }
     let want = want(stored, txg, policy, copies);
     let addresses = match allocator.allocate(&want) {
         Ok(addresses) => addresses,

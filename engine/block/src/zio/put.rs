@@ -35,12 +35,18 @@ pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
     }
 }
 
-/// Writes `stored` to `addresses` and stores them in the pointer. During the sync of a txg, and if
-/// devices are slow, the writes have only begun when this returns.
+/// Whether writes of this thread only begin in [`put`]: during the sync of a txg, if devices are
+/// slow.
+pub(super) fn is_later(store: &Store) -> bool {
+    Task::current() == Task::Background && store.tree().has_slow_writes()
+}
+
+/// Writes `stored` to `addresses` and stores them in the pointer. If it [`is_later`], the writes
+/// have only begun when this returns.
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
     let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
-    if Task::current() == Task::Background && tree.has_slow_writes() {
+    if is_later(store) {
         // The end of the txg waits for it: see `Store::flush`.
         let stored = Bytes::copy_from_slice(stored);
         for dva in addresses {

@@ -62,73 +62,109 @@ impl Labels {
 /// Reads the labels of `device`. Looks for uberblocks only if some configuration is readable or
 /// `all` is set, so that a search through many foreign disks stays fast.
 pub fn read(device: &dyn Device, all: bool) -> Labels {
-    let mut found = Labels { labels: Vec::new(), uberblocks: Vec::new() };
     let places: Vec<(usize, u64)> =
         (0..LABELS).filter_map(|index| Some((index, label::label_offset(device.size_bytes(), index)?))).collect();
-    found.labels = on_all(places.len(), |number| {
-        let (index, offset) = places[number];
-        FoundLabel { index, offset, config: read_config(device, offset) }
-    });
-    let ashift = found.configs().find_map(|c| c.get_nvlist("vdev_tree")?.get_u64("ashift"));
-    if all || found.configs().next().is_some() {
-        let rings = on_all(found.labels.len(), |number| {
-            let mut uberblocks = Vec::new();
-            read_ring(device, found.labels[number].index, found.labels[number].offset, ashift, &mut uberblocks);
-            uberblocks
+    let latency = Latency::default();
+    let found = |number: usize, config| FoundLabel { index: places[number].0, offset: places[number].1, config };
+    let mut labels = Vec::new();
+    if !places.is_empty() {
+        let clock = Stopwatch::start();
+        labels.push(found(0, read_config(device, places[0].1)));
+        latency.note(clock.ns());
+    }
+    let rings: Vec<Option<Vec<u8>>> = if all || labels.iter().any(|l| l.config.is_ok()) {
+        // A device that is slow then answers all the rest within one round trip.
+        let rest = on_all(&latency, places.len(), |number| match number {
+            0 => (None, read_ring(device, places[0].1)),
+            _ => {
+                let (config, ring) = read_config_and_ring(device, places[number].1);
+                (Some(found(number, config)), ring)
+            }
         });
-        found.uberblocks = rings.into_iter().flatten().collect();
+        let (rest, rings): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
+        labels.extend(rest.into_iter().flatten());
+        rings
+    } else {
+        let others = places.len().saturating_sub(1);
+        labels.extend(on_all(&latency, others, |n| found(n + 1, read_config(device, places[n + 1].1))));
+        match labels.iter().any(|l| l.config.is_ok()) {
+            true => on_all(&latency, places.len(), |number| read_ring(device, places[number].1)),
+            false => Vec::new(),
+        }
+    };
+    let mut found = Labels { labels, uberblocks: Vec::new() };
+    let ashift = found.configs().find_map(|c| c.get_nvlist("vdev_tree")?.get_u64("ashift"));
+    for ((index, offset), ring) in places.iter().zip(rings) {
+        if let Some(ring) = ring {
+            search_ring(*index, *offset, &ring, ashift, &mut found.uberblocks);
+        }
     }
     found
 }
 
-/// Calls `work` for the first of `count` labels of a device, and then for the others; at the same
-/// time if the first one had to wait for the device.
-fn on_all<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    if count == 0 {
-        return Vec::new();
-    }
-    let (latency, clock) = (Latency::default(), Stopwatch::start());
-    let mut results = vec![work(0)];
-    latency.note(clock.ns());
-    match latency.is_slow() {
-        true => results.extend(host::work::each(count - 1, |number| work(number + 1))),
-        false => results.extend((1..count).map(work)),
+/// Calls `work` for `count` parts of a device; at the same time if operations wait for the device.
+fn on_all<T: Send>(latency: &Latency, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let mut results = Vec::with_capacity(count);
+    while results.len() < count {
+        let done = results.len();
+        if latency.is_slow() {
+            results.extend(host::work::each(count - done, |number| work(done + number)));
+        } else {
+            let clock = Stopwatch::start();
+            results.push(work(done));
+            latency.note(clock.ns());
+        }
     }
     results
+}
+
+/// Reads configuration and ring, which are neighbours, in one operation; separately if that fails.
+fn read_config_and_ring(device: &dyn Device, label_offset: u64) -> (Result<Nvlist, String>, Option<Vec<u8>>) {
+    let at = label_offset + CONFIG_OFFSET;
+    let mut both = vec![0; CONFIG_BYTES + RING_BYTES as usize];
+    match device.read_at(at, &mut both) {
+        Ok(()) => {
+            let ring = both.split_off(CONFIG_BYTES);
+            (parse_config(at, &both), Some(ring))
+        }
+        Err(_) => (read_config(device, label_offset), read_ring(device, label_offset)),
+    }
 }
 
 fn read_config(device: &dyn Device, label_offset: u64) -> Result<Nvlist, String> {
     let at = label_offset + CONFIG_OFFSET;
     let mut part = vec![0; CONFIG_BYTES];
     device.read_at(at, &mut part).map_err(|e| e.to_string())?;
+    parse_config(at, &part)
+}
+
+/// Parses the configuration that was read from offset `at`.
+fn parse_config(at: u64, part: &[u8]) -> Result<Nvlist, String> {
     if part.iter().all(|b| *b == 0) {
         return Err("empty".into());
     }
-    if embedded_trailer(Kind::Label, &part, [at, 0, 0, 0], false).is_none() {
+    if embedded_trailer(Kind::Label, part, [at, 0, 0, 0], false).is_none() {
         return Err("checksum mismatch".into());
     }
-    label::parse_config(&part).map(|p| p.list).map_err(|e| e.to_string())
+    label::parse_config(part).map(|p| p.list).map_err(|e| e.to_string())
 }
 
-/// Uberblock slots are as large as a sector. If the label has no ashift, or a wrong one, all slot
-/// sizes are tried.
-fn read_ring(
-    device: &dyn Device,
-    index: usize,
-    label_offset: u64,
-    ashift: Option<u64>,
-    found: &mut Vec<FoundUberblock>,
-) {
-    let start = label_offset + RING_OFFSET;
+/// Reads an uberblock ring.
+fn read_ring(device: &dyn Device, label_offset: u64) -> Option<Vec<u8>> {
     let mut ring = vec![0; RING_BYTES as usize];
-    if device.read_at(start, &mut ring).is_err() {
-        return;
-    }
+    device.read_at(label_offset + RING_OFFSET, &mut ring).ok()?;
+    Some(ring)
+}
+
+/// Adds the valid uberblocks of a ring. Slots are as large as a sector. If the label has no ashift,
+/// or a wrong one, all slot sizes are tried.
+fn search_ring(index: usize, label_offset: u64, ring: &[u8], ashift: Option<u64>, found: &mut Vec<FoundUberblock>) {
+    let start = label_offset + RING_OFFSET;
     let known = ashift.map(|a| label::slot_shift(a.min(64) as u32));
     let before = found.len();
-    known.into_iter().for_each(|shift| slots(index, start, &ring, shift, found));
+    known.into_iter().for_each(|shift| slots(index, start, ring, shift, found));
     if found.len() == before {
-        (label::SLOT_SHIFT_MIN..=label::SLOT_SHIFT_MAX).for_each(|shift| slots(index, start, &ring, shift, found));
+        (label::SLOT_SHIFT_MIN..=label::SLOT_SHIFT_MAX).for_each(|shift| slots(index, start, ring, shift, found));
     }
 }
 

@@ -16,6 +16,7 @@
 use crate::vdev::{Failure, Leaf, Tree, Vdev};
 use errors::{Error, Result};
 use host::device::Device;
+use host::device::latency::Latency;
 use ondisk::label::{
     self, BOOTENV_BYTES, BOOTENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_BYTES,
 };
@@ -52,6 +53,21 @@ impl Which {
 /// Writes `config` into labels of a device. Fails if no label could be written, or if `config` is
 /// too long for a label.
 pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::Result<()> {
+    put_config(device, &Latency::default(), which, config)
+}
+
+/// `latency`: of writes to the device.
+fn put_config(device: &dyn Device, latency: &Latency, which: Which, config: &Nvlist) -> io::Result<()> {
+    let part = config_part(config)?;
+    each(device, latency, which, |offset| {
+        let (mut part, at) = (part.clone(), offset + CONFIG_OFFSET);
+        seal(&mut part, at)?;
+        device.write_at(at, &part)
+    })
+}
+
+/// The configuration as in a label, without its checksum.
+fn config_part(config: &Nvlist) -> io::Result<Vec<u8>> {
     let mut part = config.to_xdr(Endian::Little);
     let room = CONFIG_BYTES - Trailer::SIZE_BYTES;
     if part.len() > room {
@@ -59,38 +75,61 @@ pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::R
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     part.resize(CONFIG_BYTES, 0);
-    each(device, which, |offset| put_sealed(device, offset + CONFIG_OFFSET, &mut part.clone()))
+    Ok(part)
 }
 
 /// Writes an uberblock into its slot of all four rings; `ashift` determines the size of the slots.
 /// Fails if no ring could be written.
 pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, multihost: bool) -> io::Result<()> {
+    put_uberblock(device, &Latency::default(), ashift, uberblock, multihost)
+}
+
+/// `latency`: of writes to the device.
+fn put_uberblock(
+    device: &dyn Device,
+    latency: &Latency,
+    ashift: u8,
+    uberblock: &Uberblock,
+    multihost: bool,
+) -> io::Result<()> {
     let ashift = ashift.into();
     let at = label::slot_offset(ashift, label::slot_of_txg(ashift, uberblock.txg.0, multihost));
     let mut slot = uberblock.to_bytes().to_vec();
     slot.resize(1 << label::slot_shift(ashift), 0);
-    each(device, Which::All, |offset| put_sealed(device, offset + at, &mut slot.clone()))
+    each(device, latency, Which::All, |offset| {
+        let (mut slot, at) = (slot.clone(), offset + at);
+        seal(&mut slot, at)?;
+        device.write_at(at, &slot)
+    })
 }
 
 /// Initializes the labels of a device that joins a pool: the configuration, an empty uberblock ring
 /// and an empty boot environment. The first 8 KiB of each label, which may hold a partition table,
 /// are kept. Fails if any write, the read-back or the flush fails.
 pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
-    let size = device.size_bytes();
-    let cleared = super::on_all(LABELS, |index| {
-        let offset = label::label_offset(size, index).ok_or_else(too_small)?;
-        // The ring is cleared first: an old uberblock next to a new configuration would pass for
-        // the pool's.
-        device.write_at(offset + RING_OFFSET, &vec![0; RING_BYTES as usize])?;
-        put_sealed(device, offset + BOOTENV_OFFSET, &mut vec![0; BOOTENV_BYTES])
-    });
-    cleared.into_iter().collect::<io::Result<()>>()?;
-    write_config(device, Which::All, config)?;
-    for found in super::read(device, false).labels {
-        if let Err(what) = found.config {
-            return Err(io::Error::other(format!("label {} reads back as {what}", found.index)));
-        }
-    }
+    const PARTS_BYTES: usize = BOOTENV_BYTES + CONFIG_BYTES;
+    const _: () = assert!(BOOTENV_OFFSET + BOOTENV_BYTES as u64 == CONFIG_OFFSET);
+    let (size, latency) = (device.size_bytes(), Latency::default());
+    let part = config_part(config)?;
+    let offset_of = |index| label::label_offset(size, index).ok_or_else(too_small);
+    let on_labels = |work: &(dyn Fn(u64) -> io::Result<()> + Sync)| {
+        super::on_all(&latency, LABELS, |index| work(offset_of(index)?)).into_iter().collect::<io::Result<()>>()
+    };
+    // The rings are cleared first: an old uberblock next to a new configuration would pass for the
+    // pool's.
+    on_labels(&|offset| device.write_at(offset + RING_OFFSET, &vec![0; RING_BYTES as usize]))?;
+    on_labels(&|offset| {
+        let mut parts = vec![0; PARTS_BYTES];
+        parts[BOOTENV_BYTES..].copy_from_slice(&part);
+        let (boot, config) = parts.split_at_mut(BOOTENV_BYTES);
+        seal(boot, offset + BOOTENV_OFFSET)?;
+        seal(config, offset + CONFIG_OFFSET)?;
+        device.write_at(offset + BOOTENV_OFFSET, &parts)
+    })?;
+    on_labels(&|offset| match super::read_config(device, offset) {
+        Ok(_) => Ok(()),
+        Err(what) => Err(io::Error::other(format!("the label at byte {offset} reads back as {what}"))),
+    })?;
     device.flush()
 }
 
@@ -133,7 +172,7 @@ pub fn sync_configs(
         }
         let results = on_leaves(&jobs, |leaf, list| {
             let device = writable(leaf)?;
-            write_config(device.as_ref(), which, list)?;
+            put_config(device.as_ref(), leaf.write_latency(), which, list)?;
             leaf.flush_labels()
         });
         one_good(&top.name, jobs.iter().map(|(leaf, _)| *leaf), results, || may_fail(top))?;
@@ -151,7 +190,7 @@ pub fn sync_uberblock(tree: &Tree, tops: &[u32], uberblock: &Uberblock, multihos
         .collect();
     let results = on_leaves(&jobs, |leaf, ashift| {
         let device = writable(leaf)?;
-        write_uberblock(device.as_ref(), *ashift, uberblock, multihost)?;
+        put_uberblock(device.as_ref(), leaf.write_latency(), *ashift, uberblock, multihost)?;
         leaf.flush_labels()
     });
     one_good("uberblock", jobs.iter().map(|(leaf, _)| *leaf), results, || false)
@@ -214,11 +253,16 @@ fn writable(leaf: &Leaf) -> io::Result<Arc<dyn Device>> {
 }
 
 /// Writes to each selected label. Succeeds if at least one write does.
-fn each(device: &dyn Device, which: Which, write: impl Fn(u64) -> io::Result<()> + Sync) -> io::Result<()> {
+fn each(
+    device: &dyn Device,
+    latency: &Latency,
+    which: Which,
+    write: impl Fn(u64) -> io::Result<()> + Sync,
+) -> io::Result<()> {
     let mut good = false;
     let mut error = None;
     let labels: Vec<usize> = (0..LABELS).filter(|index| which.includes(*index)).collect();
-    let results = super::on_all(labels.len(), |number| {
+    let results = super::on_all(latency, labels.len(), |number| {
         label::label_offset(device.size_bytes(), labels[number]).ok_or_else(too_small).and_then(&write)
     });
     for result in results {
@@ -233,10 +277,9 @@ fn each(device: &dyn Device, which: Which, write: impl Fn(u64) -> io::Result<()>
     }
 }
 
-/// Seals a part of a label with the checksum for offset `at`, and writes it there.
-fn put_sealed(device: &dyn Device, at: u64, part: &mut [u8]) -> io::Result<()> {
-    embedded::seal(Kind::Label, part, [at, 0, 0, 0], Order::Little, false).map_err(io::Error::other)?;
-    device.write_at(at, part)
+/// Seals a part of a label with the checksum for its offset on the device, `at`.
+fn seal(part: &mut [u8], at: u64) -> io::Result<()> {
+    embedded::seal(Kind::Label, part, [at, 0, 0, 0], Order::Little, false).map_err(io::Error::other)
 }
 
 fn too_small() -> io::Error {

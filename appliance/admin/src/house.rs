@@ -276,6 +276,7 @@ impl House {
             temporary_name: record.temporary_name,
             offline: record.offline.clone(),
             cache_bytes: self.cache_bytes.lock().unwrap_or(OpenOptions::default().cache_bytes),
+            created: None,
         };
         let why = if record.readonly {
             None

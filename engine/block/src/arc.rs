@@ -25,6 +25,7 @@ use ondisk::BlkPtr;
 use parking_lot::{Condvar, Mutex};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc as Shared;
 
 /// Identity of a cached block: first address and birth, as in OpenZFS.
@@ -101,6 +102,16 @@ struct Outgoing {
 /// Limit of the evicted blocks that wait for the L2ARC, in bytes, and as a percentage of the cap.
 const EVICTED_BYTES_MAX: u64 = 32 << 20;
 const EVICTED_PERCENT: u64 = 12;
+
+/// Blocks of a cache, for another one.
+#[derive(Clone)]
+pub struct Contents(Vec<(Key, bool, Block)>);
+
+impl fmt::Debug for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} blocks", self.0.len())
+    }
+}
 
 /// The in-memory cache.
 pub struct Arc {
@@ -227,6 +238,20 @@ impl Arc {
         let cap = std::mem::take(&mut i.cap);
         i.make_room(0);
         i.cap = cap;
+    }
+
+    /// The blocks in the cache.
+    pub fn contents(&self) -> Contents {
+        let i = self.inner.lock();
+        let blocks = i.slots.iter().filter_map(|slot| Some((slot.key, slot.is_metadata, slot.block.clone()?)));
+        Contents(blocks.collect())
+    }
+
+    /// Adds blocks, which must be of the same pool.
+    pub fn fill(&self, contents: &Contents) {
+        for (key, is_metadata, block) in &contents.0 {
+            self.insert(*key, *is_metadata, block.clone());
+        }
     }
 
     /// Current counters and sizes.

@@ -135,6 +135,13 @@ impl Tree {
         self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
+    /// Reads a sector of each leaf of top-level vdevs, at the same time, so that it is known whether
+    /// the first writes wait for devices. Errors are counted as always.
+    pub fn measure(&self) {
+        let leaves = self.leaves();
+        host::work::each(leaves.len(), |number| leaves[number].read(ondisk::label::START_BYTES, &mut [0; 4096]));
+    }
+
     /// Whether reads of some top-level vdev wait for devices.
     pub fn has_slow_reads(&self) -> bool {
         self.tops.iter().any(|top| top.has_slow_reads())

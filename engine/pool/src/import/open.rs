@@ -45,6 +45,15 @@ pub struct OpenOptions {
     /// Guids of devices that must not be used, because they were taken offline until the next
     /// import.
     pub offline: Vec<u64>,
+    /// The pool has just been created by this process for this host.
+    pub created: Option<Created>,
+}
+
+/// What is known of a pool that was just created.
+#[derive(Debug, Clone)]
+pub struct Created {
+    /// Its blocks, which need not be read.
+    pub blocks: block::arc::Contents,
 }
 
 impl Default for OpenOptions {
@@ -57,6 +66,7 @@ impl Default for OpenOptions {
             temporary_name: false,
             checkpoint: false,
             offline: Vec::new(),
+            created: None,
         }
     }
 }
@@ -178,6 +188,10 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     let missing = |e: Error| add_missing(e, &tops, &devices);
     let tree = assemble(&name, &tops, &devices, uberblock, options).map_err(missing)?;
     let store = Store::new(name.clone(), tree, options.cache_bytes);
+    if let Some(created) = &options.created {
+        store.cache().fill(&created.blocks);
+        store.tree().measure();
+    }
     // Blocks on devices that the labels do not describe cannot be read yet, which is no event.
     store.reporter().set_quiet(true);
     let mos = open_mos(&store, uberblock).map_err(missing)?;

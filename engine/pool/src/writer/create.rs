@@ -19,11 +19,11 @@ use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
 use super::view_cache::Views;
 use super::{history, label, sync};
-use crate::OpenOptions;
 use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
 use crate::feature::can_write;
+use crate::import::open::{Created, OpenOptions};
 use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
@@ -66,6 +66,7 @@ impl Writer {
         let root = root(new, &mut devices).at_with(place)?;
         let tops = vdevs::build(&root.children, &root, &devices).at_with(place)?;
         let store = Store::new(new.name.clone(), Tree::of(tops), open.cache_bytes);
+        store.tree().measure();
         let enabled = |name: &str| new.features.iter().any(|f| f == name);
         // The objects that log space maps need do not exist in the first txg; from the second on
         // the pool is like any other.
@@ -91,12 +92,13 @@ impl Writer {
         })
         .at_with(place)?;
         let mos_space = shared.accounting.take_mos();
+        let created = Some(Created { blocks: store.cache().contents() });
         drop(shared);
         drop(store);
-        // The new pool is opened like any other, so that its state in memory comes from the disk.
+        // The new pool is opened like any other, so that its state in memory comes from its blocks.
         let found = search_devices(devices.into_values()).pools.into_iter().next();
         let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?;
-        let writer = Self::open(&found, open, options)?;
+        let writer = Self::open(&found, &OpenOptions { created, ..open.clone() }, options)?;
         // The first objects are counted like all others: otherwise the space of `$MOS` would become
         // negative when they shrink.
         writer.shared.accounting.add_mos(mos_space);

@@ -56,7 +56,10 @@ impl Writer {
                 }
             }
         }
-        writer.shared.config.mark_dirty();
+        // The labels of a pool that was just created name this host.
+        if open.created.is_none() {
+            writer.shared.config.mark_dirty();
+        }
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
         }

@@ -1,5 +1,5 @@
 //! Everything that Weir requests from the machine: devices, the clock, randomness, the number of
-//! processors, durable replacement of files.
+//! processors, durable replacement of files, the counters of the machine.
 //!
 //! **Invariant: no crate above `host` opens a file that holds pool data, reads a clock or requests
 //! randomness by itself**, so that a simulation can substitute its own. A device opened for reading
@@ -10,6 +10,8 @@ pub mod device;
 pub mod durable;
 pub mod memory;
 pub mod names;
+pub mod pace;
+pub mod proc;
 pub mod random;
 pub mod work;
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! Counter, Gauge, Histogram in the engine's own structures
-//!   ── Source::collect ──> Collector ──> Vec<Family> ──> text, native
+//!   ── Source::collect ──> Collector ──> Vec<Family> ──> text, native ── /metrics ──> scrape
 //! ```
 //!
 //! Invariants:
@@ -22,6 +22,7 @@ pub mod exponential;
 mod histogram;
 mod native;
 mod registry;
+pub mod scrape;
 mod text;
 
 pub use counter::{Counter, Gauge};

@@ -17,8 +17,6 @@ pub mod collect;
 pub mod folder;
 pub mod format;
 pub mod import;
-pub mod metrics;
-pub mod pace;
 pub mod recorder;
 pub mod series;
 pub mod show;

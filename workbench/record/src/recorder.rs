@@ -5,7 +5,7 @@
 
 use crate::collect::{Sample, Source};
 use crate::format::{Error, Meta, Stamp, Writer};
-use crate::pace::Pace;
+use host::pace::Pace;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

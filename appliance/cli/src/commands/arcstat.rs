@@ -7,8 +7,8 @@ use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::{Result, bail};
 use api::CellKey;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use record::collect::machine::memory_bytes;
-use record::metrics::Metrics;
+use host::proc::memory_bytes;
+use observe::scrape::Metrics;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 

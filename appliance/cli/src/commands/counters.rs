@@ -5,8 +5,8 @@ use crate::daemon_client::DaemonClient;
 use crate::report::{Column, Options, Report, Stamp, Value, args, explained, pace_args};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use record::metrics::Metrics;
-use record::pace::Pace;
+use host::pace::Pace;
+use observe::scrape::Metrics;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::counters::{OfDaemon, show, with_args};
 use crate::report::{self, Column, Kind, Value, column};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use record::metrics::Metrics;
+use observe::scrape::Metrics;
 use std::process::ExitCode;
 
 const NO_QUEUE: &str =

@@ -10,7 +10,7 @@ use super::statistic::now;
 use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, column};
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use record::collect::network;
+use host::proc;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::process::ExitCode;
@@ -173,11 +173,11 @@ fn list(matches: &ArgMatches) -> Result<()> {
     }
     let mut report = Report::untimed(out, LIST, &options)?;
     let text = read_to_string("/proc/net/dev").context("/proc/net/dev")?;
-    for (name, _) in network::devices(&text) {
+    for (name, _) in proc::network_devices(&text) {
         let state = read_to_string(format!("/sys/class/net/{name}/operstate")).unwrap_or_default();
-        let speed = network::speed(&name).map(|bytes| bytes / 125_000.0);
+        let speed = proc::network_speed_bytes(&name).map(|bytes| bytes / 125_000.0);
         // A device without a speed has no duplex mode either.
-        let duplex = speed.map(|_| if network::is_half_duplex(&name) { "half" } else { "full" });
+        let duplex = speed.map(|_| if proc::is_half_duplex(&name) { "half" } else { "full" });
         let loopback = if name == "lo" { "Yes" } else { "No" };
         let row = [name.clone().into(), loopback.into(), speed.into(), duplex.into(), Value::from(state.trim())];
         report.row(Stamp { at: now().as_secs(), boot: false }, &row)?;
@@ -192,8 +192,8 @@ impl Counters for Network {
         let text = read_to_string("/proc/net/dev").context("/proc/net/dev")?;
         let uptime = uptime();
         let mut devices = BTreeMap::new();
-        for (name, counters) in network::devices(&text) {
-            let (speed, half_duplex) = (network::speed(&name), network::is_half_duplex(&name));
+        for (name, counters) in proc::network_devices(&text) {
+            let (speed, half_duplex) = (proc::network_speed_bytes(&name), proc::is_half_duplex(&name));
             devices.insert(name, Device { counters, speed, half_duplex });
         }
         if let Some(missing) = self.only.iter().find(|name| !devices.contains_key(*name)) {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn devices_are_told_a_second_and_of_their_speed() {
         let text = "Inter-|   Receive    |  Transmit\n face |bytes\n  eth0: 2048 2 1 0 3 0 0 0 10240 10 0 1 0 4 0 0\n    lo:5 1\n";
-        let all = network::devices(text);
+        let all = proc::network_devices(text);
         assert_eq!(all.len(), 1);
         let device = |counters: Vec<u64>| Device { counters, speed: Some(102_400.0), half_duplex: false };
         let now = device(all[0].1.clone());

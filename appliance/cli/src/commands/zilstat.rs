@@ -4,7 +4,7 @@ use super::counters::{OfDaemon, show_as, with_args};
 use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use record::metrics::Metrics;
+use observe::scrape::Metrics;
 use std::process::ExitCode;
 
 const NO_KINDS: &str = "- : records are counted by block, not by write type.";

@@ -7,7 +7,7 @@ use crate::state_folder;
 use admin::state::State;
 use anyhow::{Context as _, Result};
 use daemon::config::Source;
-use record::metrics::Metrics;
+use observe::scrape::Metrics;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;

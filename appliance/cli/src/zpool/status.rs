@@ -13,11 +13,11 @@ use crate::zfs::datasets::Pools;
 use admin::advice;
 use admin::health;
 use admin::vdev_names::{NameOptions, vdev_name, width};
+use host::pace::Pace;
 use pool::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus,
     VdevClass, VdevState, VdevStatus, VdevWork,
 };
-use record::pace::Pace;
 use std::fmt::Write;
 
 const OPTIONS: Options = Options {

@@ -82,7 +82,7 @@ fn busiest_link(seen: &Seen) -> Option<Link> {
     let busiest = devices.iter().max_by(|a, b| carried(a).total_cmp(&carried(b)))?;
     Some(Link {
         name: busiest.clone(),
-        limit_bytes_per_second: record::collect::network::speed(busiest),
+        limit_bytes_per_second: host::proc::network_speed_bytes(busiest),
         carried_bytes: Some(carried(busiest)),
         mtu: None,
     })

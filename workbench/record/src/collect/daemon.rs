@@ -2,7 +2,7 @@
 
 use super::sample::{Sample, Source};
 use crate::format::{Column, Kind, Unit};
-use crate::metrics::Metrics;
+use observe::scrape::Metrics;
 use std::time::Duration;
 
 /// Fetches the text.

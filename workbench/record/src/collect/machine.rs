@@ -1,9 +1,10 @@
 //! Memory and paging from /proc/meminfo and /proc/vmstat, and a description of the machine,
 //! collected once.
 
-use super::sample::{Sample, Source, field, read};
+use super::sample::{Sample, Source, read};
 use super::{disks, network};
 use crate::format::Unit;
+use host::proc::{field, memory_bytes};
 use serde_json::{Map, Value, json};
 
 /// Source of memory and paging metrics.
@@ -40,11 +41,6 @@ pub(super) fn memory(text: &str, into: &mut Sample) {
             into.level(name, &[], Unit::Bytes, bytes);
         }
     }
-}
-
-/// The value of a line of /proc/meminfo, such as `MemTotal:`, in bytes.
-pub fn memory_bytes(text: &str, line: &str) -> Option<f64> {
-    field(text, line).map(|kib| kib * 1024.0)
 }
 
 pub(super) fn paging(text: &str, into: &mut Sample) {

@@ -2,6 +2,7 @@
 
 use super::sample::{Sample, Source, read};
 use crate::format::Unit;
+use host::proc::{is_half_duplex, network_devices, network_speed_bytes};
 use serde_json::{Value, json};
 
 /// Source of network metrics.
@@ -13,38 +14,15 @@ impl Source for Network {
     }
 
     fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
-        for (name, n) in devices(&read("/proc/net/dev")?) {
+        for (name, n) in network_devices(&read("/proc/net/dev")?) {
             device(&name, &n, into);
-            if let Some(speed) = speed(&name) {
+            if let Some(speed) = network_speed_bytes(&name) {
                 into.level("net.speed_bytes", &[("device", &name)], Unit::Bytes, speed);
             }
         }
         tcp(&read("/proc/net/snmp")?, into);
         Ok(())
     }
-}
-
-/// Devices and their counters (proc_pid_net(5)): receive: bytes packets errs drop fifo frame
-/// compressed multicast; transmit: bytes packets errs drop fifo colls carrier compressed.
-pub fn devices(text: &str) -> Vec<(String, Vec<u64>)> {
-    let device = |line: &str| {
-        let (name, rest) = line.split_once(':')?;
-        let counters: Vec<u64> = rest.split_ascii_whitespace().map_while(|w| w.parse().ok()).collect();
-        (counters.len() >= 16).then(|| (name.trim().to_owned(), counters))
-    };
-    text.lines().filter_map(device).collect()
-}
-
-/// Speed of a device in one direction in bytes per second, if it reports one.
-pub fn speed(name: &str) -> Option<f64> {
-    // In Mbit/s; a device without a speed reports -1 or nothing.
-    let text = read(&format!("/sys/class/net/{name}/speed")).ok()?;
-    text.trim().parse::<f64>().ok().filter(|mbit| *mbit > 0.0).map(|mbit| mbit * 125_000.0)
-}
-
-/// Whether a device is half duplex.
-pub fn is_half_duplex(name: &str) -> bool {
-    read(&format!("/sys/class/net/{name}/duplex")).is_ok_and(|text| text.trim() == "half")
 }
 
 pub(super) fn device(name: &str, n: &[u64], into: &mut Sample) {
@@ -85,12 +63,12 @@ pub(super) fn tcp(text: &str, into: &mut Sample) {
 
 /// The links of the machine: name, bits per second if known, duplex, MTU.
 pub(super) fn links() -> Vec<Value> {
-    let all = devices(&read("/proc/net/dev").unwrap_or_default());
+    let all = network_devices(&read("/proc/net/dev").unwrap_or_default());
     let link = |(name, _): (String, Vec<u64>)| {
         let mtu = read(&format!("/sys/class/net/{name}/mtu")).ok().and_then(|t| t.trim().parse::<u32>().ok());
         let state = read(&format!("/sys/class/net/{name}/operstate")).ok().map(|t| t.trim().to_owned());
         json!({
-            "name": name, "bits_per_second": speed(&name).map(|bytes| bytes * 8.0), "half_duplex": is_half_duplex(&name),
+            "name": name, "bits_per_second": network_speed_bytes(&name).map(|bytes| bytes * 8.0), "half_duplex": is_half_duplex(&name),
             "mtu": mtu, "state": state,
         })
     };

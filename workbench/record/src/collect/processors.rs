@@ -1,8 +1,9 @@
 //! Processors: /proc/stat, in seconds over all processors, and the numbers of running and blocked
 //! processes.
 
-use super::sample::{Sample, Source, field, read};
+use super::sample::{Sample, Source, read};
 use crate::format::Unit;
+use host::proc::field;
 
 /// Ticks of /proc/stat per second (USER_HZ): the kernel reports 100 to user space on every
 /// supported architecture.

@@ -33,9 +33,3 @@ pub trait Source: Send {
 pub(super) fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))
 }
-
-/// The number after `name` at the start of a line.
-pub(super) fn field(text: &str, name: &str) -> Option<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}

@@ -1,5 +1,5 @@
-//! Metrics in the format of the daemon's `/metrics`. The difference of a counter between two
-//! readings is what happened in between.
+//! Reads metrics in the format that [`crate::prometheus`] writes. The difference of a counter
+//! between two readings is what happened in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

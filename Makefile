@@ -17,8 +17,8 @@ SECONDS_EACH ?= 600
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-build: ui-if-node ## the program, target/release/weir, with the web page in it where Node is installed
-	$(CARGO) build --release --package weir-cli
+build: ui-if-node ## the programs, target/release/weir (with the web page in it where Node is installed) and weir-bench
+	$(CARGO) build --release --package weir-cli --package weir-bench
 
 # Node 20.19 or newer builds the page; without it the program is built without one.
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a == 20 && b >= 19)) console.log("yes")' 2>/dev/null)

@@ -3,17 +3,16 @@
 //! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`,
 //! `arcsummary`, `arc_summary`, `zarcsummary`, `zilstat` or `nicstat`, it is that command. `weir
 //! zpool …`, `weir zfs …`, `weir beadm …` and `weir bectl …` are the same; everything else is one
-//! of Weir's own verbs.
+//! of Weir's own verbs, some of which another program has ([`handover`]).
 
 use crate::client::Here;
 use crate::context::{Context, dispatch};
-use crate::exit_code::USAGE;
-use crate::{beadm, commands, zfs, zpool};
-use admin::state;
+use crate::state_option::choose_state;
+use crate::{beadm, commands, handover, zfs, zpool};
 use admin::state::State;
 use std::ffi::OsString;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the program with the process's arguments.
@@ -36,29 +35,15 @@ pub fn main() -> ExitCode {
         let line: Vec<OsString> = std::iter::once(name.into()).chain(rest.iter().cloned()).collect();
         return commands::main(&line);
     }
-    let Some((folder, rest)) = split_state(rest) else {
-        eprintln!("weir: --state takes a folder");
-        return ExitCode::from(USAGE);
+    let all = rest;
+    let rest = match choose_state(rest) {
+        Ok(rest) => rest,
+        Err(code) => return code,
     };
-    if let Some(folder) = folder {
-        state::choose(folder);
-    }
     match rest {
+        _ if handover::is_handed_over(rest) => handover::hand_over(all),
         [name, rest @ ..] if name.to_str().is_some_and(is_face) => face(&name.to_string_lossy(), rest),
         _ => commands::main(rest),
-    }
-}
-
-/// Splits `--state DIR` off the front.
-fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
-    let [first, rest @ ..] = args else { return Some((None, args)) };
-    if first == "--state" {
-        let [folder, rest @ ..] = rest else { return None };
-        return Some((Some(folder.into()), rest));
-    }
-    match first.to_str().and_then(|f| f.strip_prefix("--state=")) {
-        Some(folder) => Some((Some(folder.into()), rest)),
-        None => Some((None, args)),
     }
 }
 

@@ -3,6 +3,7 @@
 mod daemon;
 mod device_faults;
 mod failures;
+mod handover;
 mod kernel_output;
 mod kernel_trees;
 mod memory;

@@ -263,7 +263,7 @@ fn the_queues_of_devices_show_what_passed_them() {
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
-    rig.good("load seqwrite nbd+unix:///tank/v?socket=DIR/state/run/nbd.sock --size 128K --ops 80");
+    rig.write_volume("tank/v", 80);
     rig.good("zpool sync tank");
     rig.good("zpool scrub -w tank");
     let disk = rig.path("d/disk");
@@ -324,12 +324,9 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
-    let write = |ops: u32| {
-        rig.good(&format!("load seqwrite nbd+unix:///tank/v?socket=DIR/state/run/nbd.sock --size 128K --ops {ops}"));
-    };
-    write(160);
+    rig.write_volume("tank/v", 160);
     rig.good("zfs snapshot tank/v@a");
-    write(16);
+    rig.write_volume("tank/v", 16);
     rig.good("zfs snapshot tank/v@b");
 
     // The command runs until its output is read.

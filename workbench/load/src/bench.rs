@@ -71,7 +71,11 @@ fn measuring(command: Command) -> Command {
             )
             .value_parser(bits),
         )
-        .arg(option("weir", "PROGRAM", "The program that is asked about the pool [default: this one]"))
+        .arg(option(
+            "weir",
+            "PROGRAM",
+            "The program that is asked about the pool [default: weir beside this one, or in $PATH]",
+        ))
 }
 
 /// Command line of `weir bench`.
@@ -223,7 +227,7 @@ fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
         repeats: matches.get_one::<usize>("repeats").copied().unwrap_or(3).max(1),
         claim,
         link_bytes: matches.get_one::<f64>("link").map(|bits| bits / 8.0),
-        weir: matches.get_one::<String>("weir").map(PathBuf::from),
+        weir: matches.get_one::<String>("weir").map_or_else(setup::weir, PathBuf::from),
         ask,
     };
     let facts = setup.measure()?;

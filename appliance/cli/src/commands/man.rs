@@ -1,5 +1,6 @@
 //! `weir man`: man pages of all commands, from the same definitions as their help texts.
 
+use crate::handover;
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub fn run(matches: &ArgMatches, program: Command) -> Result<ExitCode> {
     let folder = matches.get_one::<PathBuf>("folder").context("a folder")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     clap_mangen::generate_to(program, folder).with_context(|| folder.display().to_string())?;
+    handover::write_man_pages(folder)?;
     Ok(ExitCode::SUCCESS)
 }
 

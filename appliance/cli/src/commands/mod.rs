@@ -3,13 +3,11 @@
 pub mod analytics;
 pub mod arcstat;
 pub mod arcsummary;
-pub mod bench;
 pub mod cat;
 pub mod config;
 pub mod counters;
 pub mod cp;
 pub mod dist;
-pub mod graph;
 pub mod inject;
 mod inject_parse;
 pub mod inspect;
@@ -19,7 +17,6 @@ pub mod man;
 pub mod mount;
 pub mod nbd;
 pub mod nicstat;
-pub mod record;
 pub mod schedule;
 pub mod serve;
 pub mod slower;
@@ -33,6 +30,8 @@ pub mod zilstat;
 
 use crate::command_runner::CommandRunner;
 use crate::exit_code::{SOME_FAILED, USAGE};
+use crate::handover;
+use crate::state_option::state_arg;
 use anyhow::Result;
 use clap::ArgMatches;
 use std::ffi::OsString;
@@ -62,10 +61,10 @@ pub const COMMANDS: &[Command] = &[
     Command { command: nbd::command, run: |matches| nbd::run(matches, Arc::new(CommandRunner)) },
     Command { command: serve::command, run: |matches| serve::run(matches, Arc::new(CommandRunner)) },
     Command { command: schedule::command, run: schedule::run },
-    Command { command: ::load::command::command, run: ::load::command::run },
-    Command { command: ::load::bench::command, run: bench::run },
-    Command { command: record::command, run: record::run },
-    Command { command: graph::command, run: graph::run },
+    Command { command: || handover::listed("load"), run: handover::run },
+    Command { command: || handover::listed("bench"), run: handover::run },
+    Command { command: || handover::listed("record"), run: handover::run },
+    Command { command: || handover::listed("graph"), run: handover::run },
     Command { command: config::command, run: config::run },
     Command { command: man::command, run: |matches| man::run(matches, command()) },
     Command { command: top::command, run: top::run },
@@ -86,12 +85,7 @@ pub fn command() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .arg(
-            clap::Arg::new("state")
-                .long("state")
-                .value_name("DIR")
-                .help("The state folder, which lists the imported pools; must come first [default: $WEIR_STATE]"),
-        )
+        .arg(state_arg())
         .subcommand(clap::Command::new("zpool").about("The commands of zpool(8); see `weir zpool help`"))
         .subcommand(clap::Command::new("zfs").about("The commands of zfs(8); see `weir zfs help`"))
         .subcommands(COMMANDS.iter().map(|c| (c.command)()))
@@ -99,8 +93,13 @@ pub fn command() -> clap::Command {
 
 /// Parses the command line, without the program's name, and runs the command.
 pub fn main(args: &[OsString]) -> ExitCode {
-    let line = std::iter::once(OsString::from("weir")).chain(args.iter().cloned());
-    let matches = match command().try_get_matches_from(line) {
+    run("weir", command(), COMMANDS, args)
+}
+
+/// Does the same for a program with this name, command line and commands.
+pub fn run(program: &str, line: clap::Command, commands: &[Command], args: &[OsString]) -> ExitCode {
+    let words = std::iter::once(OsString::from(program)).chain(args.iter().cloned());
+    let matches = match line.try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(e) => {
             // If it cannot be printed, there is no place to report it.
@@ -114,14 +113,14 @@ pub fn main(args: &[OsString]) -> ExitCode {
         }
     };
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
-    let Some(found) = COMMANDS.iter().find(|c| (c.command)().get_name() == name) else {
-        eprintln!("weir: options other than --state must follow '{name}'");
+    let Some(found) = commands.iter().find(|c| (c.command)().get_name() == name) else {
+        eprintln!("{program}: options other than --state must follow '{name}'");
         return ExitCode::from(USAGE);
     };
     match (found.run)(matches) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("weir {name}: {error:#}");
+            eprintln!("{program} {name}: {error:#}");
             ExitCode::from(SOME_FAILED)
         }
     }

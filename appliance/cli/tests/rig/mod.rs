@@ -1,5 +1,7 @@
 //! Runs `weir` on image files in a folder of its own.
 
+mod nbd;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -151,6 +153,12 @@ impl Rig {
     /// As [`Rig::good`], for arguments that may have spaces.
     pub fn good_args(&self, args: &[&str]) -> String {
         good(self.weir(args), &args.join(" "))
+    }
+
+    /// Writes so many blocks of 128 KiB that do not compress to a volume of the daemon, from its
+    /// start: by NBD, as its clients do.
+    pub fn write_volume(&self, name: &str, blocks: u32) {
+        nbd::write(self.path("state/run/nbd.sock").as_ref(), name, blocks).expect("written");
     }
 
     /// Lets zdb, where it is installed, read every block of a pool and add up the space.

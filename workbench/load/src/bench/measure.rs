@@ -28,8 +28,7 @@ impl Setup {
         if !self.warm.is_zero() {
             self.work.warm(self.warm).context("while warming up")?;
         }
-        let program = self.weir.clone().or_else(|| std::env::current_exe().ok());
-        let known = program.filter(|_| is_here).and_then(|p| server::known(&p, first));
+        let known = is_here.then(|| server::known(&self.weir, first)).flatten();
         let mut meta = Meta::now(&self.name, Duration::from_secs(1));
         meta.machine = machine::describe();
         let recorder = Recorder::start(&record::folder::file(&self.folder), &meta, sources(ask))?;
@@ -49,10 +48,7 @@ impl Setup {
             seen.push(Seen { report: done.report, each: done.each, before: before.into_inner(), after });
         }
         recorder.stop()?;
-        let later = known.as_ref().and_then(|before| {
-            let program = self.weir.clone().or_else(|| std::env::current_exe().ok())?;
-            Some(server::known(&program, first)?.since(before))
-        });
+        let later = known.as_ref().and_then(|before| Some(server::known(&self.weir, first)?.since(before)));
         let facts = facts::facts(self, &meta.machine, later.or(known).as_ref(), &seen);
         write(&self.folder.join("facts.json"), &serde_json::to_string_pretty(&facts)?)?;
         Ok(facts)

@@ -17,6 +17,12 @@ pub(super) struct Setup {
     /// Speed of a link that this machine cannot determine, in bytes per second.
     pub link_bytes: Option<f64>,
     /// The program to query for the pool's configuration.
-    pub weir: Option<PathBuf>,
+    pub weir: PathBuf,
     pub ask: Option<Ask>,
+}
+
+/// `weir` beside this program; otherwise its name, which is looked up in `$PATH`.
+pub(super) fn weir() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|this| this.with_file_name("weir"));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| "weir".into())
 }

@@ -5,11 +5,11 @@ mod alerts;
 mod datasets;
 mod explain;
 mod export;
-mod overhead;
 mod table;
 mod worksheets;
 
 use crate::daemon_client::DaemonClient;
+use crate::handover;
 use crate::report::{self, Column, Kind, Value, args, column};
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -36,7 +36,7 @@ pub fn command() -> Command {
         .subcommand(export::command())
         .subcommand(explain::command())
         .subcommand(worksheets::command())
-        .subcommand(overhead::command())
+        .subcommand(handover::listed("overhead"))
 }
 
 /// Runs `weir analytics`.
@@ -46,7 +46,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("alerts", matches)) => alerts::run(matches),
         Some(("export", matches)) => export::run(matches),
         Some(("explain", matches)) => explain::run(matches),
-        Some(("overhead", matches)) => overhead::run(matches),
+        Some(("overhead", matches)) => handover::run(matches).map(drop),
         Some(("worksheets", matches)) => worksheets::run(matches),
         Some((_, matches)) => statistics(matches),
         None => Ok(()),

@@ -1,10 +1,11 @@
 //! `weir record`: records the statistics of the machine and of Weir, second by second, into one
 //! file.
 
-use crate::daemon_client::{DaemonClient, when};
-use crate::report;
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use cli::daemon_client::{DaemonClient, when};
+use cli::handover::CALLER;
+use cli::report;
 use record::collect::{self, Source, daemon, machine};
 use record::recorder::Recording;
 use record::{Meta, Run, folder};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A duration: `0.5`, `10`, `90s`, `5m`, `2h`.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("invalid time '{text}': expected, for example, 0.5, 10s, 5m or 2h");
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
@@ -204,7 +205,7 @@ fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
 }
 
 /// All sources that are recorded.
-pub fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
+fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
     let mut sources = collect::machine();
     if with_daemon {
         let daemon = DaemonClient::find()?;
@@ -227,6 +228,8 @@ fn start(path: &Path) -> Result<()> {
         .and_then(|at| args.get(at + 1).is_some_and(|a| a == "start").then_some(at + 1));
     args.remove(verb.context("'start' must follow 'record' directly")?);
     let mut child = std::process::Command::new(std::env::current_exe().context("finding the path of this program")?)
+        // Its errors are shown below.
+        .arg0(CALLER)
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

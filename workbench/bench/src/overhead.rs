@@ -5,14 +5,15 @@
 //! machine disturbs all of them alike. The previous settings of the daemon are restored, even if
 //! the measurement ends early.
 
-use super::super::statistic::now;
-use crate::daemon_client::DaemonClient;
-use crate::report::{Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained};
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ChangeCounted, ChangeSettings, CountStatistic, Counted, CountedList, SettingList};
 use clap::{Arg, ArgMatches, Command, value_parser};
+use cli::commands::statistic::now;
+use cli::daemon_client::DaemonClient;
+use cli::report::{self, Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained};
 use load::{Plan, Target};
 use std::io::{BufWriter, Write};
+use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ const KEY: &str = "analytics.enabled";
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Options of `weir analytics overhead`.
-pub fn command() -> Command {
+fn command() -> Command {
     let number = |id: &'static str, default: &'static str, help: &'static str| {
         Arg::new(id)
             .long(id)
@@ -128,8 +129,22 @@ fn thread_ns(pid: Option<u32>) -> Option<f64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// `weir analytics` as far as it is in this program.
+pub fn analytics() -> Command {
+    Command::new("analytics")
+        .about("Measure what Analytics costs; all else of 'weir analytics' is in weir")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(command())
+}
+
 /// Runs `weir analytics overhead`.
-pub fn run(matches: &ArgMatches) -> Result<()> {
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let shown = matches.subcommand().map_or(Ok(()), |(_, matches)| show(matches));
+    report::quiet(shown).map(|()| ExitCode::SUCCESS)
+}
+
+fn show(matches: &ArgMatches) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if explained(&mut out, COLUMNS, &options)? {

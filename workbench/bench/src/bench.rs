@@ -1,8 +1,8 @@
-//! `weir bench`: see the crate `load`. Here it gets access to the daemon's statistics.
+//! `weir bench`: see [`load::bench`], which gets access to the daemon's statistics here.
 
-use crate::daemon_client::DaemonClient;
 use anyhow::Result;
 use clap::ArgMatches;
+use cli::daemon_client::DaemonClient;
 use std::process::ExitCode;
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! `weir graph`: charts of recorded runs and of the output of other tools.
 
 use super::record::time;
-use crate::daemon_client::when;
-use crate::report;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use cli::daemon_client::when;
+use cli::report;
 use record::chart::{Data, Error, Heat, KINDS, Theme, Wanted, figure};
 use record::import::Options;
 use std::io::Write as _;

@@ -4,8 +4,8 @@
 //! number; even multiples have no decimals; others have as many, up to two, as fit in five
 //! characters.
 
-use chrono::{DateTime, FixedOffset, Local, Offset};
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use std::cell::RefCell;
 
 thread_local! {
@@ -70,22 +70,14 @@ pub fn duration(seconds: u64) -> String {
     if days > 0 { format!("{days} days {clock}") } else { clock }
 }
 
-fn local(seconds: u64) -> Option<DateTime<FixedOffset>> {
-    let seconds = i64::try_from(seconds).ok()?;
-    let time = DateTime::from_timestamp(seconds, 0)?;
-    let there = ZONE.with(|zone| {
-        let zone = zone.borrow();
-        let offset = zone.as_ref()?.to_offset(jiff::Timestamp::from_second(seconds).ok()?);
-        FixedOffset::east_opt(offset.seconds())
-    });
-    Some(match there {
-        Some(offset) => time.with_timezone(&offset),
-        None => time.with_timezone(&Local).fixed_offset(),
-    })
+fn local(seconds: u64) -> Option<Zoned> {
+    let time = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
+    let zone = ZONE.with(|zone| zone.borrow().clone());
+    Some(time.to_zoned(zone.unwrap_or_else(TimeZone::system)))
 }
 
 fn format(seconds: u64, format: &str) -> String {
-    local(seconds).map_or_else(|| seconds.to_string(), |t| t.format(format).to_string())
+    local(seconds).map_or_else(|| seconds.to_string(), |t| t.strftime(format).to_string())
 }
 
 /// Format of ctime(3), without the line end: `Sat Nov 21 10:21:39 2026`.
@@ -122,13 +114,13 @@ pub fn date_event(seconds: u64, nanoseconds: u32) -> String {
 /// printed as their offset.
 pub fn date_zone(seconds: u64) -> String {
     let Some(t) = local(seconds) else { return seconds.to_string() };
-    let zone = if t.offset().fix().local_minus_utc() == 0 { "UTC".to_owned() } else { t.format("%:z").to_string() };
-    format!("{} {zone} {}", t.format("%a %b %e %H:%M:%S"), t.format("%Y"))
+    let zone = if t.offset().is_zero() { "UTC".to_owned() } else { t.strftime("%:z").to_string() };
+    format!("{} {zone} {}", t.strftime("%a %b %e %H:%M:%S"), t.strftime("%Y"))
 }
 
 /// Current time: seconds since 1970.
 pub fn now() -> u64 {
-    u64::try_from(chrono::Utc::now().timestamp()).unwrap_or(0)
+    host::clock::seconds()
 }
 
 #[cfg(test)]
@@ -142,6 +134,10 @@ mod tests {
         assert_eq!(in_zone(Some("CET-1CEST,M3.5.0,M10.5.0/3"), || ctime(summer)), "Tue Jul 14 05:33:20 2026");
         assert_eq!(in_zone(Some("EST5"), || date_history(summer)), "2026-07-13.22:33:20");
         assert_eq!(in_zone(Some("Nowhere/At all"), || ctime(summer)), "Tue Jul 14 03:33:20 2026");
+        assert_eq!(in_zone(Some("CET-1"), || date_zone(summer)), "Tue Jul 14 04:33:20 +01:00 2026");
+        // As date(1) writes single digits: date -u -d @1783040465 '+%a %b %e %k:%M %Y'
+        assert_eq!(in_zone(Some("UTC"), || date_minutes(1_783_040_465)), "Fri Jul  3  1:01 2026");
+        assert_eq!(in_zone(Some("UTC"), || date_event(1_783_040_465, 5)), "Jul  3 2026 01:01:05.000000005");
     }
 
     /// Pairs from the output of OpenZFS with and without `-p`.

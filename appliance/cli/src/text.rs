@@ -1,7 +1,8 @@
 //! Modes and times in the formats of `ls` and `stat`.
 
-use chrono::{DateTime, Datelike, Local, Utc};
 use files::vfs::{Attr, FileKind, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 /// Half a year: for older times `ls -l` prints the year instead of the time of day.
 const RECENT_SECONDS: i64 = 31_556_952 / 2;
@@ -52,14 +53,15 @@ pub fn mode_string(kind: FileKind, mode: u32) -> String {
 }
 
 /// Time in the format of `ls -l`: `Nov 21 12:34`, or `Nov 21  2019` if it is old or in the future.
-pub fn time_short(time: Time, now: DateTime<Utc>) -> String {
+/// `now`: seconds since 1970.
+pub fn time_short(time: Time, now: i64) -> String {
     match local(time) {
         Some(t) => {
-            let age = now.timestamp().saturating_sub(time.seconds);
+            let age = now.saturating_sub(time.seconds);
             if (0..RECENT_SECONDS).contains(&age) {
-                t.format("%b %e %H:%M").to_string()
+                t.strftime("%b %e %H:%M").to_string()
             } else {
-                format!("{} {:>5}", t.format("%b %e"), t.year())
+                format!("{} {:>5}", t.strftime("%b %e"), t.year())
             }
         }
         None => time.seconds.to_string(),
@@ -69,13 +71,14 @@ pub fn time_short(time: Time, now: DateTime<Utc>) -> String {
 /// Time in the format of `stat`: `2026-11-21 12:34:56.123456789 +0100`.
 pub fn time_full(time: Time) -> String {
     match local(time) {
-        Some(t) => t.format("%Y-%m-%d %H:%M:%S.%f %z").to_string(),
+        Some(t) => t.strftime("%Y-%m-%d %H:%M:%S.%N %z").to_string(),
         None => format!("{}.{:09}", time.seconds, time.nanoseconds),
     }
 }
 
-fn local(time: Time) -> Option<DateTime<Local>> {
-    DateTime::from_timestamp(time.seconds, time.nanoseconds).map(|t| t.with_timezone(&Local))
+fn local(time: Time) -> Option<Zoned> {
+    let at = Timestamp::new(time.seconds, i32::try_from(time.nanoseconds).ok()?).ok()?;
+    Some(at.to_zoned(TimeZone::system()))
 }
 
 #[cfg(test)]

@@ -216,7 +216,7 @@ impl Lister<'_> {
     }
 
     fn print(&mut self, rows: &[Row]) -> Result<()> {
-        let now = chrono::Utc::now();
+        let now = i64::try_from(host::clock::seconds()).unwrap_or(i64::MAX);
         let columns: Vec<Option<[String; 7]>> = rows
             .iter()
             .map(|row| {

@@ -22,7 +22,8 @@ pub use column::{Column, Kind, Value, column};
 pub use number::{decimal, exact};
 pub use options::{Form, Options, TimeForm, args, count, height, interval, pace_args};
 
-use chrono::{Local, TimeZone as _};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
 use std::io::{self, Write};
 
@@ -59,11 +60,12 @@ fn time_width(form: TimeForm) -> usize {
 
 /// A time in the requested format.
 pub fn moment(at: u64, form: TimeForm) -> String {
-    let local = i64::try_from(at).ok().and_then(|at| Local.timestamp_opt(at, 0).single());
+    let time = i64::try_from(at).ok().and_then(|at| Timestamp::from_second(at).ok());
+    let local = time.map(|time| time.to_zoned(TimeZone::system()));
     match (form, local) {
-        (TimeForm::Clock, Some(t)) => t.format("%H:%M:%S").to_string(),
-        (TimeForm::Date, Some(t)) => t.format("%a %b %e %H:%M:%S %Y").to_string(),
-        (TimeForm::Iso, Some(t)) => t.format("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        (TimeForm::Clock, Some(t)) => t.strftime("%H:%M:%S").to_string(),
+        (TimeForm::Date, Some(t)) => t.strftime("%a %b %e %H:%M:%S %Y").to_string(),
+        (TimeForm::Iso, Some(t)) => t.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
         _ => at.to_string(),
     }
 }

@@ -1,108 +1,63 @@
-//! Draws a figure with plotters, on any of its backends.
+//! Draws a figure on any canvas.
+//!
+//! ```text
+//!  title
+//!  ┌──────┬───────────────┬───────┐  TOP
+//!  │ LEFT │ plot          │ RIGHT │
+//!  ├──────┴───────────────┴───────┤
+//!  │ times                        │  BOTTOM
+//!  legend, notes
+//! ```
 
 use super::axis::{Scale, clock, times};
+use super::canvas::{Canvas, Font, Ink, Level, Point, Side, Turn};
 use super::reduce::{reduce, smooth};
-use super::{Content, Error, Figure, Line, Rgb, Wanted, color_of};
+use super::{Cell, Content, Error, Figure, Line, Rgb, Wanted, color_of};
 use crate::series::Series;
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Height of a legend line in pixels.
 const LEGEND: i32 = 18;
 /// Margins around the plot area in pixels.
-const LEFT: u32 = 78;
-const RIGHT: u32 = 70;
-const BOTTOM: u32 = 30;
-const TOP: u32 = 34;
+const LEFT: i32 = 78;
+const RIGHT: i32 = 70;
+const BOTTOM: i32 = 30;
+const TOP: i32 = 34;
+/// Between the edge of the picture and the text beside it.
+const EDGE: i32 = 4;
+/// Right of a plot without a right axis.
+const FREE: i32 = 24;
+/// Length of the lines that mark a label on its axis.
+const TICK: i32 = 5;
 
 pub(super) fn check((width, height): (u32, u32)) -> Result<(), Error> {
     let fits = (200..=8000).contains(&width) && (120..=8000).contains(&height);
     if fits { Ok(()) } else { Err(Error::Size(width, height)) }
 }
 
-impl Figure {
-    /// Draws the figure as SVG.
-    pub fn svg(&self, wanted: &Wanted) -> Result<String, Error> {
-        check(wanted.size)?;
-        let mut out = String::new();
-        on(SVGBackend::with_string(&mut out, wanted.size), self, wanted)?;
-        Ok(out)
-    }
-}
-
-fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
-    Error::Draw(error.to_string())
-}
-
-fn color((r, g, b): Rgb) -> RGBColor {
-    RGBColor(r, g, b)
-}
-
-fn font(size: i32, ink: &RGBColor) -> TextStyle<'static> {
-    let mut style = TextStyle::from(("sans-serif", size).into_font());
-    style.color = ink.to_backend_color();
-    style
-}
-
-/// A plotters axis with our own labels.
-struct Ticks {
-    range: (f64, f64),
-    labelled: Vec<f64>,
-}
-
-impl Ranged for Ticks {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let share = (value - self.range.0) / (self.range.1 - self.range.0);
-        from + (f64::from(to - from) * share).round() as i32
-    }
-
-    fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
-        // Grid lines without labels are not drawn.
-        if hint.weight().allow_light_points() { Vec::new() } else { self.labelled.clone() }
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        self.range.0..self.range.1
-    }
-}
-
-type Area<DB> = DrawingArea<DB, Shift>;
-
-/// Draws a figure on a backend.
-pub(super) fn on<DB: DrawingBackend>(backend: DB, figure: &Figure, wanted: &Wanted) -> Result<(), Error>
-where
-    DB::ErrorType: 'static,
-{
-    let root = backend.into_drawing_area();
-    root.fill(&color(wanted.theme.paper())).map_err(failed)?;
+/// Draws a figure on a canvas of the requested size, which [`check`] has accepted.
+pub(super) fn draw(canvas: &mut dyn Canvas, figure: &Figure, wanted: &Wanted) {
+    let (width, height) = (wanted.size.0 as i32, wanted.size.1 as i32);
+    canvas.rectangle((0, 0), (width, height), Ink::full(wanted.theme.paper()));
     let entries = legend(figure);
     // As many legend entries in a row as fit.
     let longest = entries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) as i32;
     let column = longest * 8 + 40;
-    let beside = ((wanted.size.0 as i32 - LEFT as i32) / column.max(1)).max(1) as usize;
+    let beside = ((width - LEFT) / column.max(1)).max(1) as usize;
     let rows = entries.len().div_ceil(beside) + figure.notes.len();
-    let below = (rows as i32 * LEGEND + 6).min(wanted.size.1 as i32 / 2);
-    let (area, foot) = root.split_vertically(wanted.size.1 as i32 - below);
+    let foot = height - (rows as i32 * LEGEND + 6).min(height / 2);
     match &figure.content {
-        Content::Bars(bars) => draw_bars(&area, figure, wanted, bars)?,
-        _ => draw_times(&area, figure, wanted)?,
+        Content::Bars(bars) => draw_bars(canvas, figure, wanted, bars, (width, foot)),
+        _ => Times::new(figure, wanted, (width, foot)).draw(canvas),
     }
-    let ink = color(wanted.theme.ink());
-    let text = |text: &str, at: (i32, i32)| foot.draw(&Text::new(text.to_owned(), at, font(13, &ink))).map_err(failed);
+    let font = Font::new(13, Ink::full(wanted.theme.ink()));
     for (n, (name, line)) in entries.iter().enumerate() {
-        let (x, y) = (LEFT as i32 + (n % beside) as i32 * column, (n / beside) as i32 * LEGEND);
-        foot.draw(&Rectangle::new([(x, y + 4), (x + 20, y + 10)], color(*line).filled())).map_err(failed)?;
-        text(name, (x + 26, y + 2))?;
+        let (x, y) = (LEFT + (n % beside) as i32 * column, foot + (n / beside) as i32 * LEGEND);
+        canvas.rectangle((x, y + 4), (x + 20, y + 10), Ink::full(*line));
+        canvas.text(name, (x + 26, y + 2), font);
     }
     for (n, note) in figure.notes.iter().enumerate() {
-        text(note, (LEFT as i32, (entries.len().div_ceil(beside) + n) as i32 * LEGEND + 2))?;
+        canvas.text(note, (LEFT, foot + (entries.len().div_ceil(beside) + n) as i32 * LEGEND + 2), font);
     }
-    root.present().map_err(failed)
 }
 
 /// Legend entries: names and colours.
@@ -132,132 +87,178 @@ fn bounds<'a>(all: impl Iterator<Item = &'a Series>, (from, to): (f64, f64)) -> 
     (if least.is_finite() { least } else { 0.0 }, most, zeros)
 }
 
-/// Draws a chart over time.
-fn draw_times<DB: DrawingBackend>(area: &Area<DB>, figure: &Figure, wanted: &Wanted) -> Result<(), Error>
-where
-    DB::ErrorType: 'static,
-{
-    let (from, to) = figure.window;
-    let stacked;
-    let (lines, is_stack): (&[Line], bool) = match &figure.content {
-        Content::Lines(lines) => (lines, false),
-        Content::Stack(lines) => {
-            stacked = stack(lines);
-            (&stacked, true)
-        }
-        _ => (&[], false),
-    };
-    let of = |right: bool| bounds(lines.iter().filter(move |l| l.is_right == right).map(|l| &l.series), figure.window);
-    let left = match &figure.content {
-        Content::Heat(cells) => {
-            let low = cells.iter().map(|c| c.range.0).filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-            let zeros = figure.left.log && cells.iter().any(|c| c.range.0 <= 0.0);
-            let most = cells.iter().map(|c| c.range.1).fold(0.0, f64::max);
-            Scale::new(&figure.left, if low.is_finite() { low } else { most }, most, zeros)
-        }
-        _ => {
-            let (least, most, zeros) = of(false);
-            Scale::new(&figure.left, least, most, zeros)
-        }
-    };
-    let right = figure.right.as_ref().map(|axis| {
-        let (least, most, zeros) = of(true);
-        Scale::new(axis, least, most, zeros)
-    });
-    let ink = color(wanted.theme.ink());
-    area.draw(&Text::new(figure.title.clone(), (LEFT as i32, 8), font(16, &ink))).map_err(failed)?;
-    let x = || Ticks { range: (from, to), labelled: times((from, to), figure.clock, 10) };
-    let y = |scale: &Scale| Ticks { range: scale.range, labelled: scale.ticks.clone() };
-    let other = right.clone().unwrap_or_else(|| left.clone());
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(TOP)
-        .margin_left(4)
-        .margin_right(4)
-        .set_label_area_size(LabelAreaPosition::Left, LEFT)
-        .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
-        .set_label_area_size(LabelAreaPosition::Right, if right.is_some() { RIGHT } else { 24 })
-        .build_cartesian_2d(x(), y(&left))
-        .map_err(failed)?
-        .set_secondary_coord(x(), y(&other));
-    chart
-        .configure_mesh()
-        .bold_line_style(color(wanted.theme.grid()))
-        .light_line_style(TRANSPARENT)
-        .axis_style(ink)
-        .label_style(font(12, &ink))
-        .axis_desc_style(font(13, &ink))
-        .y_desc(left.name.clone())
-        .x_label_formatter(&|at| clock(*at, figure.clock))
-        .y_label_formatter(&|height| left.label(*height))
-        .draw()
-        .map_err(failed)?;
-    if let Some(right) = &right {
-        chart
-            .configure_secondary_axes()
-            .axis_style(ink)
-            .label_style(font(12, &ink))
-            .axis_desc_style(font(13, &ink))
-            .y_desc(right.name.clone())
-            .y_label_formatter(&|height| right.label(*height))
-            .draw()
-            .map_err(failed)?;
+/// A chart over time: its scales, and where they are in the picture.
+struct Times<'a> {
+    figure: &'a Figure,
+    wanted: &'a Wanted,
+    lines: Vec<Line>,
+    left: Scale,
+    right: Option<Scale>,
+    /// Pixels of the plot: left and right, bottom and top.
+    x: (i32, i32),
+    y: (i32, i32),
+}
+
+/// The pixel of a value between the pixels of the ends of its range.
+fn map(value: f64, range: (f64, f64), (from, to): (i32, i32)) -> i32 {
+    let share = (value - range.0) / (range.1 - range.0);
+    from + (f64::from(to - from) * share).round() as i32
+}
+
+impl<'a> Times<'a> {
+    fn new(figure: &'a Figure, wanted: &'a Wanted, (width, height): (i32, i32)) -> Self {
+        let lines = match &figure.content {
+            Content::Lines(lines) => lines.clone(),
+            Content::Stack(lines) => stack(lines),
+            _ => Vec::new(),
+        };
+        let of =
+            |right: bool| bounds(lines.iter().filter(move |l| l.is_right == right).map(|l| &l.series), figure.window);
+        let left = match &figure.content {
+            Content::Heat(cells) => {
+                let low = cells.iter().map(|c| c.range.0).filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+                let zeros = figure.left.log && cells.iter().any(|c| c.range.0 <= 0.0);
+                let most = cells.iter().map(|c| c.range.1).fold(0.0, f64::max);
+                Scale::new(&figure.left, if low.is_finite() { low } else { most }, most, zeros)
+            }
+            _ => {
+                let (least, most, zeros) = of(false);
+                Scale::new(&figure.left, least, most, zeros)
+            }
+        };
+        let right = figure.right.as_ref().map(|axis| {
+            let (least, most, zeros) = of(true);
+            Scale::new(axis, least, most, zeros)
+        });
+        let beside = EDGE + if right.is_some() { RIGHT } else { FREE };
+        let x = (EDGE + LEFT, (width - beside - 1).max(EDGE + LEFT));
+        let y = ((height - BOTTOM - 1).max(TOP), TOP);
+        Self { figure, wanted, lines, left, right, x, y }
     }
-    let pixels = chart.plotting_area().dim_in_pixel().0 as usize;
-    if let Content::Heat(cells) = &figure.content {
+
+    fn draw(&self, canvas: &mut dyn Canvas) {
+        let ink = Ink::full(self.wanted.theme.ink());
+        canvas.text(&self.figure.title, (LEFT, 8), Font::new(16, ink));
+        self.draw_frame(canvas, ink);
+        if let Content::Heat(cells) = &self.figure.content {
+            self.draw_cells(canvas, cells);
+        }
+        if let Some(floor) = self.left.floor().filter(|_| !self.lines.is_empty()) {
+            let (from, to) = self.figure.window;
+            let dash = (to - from) / 80.0;
+            for at in (0..40).map(|n| from + dash * 2.0 * f64::from(n)) {
+                canvas.path(&self.points(&[(at, floor), (at + dash, floor)], false), 1, ink);
+            }
+        }
+        for n in 0..self.lines.len() {
+            self.draw_line(canvas, n);
+        }
+        self.draw_marks(canvas, ink);
+    }
+
+    /// The plot's pixels along the right axis, one more than along the left one.
+    fn right_plot(&self) -> ((i32, i32), (i32, i32)) {
+        ((self.x.0, self.x.1 + 1), (self.y.0 + 1, self.y.1))
+    }
+
+    fn point(&self, (at, height): (f64, f64), is_right: bool) -> Point {
+        let (x, y) = if is_right { self.right_plot() } else { (self.x, self.y) };
+        let scale = self.right.as_ref().filter(|_| is_right).unwrap_or(&self.left);
+        (map(at, self.figure.window, x), map(height, scale.range, y))
+    }
+
+    fn points(&self, points: &[(f64, f64)], is_right: bool) -> Vec<Point> {
+        points.iter().map(|point| self.point(*point, is_right)).collect()
+    }
+
+    /// Grid, axes and labels.
+    fn draw_frame(&self, canvas: &mut dyn Canvas, ink: Ink) {
+        let (x, y, window) = (self.x, self.y, self.figure.window);
+        let (label, name) = (Font::new(12, ink), Font::new(13, ink).at(Side::Middle, Level::Top));
+        let middle = TOP + (y.0 + 1 - TOP) / 2;
+        canvas.text(&self.left.name, (EDGE, middle), name.turned(Turn::Left));
+        let grid = Ink::full(self.wanted.theme.grid());
+        let columns = times(window, self.figure.clock, 10);
+        let columns: Vec<(f64, i32)> = columns.into_iter().map(|at| (at, map(at, window, x))).collect();
+        for (_, at) in &columns {
+            canvas.line((*at, y.0), (*at, y.1), grid);
+        }
+        let rows: Vec<(f64, i32)> = self.left.ticks.iter().map(|t| (*t, map(*t, self.left.range, y))).collect();
+        for (_, at) in &rows {
+            canvas.line((x.0, *at), (x.1, *at), grid);
+        }
+        let edge = x.0 - 1;
+        canvas.path(&[(edge, y.1), (edge, y.0)], 1, ink);
+        for (tick, at) in rows {
+            canvas.text(&self.left.label(tick), (x.0 - 2 * TICK, at), label.at(Side::End, Level::Center));
+            canvas.path(&[(edge - TICK, at), (edge, at)], 1, ink);
+        }
+        let edge = y.0 + 1;
+        canvas.path(&[(x.0, edge), (x.1, edge)], 1, ink);
+        for (time, at) in columns.into_iter().filter(|(_, at)| (x.0..=x.1).contains(at)) {
+            canvas.text(&clock(time, self.figure.clock), (at, edge + 2 * TICK), label.at(Side::Middle, Level::Top));
+            canvas.path(&[(at, edge), (at, edge + TICK)], 1, ink);
+        }
+        let Some(right) = &self.right else { return };
+        let (x, y) = self.right_plot();
+        canvas.text(&right.name, (x.1 + RIGHT, middle), name.turned(Turn::Right));
+        canvas.path(&[(x.1, y.1), (x.1, y.0)], 1, ink);
+        for (tick, at) in right.ticks.iter().map(|tick| (*tick, map(*tick, right.range, y))) {
+            canvas.text(&right.label(tick), (x.1 + 2 * TICK, at), label.at(Side::Start, Level::Center));
+            canvas.path(&[(x.1, at), (x.1 + TICK, at)], 1, ink);
+        }
+    }
+
+    fn draw_cells(&self, canvas: &mut dyn Canvas, cells: &[Cell]) {
+        let (from, to) = self.figure.window;
         let most = cells.iter().map(|c| c.count).fold(0.0, f64::max);
         for cell in cells {
             // Logarithmic, so that small counts are visible beside large ones.
-            let alpha = 0.15 + 0.85 * (1.0 + cell.count).ln() / (1.0 + most).ln();
-            let corners =
-                [(cell.time.0.max(from), left.at(cell.range.0)), (cell.time.1.min(to), left.at(cell.range.1))];
-            let cell = Rectangle::new(corners, color(color_of(0)).mix(alpha).filled());
-            chart.draw_series(std::iter::once(cell)).map_err(failed)?;
+            let opacity = 0.15 + 0.85 * (1.0 + cell.count).ln() / (1.0 + most).ln();
+            let one = self.point((cell.time.0.max(from), self.left.at(cell.range.0)), false);
+            let other = self.point((cell.time.1.min(to), self.left.at(cell.range.1)), false);
+            canvas.rectangle(one, other, Ink::full(color_of(0)).faint(opacity));
         }
     }
-    if let Some(floor) = left.floor().filter(|_| !lines.is_empty()) {
-        let dash = (to - from) / 80.0;
-        let dashes = (0..40).map(|n| from + dash * 2.0 * f64::from(n));
-        let dashes = dashes.map(|at| PathElement::new(vec![(at, floor), (at + dash, floor)], ink.stroke_width(1)));
-        chart.draw_series(dashes).map_err(failed)?;
-    }
-    for (n, line) in lines.iter().enumerate() {
-        let scale = if line.is_right { &other } else { &left };
-        let ink = color(color_of(n));
-        if is_stack {
-            let below = n.checked_sub(1).and_then(|n| lines.get(n)).map(|l| &l.series);
-            let filled = filled(&line.series, below, figure.window, pixels, scale);
-            chart.draw_series(filled.into_iter().map(|points| Polygon::new(points, ink.filled()))).map_err(failed)?;
-            continue;
+
+    fn draw_line(&self, canvas: &mut dyn Canvas, n: usize) {
+        let Some(line) = self.lines.get(n) else { return };
+        let (window, ink) = (self.figure.window, Ink::full(color_of(n)));
+        let scale = self.right.as_ref().filter(|_| line.is_right).unwrap_or(&self.left);
+        let pixels = (self.x.1 - self.x.0 + 1) as usize;
+        if matches!(self.figure.content, Content::Stack(_)) {
+            let below = n.checked_sub(1).and_then(|n| self.lines.get(n)).map(|l| &l.series);
+            for points in filled(&line.series, below, window, pixels, scale) {
+                canvas.polygon(&self.points(&points, false), ink);
+            }
+            return;
         }
-        let mut pieces = Vec::new();
-        let (path, band) = paths(&line.series, figure.window, pixels, scale);
-        let raw = if line.smooth.is_some() { ink.mix(0.45).stroke_width(1) } else { ink.stroke_width(1) };
-        pieces.extend(path.into_iter().map(|points| (points, raw)));
+        let (path, band) = paths(&line.series, window, pixels, scale);
+        for points in band {
+            canvas.polygon(&self.points(&points, line.is_right), ink.faint(0.25));
+        }
+        let raw = if line.smooth.is_some() { ink.faint(0.45) } else { ink };
+        for points in path {
+            canvas.path(&self.points(&points, line.is_right), 1, raw);
+        }
         if let Some(width) = line.smooth {
-            let (path, _) = paths(&smooth(&line.series, width), figure.window, pixels, scale);
-            pieces.extend(path.into_iter().map(|points| (points, ink.stroke_width(3))));
-        }
-        let band = band.into_iter().map(|points| Polygon::new(points, ink.mix(0.25).filled()));
-        let path = pieces.into_iter().map(|(points, style)| PathElement::new(points, style));
-        if line.is_right {
-            chart.draw_secondary_series(band).map_err(failed)?;
-            chart.draw_secondary_series(path).map_err(failed)?;
-        } else {
-            chart.draw_series(band).map_err(failed)?;
-            chart.draw_series(path).map_err(failed)?;
+            for points in paths(&smooth(&line.series, width), window, pixels, scale).0 {
+                canvas.path(&self.points(&points, line.is_right), 3, ink);
+            }
         }
     }
-    let (low, high) = left.range;
-    for (n, mark) in figure.marks.iter().filter(|m| (from..=to).contains(&m.at)).enumerate() {
-        let bar = PathElement::new(vec![(mark.at, low), (mark.at, high)], ink.mix(0.6).stroke_width(1));
-        chart.draw_series(std::iter::once(bar)).map_err(failed)?;
-        // Staggered, so that adjacent labels do not overlap.
-        let height = high - (high - low) * (0.01 + 0.04 * (n % 8) as f64);
-        let anchor = if mark.at > from + (to - from) * 0.75 { HPos::Right } else { HPos::Left };
-        let style = font(12, &ink).pos(Pos::new(anchor, VPos::Top));
-        chart.draw_series(std::iter::once(Text::new(mark.text.clone(), (mark.at, height), style))).map_err(failed)?;
+
+    fn draw_marks(&self, canvas: &mut dyn Canvas, ink: Ink) {
+        let ((from, to), (low, high)) = (self.figure.window, self.left.range);
+        for (n, mark) in self.figure.marks.iter().filter(|m| (from..=to).contains(&m.at)).enumerate() {
+            canvas.path(&self.points(&[(mark.at, low), (mark.at, high)], false), 1, ink.faint(0.6));
+            // Staggered, so that adjacent labels do not overlap.
+            let height = high - (high - low) * (0.01 + 0.04 * (n % 8) as f64);
+            let side = if mark.at > from + (to - from) * 0.75 { Side::End } else { Side::Start };
+            let at = self.point((mark.at, height), false);
+            canvas.text(&mark.text, at, Font::new(12, ink).at(side, Level::Top));
+        }
     }
-    Ok(())
 }
 
 /// Stacks each line on top of the previous ones.
@@ -335,36 +336,29 @@ fn filled(series: &Series, below: Option<&Series>, window: (f64, f64), pixels: u
 }
 
 /// Draws horizontal bars, one below the other.
-fn draw_bars<DB: DrawingBackend>(
-    area: &Area<DB>,
+fn draw_bars(
+    canvas: &mut dyn Canvas,
     figure: &Figure,
     wanted: &Wanted,
     bars: &[(String, f64)],
-) -> Result<(), Error>
-where
-    DB::ErrorType: 'static,
-{
+    (width, height): (i32, i32),
+) {
     let most = bars.iter().map(|(_, v)| *v).fold(0.0, f64::max);
     let scale = Scale::new(&figure.left, most, most, false);
-    let ink = color(wanted.theme.ink());
-    let draw =
-        |text: String, at: (i32, i32), style: TextStyle<'_>| area.draw(&Text::new(text, at, style)).map_err(failed);
-    draw(figure.title.clone(), (LEFT as i32, 8), font(16, &ink))?;
-    draw(scale.name.clone(), (LEFT as i32, 26), font(12, &ink))?;
-    let (width, height) = area.dim_in_pixel();
+    let ink = Ink::full(wanted.theme.ink());
+    canvas.text(&figure.title, (LEFT, 8), Font::new(16, ink));
+    canvas.text(&scale.name, (LEFT, 26), Font::new(12, ink));
     let names = bars.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) as i32 * 8 + 20;
-    let room = (height as i32 - TOP as i32 - 16).max(1);
+    let room = (height - TOP - 16).max(1);
     let each = (room / bars.len().max(1) as i32).clamp(4, 60);
     for (n, (name, value)) in bars.iter().enumerate() {
-        let (told, top) = (scale.at(*value), TOP as i32 + 10 + n as i32 * each);
-        let long = (width as i32 - names - 110).max(1);
-        let end = names + (f64::from(long) * told / scale.range.1).round() as i32;
-        let bar = Rectangle::new([(names, top + each / 6), (end, top + each - each / 6)], color(color_of(n)).filled());
-        area.draw(&bar).map_err(failed)?;
+        let (shown, top) = (scale.at(*value), TOP + 10 + n as i32 * each);
+        let long = (width - names - 110).max(1);
+        let end = names + (f64::from(long) * shown / scale.range.1).round() as i32;
+        canvas.rectangle((names, top + each / 6), (end, top + each - each / 6), Ink::full(color_of(n)));
         let middle = top + each / 2;
-        let side = |side: HPos| font(13, &ink).pos(Pos::new(side, VPos::Center));
-        draw(name.clone(), (names - 8, middle), side(HPos::Right))?;
-        draw(format!("{told:.1}"), (end + 6, middle), side(HPos::Left))?;
+        let font = |side: Side| Font::new(13, ink).at(side, Level::Center);
+        canvas.text(name, (names - 8, middle), font(Side::End));
+        canvas.text(&format!("{shown:.1}"), (end + 6, middle), font(Side::Start));
     }
-    Ok(())
 }

@@ -3,10 +3,8 @@
 //! ```text
 //! files ─> data (runs: series, operations, notes) ─> kinds (lines, axes) ─> Figure
 //!                                                          reduce, axis ──┐   │
-//!                              SVG, pixels ─> PNG <─ plotters <─ draw <───┴───┘
+//!                                  svg, pixels (PNG) <─ canvas <─ draw <──┴───┘
 //! ```
-//!
-//! plotters draws. PNG goes through our own backend (`pixels`), which needs no installed font.
 //!
 //! Invariants:
 //!   * the same input gives the same bytes: no clock, no random names, no installed fonts
@@ -15,12 +13,14 @@
 //!     minimum to maximum, so that the area under the line is preserved and no peak is lost
 
 mod axis;
+mod canvas;
 pub mod data;
 mod derive;
 mod draw;
 mod kinds;
 mod pixels;
 pub mod reduce;
+mod svg;
 #[cfg(test)]
 mod tests;
 
@@ -224,7 +224,7 @@ pub enum Error {
     /// The picture is too large or too small.
     #[error("{0}x{1} pixels, expected 200x120 to 8000x8000")]
     Size(u32, u32),
-    /// An error of the drawing library.
-    #[error("cannot draw: {0}")]
-    Draw(String),
+    /// The picture cannot be encoded.
+    #[error("cannot write PNG: {0}")]
+    Png(String),
 }

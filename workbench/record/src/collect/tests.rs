@@ -3,6 +3,8 @@
 use super::*;
 use crate::format::{Kind, Run, Unit};
 use crate::recorder::Recording;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn of(sample: &Sample, name: &str, label: &str) -> Option<f64> {
@@ -52,17 +54,17 @@ fn lines_of_linux_become_columns() {
 /// A failing source is noted once, and recorded again from the moment it responds.
 #[test]
 fn a_recording_goes_on_without_a_source_and_with_it_again() {
-    struct Sometimes(u32);
+    struct Sometimes(Arc<AtomicU32>);
     impl Source for Sometimes {
         fn name(&self) -> &str {
             "it"
         }
         fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
-            self.0 += 1;
-            if self.0 < 4 {
+            let calls = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+            if calls < 4 {
                 return Err("not yet".to_owned());
             }
-            into.total("calls", &[], Unit::Count, f64::from(self.0));
+            into.total("calls", &[], Unit::Count, f64::from(calls));
             Ok(())
         }
     }
@@ -70,12 +72,13 @@ fn a_recording_goes_on_without_a_source_and_with_it_again() {
     let path = folder.path().join("x.weirrec");
     let meta = crate::Meta::now("x", Duration::from_millis(5));
     let mut sources = machine();
-    sources.push(Box::new(Sometimes(0)));
+    let calls = Arc::new(AtomicU32::new(0));
+    sources.push(Box::new(Sometimes(calls.clone())));
     let (recording, orders) = Recording::new(&path, &meta, sources, Some(Duration::from_secs(60))).expect("begun");
     orders.note("begin");
     let thread = std::thread::spawn(move || recording.run());
     let patience = std::time::Instant::now();
-    while std::fs::metadata(&path).is_ok_and(|m| m.len() < 20_000) && patience.elapsed() < Duration::from_secs(50) {
+    while calls.load(Ordering::Relaxed) < 5 && patience.elapsed() < Duration::from_secs(50) {
         std::thread::sleep(Duration::from_millis(10));
     }
     orders.stop();

@@ -15,8 +15,17 @@ const ATTEMPTS: usize = 3;
 const FORMAT_RAW: u64 = 1;
 const FORMAT_HEX: u64 = 2;
 
-/// Prompts a user with the text, and returns the input.
-pub type Ask<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
+/// A question for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// What a person at a terminal is shown.
+    pub prompt: &'a str,
+    /// The key is raw: bytes, not a line of text.
+    pub is_raw: bool,
+}
+
+/// Asks a user, or reads from piped input.
+pub type Ask<'a> = dyn Fn(&Question<'_>) -> io::Result<Vec<u8>> + 'a;
 
 /// A file with a raw or hex key, or with a passphrase in its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +101,15 @@ fn prompt(keys: &KeyStore, root: &str, dataset: &Dataset, format: u64, source: &
         return Err(errors::Error::KeyUnavailable { place: dataset.name().to_owned() }.into());
     };
     let kind = match format {
-        FORMAT_RAW => bail!("a raw key cannot be entered at a terminal: use --key-file"),
+        FORMAT_RAW => "Raw key",
         FORMAT_HEX => "Hexadecimal key",
         _ => "Passphrase",
     };
     let mut attempt = 1;
     loop {
-        let typed = ask(&format!("{kind} for '{root}': ")).context("cannot prompt for the key")?;
-        match keys.load(dataset, typed.as_bytes()) {
+        let question = Question { prompt: &format!("{kind} for '{root}': "), is_raw: format == FORMAT_RAW };
+        let typed = ask(&question).context("cannot prompt for the key")?;
+        match keys.load(dataset, &typed) {
             Ok(()) => return Ok(()),
             Err(errors::Error::Invalid { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(e) => return Err(e.into()),

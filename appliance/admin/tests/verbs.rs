@@ -371,7 +371,7 @@ fn keys_refuse_with_a_kind() {
     let load = |name: &str, answer: &str| {
         let request = LoadKeyRequest { keys: of(name), ..LoadKeyRequest::default() };
         let invocation = rig.invocation(&request.command_line());
-        keys::load(&invocation, &request, &|_| Ok(answer.to_owned())).and_then(keys::KeysOutcome::into_result)
+        keys::load(&invocation, &request, &|_| Ok(answer.as_bytes().to_vec())).and_then(keys::KeysOutcome::into_result)
     };
     let unload = |name: &str| {
         let request = of(name);

@@ -4,6 +4,7 @@
 //! runs in a process that owns pools is another process ([`There`]), which is reached through its
 //! connection.
 
+use admin::keys::Question;
 use api::{CommandRequest, Wanted};
 use daemon::{Io, Peer};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -46,6 +47,20 @@ pub trait Client {
         String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the input is not valid text"))
     }
 
+    /// Asks for a key: at a terminal a person, otherwise standard input, of which a line is read,
+    /// or for a raw key up to 33 bytes, so that one that is too long is noticed. Facts:
+    /// get_key_material in lib/libzfs/libzfs_crypto.c.
+    fn key(&self, question: &Question<'_>) -> io::Result<Vec<u8>> {
+        match (self.input_is_terminal(), question.is_raw) {
+            (true, true) => {
+                Err(io::Error::other("a raw key cannot be entered at a terminal: use keylocation=file:///path"))
+            }
+            (true, false) => self.ask(Wanted::Secret(question.prompt.to_owned())),
+            (false, true) => self.ask(Wanted::Bytes(33)),
+            (false, false) => self.ask(Wanted::Line),
+        }
+    }
+
     /// The path as an absolute path.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         if path.as_os_str().is_empty() {
@@ -83,9 +98,7 @@ impl Client for Here {
             Wanted::Secret(prompt) => return Ok(rpassword::prompt_password(prompt)?.into_bytes()),
             Wanted::Line => {
                 io::stdin().lock().read_until(b'\n', &mut bytes)?;
-                while bytes.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
-                    bytes.pop();
-                }
+                bytes.pop_if(|last| *last == b'\n');
             }
             // Handled by the process that forwards commands, not requested here.
             Wanted::Input | Wanted::Output => return Err(io::ErrorKind::Unsupported.into()),

@@ -121,7 +121,7 @@ fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()
     let pool = owner.house.pool(admin::verbs::pool_of(dataset))?;
     let found = pool.datasets()?.dataset(dataset)?;
     if !pool.keys().is_available(&found)? {
-        let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);
+        let ask: &admin::keys::Ask<'_> = &|question| cx.client.key(question);
         let location = matches.get_one::<String>("keylocation").cloned();
         let source = KeySource { files: crate::source::key_files(&matches), location, ask: Some(ask) };
         admin::keys::load(pool.keys(), &found, &source).with_context(|| format!("{dataset}: cannot load its key"))?;
@@ -141,7 +141,7 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
     let pool = owner.house.pool(admin::verbs::pool_of(&one.name))?;
     let found = pool.datasets()?.dataset(&one.name)?;
     if !pool.keys().is_available(&found)? {
-        let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);
+        let ask: &admin::keys::Ask<'_> = &|question| cx.client.key(question);
         let location = matches.get_one::<String>("keylocation").cloned();
         let source = KeySource { files: crate::source::key_files(&matches), location, ask: Some(ask) };
         admin::keys::load(pool.keys(), &found, &source)

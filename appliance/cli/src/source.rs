@@ -1,6 +1,7 @@
 //! Operands of the form `POOL/DATASET[@SNAPSHOT]:/path`: parsing them, and opening pool, dataset
 //! and key.
 
+use crate::client::{Client, Here};
 use crate::forward::Hold;
 use admin::state::{Imported, State};
 use admin::write::WritablePool;
@@ -272,7 +273,7 @@ impl Opener {
     pub fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
         let (files, location) = (self.key_files.clone(), self.location.clone());
         let pool = self.pool(name)?;
-        let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
+        let ask: &admin::keys::Ask<'_> = &|question| Here.key(question);
         let keys = KeySource { files, location, ask: Some(ask) };
         let dataset = pool.dataset(name, &keys)?;
         if let Some(notice) = pool.unreplayed(&dataset) {
@@ -300,7 +301,7 @@ impl Opener {
 
     /// A dataset of a pool that is open for writing, and the datasets reachable from it.
     pub fn live_provider(&self, pool: &WritablePool, dataset: &str) -> Result<Arc<dyn Provider>> {
-        let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
+        let ask: &admin::keys::Ask<'_> = &|question| Here.key(question);
         let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
         Ok(pool.provider(pool.dataset(dataset, &keys)?, &self.key_files))
     }

@@ -233,3 +233,51 @@ fn options_without_an_effect_are_refused_by_name() {
     assert_eq!(rig.good("zpool list -H -o name"), "tank\n");
     assert_eq!(rig.good("zfs holds -H tank@s"), "");
 }
+
+/// Runs a command whose standard input has these bytes; returns the exit code and the errors.
+fn with_input(rig: &Rig, line: &str, input: &[u8]) -> (i32, String) {
+    use std::io::Write;
+    let mut command = rig.command(line);
+    command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    // A command that reads less than it gets is no error.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    let out = child.wait_with_output().expect("it ends");
+    (out.status.code().unwrap_or(-1), crate::rig::text(&out.stderr))
+}
+
+/// Keys came from standard input only where one was created; `load-key` wanted a terminal.
+#[test]
+fn keys_are_read_from_standard_input_where_it_is_no_terminal() {
+    for serves in [false, true] {
+        let mut rig = Rig::new(&["a"]);
+        if serves {
+            rig.serve();
+        }
+        rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+        let good = |line: &str, input: &[u8]| assert_eq!(with_input(&rig, line, input), (0, String::new()), "{line}");
+        let (phrase, hex) = (b"correct horse\nand more\n", b"0123456789abcdef".repeat(4));
+        good("zfs create -o encryption=on -o keyformat=passphrase tank/phrase", phrase);
+        good("zfs create -o encryption=on -o keyformat=raw tank/raw", &[10; 32]);
+        good("zfs create -o encryption=on -o keyformat=hex tank/hex", &hex);
+        rig.good("zfs unload-key -a");
+        let wrong = with_input(&rig, "zfs load-key tank/phrase", b"wrong horse\n");
+        assert_eq!(wrong, (255, "Key load error: Incorrect key provided for 'tank/phrase'.\n".to_owned()));
+        assert_eq!(with_input(&rig, "zfs load-key tank/phrase", b"correct horse\r\n").0, 255, "CR is part of it");
+        good("zfs load-key tank/phrase", phrase);
+        assert_eq!(with_input(&rig, "zfs load-key tank/raw", &[10; 33]).0, 255, "too long");
+        good("zfs load-key tank/raw", &[10; 32]);
+        // Without an end of the line.
+        good("zfs load-key tank/hex", &hex);
+        assert_eq!(rig.good("zfs get -H -o value keystatus tank/phrase tank/raw tank/hex"), "available\n".repeat(3));
+        good("zfs change-key tank/phrase", b"another horse\n");
+        rig.good("zfs unload-key -a");
+        assert_eq!(with_input(&rig, "zfs load-key tank/phrase", phrase).0, 255);
+        good("zfs load-key tank/phrase", b"another horse\n");
+        rig.good("zpool export tank");
+        // One line for each key, in the order of the names.
+        let lines = [&hex[..], b"\nanother horse\n", &[10; 32]].concat();
+        good("zpool import -l -d DIR/d tank", &lines);
+        assert_eq!(rig.good("zfs get -H -o value keystatus tank/phrase tank/raw tank/hex"), "available\n".repeat(3));
+    }
+}

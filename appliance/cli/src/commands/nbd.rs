@@ -1,5 +1,6 @@
 //! `weir nbd`: serves one volume over NBD, as long as the command runs.
 
+use crate::client::{Client, Here};
 use crate::exit_code::USAGE;
 use crate::source::{self, Opener};
 use admin::House;
@@ -110,7 +111,7 @@ fn serve(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> 
     let owner = Owner::new(house, Mounts::new(true), commands);
     owner.ready();
     let result = (|| {
-        let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
+        let ask: &admin::keys::Ask<'_> = &|question| Here.key(question);
         let location = matches.get_one::<String>("keylocation").cloned();
         let keys = KeySource { files: source::key_files(matches), location, ask: Some(ask) };
         pool.writable().context("it is open for writing")?.dataset(&one.name, &keys)?;

@@ -19,7 +19,7 @@ pub fn load(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let client = cx.client;
     let invocation = cx.invocation(command_line("zfs load-key", args));
-    let outcome = keys::load(&invocation, &request, &|prompt| client.secret(prompt))?;
+    let outcome = keys::load(&invocation, &request, &|question| client.key(question))?;
     let done = if request.check_only { "verified" } else { "loaded" };
     report(cx, outcome, done, request.check_only)
 }

@@ -195,7 +195,7 @@ fn import_one(
         return Ok(0);
     }
     let client = cx.client;
-    let ask: &admin::keys::Ask<'_> = &|prompt| client.secret(prompt);
+    let ask: &admin::keys::Ask<'_> = &|question| client.key(question);
     let outcome = match plan.run(invocation, parsed.has('l').then_some(ask)) {
         Ok(outcome) => outcome,
         Err(refusal) => {

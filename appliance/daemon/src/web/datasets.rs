@@ -9,6 +9,7 @@ use super::tree;
 use crate::service::Service;
 use crate::service::to_api;
 use admin::OwnedPool;
+use admin::keys::Question;
 use admin::new_key::Material;
 use admin::verbs::zfs::create::{CreateRequest, NewVolume, plan};
 use admin::verbs::zfs::inherit::{self, InheritRequest};
@@ -263,7 +264,7 @@ pub async fn load_key(
     };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| {
-        let ask = |_: &str| secret(passphrase.as_deref()).map_err(io::Error::other);
+        let ask = |_: &Question<'_>| secret(passphrase.as_deref()).map(String::into_bytes).map_err(io::Error::other);
         keys::load(invocation, &request, &ask)?.into_result()
     };
     service.change(&caller, Change::of_dataset(&name, &line), run).await?;

@@ -4,7 +4,7 @@
 //! pool.
 
 use crate::kept_keys;
-use crate::keys::Ask;
+use crate::keys::{Ask, Question};
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
@@ -208,10 +208,14 @@ fn material(entry: &Entry, location: Option<&str>, ask: &Ask<'_>) -> Result<Vec<
             Ok(bytes)
         }
         Some(KeyLocation::Url(url)) => bail!("unsupported: keys from a web server ('{url}')"),
-        _ if format == "raw" => bail!("Cannot read raw key from terminal; use -L file:///path"),
         _ => {
-            let kind = if format == "hex" { "hex key" } else { "passphrase" };
-            Ok(ask(&format!("Enter {kind} for '{}':", entry.name()))?.into_bytes())
+            let kind = match &*format {
+                "raw" => "raw key",
+                "hex" => "hex key",
+                _ => "passphrase",
+            };
+            let prompt = format!("Enter {kind} for '{}':", entry.name());
+            Ok(ask(&Question { prompt: &prompt, is_raw: format == "raw" })?)
         }
     }
 }

@@ -113,8 +113,8 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason>
             "none" => stored(SetValue::Number(0)),
             "auto" => stored(SetValue::Number(u64::MAX)),
             _ => match dataset::property::parse_size(value) {
-                Some(n) => stored(SetValue::Number(n)),
-                None => invalid(format!("bad numeric value '{value}'")),
+                Ok(n) => stored(SetValue::Number(n)),
+                Err(why) => invalid(why),
             },
         },
         _ => match def.kind {

@@ -100,8 +100,8 @@ pub fn parse(name: &str, value: &str) -> Result<VdevSetting, Reason> {
         _ if LIMITS.contains(&name) => match value {
             "none" => stored(SetValue::Number(u64::MAX)),
             _ => match dataset::property::parse_size(value) {
-                Some(n) => stored(SetValue::Number(n)),
-                None => Err(invalid(format!("bad numeric value '{value}'"))),
+                Ok(n) => stored(SetValue::Number(n)),
+                Err(why) => Err(invalid(why)),
             },
         },
         "path" => Err(Reason::new(Kind::Unsupported, "unsupported: setting the path of a device")),

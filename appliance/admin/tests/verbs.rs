@@ -260,7 +260,7 @@ fn create_and_clone_refuse_with_a_kind() {
     refused(new("tank/x/y", &[], None), Kind::NotFound, "cannot create 'tank/x/y': parent does not exist");
     refused(new("tank/a@1", &[], None), Kind::Invalid, "cannot create 'tank/a@1': snapshot delimiter '@'");
     refused(new("tank/x", &[("compression", "no")], None), Kind::Invalid, "cannot create 'tank/x': 'compression' must");
-    refused(new("tank/x", &[], Some("much")), Kind::Invalid, "cannot create 'tank/x': bad volume size 'much'");
+    refused(new("tank/x", &[], Some("much")), Kind::Invalid, "bad volume size 'much': bad numeric value 'much'");
     let secret = [("encryption", "on"), ("keyformat", "passphrase")];
     refused(new("tank/x", &secret, None), Kind::Invalid, "cannot create 'tank/x': there is no terminal");
     new("tank/v", &[], Some("1000000")).expect("created");

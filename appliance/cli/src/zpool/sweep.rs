@@ -38,7 +38,7 @@ pub fn trim(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let rate = match parsed.last('r') {
         None => 0,
         Some(text) => dataset::property::parse_size(text)
-            .ok_or_else(|| Failure::usage(format!("invalid value for rate: bad numeric value '{text}'")))?,
+            .map_err(|why| Failure::usage(format!("invalid value for rate: {why}")))?,
     };
     let order = if is_start { Order::Start { rate } } else { order };
     run(cx, &parsed, Work::Trim, order, &command_line("zpool trim", args))

@@ -36,26 +36,39 @@ pub fn ratio(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Parses a number as people write it: `64K`, `1.5G`, `none`; `None` if it is invalid.
-pub fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = unit.to_ascii_uppercase();
-    let power = match unit.trim_end_matches("IB").trim_end_matches('B') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        "P" => 50,
-        "E" => 60,
-        _ => return None,
+/// Parses a number as people write it: `64K`, `1.5g`, `2MiB`, `512B`. The error is the reason in
+/// OpenZFS's words. Facts: zfs_nicestrtonum, str2shift in lib/libzfs/libzfs_util.c.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    const TOO_LARGE: &str = "numeric value is too large";
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Err(format!("bad numeric value '{text}'"));
+    }
+    let after_digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let whole = after_digits(text);
+    let end = match text[whole..].strip_prefix('.') {
+        Some(decimals) if text != "." => whole + 1 + after_digits(decimals),
+        _ => whole,
     };
+    let (number, unit) = text.split_at(end);
+    let shift = shift(unit).ok_or_else(|| format!("invalid numeric suffix '{unit}'"))?;
     if number.contains('.') {
-        let value = number.parse::<f64>().ok()? * (1u64 << power) as f64;
-        (value < u64::MAX as f64).then_some(value as u64)
-    } else {
-        number.parse::<u64>().ok()?.checked_mul(1 << power)
+        let value = number.parse::<f64>().map_err(|_| format!("bad numeric value '{text}'"))? * 2f64.powi(shift);
+        return if value < u64::MAX as f64 { Ok(value as u64) } else { Err(TOO_LARGE.to_owned()) };
+    }
+    let scale = u32::try_from(shift).ok().and_then(|shift| 1u64.checked_shl(shift));
+    let value = number.parse::<u64>().ok().zip(scale).and_then(|(value, scale)| value.checked_mul(scale));
+    value.ok_or_else(|| TOO_LARGE.to_owned())
+}
+
+/// The power of two of a unit: `G`, `GB` and `GiB` are the same, `B` stands alone.
+fn shift(unit: &str) -> Option<i32> {
+    let unit = unit.to_ascii_uppercase();
+    let Some(first) = unit.chars().next() else { return Some(0) };
+    let power = "BKMGTPEZ".find(first)? as i32;
+    match &unit[1..] {
+        "" => Some(10 * power),
+        "B" | "IB" if power > 0 => Some(10 * power),
+        _ => None,
     }
 }
 
@@ -116,9 +129,46 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        let cases = [("0", Some(0)), ("64k", Some(65536)), ("1.5G", Some(1_610_612_736)), ("2MiB", Some(2 << 20))];
-        for (text, size) in cases.into_iter().chain([("x", None), ("10Q", None), ("99999999999E", None)]) {
-            assert_eq!(parse_size(text), size, "{text}");
+        let cases = [
+            ("0", 0),
+            ("64k", 65536),
+            ("1.5G", 1_610_612_736),
+            ("2MiB", 2 << 20),
+            ("2mB", 2 << 20),
+            ("512B", 512),
+            (".5K", 512),
+            ("1.b", 1),
+            ("15E", 15 << 60),
+        ];
+        for (text, size) in cases {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_none_is_refused_with_openzfs_reason() {
+        let suffix = |unit: &str| format!("invalid numeric suffix '{unit}'");
+        let cases = [
+            ("x", "bad numeric value 'x'".to_owned()),
+            ("", "bad numeric value ''".to_owned()),
+            ("-1", "bad numeric value '-1'".to_owned()),
+            ("10Q", suffix("Q")),
+            ("0bb", suffix("bb")),
+            ("1.01BB", suffix("BB")),
+            ("1BiB", suffix("BiB")),
+            ("1gbb", suffix("gbb")),
+            ("1 g", suffix(" g")),
+            ("1.2.3", suffix(".3")),
+            (".", suffix(".")),
+            ("1\u{e9}", suffix("\u{e9}")),
+            ("1g\u{e9}", suffix("g\u{e9}")),
+            ("1z", "numeric value is too large".to_owned()),
+            ("16E", "numeric value is too large".to_owned()),
+            ("16.0E", "numeric value is too large".to_owned()),
+            ("18446744073709551616", "numeric value is too large".to_owned()),
+        ];
+        for (text, reason) in cases {
+            assert_eq!(parse_size(text), Err(reason), "{text}");
         }
     }
 

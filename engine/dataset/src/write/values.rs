@@ -146,10 +146,9 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
         }
         ValueType::Number(unit) => {
             let number = match unit {
-                Unit::Bytes | Unit::Count => format::parse_size(text),
-                _ => text.parse().ok(),
+                Unit::Bytes | Unit::Count => format::parse_size(text)?,
+                _ => text.parse().map_err(|_| format!("bad numeric value '{text}'"))?,
             };
-            let number = number.ok_or_else(|| format!("bad numeric value '{text}'"))?;
             if number == 0 && matches!(def.name, "quota" | "refquota") {
                 return Err("use 'none' to disable quota/refquota".to_owned());
             }
@@ -296,7 +295,8 @@ mod tests {
             ("mountpoint", "home", "absolute path"),
             ("quota", "0", "use 'none'"),
             ("nosuch", "1", "invalid property 'nosuch'"),
-            ("quota", "12Q", "bad numeric"),
+            ("quota", "12Q", "invalid numeric suffix 'Q'"),
+            ("reservation", "0bb", "invalid numeric suffix 'bb'"),
         ];
         for (name, text, reason) in cases {
             let said = value(Kinds::FILESYSTEM, name, text).unwrap_err();

@@ -86,7 +86,7 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     let opened = invocation.open_to_read(&record)?;
     let mut properties = request.properties.clone();
     if let Some(volume) = &request.volume {
-        add_size(&opened, &mut properties, volume).map_err(|reason| request.refuse(reason))?;
+        add_size(&opened, &mut properties, volume)?;
     }
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
@@ -123,18 +123,17 @@ impl CreatePlan {
 
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
 /// sparse.
-fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVolume) -> Result<(), Reason> {
-    let number = |text: &str| {
-        let wrong = || Reason::new(Kind::Invalid, format!("bad volume size '{text}': invalid numeric value"));
-        parse_size(text).ok_or_else(wrong)
+fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVolume) -> Result<(), Refusal> {
+    let number = |what: &str, text: &str| {
+        parse_size(text).map_err(|why| Refusal::new(Kind::Invalid, format!("bad volume {what} '{text}': {why}")))
     };
     if let Some(block) = &volume.block_size {
-        properties.push(("volblocksize".into(), number(block)?.to_string()));
+        properties.push(("volblocksize".into(), number("block size", block)?.to_string()));
     }
     let asked = properties.clone();
     let given = |name: &str| asked.iter().find(|(n, _)| full_name(n) == name).map(|(_, v)| v.clone());
-    let block = number(&given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
-    let size = number(&volume.size)?.div_ceil(block).saturating_mul(block);
+    let block = number("block size", &given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
+    let size = size.div_ceil(block).saturating_mul(block);
     properties.push(("volsize".into(), size.to_string()));
     if !volume.sparse && given("refreservation").is_none() && block.is_power_of_two() {
         let copies = given("copies").and_then(|c| c.parse().ok()).unwrap_or(1);
@@ -149,6 +148,7 @@ fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVol
 pub struct CloneRequest {
     /// The snapshot.
     pub origin: String,
+    let size = number("size", &volume.size)?;
     pub name: String,
     /// Properties as a user writes them (`-o`).
     pub properties: Vec<(String, String)>,

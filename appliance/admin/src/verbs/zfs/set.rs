@@ -140,10 +140,7 @@ fn quota(name: &str, value: &str) -> Result<(Principal, u64, bool, u64), Reason>
     let id = who.parse::<u64>().ok().or_else(named).ok_or_else(invalid)?;
     let limit = match value {
         "none" => 0,
-        text => {
-            let bad = || Reason::new(Kind::Invalid, format!("bad numeric value '{text}'"));
-            parse_size(text).ok_or_else(bad)?
-        }
+        text => parse_size(text).map_err(|why| Reason::new(Kind::Invalid, why))?,
     };
     Ok((principal, id, objects, limit))
 }

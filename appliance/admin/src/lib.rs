@@ -24,6 +24,7 @@ pub mod open;
 pub mod plan;
 pub mod pool_properties;
 mod provider;
+pub mod principals;
 pub mod remove;
 pub mod schedule;
 pub mod spares;

@@ -199,6 +199,9 @@ impl WritablePool {
     /// Sets user, group and project quotas on a file system: principal, id, whether it limits
     /// objects, and the limit (0 for none).
     pub fn set_quotas(&self, name: &str, quotas: &[(Principal, u64, bool, u64)]) -> Result<()> {
+        if quotas.is_empty() {
+            return Ok(());
+        }
         let files = self.files.written(&self.live.synced()?.dataset(name)?)?;
         for (principal, id, objects, limit) in quotas {
             files.set_quota(*principal, *id, *objects, *limit)?;

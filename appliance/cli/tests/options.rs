@@ -281,3 +281,37 @@ fn keys_are_read_from_standard_input_where_it_is_no_terminal() {
         assert_eq!(rig.good("zfs get -H -o value keystatus tank/phrase tank/raw tank/hex"), "available\n".repeat(3));
     }
 }
+
+#[test]
+fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
+    let mut rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none -O userquota@root=1G tank DIR/d/a");
+    rig.good("zfs create -o userquota@root=5M -o groupobjquota@0=7 -o projectquota@9=1G tank/a");
+    rig.serve();
+    rig.good("zfs create -o projectobjquota@9=3 -o compress=off tank/b");
+    let get = |names: &str, of: &str| rig.good(&format!("zfs get -H -o property,value,source {names} {of}"));
+    assert_eq!(get("userquota@root", "tank"), "userquota@root\t1G\tlocal\n");
+    let all = "userquota@root,userquota@0,groupobjquota@root,projectquota@9,userused@root";
+    assert_eq!(
+        get(all, "tank/a"),
+        "userquota@root\t5M\tlocal\nuserquota@0\t5M\tlocal\ngroupobjquota@root\t7\tlocal\n\
+         projectquota@9\t1G\tlocal\nuserused@root\t512B\tlocal\n"
+    );
+    assert_eq!(get("projectobjquota@9", "tank/b"), "projectobjquota@9\t3\tlocal\n");
+    assert_eq!(get("userquota@no-such-user", "tank/a"), "userquota@no-such-user\t-\t-\n");
+    assert_eq!(rig.good("zfs list -H -o userquota@root tank/a"), "5M\n");
+    let bad = |line: &str, err: &str| assert_eq!(rig.run(line).2, format!("{err}\n"), "{line}");
+    bad(
+        "zfs create -o userquota@no-such-user=1 tank/c",
+        "cannot create 'tank/c': 'userquota@no-such-user' has an invalid user/group name",
+    );
+    bad("zfs create -o userquota@root=1x tank/c", "cannot create 'tank/c': invalid numeric suffix 'x'");
+    bad(
+        "zfs create -o userquota@root=1G -V 8M tank/c",
+        "cannot create 'tank/c': 'userquota@root' does not apply to datasets of this type",
+    );
+    bad("zfs list tank/c", "cannot open 'tank/c': dataset does not exist");
+    // What exists is left as it is.
+    rig.good("zfs create -p -o userquota@root=6M tank/a");
+    assert_eq!(get("userquota@root", "tank/a"), "userquota@root\t5M\tlocal\n");
+}

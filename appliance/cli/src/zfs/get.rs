@@ -94,9 +94,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
                 all.sort_by_key(|p| user.iter().position(|name| *name == p.name).map_or(0, |at| at + 1));
                 all
             }),
-            Some(wanted) => {
-                wanted.iter().map(|w| Ok(property::get(&f.entry, &w.name, &view)?.unwrap_or_else(|| none(w)))).collect()
-            }
+            Some(wanted) => wanted.iter().map(|w| Ok(w.get(&f.entry, &view)?.unwrap_or_else(|| none(w)))).collect(),
         };
         let properties = match properties {
             Ok(properties) => properties,

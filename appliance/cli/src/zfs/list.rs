@@ -9,7 +9,7 @@ use crate::json::{self, Object};
 use crate::table::{Column, list_header, list_line};
 use admin::verbs::Found;
 use dataset::name::listing_order;
-use dataset::property::{self, Property};
+use dataset::property::Property;
 use serde_json::Value;
 
 const OPTIONS: Options = Options { short: "jHS:d:o:prs:t:", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
@@ -48,13 +48,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     types.bookmarks |= given_types.is_none() && names.iter().any(|n| n.contains('#'));
     let (mut found, code) = pools.list(cx, &names, Which { types, depth })?;
     let code = code | unnamed;
-    let value = |f: &Found, name: &str| -> Option<Property> {
+    let value = |f: &Found, column: &Wanted| -> Option<Property> {
         let mounted = |name: &str| pools.is_mounted(name);
-        property::get(&f.entry, name, &f.pool.view(&mounted)).ok().flatten()
+        column.get(&f.entry, &f.pool.view(&mounted)).ok().flatten()
     };
     if !sort.is_empty() {
         let mut keyed: Vec<(Vec<Option<Property>>, Found)> =
-            found.into_iter().map(|f| (sort.iter().map(|s| value(&f, &s.name)).collect(), f)).collect();
+            found.into_iter().map(|f| (sort.iter().map(|s| value(&f, &s.column)).collect(), f)).collect();
         keyed.sort_by(|(ka, a), (kb, b)| {
             let by = |(i, column): (usize, &values::SortColumn)| {
                 let (x, y) = (ka.get(i).and_then(Option::as_ref), kb.get(i).and_then(Option::as_ref));
@@ -76,7 +76,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let rows: Vec<(Found, Vec<Option<Property>>)> = found
         .into_iter()
         .map(|f| {
-            let values: Vec<Option<Property>> = wanted.iter().map(|w| value(&f, &w.name)).collect();
+            let values: Vec<Option<Property>> = wanted.iter().map(|w| value(&f, w)).collect();
             (f, values)
         })
         .collect();

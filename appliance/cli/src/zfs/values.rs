@@ -3,6 +3,7 @@
 use crate::context::Failure;
 use crate::number::{date_minutes, date_seconds};
 use dataset::property::{self, Property, PropertyDef, Source, Unit, Value, ValueType};
+use dataset::{Entry, View};
 
 /// The text of a value; `literal`: exact numbers (`-p`).
 pub fn text(property: &Property, literal: bool) -> String {
@@ -32,6 +33,8 @@ pub fn json_source(property: &Property) -> (&'static str, String) {
 pub struct Wanted {
     /// The full name.
     pub name: String,
+    /// The name with the id of a user or group instead of its name.
+    lookup: String,
     /// The definition; `None`: a user property, or a property per user, group or project.
     pub def: Option<&'static PropertyDef>,
     /// The column width, so far.
@@ -42,7 +45,7 @@ impl Wanted {
     /// Looks up a property by name. `None`: no property can have that name.
     pub fn new(name: &str) -> Option<Self> {
         if let Some(def) = property::find(name) {
-            return Some(Self { name: def.name.into(), def: Some(def), width: width(def) });
+            return Some(Self { name: def.name.into(), lookup: def.name.into(), def: Some(def), width: width(def) });
         }
         let counted = ["user", "group", "project"].iter().any(|who| {
             let rest = name.strip_prefix(who).unwrap_or_default();
@@ -50,7 +53,14 @@ impl Wanted {
         });
         let written = name.starts_with("written@") || name.starts_with("written#");
         let known = counted || written || property::is_user_property(name);
-        known.then(|| Self { name: name.into(), def: None, width: name.len() })
+        let lookup = || admin::principals::with_id(name).into_owned();
+        known.then(|| Self { name: name.into(), lookup: lookup(), def: None, width: name.len() })
+    }
+
+    /// The property of a dataset or bookmark, called as it was requested.
+    pub fn get(&self, entry: &Entry, view: &View<'_>) -> Result<Option<Property>, errors::Error> {
+        let found = property::get(entry, &self.lookup, view)?;
+        Ok(found.map(|property| Property { name: self.name.clone(), ..property }))
     }
 
     /// Whether the column grows with its values: columns of names and words do, columns of numbers
@@ -115,8 +125,7 @@ pub fn wanted(list: &str) -> Result<Vec<Wanted>, Failure> {
 /// A column to sort by.
 #[derive(Debug, Clone)]
 pub struct SortColumn {
-    /// The full name.
-    pub name: String,
+    pub column: Wanted,
     /// `-S`: descending.
     pub reverse: bool,
 }
@@ -126,8 +135,7 @@ pub fn sort_columns(given: &[(char, String)]) -> Result<Vec<SortColumn>, Failure
     let mut columns = Vec::new();
     for (letter, name) in given.iter().filter(|(l, _)| matches!(l, 's' | 'S')) {
         let bad = || Failure::usage(format!("invalid property '{name}'"));
-        let wanted = Wanted::new(name).ok_or_else(bad)?;
-        columns.push(SortColumn { name: wanted.name, reverse: *letter == 'S' });
+        columns.push(SortColumn { column: Wanted::new(name).ok_or_else(bad)?, reverse: *letter == 'S' });
     }
     Ok(columns)
 }

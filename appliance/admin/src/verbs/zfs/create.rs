@@ -5,6 +5,7 @@
 use crate::kept_keys;
 use crate::mounts::MountReport;
 use crate::new_key::{self, AskNew};
+use crate::principals::{self, Quota};
 use crate::state::Imported;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::not_applicable;
@@ -49,6 +50,7 @@ pub struct NewVolume {
 pub struct CreatePlan {
     record: Imported,
     request: CreateRequest,
+    quotas: Vec<Quota>,
     /// The properties of the request, and those that follow from the size of a volume.
     pub properties: Vec<(String, String)>,
 }
@@ -84,21 +86,27 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
         return Err(request.refuse(Reason::new(Kind::Conflict, "dataset already exists")));
     }
     let opened = invocation.open_to_read(&record)?;
-    let mut properties = request.properties.clone();
+    let (quotas, mut properties) = principals::split_quotas(&request.properties).map_err(|why| request.refuse(why))?;
+    if let (Some((name, _)), true) =
+        (request.properties.iter().find(|(name, _)| principals::is_quota(name)), request.volume.is_some())
+    {
+        let why = format!("'{name}' does not apply to datasets of this type");
+        return Err(request.refuse(Reason::new(Kind::Invalid, why)));
+    }
     if let Some(volume) = &request.volume {
         add_size(&opened, &mut properties, volume)?;
     }
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
-    Ok(CreatePlan { record, request: request.clone(), properties })
+    Ok(CreatePlan { record, request: request.clone(), quotas, properties })
 }
 
 impl CreatePlan {
     /// Creates the dataset. `ask` asks for its key if it is to have one and the properties do not
     /// name a file.
     pub fn run(self, invocation: &Invocation<'_>, ask: &AskNew<'_>) -> Result<MountReport, Refusal> {
-        let Self { record, request, properties } = self;
+        let Self { record, request, quotas, properties } = self;
         let name = &request.name;
         let failed = |kind: Kind, e: &anyhow::Error| request.refuse(Reason::new(kind, format!("{e:#}")));
         let key = new_key::ask(&properties, name, None, ask).map_err(|e| failed(Kind::Invalid, &e))?;
@@ -109,7 +117,20 @@ impl CreatePlan {
             parents: request.parents,
             key: key.clone(),
         };
-        let created = invocation.change(&record, |pool| Ok(write::create(&pool.live, &new, maker())?));
+        let created = invocation.change(&record, |pool| {
+            let exists = !quotas.is_empty() && pool.live.synced()?.dataset(name).is_ok();
+            write::create(&pool.live, &new, maker())?;
+            if exists {
+                // With -p; what exists stays as it is.
+                return Ok(());
+            }
+            // They are in the file system, so it must exist first.
+            pool.set_quotas(name, &quotas).or_else(|error| {
+                pool.close_dataset(name)?;
+                write::destroy(&pool.live, name)?;
+                Err(error.into())
+            })
+        });
         created.map_err(|reason| request.refuse(reason))?;
         if let Some(key) = key {
             kept_keys::keep_new(&invocation.state, &record, name, &key).map_err(|e| failed(Kind::Failed, &e))?;
@@ -127,6 +148,7 @@ fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVol
     let number = |what: &str, text: &str| {
         parse_size(text).map_err(|why| Refusal::new(Kind::Invalid, format!("bad volume {what} '{text}': {why}")))
     };
+    let size = number("size", &volume.size)?;
     if let Some(block) = &volume.block_size {
         properties.push(("volblocksize".into(), number("block size", block)?.to_string()));
     }
@@ -148,7 +170,6 @@ fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVol
 pub struct CloneRequest {
     /// The snapshot.
     pub origin: String,
-    let size = number("size", &volume.size)?;
     pub name: String,
     /// Properties as a user writes them (`-o`).
     pub properties: Vec<(String, String)>,

@@ -1,13 +1,13 @@
 //! `zfs set`: sets properties of datasets, and quotas of users, groups and projects.
 
 use crate::mounts::MountReport;
+use crate::principals;
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
 use crate::write::WritablePool;
-use dataset::property::{full_name, parse_size};
-use dataset::quota::Principal;
+use dataset::property::full_name;
 use dataset::write;
 use errors::{Error, Refusal as Denied};
 
@@ -86,14 +86,11 @@ pub fn set_all(
     if let Some((name, _)) = properties.iter().find(|(name, value)| !check_share(name, value)) {
         return Err(Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options")));
     }
-    let (quotas, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(n, _)| quota_of(n).is_some());
+    let (quotas, others) = principals::split_quotas(properties)?;
     if !others.is_empty() {
         write::set(&pool.live, name, &others).map_err(reason)?;
     }
-    if !quotas.is_empty() {
-        pool.set_quotas(name, &quotas.iter().map(|(n, v)| quota(n, v)).collect::<Result<Vec<_>, Reason>>()?)?;
-    }
-    Ok(())
+    Ok(pool.set_quotas(name, &quotas)?)
 }
 
 fn reason(error: Error) -> Reason {
@@ -105,42 +102,4 @@ fn reason(error: Error) -> Reason {
         _ => return error.into(),
     };
     Reason::new(Kind::of(&error), text)
-}
-
-/// Parses the name of a quota property: the kind of principal, whether it counts objects, and the
-/// principal.
-fn quota_of(name: &str) -> Option<(Principal, bool, &str)> {
-    let (kind, who) = name.split_once('@')?;
-    Some(match kind {
-        "userquota" => (Principal::User, false, who),
-        "groupquota" => (Principal::Group, false, who),
-        "projectquota" => (Principal::Project, false, who),
-        "userobjquota" => (Principal::User, true, who),
-        "groupobjquota" => (Principal::Group, true, who),
-        "projectobjquota" => (Principal::Project, true, who),
-        _ => return None,
-    })
-}
-
-fn quota(name: &str, value: &str) -> Result<(Principal, u64, bool, u64), Reason> {
-    let invalid = || Reason::new(Kind::Invalid, format!("invalid property '{name}'"));
-    let (principal, objects, who) = quota_of(name).ok_or_else(invalid)?;
-    let file = match principal {
-        Principal::User => "/etc/passwd",
-        Principal::Group => "/etc/group",
-        Principal::Project => "/dev/null",
-    };
-    let named = || {
-        let table = std::fs::read_to_string(file).ok()?;
-        table.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            (fields.next()? == who).then(|| fields.nth(1)?.parse().ok()).flatten()
-        })
-    };
-    let id = who.parse::<u64>().ok().or_else(named).ok_or_else(invalid)?;
-    let limit = match value {
-        "none" => 0,
-        text => parse_size(text).map_err(|why| Reason::new(Kind::Invalid, why))?,
-    };
-    Ok((principal, id, objects, limit))
 }

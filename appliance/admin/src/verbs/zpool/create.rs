@@ -9,6 +9,7 @@ use crate::layout::{Layout, Wrong, check_in_use, check_replication};
 use crate::mounts::MountReport;
 use crate::new_key::{self, AskNew};
 use crate::pool_properties::{PoolSetting, When, is_known, parse};
+use crate::principals;
 use crate::state::Imported;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
@@ -186,6 +187,7 @@ impl CreatePlan {
         let places = create::places(&layout);
         let pool = create::create(&NewPool {
             name: request.name.clone(),
+        let (quotas, datasets) = principals::split_quotas(&datasets)?;
             temporary_name: request.temporary_name.clone(),
             layout,
             ashift,
@@ -208,6 +210,10 @@ impl CreatePlan {
         if let Some(key) = &key {
             kept_keys::keep_new(&invocation.state, &record, &shown, key)
                 .map_err(|e| Reason::new(Kind::Failed, format!("cannot keep its key loaded: {e:#}")))?;
+        if let Err(error) = pool.set_quotas(&shown, &quotas) {
+            pool.destroy()?;
+            return Err(error.into());
+        }
         }
         let remember = || invocation.state.change(|pools| pools.push(record.clone()));
         let Some(house) = invocation.house_of(&record) else {

@@ -315,3 +315,51 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
     rig.good("zfs create -p -o userquota@root=6M tank/a");
     assert_eq!(get("userquota@root", "tank/a"), "userquota@root\t5M\tlocal\n");
 }
+
+#[test]
+fn what_no_value_of_a_property_can_be_is_refused() {
+    let rig = Rig::new(&["a"]);
+    let bad = |line: &str, err: &str| {
+        let (code, _, said) = rig.run(line);
+        assert!(code != 0 && said.lines().next() == Some(err), "{line}: {code} {said}");
+    };
+    for dry in ["-n ", ""] {
+        let create = |option: &str| format!("zpool create {dry}-O {option} tank DIR/d/a");
+        bad(&create("doesnotexist=on"), "property 'doesnotexist' is not a valid filesystem property");
+        bad(&create("volsize=1G"), "property 'volsize' is not a valid filesystem property");
+        bad(&create("atime=on -O atime=off"), "property 'atime' specified multiple times");
+    }
+    rig.good("zpool create -O mountpoint=none -O checksum=noparity tank DIR/d/a");
+    bad("zfs create -V 1.01BB tank/v", "bad volume size '1.01BB': invalid numeric suffix 'BB'");
+    bad("zfs create -V 1z tank/v", "bad volume size '1z': numeric value is too large");
+    bad("zfs create -V 8M -b 1x tank/v", "bad volume block size '1x': invalid numeric suffix 'x'");
+    bad("zfs set reservation=0bb tank", "cannot set property for 'tank': invalid numeric suffix 'bb'");
+    rig.good("zfs create -V 8M tank/v");
+    bad("zpool set bootfs=tank/v tank", "cannot set property for 'tank': operation not supported on this type of pool");
+    rig.good("zpool set bootfs=tank tank");
+    rig.good("zpool scrub -ew tank");
+    rig.disk("b", 128 << 20);
+    rig.good("zpool create -O mountpoint=none -o feature@head_errlog=disabled old DIR/d/b");
+    bad("zpool scrub -ew old", "cannot scrub old: operation not supported on this type of pool");
+    rig.good("zfs set keylocation=none tank");
+    let key = |of: &str| rig.good(&format!("zfs get -H -o value keylocation {of}"));
+    assert_eq!(key("tank"), "none\n");
+    bad(
+        "zfs set keylocation=prompt tank",
+        "cannot set property for 'tank': keylocation must be 'none' for unencrypted datasets",
+    );
+    assert_eq!(with_input(&rig, "zfs create -o encryption=on -o keyformat=raw tank/e", &[1; 32]).0, 0);
+    rig.good("zfs create tank/e/below");
+    let set = |location: &str, of: &str, why: &str| {
+        bad(&format!("zfs set keylocation={location} {of}"), &format!("cannot set property for '{of}': {why}"));
+    };
+    set("none", "tank/e", "keylocation must not be 'none' for encrypted datasets");
+    set("none", "tank/e/below", "keylocation must not be 'none' for encrypted datasets");
+    set("prompt", "tank/e/below", "keylocation may only be set on encryption roots");
+    set("/key", "tank/e", "invalid keylocation");
+    // A depth asks for what is below, of whatever kind, and 0 is a depth.
+    assert_eq!(rig.run("zfs list -d 0 -t snapshot tank"), (0, String::new(), "no datasets available\n".to_owned()));
+    assert_eq!(rig.run("zfs get -H -d 0 -t snapshot used tank"), (0, String::new(), String::new()));
+    bad("zfs list -t filesystem tank/v", "cannot open 'tank/v': operation not applicable to datasets of this type");
+    rig.judge("tank");
+}

@@ -173,6 +173,11 @@ impl Dataset {
         }
     }
 
+    /// Whether it is a volume, or a snapshot of one.
+    pub fn has_volume(&self) -> Result<bool> {
+        Ok(self.contents()? == ObjsetKind::Volume)
+    }
+
     /// The properties that are set on the snapshot itself.
     pub(crate) fn own_props(&self) -> Result<Arc<PropertySet>> {
         if let Some(props) = self.0.own_props.get() {

@@ -22,6 +22,9 @@ pub struct Wanted {
     pub types: Types,
     /// The depth below each name; `None`: no limit.
     pub depth: Option<usize>,
+    /// What is below each name was asked for, with `-r` or `-d`, even to depth 0: then a name may
+    /// be of a kind that is not listed.
+    pub is_recursive: bool,
 }
 
 /// A set of dataset kinds.
@@ -200,7 +203,7 @@ impl Pools {
                 continue;
             };
             let kind = found.entry.kind().unwrap_or(DatasetKind::FileSystem);
-            let has_below = matches!(kind, DatasetKind::FileSystem | DatasetKind::Volume) && depth != Some(0);
+            let has_below = matches!(kind, DatasetKind::FileSystem | DatasetKind::Volume) && wanted.is_recursive;
             if !wanted.types.wants(kind) && !has_below {
                 cx.complain(&format!("cannot open '{name}': operation not applicable to datasets of this type"));
                 code = 1;

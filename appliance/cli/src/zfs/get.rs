@@ -67,13 +67,14 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if types.only_below() && depth == Some(0) && parsed.last('d').is_none() {
         depth = Some(1);
     }
+    let is_recursive = parsed.has('d') || depth != Some(0);
     let Some((list, names)) = parsed.operands.split_first() else {
         return Err(Failure::usage("missing property argument"));
     };
     let mut wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
     let mut pools = Pools::new(cx);
     let (names, unnamed) = pools.names(cx, names)?;
-    let (found, mut code) = pools.list(cx, &names, Which { types, depth })?;
+    let (found, mut code) = pools.list(cx, &names, Which { types, depth, is_recursive })?;
     code |= unnamed;
     let mut table = GetTable::new(&fields, parsed.has('H'));
     let (mut lines, mut datasets) = (Vec::new(), Object::new());

@@ -40,13 +40,14 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if types.only_below() && depth == Some(0) && parsed.last('d').is_none() {
         depth = Some(1);
     }
+    let is_recursive = parsed.has('d') || depth != Some(0);
     let mut wanted = values::wanted(fields)?;
     let mut pools = Pools::new(cx);
     let (names, unnamed) = pools.names(cx, &parsed.operands)?;
     // A snapshot that is named is shown, although snapshots are not by default.
     types.snapshots |= given_types.is_none() && names.iter().any(|n| n.contains('@'));
     types.bookmarks |= given_types.is_none() && names.iter().any(|n| n.contains('#'));
-    let (mut found, code) = pools.list(cx, &names, Which { types, depth })?;
+    let (mut found, code) = pools.list(cx, &names, Which { types, depth, is_recursive })?;
     let code = code | unnamed;
     let value = |f: &Found, column: &Wanted| -> Option<Property> {
         let mounted = |name: &str| pools.is_mounted(name);

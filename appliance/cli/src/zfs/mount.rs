@@ -133,7 +133,7 @@ fn mount_all(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
 fn load_keys(cx: &mut Context<'_>, name: &str, depth: Option<usize>) -> Result<Option<u8>, Failure> {
     let types = Types { volumes: false, ..Types::HEADS };
     let mut pools = Pools::new(cx);
-    let (found, code) = pools.list(cx, &[name.to_owned()], Wanted { types, depth })?;
+    let (found, code) = pools.list(cx, &[name.to_owned()], Wanted { types, depth, is_recursive: depth != Some(0) })?;
     if code != 0 {
         return Ok(None);
     }
@@ -284,7 +284,8 @@ fn unload_keys(cx: &mut Context<'_>, gone: Vec<KeyUser>) -> Outcome {
     for KeyUser { dataset, with_children } in gone {
         let depth = if with_children { None } else { Some(0) };
         let types = Types { volumes: false, ..Types::HEADS };
-        let (found, failed) = Pools::new(cx).list(cx, &[dataset], Wanted { types, depth })?;
+        let (found, failed) =
+            Pools::new(cx).list(cx, &[dataset], Wanted { types, depth, is_recursive: depth != Some(0) })?;
         code |= failed;
         for one in &found {
             let Some(dataset) = one.entry.dataset() else { continue };

@@ -154,7 +154,7 @@ fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> R
         trimmed => trimmed.to_owned(),
     });
     let names = if place.is_some() { Vec::new() } else { names };
-    let (found, code) = pools.list(cx, &names, Wanted { types, depth })?;
+    let (found, code) = pools.list(cx, &names, Wanted { types, depth, is_recursive: depth != Some(0) })?;
     let is_wanted = |f: &Found| {
         let is_files = matches!(f.entry.kind(), Ok(DatasetKind::FileSystem));
         is_files && place.as_ref().is_none_or(|place| value(f, "mountpoint") == *place)

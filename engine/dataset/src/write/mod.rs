@@ -81,8 +81,8 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
         let cx = Cx::new(sync);
         let node = tree::find(&cx, &full)?;
         let mut settings = values::settings_for(&cx, &node, &properties)?;
-        if settings.iter().any(|s| s.name == "keylocation") {
-            check_key_location(&cx, &node)?;
+        if let Some(location) = settings.iter().find(|s| s.name == "keylocation") {
+            check_key_location(&cx, &node, &location.text())?;
         }
         let size = settings.iter().find(|s| s.name == "volsize").map(Setting::number);
         settings.retain(|s| s.name != "volsize");
@@ -145,11 +145,14 @@ fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()>
     cx.sync.all_or_nothing(|| changes.iter().try_for_each(|change| props::apply(cx, node, change)))
 }
 
-fn check_key_location(cx: &Cx<'_>, node: &tree::Node) -> Result<()> {
+/// Facts: zfs_valid_proplist, dsl_crypto_can_set_keylocation.
+fn check_key_location(cx: &Cx<'_>, node: &tree::Node, location: &str) -> Result<()> {
     let invalid = |what: &str| Err(Error::invalid(&*node.name, what));
-    match keys::root_of(cx, node.dir)? {
-        Some(root) if root == node.dir => Ok(()),
-        Some(_) => invalid("keylocation can be set on an encryption root only"),
-        None => invalid("keylocation: it is not encrypted"),
+    match (keys::root_of(cx, node.dir)?, location) {
+        (None, "none") => Ok(()),
+        (None, _) => invalid("keylocation must be 'none' for unencrypted datasets"),
+        (Some(_), "none") => invalid("keylocation must not be 'none' for encrypted datasets"),
+        (Some(root), _) if root == node.dir => Ok(()),
+        (Some(_), _) => invalid("keylocation may only be set on encryption roots"),
     }
 }

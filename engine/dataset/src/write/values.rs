@@ -188,9 +188,6 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
             if let Some(feature) = kind.and_then(feature::of_checksum) {
                 needs(feature)?;
             }
-            if kind == Some(Checksum::NoParity) {
-                return invalid("'noparity' is for swap and dump devices of another system");
-            }
         }
         ("compression", Value::Number(n)) => match n & 0x7f {
             16 => needs(feature::ZSTD)?,
@@ -265,6 +262,7 @@ mod tests {
         assert_eq!(fs("snapshot_limit", "none"), Value::Number(u64::MAX));
         assert_eq!(fs("com.example:note", "4K"), Value::Text("4K".into()));
         assert_eq!(fs("atime", "off"), Value::Number(0));
+        assert_eq!(fs("checksum", "noparity"), Value::Number(10));
     }
 
     #[test]

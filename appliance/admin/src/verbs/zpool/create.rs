@@ -14,6 +14,7 @@ use crate::state::Imported;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::{compatibility, import, kept_keys};
+use dataset::property::{Kinds, is_user_property};
 use pool::property::{SetValue, full_name};
 
 /// A pool to create.
@@ -107,8 +108,22 @@ impl CreateRequest {
     /// The properties of the root file system with full names, the mount point last.
     fn datasets(&self) -> Result<Vec<(String, String)>, Refusal> {
         let (places, others): (Vec<_>, Vec<_>) = self.dataset_properties.iter().partition(|(n, _)| n == "mountpoint");
-        let mut datasets: Vec<(String, String)> =
-            others.into_iter().map(|(n, v)| (dataset::property::full_name(n).to_owned(), v.clone())).collect();
+        let mut datasets: Vec<(String, String)> = Vec::new();
+        for (name, value) in others {
+            let is_of_file_systems = match dataset::property::find(name) {
+                Some(def) => def.kinds.intersects(Kinds::FILESYSTEM),
+                None => is_user_property(name) || principals::is_quota(name),
+            };
+            let full = dataset::property::full_name(name);
+            if !is_of_file_systems {
+                let why = format!("property '{name}' is not a valid filesystem property");
+                return Err(Refusal::new(Kind::Invalid, why));
+            }
+            if datasets.iter().any(|(other, _)| other == full) {
+                return Err(Refusal::new(Kind::Invalid, format!("property '{name}' specified multiple times")));
+            }
+            datasets.push((full.to_owned(), value.clone()));
+        }
         if let Some((_, place)) = places.last() {
             if !place.starts_with('/') && !matches!(place.as_str(), "none" | "legacy") {
                 let why = "must be an absolute path, 'legacy', or 'none'";

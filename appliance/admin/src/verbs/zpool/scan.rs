@@ -103,6 +103,9 @@ fn in_pool(
 ) -> Result<(), Reason> {
     let (change, stays) = (request.change, pool.stays());
     let is_pause = matches!(change, ScanChange::Pause | ScanChange::PauseErrors);
+    if change == ScanChange::StartErrors && !pool.writer().feature_enabled("head_errlog") {
+        return Err(Reason::new(Kind::Unsupported, "operation not supported on this type of pool"));
+    }
     match start(pool.writer(), change, stays)? {
         // Nothing to pause: OpenZFS counts that as success.
         Err(ScanRefused::NoScan) if is_pause => return Ok(()),

@@ -91,6 +91,9 @@ fn set_device(invocation: &Invocation<'_>, request: &SetRequest, device: &str) -
     let Some(guid) = vdev_names::find(&status, device).map(|v| v.guid) else {
         let message = format!("cannot find '{device}' in '{name}': device not in pool");
         return Err(Refusal::new(Kind::NotFound, message).with_code(EINVAL));
+        Ok(dataset) if dataset.has_volume()? => {
+            Err(Reason::new(Kind::Invalid, "operation not supported on this type of pool"))
+        }
     };
     let property = vdev_properties::find(property).unwrap_or(property);
     let setting = vdev_properties::parse(property, value).map_err(|reason| reason.refuse(&cannot))?;

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod device_faults;
+mod devices_in_use;
 mod failures;
 mod handover;
 mod kernel_output;

@@ -1,7 +1,27 @@
 //! Checks whether devices hold data that someone may want to keep.
+//!
+//! Facts: zpool_in_use in lib/libzfs/libzfs_import.c, check_file_generic in cmd/zpool/zpool_vdev.c.
 
 use super::{Flaw, Layout, Leaf, Wrong};
 use pool::{FoundDevice, PoolState, devices};
+
+/// The pools that are imported here.
+pub trait ImportedPools {
+    /// Whether the pool is imported and, as far as is known, has the device. A device that was
+    /// removed, or whose addition failed, belongs to no pool whatever its label says.
+    fn has_device(&self, pool: u64, device: u64) -> bool;
+    fn is_imported(&self, pool: u64) -> bool;
+    /// The name of a pool that has the device as a spare or as a cache device: labels of these do
+    /// not name their pool.
+    fn of_auxiliary(&self, kind: Auxiliary, device: u64) -> Option<String>;
+}
+
+/// A role of devices whose labels do not name a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auxiliary {
+    Spare,
+    Cache,
+}
 
 /// Owner of a device, according to its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,10 +32,10 @@ pub enum Owner {
     PotentiallyActive(String),
     /// An exported pool.
     Exported(String),
-    /// A hot spare; labels do not name its pool.
-    Spare,
-    /// A cache device (L2ARC).
-    Cache,
+    /// A pool that is imported here and has it as a hot spare, in use or not. Pools may share it.
+    Spare(String),
+    /// A pool that is imported here and has it as a cache device (L2ARC).
+    Cache(String),
 }
 
 /// A list of errors that `-f` overrides.
@@ -24,38 +44,42 @@ pub(super) fn overridable(flaw: Flaw, lines: &[String]) -> Wrong {
     Wrong { flaw, text }
 }
 
-fn owner(found: &FoundDevice, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
+/// The owner of a device; `None`: it is free.
+pub fn owner(found: &FoundDevice, imported: &dyn ImportedPools) -> Option<Owner> {
     let name = found.config.get_str("name").unwrap_or_default().to_owned();
-    let imported = found.config.get_u64("pool_guid").is_some_and(|pool| is_imported(pool, found.guid));
+    let pool = found.config.get_u64("pool_guid").filter(|pool| imported.is_imported(*pool));
+    let is_its_own = pool.is_some_and(|pool| imported.has_device(pool, found.guid));
     match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
         PoolState::Destroyed | PoolState::Other(_) => None,
-        _ if imported => Some(Owner::Active(name)),
-        PoolState::Active => Some(Owner::PotentiallyActive(name)),
+        // Spares and cache devices of pools that are not imported are free: they hold nothing.
+        PoolState::Spare => imported.of_auxiliary(Auxiliary::Spare, found.guid).map(Owner::Spare),
+        PoolState::Level2Cache => imported.of_auxiliary(Auxiliary::Cache, found.guid).map(Owner::Cache),
+        PoolState::Active if is_its_own && found.config.get_u64("is_spare") == Some(1) => Some(Owner::Spare(name)),
+        _ if is_its_own => Some(Owner::Active(name)),
+        PoolState::Active => pool.is_none().then_some(Owner::PotentiallyActive(name)),
         PoolState::Exported => Some(Owner::Exported(name)),
-        PoolState::Spare => Some(Owner::Spare),
-        PoolState::Level2Cache => Some(Owner::Cache),
     }
 }
 
-/// Fails for devices that are in use. `is_imported` takes a pool guid and a device guid, and
-/// returns whether that pool is imported here and, as far as known, has the device: a device whose
-/// addition failed belongs to no pool. Devices of an imported pool are refused even with `force`,
+/// Fails for devices that are in use. Devices of an imported pool are refused even with `force`,
 /// which overrides all other owners.
-pub fn check_in_use(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
+pub fn check_in_use(layout: &Layout, force: bool, imported: &dyn ImportedPools) -> Result<(), Wrong> {
     let mut lines = Vec::new();
     let leaves: Vec<&Leaf> = layout.leaves().collect();
     let labelled = host::work::each(leaves.len(), |number| devices::labelled(&leaves[number].path));
     for (leaf, found) in leaves.into_iter().zip(labelled) {
         let name = leaf.name();
         let is_spare = layout.spares.contains(leaf);
-        let (line, stays) = match found.and_then(|found| owner(&found, is_imported)) {
+        let (line, stays) = match found.and_then(|found| owner(&found, imported)) {
             Some(Owner::Active(pool)) => (Some(format!("{name} is part of active pool '{pool}'")), true),
             Some(Owner::PotentiallyActive(pool)) => {
                 (Some(format!("{name} is part of potentially active pool '{pool}'")), false)
             }
             Some(Owner::Exported(pool)) => (Some(format!("{name} is part of exported pool '{pool}'")), false),
-            Some(Owner::Spare) if !is_spare => (Some(format!("{name} is reserved as a hot spare")), false),
-            Some(Owner::Spare | Owner::Cache) => (None, false),
+            Some(Owner::Spare(_)) if is_spare => (None, false),
+            Some(Owner::Spare(pool)) => (Some(format!("{name} is reserved as a hot spare for pool {pool}")), true),
+            // OpenZFS's command lets -f through here, and its module then finds the device busy.
+            Some(Owner::Cache(pool)) => (Some(format!("{name} is part of unknown pool '{pool}'")), true),
             None if leaf.is_disk => (devices::foreign_contents(&leaf.path).map(|what| contains(&name, what)), false),
             None => (None, false),
         };

@@ -15,7 +15,7 @@ mod replication;
 mod wrong;
 
 pub use draid::Draid;
-pub use in_use::{Owner, check_in_use};
+pub use in_use::{Auxiliary, ImportedPools, Owner, check_in_use, owner};
 pub use replication::{Replication, check_replication};
 pub use wrong::{Flaw, Wrong};
 

@@ -16,7 +16,7 @@ use super::spa::{Shared, Writer};
 use super::vdevs::{self, ByGuid, List, NewDevices};
 use crate::config::VdevConfig;
 use block::vdev::{Tree, Vdev};
-use errors::{Error, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::pool_dir::directory;
 use std::sync::Arc;
 
@@ -47,6 +47,10 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         .map(|(top, id)| vdevs::top_config(top, id, cx.txg(), &mut devices))
         .collect::<Result<Vec<_>>>()?;
     let mut spares = vdevs::auxiliary_configs(&new.spares, List::Spares, &mut devices)?;
+    let present = shared.store.tree();
+    if let Some(known) = spares.iter().find(|spare| present.all_leaves().any(|leaf| leaf.guid == spare.guid)) {
+        return Err(Refusal::Busy.at(known.path.clone().unwrap_or_default()));
+    }
     let caches = vdevs::auxiliary_configs(&new.caches, List::Caches, &mut devices)?;
     root.children.extend(configs);
     let joining = &root.children[first..];

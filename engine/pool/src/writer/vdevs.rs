@@ -354,7 +354,8 @@ impl List {
 pub(super) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut ByGuid) -> Result<Vec<VdevConfig>> {
     let one = |aux: &NewAuxiliary| {
         check_size(&aux.path, aux.device.as_ref())?;
-        let guid = new_guid();
+        // Two copies of one device are two devices.
+        let guid = spare_guid(list, aux).filter(|guid| !devices.contains_key(guid)).unwrap_or_else(new_guid);
         let mut all = Nvlist::new();
         all.put(config::TYPE, aux.kind);
         all.put(config::GUID, guid);
@@ -370,6 +371,17 @@ pub(super) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut 
         Ok(VdevConfig { kind: aux.kind.into(), id: 0, guid, path: Some(aux.path.clone()), all, children: Vec::new() })
     };
     new.iter().map(one).collect()
+}
+
+/// The guid of a device that is a spare already: pools that share a spare know it by one guid.
+/// Facts: vdev_label_init.
+fn spare_guid(list: List, aux: &NewAuxiliary) -> Option<u64> {
+    if list != List::Spares {
+        return None;
+    }
+    let labels = block::label::read(aux.device.as_ref(), false);
+    let spare = labels.configs().find(|label| label.get_u64(config::POOL_STATE) == Some(SPARE))?;
+    spare.get_u64(config::GUID)
 }
 
 /// Writes the labels of spares or cache devices, which name no pool.

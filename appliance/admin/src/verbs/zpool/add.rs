@@ -5,7 +5,8 @@
 //!     the import finds them if they belong to the pool
 
 use super::create::ashift;
-use super::{change_places, imported, record};
+use super::imported_devices::ImportedDevices;
+use super::{change_places, record};
 use crate::add;
 use crate::house;
 use crate::layout::{Layout, Leaf, Purpose, Wrong, check_in_use, check_replication};
@@ -78,12 +79,7 @@ pub fn plan(invocation: &Invocation<'_>, request: AddRequest) -> Result<AddPlan,
         ashift = u8::try_from(*n).ok().filter(|n| *n > 0);
     }
     let layout = request.layout.clone()?;
-    let imported = imported(invocation)?;
-    let is_imported = |guid: u64, device: u64| {
-        let is_its_own = || view.status.all_vdevs().iter().any(|v| v.guid == device);
-        imported.iter().any(|p| p.guid == guid) && (guid != record.guid || is_its_own())
-    };
-    check_in_use(&layout, *force || request.allow_in_use, &is_imported)?;
+    check_in_use(&layout, *force || request.allow_in_use, &ImportedDevices::new(invocation)?)?;
     let pool_level = add::replication(&view.status);
     let has_blocks = layout.tops.iter().any(|top| top.purpose != Purpose::Log);
     if !force && !request.allow_replication_mismatch && has_blocks && pool_level.is_some() {

@@ -5,8 +5,9 @@
 //!     finds it if it belongs to the pool
 
 use super::create::ashift;
+use super::imported_devices::ImportedDevices;
 use super::scan::{Follow, resilver_now};
-use super::{change_places, device, imported, is_idle_spare, record};
+use super::{change_places, device, is_idle_spare, record};
 use crate::attach;
 use crate::layout::{Group, Layout, Leaf, check_in_use};
 use crate::state::Imported;
@@ -177,12 +178,7 @@ fn new_leaf(
     if is_replacement && let Some(spare) = status.spares.iter().find(is_it) {
         return Ok(Some(NewLeaf { leaf: leaf.clone(), spare: Some(spare.guid) }));
     }
-    let imported = imported(invocation)?;
-    let is_imported = |guid: u64, device: u64| {
-        let is_its_own = || status.all_vdevs().iter().any(|v| v.guid == device);
-        imported.iter().any(|p| p.guid == guid) && (guid != status.guid || is_its_own())
-    };
-    check_in_use(&layout, *force, &is_imported)?;
+    check_in_use(&layout, *force, &ImportedDevices::new(invocation)?)?;
     Ok(Some(NewLeaf { leaf: leaf.clone(), spare: None }))
 }
 

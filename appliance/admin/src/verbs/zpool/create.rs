@@ -2,7 +2,7 @@
 //!
 //! [`plan`] checks a request and changes nothing; [`CreatePlan::run`] creates the pool.
 
-use super::imported;
+use super::imported_devices::ImportedDevices;
 use crate::create::{self, CreateRequest as NewPool, check_name, check_properties};
 use crate::house::Leave;
 use crate::layout::{Layout, Wrong, check_in_use, check_replication};
@@ -155,9 +155,7 @@ pub fn plan(invocation: &Invocation<'_>, request: CreateRequest) -> Result<Creat
     let shown = request.shown();
     check_name(shown).map_err(|why| Reason::new(Kind::Invalid, why).refuse(&format!("cannot create '{shown}'")))?;
     let layout = request.layout.clone()?;
-    let imported = imported(invocation)?;
-    let is_imported = |guid: u64, _device: u64| imported.iter().any(|p| p.guid == guid);
-    check_in_use(&layout, request.force, &is_imported)?;
+    check_in_use(&layout, request.force, &ImportedDevices::new(invocation)?)?;
     if !request.force {
         check_replication(&layout, None)?;
     }

@@ -1,9 +1,10 @@
 //! `zpool labelclear`: removes a pool's labels from a device.
 
-use super::imported;
+use super::imported_devices::ImportedDevices;
+use crate::layout::{Owner, owner};
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
-use pool::{PoolState, devices};
+use pool::devices;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -35,17 +36,18 @@ pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(
     let Some(found) = devices::labelled(&path) else {
         return Err(Refusal::new(Kind::Invalid, format!("failed to read label from {shown}")));
     };
-    let pool = found.config.get_str("name").unwrap_or_default();
-    let is_imported = imported(invocation)?.iter().any(|p| Some(p.guid) == found.config.get_u64("pool_guid"));
-    let kind = match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
-        PoolState::Active | PoolState::Exported if is_imported => {
-            return Err(Refusal::new(Kind::Conflict, format!("{shown} is a member (ACTIVE) of pool \"{pool}\"")));
-        }
-        PoolState::Active => Some("potentially active"),
-        PoolState::Exported => Some("exported"),
-        _ => None,
+    let member = |state: &str, pool: &str| {
+        Err(Refusal::new(Kind::Conflict, format!("{shown} is a member ({state}) of pool \"{pool}\"")))
     };
-    if let (Some(kind), false) = (kind, *force) {
+    let left = match owner(&found, &ImportedDevices::new(invocation)?) {
+        Some(Owner::Active(pool)) => return member("ACTIVE", &pool),
+        Some(Owner::Spare(pool)) => return member("SPARE", &pool),
+        Some(Owner::Cache(pool)) => return member("L2CACHE", &pool),
+        Some(Owner::PotentiallyActive(pool)) => Some(("potentially active", pool)),
+        Some(Owner::Exported(pool)) => Some(("exported", pool)),
+        None => None,
+    };
+    if let (Some((kind, pool)), false) = (left, *force) {
         let why = format!("use '-f' to override the following error:\n{shown} is a member of {kind} pool \"{pool}\"");
         return Err(Refusal::new(Kind::Conflict, why));
     }

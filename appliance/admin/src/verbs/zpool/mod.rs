@@ -9,6 +9,7 @@ pub mod destroy;
 pub mod export;
 pub mod import;
 pub mod label_clear;
+mod imported_devices;
 pub mod reguid;
 pub mod remove;
 pub mod scan;

@@ -1,0 +1,44 @@
+//! Which devices `zpool create`, `add` and `replace` take: those that hold nothing of a pool that
+//! is imported, whatever their labels say. Facts: zpool_in_use in lib/libzfs/libzfs_import.c.
+
+use crate::rig::Rig;
+
+/// Runs a command that must fail; returns the last line that it prints.
+fn refused(rig: &Rig, line: &str) -> String {
+    let (code, _, err) = rig.run(line);
+    assert_ne!(code, 0, "{line}");
+    err.lines().last().unwrap_or_default().replace(&rig.path("d"), "D")
+}
+
+#[test]
+fn spares_and_caches_of_pools_that_are_gone_are_free() {
+    let rig = Rig::new(&["a", "b", "c", "e", "f"]);
+    for leaves in ["destroy", "export"] {
+        rig.good("zpool create -f -O mountpoint=none tank DIR/d/a spare DIR/d/b cache DIR/d/c");
+        rig.good(&format!("zpool {leaves} tank"));
+        rig.good("zpool create -O mountpoint=none other DIR/d/b log DIR/d/c");
+        rig.good("zpool destroy other");
+    }
+    assert_eq!(refused(&rig, "zpool create tank DIR/d/a"), "D/a is part of exported pool 'tank'");
+    rig.good("zpool create -f -O mountpoint=none tank DIR/d/a log DIR/d/b spare DIR/d/c cache DIR/d/e");
+    // In use, with or without -f; but pools may share a spare.
+    for force in ["", "-f "] {
+        assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/b")), "D/b is part of active pool 'tank'");
+        let spare = "D/c is reserved as a hot spare for pool tank";
+        assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/c")), spare);
+        assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/f log DIR/d/c")), spare);
+        assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/e")), "D/e is part of unknown pool 'tank'");
+    }
+    rig.good("zpool create -O mountpoint=none other DIR/d/f spare DIR/d/c");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n", "both know the spare by one guid");
+    rig.good("zpool destroy other");
+    assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/c"), "D/c is a member (SPARE) of pool \"tank\"");
+    assert_eq!(refused(&rig, "zpool labelclear DIR/d/e"), "D/e is a member (L2CACHE) of pool \"tank\"");
+    // What left an imported pool is free too.
+    rig.good("zpool remove tank DIR/d/b");
+    rig.good("zpool remove tank DIR/d/c");
+    rig.good("zpool remove tank DIR/d/e");
+    rig.good("zpool create -O mountpoint=none last DIR/d/b log DIR/d/c cache DIR/d/e");
+    rig.judge("tank");
+    rig.judge("last");
+}

@@ -30,6 +30,9 @@ pub fn attach(
         let new = NewLeaf { kind: "dspare", path: new.name(), device: None, ashift: 0, spare, sequentially };
         return Ok(pool.writer().attach(to, new, how)?);
     }
+    if how == Joins::Replace {
+        vacate(pool, to, new)?;
+    }
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
     // A spare that was added while the pool is open is already locked by this process.
     let known = listed.and_then(|listed| listed.leaf()?.device());
@@ -39,6 +42,27 @@ pub fn attach(
     };
     let new = NewLeaf { kind: new.kind(), path: new.name(), device: Some(device), ashift, spare, sequentially };
     Ok(pool.writer().attach(to, new, how)?)
+}
+
+/// Unlocks the device of `old` if `new` is at the same path, and the pool no longer uses it: the
+/// contents were overwritten, or it is another disk in the same place. A device that still has its
+/// labels, or whose contents the pool needs, stays in use, and `new` is busy.
+fn vacate(pool: &WritablePool, old: u64, new: &Leaf) -> Result<()> {
+    let writer = pool.writer();
+    let is_its_place = || {
+        let tree = writer.store().tree();
+        let old = tree.leaves().into_iter().find(|leaf| leaf.guid == old && leaf.path == new.name())?;
+        Some((old.is_open(), old.device()))
+    };
+    if is_its_place().is_some_and(|(is_open, _)| is_open) {
+        // The labels are compared with those of the last txg.
+        writer.sync()?;
+        writer.validate_labels()?;
+    }
+    if let Some((false, Some(device))) = is_its_place() {
+        device.release();
+    }
+    Ok(())
 }
 
 /// Detaches the device with this guid from its mirror, `replacing` or `spare` vdev.

@@ -42,3 +42,45 @@ fn spares_and_caches_of_pools_that_are_gone_are_free() {
     rig.judge("tank");
     rig.judge("last");
 }
+
+#[test]
+fn a_device_whose_labels_are_gone_is_replaced_by_itself() {
+    let mut rig = Rig::new(&["a", "b", "c"]);
+    rig.serve();
+    rig.good("zpool create -O mountpoint=none tank raidz1 DIR/d/a DIR/d/b DIR/d/c");
+    rig.good("zfs create -V 8M tank/volume");
+    let said = refused(&rig, "zpool replace -f tank DIR/d/b");
+    assert_eq!(said, "D/b is part of active pool 'tank'", "it is whole");
+    let zeros = vec![0; 128 << 20];
+    std::fs::write(rig.path("d/b"), &zeros).expect("overwritten");
+    rig.good("zpool replace -fw tank DIR/d/b");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n");
+    rig.good("zpool offline tank DIR/d/c");
+    std::fs::write(rig.path("d/c"), &zeros).expect("overwritten");
+    rig.good("zpool replace -w tank DIR/d/c");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n");
+    rig.good("zpool export tank");
+    rig.judge("tank");
+}
+
+/// The last copy of the data is not given up.
+#[test]
+fn a_device_that_the_pool_needs_is_not_replaced_by_itself() {
+    let mut rig = Rig::new(&["a"]);
+    rig.serve();
+    rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+    // Only the labels: 256 KiB at the start, and 512 KiB at the end.
+    let file = std::fs::File::options().write(true).open(rig.path("d/a")).expect("there");
+    let zero = |from: u64, bytes: usize| {
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![0; bytes], from).expect("written")
+    };
+    zero(0, 512 << 10);
+    zero((128 << 20) - (512 << 10), 512 << 10);
+    let (code, _, err) = rig.run("zpool replace -f tank DIR/d/a");
+    assert_eq!(code, 255, "{err}");
+    assert!(err.contains("is busy"), "{err}");
+    rig.good("zfs create tank/still");
+    rig.good("zpool sync -f tank");
+    rig.good("zpool export tank");
+    rig.judge("tank");
+}

@@ -89,10 +89,10 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason>
         "altroot" if when == When::Set => invalid("property 'altroot' can only be set during pool creation or import"),
         "altroot" if !value.starts_with('/') => invalid(format!("bad alternate root '{value}'")),
         "altroot" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
-        "cachefile" if !matches!(value, "" | "none") && !value.starts_with('/') => {
-            invalid("property 'cachefile' must be empty, an absolute path, or 'none'")
-        }
-        "cachefile" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
+        "cachefile" => match cache_file_problem(value) {
+            Some(why) => invalid(why),
+            None => Ok(PoolSetting::Import(def.name.to_owned(), value.to_owned())),
+        },
         "bootfs" if when == When::Create => invalid("property 'bootfs' cannot be set at creation or import time"),
         "comment" if !value.bytes().all(|b| (0x20..0x7f).contains(&b)) => {
             invalid("comment may only have printable characters")
@@ -129,6 +129,22 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason>
             },
         },
     }
+}
+
+/// Why a value of `cachefile` is refused. Facts: zpool_valid_proplist in lib/libzfs/libzfs_pool.c.
+fn cache_file_problem(value: &str) -> Option<String> {
+    if matches!(value, "" | "none") {
+        return None;
+    }
+    if !value.starts_with('/') {
+        return Some("property 'cachefile' must be empty, an absolute path, or 'none'".to_owned());
+    }
+    let (folder, file) = value.rsplit_once('/')?;
+    if matches!(file, "" | "." | "..") {
+        return Some(format!("'{value}' is not a valid file"));
+    }
+    let is_folder = folder.is_empty() || std::path::Path::new(folder).is_dir();
+    (!is_folder).then(|| format!("'{folder}' is not a valid directory"))
 }
 
 #[cfg(test)]

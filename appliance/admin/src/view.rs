@@ -1,5 +1,6 @@
 //! A pool as commands show it: its status and its properties, collected once.
 
+use crate::cache_file;
 use anyhow::Result;
 use dataset::{Datasets, Entry, KeyStore, View, property};
 use files::diff::Paths;
@@ -69,7 +70,7 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
         version: pool.version(),
         readonly: import.readonly,
         altroot: import.altroot.clone(),
-        cachefile: import.cachefile.clone(),
+        cachefile: import.cachefile.clone().filter(|file| file != cache_file::DEFAULT),
         comment: pool.config().get_str("comment").map(str::to_owned),
         compatibility: pool.config().get_str("compatibility").map(str::to_owned),
         features: pool.features().clone(),

@@ -1,5 +1,6 @@
 //! What `weir` does when it is run as a program: one test program, with a module for each subject.
 
+mod cache_file;
 mod daemon;
 mod device_faults;
 mod devices_in_use;

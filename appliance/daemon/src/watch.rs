@@ -92,6 +92,7 @@ pub fn watch(service: &Arc<Service>) {
                 scan_job::show(&service.jobs, &pool);
                 other_devices(&pool);
                 spares(&pool);
+                cache_file(&service, &pool);
             });
         }
         for happening in differences(&seen, &now) {
@@ -142,6 +143,14 @@ fn spares(pool: &OwnedPool) {
             tracing::warn!(pool = pool.name(), lost, spare, "a hot spare replaces a device");
         }),
         Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no hot spare can be used"),
+    }
+}
+
+/// Notes devices that changed in the background in the pool's cache file.
+fn cache_file(service: &Service, pool: &OwnedPool) {
+    let Some(writable) = pool.writable() else { return };
+    if let Err(error) = admin::cache_file::refresh(service.owner.house.state(), &pool.record(), writable) {
+        tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "cannot be noted in its cache file");
     }
 }
 

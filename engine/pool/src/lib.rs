@@ -3,6 +3,7 @@
 //! **Invariant: an open pool shows the state of one synced txg. Labels, uberblock and MOS must be
 //! consistent, or opening fails with an error that names the place.**
 
+pub mod cache_file;
 pub mod clones;
 pub mod config;
 mod dedup;

@@ -5,7 +5,7 @@ use crate::house::{self, Leave};
 use crate::mounts::{Mounter, NotUnmounted, PoolMounts};
 use crate::state::{Imported, State};
 use crate::write::{self, WritablePool};
-use crate::{House, OwnedPool, kept_keys};
+use crate::{House, OwnedPool, cache_file, kept_keys};
 use anyhow::Result;
 use dataset::write::Failures;
 use dataset::{Datasets, KeyStore};
@@ -167,6 +167,7 @@ impl Invocation<'_> {
         let pool = self.open(record)?;
         let result = change(&pool).and_then(|result| {
             pool.note_command(&self.command)?;
+            cache_file::try_update(record, &pool);
             Ok(result)
         });
         let closed = pool.finish();

@@ -20,7 +20,7 @@ use pool::property::full_name;
 use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::{FoundPool, PoolState};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const OPTIONS: Options = Options { short: "ac:d:DfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
@@ -57,7 +57,7 @@ fn request(cx: &Context<'_>, parsed: &Parsed) -> Result<ImportRequest, Failure> 
         let pairs = parsed.all('o').filter_map(|option| option.split_once('='));
         pairs.filter(|(given, _)| full_name(given) == name).last().map(|(_, value)| value.to_owned())
     };
-    Ok(ImportRequest {
+    let mut request = ImportRequest {
         pool: parsed.operands.first().cloned().unwrap_or_default(),
         new_name: parsed.operands.get(1).cloned(),
         places: places(cx, parsed)?,
@@ -72,7 +72,13 @@ fn request(cx: &Context<'_>, parsed: &Parsed) -> Result<ImportRequest, Failure> 
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F'),
         checkpoint: parsed.has('K'),
-    })
+        only: None,
+    };
+    if let Some(file) = parsed.last('c') {
+        let file = cx.client.absolute(Path::new(file)).map_err(|e| Failure::failed(format!("{file}: {e}")))?;
+        request.of_cache_file(&file)?;
+    }
+    Ok(request)
 }
 
 fn check(parsed: &Parsed) -> Result<(), Failure> {
@@ -89,10 +95,11 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     if parsed.has('c') && parsed.has('d') {
         return usage("-c is incompatible with -d");
     }
-    for (letter, name) in [('c', "-c"), ('V', "-V")] {
-        if parsed.has(letter) {
-            return Err(Failure::failed(format!("unsupported: 'zpool import' with '{name}'")));
-        }
+    if parsed.has('c') && parsed.has('s') {
+        return usage("-c is incompatible with -s");
+    }
+    if parsed.has('V') {
+        return Err(Failure::failed("unsupported: 'zpool import' with '-V'"));
     }
     if parsed.last('T').is_some_and(|t| t.parse::<u64>().is_err()) {
         return usage(&format!("invalid txg value '{}'", parsed.last('T').unwrap_or_default()));
@@ -126,7 +133,9 @@ fn stored(parsed: &Parsed) -> impl Iterator<Item = (&str, &str)> {
 /// Checks the values of properties that will be set on the pool. Facts: zpool_valid_proplist in
 /// lib/libzfs/libzfs_pool.c.
 fn check_stored(parsed: &Parsed, pool: &str) -> Result<(), Failure> {
-    for (name, value) in stored(parsed) {
+    let cache_file = parsed.all('o').filter_map(|option| option.split_once('='));
+    let cache_file = cache_file.filter(|(name, _)| full_name(name) == "cachefile");
+    for (name, value) in stored(parsed).chain(cache_file) {
         let when = if full_name(name) == "bootfs" { When::Create } else { When::Set };
         pool_properties::parse(name, value, when)
             .map_err(|reason| Failure::from(reason.refuse(&format!("cannot import pool '{pool}'"))))?;

@@ -57,9 +57,9 @@ pub static VERBS: &[Verb] = &[
     for_owner(
         "import",
         &[
-            "[-d dir|device]... [-Ds]",
-            "[-d dir|device]... [-aflmNst] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
-            "[-d dir|device]... [-flmNst] [-D] [-F [-nX]] [-T txg] [--rewind-to-checkpoint] [-o property=value]... [-R root] pool|id [newpool]",
+            "[-d dir|device]... | -c cachefile [-Ds]",
+            "[-d dir|device]... | -c cachefile [-aflmNst] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
+            "[-d dir|device]... | -c cachefile [-flmNst] [-D] [-F [-nX]] [-T txg] [--rewind-to-checkpoint] [-o property=value]... [-R root] pool|id [newpool]",
         ],
         "Find pools, or import them",
         import::run,

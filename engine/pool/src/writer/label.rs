@@ -1,7 +1,7 @@
 //! The end of a txg: writes the configuration to the MOS and to the labels, and the uberblock.
 
 use super::config;
-use super::spa::SyncTx;
+use super::spa::{SyncTx, Writer};
 use crate::config::VdevConfig;
 use block::label::{Which, sync_configs, sync_uberblock};
 use errors::{Error, Result};
@@ -35,6 +35,15 @@ pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     let object = cx.mos().object(id)?;
     object.write_at(cx.tx(), 0, &packed)?;
     object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
+}
+
+impl Writer {
+    /// The current configuration, packed as in the MOS: the entry of a cache file.
+    pub fn packed_config(&self) -> Vec<u8> {
+        let shared = &self.shared;
+        let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
+        config::for_mos(&identity, &root, shared.features.for_label(), self.synced_txg())
+    }
 }
 
 /// Sum of the guids of all devices, for the uberblock.

@@ -13,7 +13,7 @@ use crate::principals;
 use crate::state::Imported;
 use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
-use crate::{compatibility, import, kept_keys};
+use crate::{cache_file, compatibility, import, kept_keys};
 use dataset::property::{Kinds, is_user_property};
 use pool::property::{SetValue, full_name};
 
@@ -92,7 +92,7 @@ impl CreateRequest {
                 return invalid(format!("property '{name}' is not a valid pool or vdev property"));
             }
             let full = full_name(name);
-            if properties.iter().any(|(n, _)| n == full) {
+            if full != "cachefile" && properties.iter().any(|(n, _)| n == full) {
                 return invalid(format!("property '{name}' specified multiple times"));
             }
             properties.push((full.to_owned(), value.clone()));
@@ -187,11 +187,12 @@ impl CreatePlan {
         let settings = properties.iter().map(|(property, value)| parse(property, value, When::Create));
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
         let features = features(&settings, request.without_features, &mut report.lines)?;
+        let (quotas, datasets) = principals::split_quotas(&datasets)?;
         check_properties(&datasets, &features)?;
         let key = new_key::ask(&datasets, &shown, None, ask);
         let key = key.map_err(|e| Reason::new(Kind::Invalid, format!("{e:#}")))?;
         let import_option = |wanted: &str| {
-            settings.iter().find_map(|s| match s {
+            settings.iter().rev().find_map(|s| match s {
                 PoolSetting::Import(name, value) if name == wanted && !value.is_empty() => Some(value.clone()),
                 _ => None,
             })
@@ -200,7 +201,6 @@ impl CreatePlan {
         let places = create::places(&layout);
         let pool = create::create(&NewPool {
             name: request.name.clone(),
-        let (quotas, datasets) = principals::split_quotas(&datasets)?;
             temporary_name: request.temporary_name.clone(),
             layout,
             ashift,
@@ -210,6 +210,10 @@ impl CreatePlan {
             key: key.clone(),
             command: invocation.command.clone(),
         })?;
+        if let Err(error) = pool.set_quotas(&shown, &quotas) {
+            pool.destroy()?;
+            return Err(error.into());
+        }
         let record = Imported {
             name: shown.clone(),
             temporary_name: request.temporary_name.is_some(),
@@ -220,13 +224,10 @@ impl CreatePlan {
             cachefile,
             ..Imported::default()
         };
+        cache_file::try_update(&record, &pool);
         if let Some(key) = &key {
             kept_keys::keep_new(&invocation.state, &record, &shown, key)
                 .map_err(|e| Reason::new(Kind::Failed, format!("cannot keep its key loaded: {e:#}")))?;
-        if let Err(error) = pool.set_quotas(&shown, &quotas) {
-            pool.destroy()?;
-            return Err(error.into());
-        }
         }
         let remember = || invocation.state.change(|pools| pools.push(record.clone()));
         let Some(house) = invocation.house_of(&record) else {

@@ -10,7 +10,7 @@ use crate::state::Imported;
 use crate::verbs::line::line;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
-use crate::{OwnedPool, kept_keys, write};
+use crate::{OwnedPool, cache_file, kept_keys, write};
 use std::sync::Arc;
 
 /// Which pools to export.
@@ -73,6 +73,7 @@ pub(super) fn forgetting(
     let left = leave(open, remarks);
     if left.is_ok() {
         kept_keys::forget(&invocation.state, record);
+        cache_file::remove(record);
     } else if let Err(error) = invocation.state.change(|pools| pools.push(record.clone())) {
         remarks.push(format!("weir: '{}' is still imported, but will not be after a restart: {error:#}", record.name));
     }

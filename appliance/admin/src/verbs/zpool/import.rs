@@ -6,6 +6,7 @@
 //! written to such a pool, nor to one imported with `readonly` or at an older txg.
 
 use super::imported;
+use crate::cache_file;
 use crate::clear::discard_unread_logs;
 use crate::house;
 use crate::import;
@@ -18,7 +19,8 @@ use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::write;
 use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::{FoundPool, PoolState};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Where devices are searched for by default.
 const DEFAULT_PLACES: &[&str] = &["/dev"];
@@ -34,6 +36,8 @@ pub struct ImportRequest {
     pub new_name: Option<String>,
     /// Folders and devices to search (`-d`). None means the machine's disks.
     pub places: Vec<PathBuf>,
+    /// Guids of the pools to consider: those of a cache file (`-c`). `None`: all.
+    pub only: Option<Vec<u64>>,
     /// Destroyed pools (`-D`).
     pub destroyed: bool,
     /// Even if another host may be using it (`-f`).
@@ -147,6 +151,23 @@ impl ImportRequest {
         line("zpool import", &flags, &options, operands)
     }
 
+    /// Considers only the pools of a cache file, and searches for their devices where they were:
+    /// in the same folders, as their names may have changed.
+    pub fn of_cache_file(&mut self, file: &Path) -> Result<(), Refusal> {
+        let pools = cache_file::read(file).map_err(|error| {
+            let (what, why) = match error.downcast_ref::<std::io::Error>() {
+                Some(error) => ("failed to open cache file", without_number(error)),
+                None => ("invalid or corrupt cache file contents", format!("{error:#}")),
+            };
+            Refusal::new(Kind::Invalid, format!("{what}: {why}"))
+        })?;
+        let folders = pools.iter().flat_map(|pool| &pool.devices).filter_map(|path| path.parent());
+        let folders: BTreeSet<PathBuf> = folders.filter(|path| path.is_absolute()).map(PathBuf::from).collect();
+        self.places = folders.into_iter().collect();
+        self.only = Some(pools.iter().map(|pool| pool.guid).collect());
+        Ok(())
+    }
+
     /// The places to search.
     pub fn places(&self) -> Vec<PathBuf> {
         match self.places.is_empty() {
@@ -154,6 +175,12 @@ impl ImportRequest {
             false => self.places.clone(),
         }
     }
+}
+
+/// The operating system's error text.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// Pools that were found, and are not imported.
@@ -169,6 +196,7 @@ pub fn search(invocation: &Invocation<'_>, request: &ImportRequest) -> Result<Se
     let mut found = import::search(&request.places());
     let any = !found.is_empty();
     found.retain(|p| imported.iter().all(|i| i.guid != p.guid));
+    found.retain(|p| request.only.as_ref().is_none_or(|only| only.contains(&p.guid)));
     found.retain(|p| (p.state() == PoolState::Destroyed) == request.destroyed);
     Ok(Search { found, any })
 }
@@ -343,6 +371,7 @@ impl ImportPlan {
             if *lacks_log {
                 discard_unread_logs(&pool)?;
             }
+            cache_file::try_update(record, &pool);
             match invocation.house_of(record) {
                 Some(house) => {
                     house.adopt(Imported { checkpoint: false, ..record.clone() }, pool);

@@ -1,6 +1,7 @@
 //! `zpool set`: sets a property of a pool or of a device.
 
 use super::{record, status};
+use crate::cache_file;
 use crate::pool_properties::{PoolSetting, When, parse};
 use crate::state::Imported;
 use crate::verbs::line::line;
@@ -47,11 +48,24 @@ pub fn run(invocation: &Invocation<'_>, request: &SetRequest) -> Result<(), Refu
 fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, value: &str) -> Result<(), Reason> {
     match parse(property, value, When::Set)? {
         PoolSetting::Import(_, value) => {
-            let value = Some(value).filter(|v| !v.is_empty());
+            let changed = Imported { cachefile: Some(value).filter(|v| !v.is_empty()), ..record.clone() };
+            if !record.readonly {
+                let pool = invocation.open(record)?;
+                let noted = cache_file::update(&changed, &pool);
+                pool.finish().and(noted)?;
+            }
+            if changed.cachefile != record.cachefile {
+                cache_file::remove(record);
+            }
             let set = |pools: &mut Vec<Imported>| {
-                pools.iter_mut().filter(|p| p.name == record.name).for_each(|p| p.cachefile.clone_from(&value));
+                let of_it = pools.iter_mut().filter(|p| p.guid == record.guid);
+                of_it.for_each(|p| p.cachefile.clone_from(&changed.cachefile));
             };
-            Ok(invocation.state.change(set)?)
+            invocation.state.change(set)?;
+            if let Some(house) = &invocation.house {
+                house.reimported(record.guid, changed.clone());
+            }
+            Ok(())
         }
         PoolSetting::Feature(feature, _) => {
             pool::writer::check_features([feature.as_str()])?;
@@ -77,6 +91,9 @@ fn head(pool: &WritablePool, record: &Imported, name: &str) -> Result<u64, Reaso
         return Err(Reason::new(Kind::Invalid, format!("'{name}' is an invalid name")));
     }
     match pool.live.synced()?.dataset(name) {
+        Ok(dataset) if dataset.has_volume()? => {
+            Err(Reason::new(Kind::Invalid, "operation not supported on this type of pool"))
+        }
         Ok(dataset) => Ok(dataset.id()),
         Err(Error::NotFound { .. }) => Err(Reason::new(Kind::NotFound, "no such pool or dataset")),
         Err(error) => Err(error.into()),
@@ -91,9 +108,6 @@ fn set_device(invocation: &Invocation<'_>, request: &SetRequest, device: &str) -
     let Some(guid) = vdev_names::find(&status, device).map(|v| v.guid) else {
         let message = format!("cannot find '{device}' in '{name}': device not in pool");
         return Err(Refusal::new(Kind::NotFound, message).with_code(EINVAL));
-        Ok(dataset) if dataset.has_volume()? => {
-            Err(Reason::new(Kind::Invalid, "operation not supported on this type of pool"))
-        }
     };
     let property = vdev_properties::find(property).unwrap_or(property);
     let setting = vdev_properties::parse(property, value).map_err(|reason| reason.refuse(&cannot))?;

@@ -87,12 +87,31 @@ pub enum Wanted {
     Line,
     /// So many bytes of standard input, or fewer if it ends before.
     Bytes(u32),
+    /// What scripts of the client's search path print for devices, run by the client: a JSON array
+    /// with an array for each device, and in it a string for each script that was found.
+    Scripts(Scripts),
     /// All of standard input, as the body of a request to `/v1/commands/bytes?id=` with the number
     /// of this question. No answer is posted.
     Input,
     /// To copy the bytes of `/v1/commands/output?id=`, with the number of this question, to
     /// standard output. No answer is posted.
     Output,
+}
+
+/// Scripts to run (`zpool status -c`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Scripts {
+    /// Names without a folder.
+    pub names: Vec<String>,
+    /// The devices to run each script for. None: to list the available scripts, in one array.
+    pub devices: Vec<ScriptDevice>,
+}
+
+/// A device of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScriptDevice {
+    pub pool: String,
+    pub path: String,
 }
 
 /// What a client says to a [`CommandQuestion`].

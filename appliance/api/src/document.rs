@@ -106,6 +106,8 @@ use utoipa::OpenApi;
     RollBack,
     SaveWorksheet,
     Scan,
+    ScriptDevice,
+    Scripts,
     Statistic,
     StatisticColumn,
     StatisticData,

@@ -4,6 +4,7 @@
 //! runs in a process that owns pools is another process ([`There`]), which is reached through its
 //! connection.
 
+use crate::vdev_scripts;
 use admin::keys::Question;
 use api::{CommandRequest, Wanted};
 use daemon::{Io, Peer};
@@ -100,6 +101,7 @@ impl Client for Here {
                 io::stdin().lock().read_until(b'\n', &mut bytes)?;
                 bytes.pop_if(|last| *last == b'\n');
             }
+            Wanted::Scripts(scripts) => return Ok(serde_json::to_vec(&vdev_scripts::run(&scripts)?)?),
             // Handled by the process that forwards commands, not requested here.
             Wanted::Input | Wanted::Output => return Err(io::ErrorKind::Unsupported.into()),
             Wanted::Bytes(most) => {

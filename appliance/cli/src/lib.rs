@@ -29,5 +29,6 @@ pub mod state_option;
 pub mod table;
 pub mod text;
 pub mod tree;
+pub mod vdev_scripts;
 pub mod zfs;
 pub mod zpool;

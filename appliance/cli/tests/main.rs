@@ -13,6 +13,7 @@ mod options;
 mod pool_changes;
 mod receive;
 mod rig;
+mod scripts_of_devices;
 mod smb;
 mod statistics;
 mod streams;

@@ -10,6 +10,7 @@
 
 use super::iostat_counts::{CLASSES, Counts, Measured, measure};
 use super::pools;
+use super::script_columns::{self, ScriptColumns};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options as Getopt, Parsed};
 use crate::number::{ctime, nice_number, now};
@@ -134,7 +135,7 @@ impl Histogram {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Shown {
     scripted: bool,
     literal: bool,
@@ -145,6 +146,7 @@ struct Shown {
     names: NameOptions,
     /// Only these devices; empty: all.
     devices: Vec<u64>,
+    scripts: ScriptColumns,
 }
 
 /// The state of a pool at one moment.
@@ -159,11 +161,11 @@ struct Sample {
 
 /// `zpool iostat`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    if parsed.has('c') {
-        return Err(Failure::failed("unsupported: 'zpool iostat -c' is not in this version of weir"));
-    }
-    if (parsed.has('r') || parsed.has('w')) && (parsed.has('l') || parsed.has('q')) {
+    let parsed = match script_columns::parse(cx, "iostat", &OPTIONS, args) {
+        Ok(parsed) => parsed,
+        Err(outcome) => return outcome,
+    };
+    if (parsed.has('r') || parsed.has('w')) && (parsed.has('l') || parsed.has('q') || parsed.has('c')) {
         return Err(Failure::usage("[-r|-w] isn't allowed with [-c|-l|-q]"));
     }
     if parsed.has('r') && parsed.has('w') {
@@ -178,7 +180,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let mut shown = Shown {
         scripted: parsed.has('H'),
         literal: parsed.has('p'),
-        verbose: parsed.has('v') || !devices.is_empty(),
+        verbose: parsed.has('v') || parsed.has('c') || !devices.is_empty(),
         latency: parsed.has('l'),
         queues: parsed.has('q'),
         histogram: match (parsed.has('w'), parsed.has('r')) {
@@ -188,6 +190,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         },
         names: NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') },
         devices: Vec::new(),
+        scripts: ScriptColumns::default(),
     };
     let mut before: Vec<Sample> = Vec::new();
     let mut pace = Pace::new(interval, count);
@@ -206,6 +209,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             .filter_map(|name| samples.iter().find_map(|s| find(&s.status, name).map(|v| v.guid)))
             .collect();
         if !skip && !samples.is_empty() {
+            let statuses: Vec<&PoolStatus> = samples.iter().map(|sample| &sample.status).collect();
+            shown.scripts = ScriptColumns::of(cx.client, &parsed, &statuses, &shown.devices)?.unwrap_or_default();
             stamp.print(cx);
             if before.len() != samples.len() && !before.is_empty() {
                 iteration = 0;
@@ -429,7 +434,8 @@ impl Writer<'_> {
                 below.push_str(&format!("  {column:>width$}"));
             }
         }
-        self.out.push_str(&format!("{above}\n{below}\n"));
+        let scripts = self.shown.scripts.headings();
+        self.out.push_str(&format!("{above}\n{below}{scripts}\n"));
         self.separator();
     }
 
@@ -440,6 +446,7 @@ impl Writer<'_> {
                 self.out.push_str(&format!("  {}", "-".repeat(width)));
             }
         }
+        self.out.push_str(&self.shown.scripts.dashes());
         self.out.push('\n');
     }
 
@@ -532,6 +539,7 @@ impl Writer<'_> {
                 self.out.push_str(&format!("  {cell:>width$}"));
             }
         }
+        self.out.push_str(&self.shown.scripts.values(&sample.status.name, vdev));
         self.out.push('\n');
     }
 

@@ -21,6 +21,7 @@ pub mod pools;
 pub mod remove;
 #[cfg(test)]
 mod samples;
+mod script_columns;
 pub mod scrub;
 pub mod set;
 pub mod split;
@@ -102,14 +103,16 @@ pub static VERBS: &[Verb] = &[
     ),
     for_anyone(
         "iostat",
-        &["[-T d|u] [-ghHLlnpPqvy] [[-lq]|[-w]] [[pool ...]|[pool vdev ...]|[vdev ...]] [[-n] interval [count]]"],
+        &[
+            "[-T d|u] [-ghHLlnpPqvy] [-c [script1[,script2]...] | -lq | -rw] [[pool ...]|[pool vdev ...]|[vdev ...]] [[-n] interval [count]]",
+        ],
         "Show I/O statistics of pools and devices",
         iostat::run,
     ),
     for_anyone(
         "status",
         &[
-            "[-dDegiLpPstvx] [-T d|u] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ... [interval [count]]",
+            "[-dDegiLpPstvx] [-c [script1[,script2]...]] [-T d|u] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ... [interval [count]]",
         ],
         "Show the state of pools and their devices",
         status::run,

@@ -2,12 +2,13 @@
 
 use super::iostat::{Stamp, pace, wait};
 use super::pools::{Selection, views};
+use super::script_columns::{self, ScriptColumns};
 use super::scrub::host_seconds as now;
 use super::status_json;
 use super::status_options::StatusOptions;
 use super::vdev_words::{aux_words, is_healthy, shown_state};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{Options, Parsed};
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
 use admin::advice;
@@ -33,7 +34,10 @@ const OPTIONS: Options = Options {
 
 /// `zpool status`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let parsed = match script_columns::parse(cx, "status", &OPTIONS, args) {
+        Ok(parsed) => parsed,
+        Err(outcome) => return outcome,
+    };
     let options = StatusOptions {
         verbose: parsed.has('v'),
         explain: parsed.has('x'),
@@ -56,10 +60,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             return Err(Failure::usage(format!("{name} only works with '-j' option")));
         }
     }
-    for letter in ['c', 'W'] {
-        if parsed.has(letter) {
-            return Err(Failure::failed("unsupported: 'zpool status' with '-c' or '--power'"));
-        }
+    if parsed.has('W') || (json && parsed.has('c')) {
+        return Err(Failure::failed("unsupported: 'zpool status' with '--power', or with '-c' and '-j'"));
     }
     let stamp = Stamp::parse(&parsed)?;
     let (names, interval, count) = pace(&parsed);
@@ -67,7 +69,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let mut first = true;
     loop {
         stamp.print(cx);
-        let code = report(cx, &names, &options, json, &mut first)?;
+        let code = report(cx, &parsed, &names, &options, &mut first)?;
         let more = pace.made();
         let _ = cx.out.flush();
         if !more || !wait(cx, &mut pace) {
@@ -77,24 +79,31 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 }
 
 /// Prints one report. `first`: nothing has been printed before it.
-fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json: bool, first: &mut bool) -> Outcome {
+fn report(
+    cx: &mut Context<'_>,
+    parsed: &Parsed,
+    names: &[String],
+    options: &StatusOptions,
+    first: &mut bool,
+) -> Outcome {
     let Selection { mut views, code } = views(cx, names)?;
     if options.verbose {
         for view in views.iter_mut().filter(|v| v.status.error_count != 0) {
             view.status.errors = damaged_files(cx, &view.status.name).unwrap_or_default();
         }
     }
-    if json {
-        let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
+    let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
+    if parsed.has('j') {
         if !statuses.is_empty() || code == 0 {
             cx.print(&status_json::document(&statuses, options));
         }
         return Ok(code);
     }
+    let scripts = ScriptColumns::of(cx.client, parsed, &statuses, &[])?.unwrap_or_default();
     let all = names.is_empty();
     let mut shown = false;
     for view in &views {
-        let text = pool(&view.status, options, all);
+        let text = pool(&view.status, options, &scripts, all);
         if text.is_empty() {
             continue;
         }
@@ -131,7 +140,7 @@ fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
 
 /// The report of one pool. For a healthy pool with `-x` it is empty, or one line if the pool was
 /// named (`all_pools` is false).
-pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> String {
+pub fn pool(status: &PoolStatus, options: &StatusOptions, scripts: &ScriptColumns, all_pools: bool) -> String {
     let reason = health::reason(status, false);
     if options.explain && reason.is_healthy() {
         return if all_pools { String::new() } else { format!("pool '{}' is healthy\n", status.name) };
@@ -156,7 +165,7 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
     if let Some(e) = &status.expand {
         expand(&mut out, e, &status.root);
     }
-    config(&mut out, status, options);
+    config(&mut out, status, options, scripts);
     out.push('\n');
     match status.error_count {
         0 => out.push_str("errors: No known data errors\n"),
@@ -392,7 +401,7 @@ fn expand(out: &mut String, expand: &ExpandStatus, root: &VdevStatus) {
     };
 }
 
-fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions) {
+fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions, scripts: &ScriptColumns) {
     let below = |list: &[VdevStatus]| list.iter().map(|v| width(v, 2, options.names)).max().unwrap_or(0);
     let name_width =
         width(&status.root, 0, options.names).max(below(&status.caches)).max(below(&status.spares)).max(10);
@@ -403,10 +412,11 @@ fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions) {
             let _ = write!(out, " {heading:>5}");
         }
     }
+    out.push_str(&scripts.headings());
     out.push('\n');
     let rebuilding = status.rebuilds().filter(|(_, r)| r.progress() == Progress::Active);
     let rebuilding = rebuilding.flat_map(|(top, _)| top.walk()).map(|vdev| vdev.guid).collect();
-    let table = Devices { options, name_width, scan: status.scan.as_ref(), rebuilding };
+    let table = Devices { options, name_width, scan: status.scan.as_ref(), rebuilding, pool: &status.name, scripts };
     table.device(out, &status.root, &status.name, 0, false);
     let classes = [(VdevClass::Dedup, "dedup\t"), (VdevClass::Special, "special\t"), (VdevClass::Log, "logs\t")];
     for (class, heading) in classes {
@@ -423,6 +433,8 @@ struct Devices<'a> {
     scan: Option<&'a ScanStatus>,
     /// The guids of all devices in top-level vdevs with an active rebuild.
     rebuilding: Vec<u64>,
+    pool: &'a str,
+    scripts: &'a ScriptColumns,
 }
 
 impl Devices<'_> {
@@ -474,6 +486,7 @@ impl Devices<'_> {
         if is_rebuilt && self.rebuilding.contains(&vdev.guid) {
             out.push_str("  (resilvering)");
         }
+        out.push_str(&self.scripts.values(self.pool, vdev));
         if vdev.is_leaf() {
             let (initialize, trim) = (&vdev.initialize, &vdev.trim);
             let work =

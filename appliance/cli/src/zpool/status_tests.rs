@@ -4,7 +4,7 @@ use super::super::samples::{degraded, rz, tank};
 use super::*;
 
 fn shown(status: &PoolStatus, options: StatusOptions) -> String {
-    pool(status, &options, true)
+    pool(status, &options, &ScriptColumns::default(), true)
 }
 
 const RZ_HEAD: &str = "  pool: rz\n state: ONLINE\nconfig:\n\n";

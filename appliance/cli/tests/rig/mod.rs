@@ -130,6 +130,11 @@ impl Rig {
         daemon.wait().expect("it ends")
     }
 
+    /// Process number of the daemon.
+    pub fn daemon_id(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
+    }
+
     /// The daemon, for a test that ends it in its own way.
     pub fn take_daemon(&mut self) -> Option<Child> {
         self.daemon.take()

@@ -326,3 +326,53 @@ fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discard
         pool.judge();
     }
 }
+
+/// `zpool freeze`: what is acknowledged after it is in the log alone, whatever is synced, and the
+/// next import replays it. Facts: spa_freeze.
+#[test]
+fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/fs", &[]);
+    let who = root();
+    let make = |name: &[u8]| fs.create(&who, fs.root(), name, &NewNode::Regular, 0o644, 0).unwrap().node;
+    let old = make(b"old");
+    let before: Vec<u8> = (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
+    fs.write(&who, old, 0, &before).unwrap();
+    // The first commit creates the log, which takes a txg.
+    fs.sync_node(old, SyncKind::Data).unwrap();
+    let writer = rig.live().writer().clone();
+    writer.freeze().unwrap();
+    let frozen = writer.frozen_after().unwrap();
+    let new = make(b"new");
+    fs.write(&who, new, 5, b"logged").unwrap();
+    fs.write(&who, old, 1 << 20, b"changed").unwrap();
+    fs.sync_node(new, SyncKind::Data).unwrap();
+    // Blocks are freed and written, again and again, and none may come in the place of an old one.
+    for round in 0..8u8 {
+        let scratch = make(b"scratch");
+        fs.write(&who, scratch, 0, &vec![round; 8 << 20]).unwrap();
+        writer.sync().unwrap();
+        fs.unlink(&who, fs.root(), b"scratch").unwrap();
+        writer.sync().unwrap();
+    }
+    // A name that no fsync asked for is in the log when the dataset is closed.
+    make(b"closed");
+    assert!(writer.synced_txg() > frozen + 8);
+    assert_eq!(rig.found().uberblock().txg.0, frozen);
+    drop((fs, writer));
+    rig.export();
+    assert_eq!(rig.found().uberblock().txg.0, frozen, "it does not say that it was exported");
+
+    rig.open();
+    let fs = rig.mount("tank/fs");
+    let read = |name: &[u8]| fs.read(fs.lookup(fs.root(), name).unwrap().node, 0, 4 << 20).unwrap();
+    assert_eq!(&read(b"new")[..], b"\0\0\0\0\0logged");
+    assert!(read(b"closed").is_empty());
+    let mut expected = before;
+    expected[1 << 20..][..7].copy_from_slice(b"changed");
+    assert!(read(b"old") == expected);
+    assert!(fs.lookup(fs.root(), b"scratch").is_err());
+    drop(fs);
+    rig.export();
+    rig.judge();
+}

@@ -1,17 +1,19 @@
-//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a
-//! device, and little else.
+//! `zpool destroy`, `zpool sync`, `zpool freeze`, `zpool reguid`, `zpool labelclear`: verbs that
+//! take a pool or a device, and little else.
 
 use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use admin::verbs::zpool as verb;
 use admin::verbs::zpool::destroy::DestroyRequest;
+use admin::verbs::zpool::freeze::FreezeRequest;
 use admin::verbs::zpool::label_clear::LabelClearRequest;
 use admin::verbs::zpool::reguid::ReguidRequest;
 use admin::verbs::zpool::sync::SyncRequest;
 
 const DESTROY: Options = Options { short: "f", long: &[] };
 const SYNC: Options = Options { short: "f", long: &[] };
+const FREEZE: Options = Options { short: "", long: &[] };
 const REGUID: Options = Options { short: "g:", long: &[] };
 const LABELCLEAR: Options = Options { short: "f", long: &[] };
 
@@ -34,6 +36,18 @@ pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SYNC.parse(args).map_err(Failure::usage)?;
     let request = SyncRequest { force: parsed.has('f'), pools: parsed.operands };
     verb::sync::run(&cx.invocation(command_line("zpool sync", args)), &request)?;
+    Ok(0)
+}
+
+/// `zpool freeze`.
+pub fn freeze(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = FREEZE.parse(args).map_err(Failure::usage)?;
+    let pool = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing pool argument")),
+        [pool] => pool.clone(),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    verb::freeze::run(&cx.invocation(command_line("zpool freeze", args)), &FreezeRequest { pool })?;
     Ok(0)
 }
 

@@ -93,6 +93,12 @@ pub static VERBS: &[Verb] = &[
     for_owner("reopen", &["[-n] [pool ...]"], "Reopen devices, and look for missing ones", states::reopen),
     for_owner("upgrade", &["", "-v", "[-V version] -a | pool ..."], "Enable features", set::upgrade),
     for_owner("sync", &["[pool] ..."], "Write all pending data to disk", destroy::sync),
+    for_owner(
+        "freeze",
+        &["pool"],
+        "Keep the state on disk from now on, to test the replay of intent logs",
+        destroy::freeze,
+    ),
     for_owner("reguid", &["[-g guid] pool"], "Give a pool a new GUID", destroy::reguid),
     for_owner("labelclear", &["[-f] vdev"], "Remove a pool's labels from a device", destroy::labelclear),
     for_anyone(

@@ -60,6 +60,10 @@ pub trait Ground: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// The newest txg that is on disk.
     fn synced_txg(&self) -> u64;
+    /// The last txg that is valid on disk, if the pool is frozen: later ones are written and lost.
+    fn frozen_after(&self) -> Option<u64> {
+        None
+    }
     /// Counters for log activity.
     fn figures(&self) -> &LogFigures;
     /// Name of the dataset of this log.
@@ -495,6 +499,10 @@ impl Log {
     /// In the sync of `txg`, before the root block is written: advances the head, and frees the
     /// blocks before it.
     pub fn sync(&self, txg: u64) -> Result<()> {
+        if self.ground.frozen_after().is_some_and(|last| txg > last) {
+            // The head of the log on disk stays, and what follows it is needed.
+            return Ok(());
+        }
         let mut chain = self.chain.lock();
         let mut header = self.objset.zil_header();
         let before = header;
@@ -520,12 +528,15 @@ impl Log {
 
     /// `txg` is on disk: its changes need no further commit.
     pub fn synced(&self, txg: u64) {
-        self.pending.lock().synced(txg);
+        self.pending.lock().synced(txg.min(self.ground.frozen_after().unwrap_or(txg)));
     }
 
     /// Empties the log for good: the dataset then needs no replay. The dataset must not be
-    /// changing.
+    /// changing. On a frozen pool, everything goes into the log instead.
     pub fn close(&self) -> Result<()> {
+        if self.ground.frozen_after().is_some() {
+            return self.commit(None);
+        }
         let _turn = self.turn.lock();
         // Once for the records, and once more for a block that was reserved in the same txg.
         for _ in 0..CLOSE_TXGS_MAX {

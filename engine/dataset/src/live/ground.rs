@@ -33,7 +33,12 @@ impl Ground for DatasetGround {
     }
 
     fn synced_txg(&self) -> u64 {
-        self.writer.synced_txg()
+        let synced = self.writer.synced_txg();
+        synced.min(self.writer.frozen_after().unwrap_or(synced))
+    }
+
+    fn frozen_after(&self) -> Option<u64> {
+        self.writer.frozen_after()
     }
 
     fn figures(&self) -> &LogFigures {

@@ -44,6 +44,7 @@ mod exclusion;
 mod expand;
 mod farewell;
 mod features;
+mod freeze;
 mod gate;
 mod grow;
 mod history;

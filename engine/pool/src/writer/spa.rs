@@ -23,7 +23,7 @@ use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// An object whose changes are part of txgs: a dataset open for writing.
@@ -113,6 +113,8 @@ pub(super) struct Txgs {
     /// Jobs that run before anything is changed or freed in their txg.
     pub(super) early_jobs: Jobs,
     pub(super) stats: Stats,
+    /// The last txg whose uberblock is written, once the pool is frozen.
+    pub(super) frozen: OnceLock<u64>,
 }
 
 impl Txgs {
@@ -125,6 +127,7 @@ impl Txgs {
             jobs: Mutex::default(),
             early_jobs: Mutex::default(),
             stats: Stats::default(),
+            frozen: OnceLock::new(),
         }
     }
 }

@@ -184,6 +184,9 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
 /// known any more, and the txg fails. Facts: spa_sync_rewrite_vdev_config.
 fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let store = &cx.shared.store;
+    if cx.shared.is_frozen_at(cx.txg()) {
+        return Ok(());
+    }
     loop {
         let begun = store.resumptions();
         let Err(error) = label::write(cx, root, config_dirty) else { return Ok(()) };

@@ -39,6 +39,8 @@ pub(super) struct Keeps {
     all: Mutex<Vec<Arc<RwLock<bool>>>>,
     /// A writer waits for freed space.
     is_room_awaited: AtomicBool,
+    /// Everything is kept from now on, whatever the pool needs.
+    is_frozen: AtomicBool,
 }
 
 impl Keeps {
@@ -49,6 +51,15 @@ impl Keeps {
         Kept { holds }
     }
 
+    /// From now on no freed space is reallocated any more, however full the pool is.
+    pub fn freeze(&self) {
+        self.is_frozen.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.is_frozen.load(Ordering::SeqCst)
+    }
+
     /// A writer has no space left: the next call of [`Keeps::wanted`] keeps nothing.
     pub fn await_room(&self) {
         self.is_room_awaited.store(true, Ordering::Relaxed);
@@ -57,6 +68,9 @@ impl Keeps {
     /// Whether any reader needs freed space to be kept. If the pool or a writer needs the space,
     /// none is kept.
     pub fn wanted(&self, needs_room: bool) -> bool {
+        if self.is_frozen() {
+            return true;
+        }
         let needs_room = self.is_room_awaited.swap(false, Ordering::Relaxed) || needs_room;
         let mut all = self.all.lock();
         // The list holds one reference, the `Kept` the other.
@@ -89,5 +103,9 @@ mod tests {
         assert!(!keeps.wanted(false) && !c.holds());
         let d = keeps.keep();
         assert!(keeps.wanted(false) && d.holds());
+        drop(d);
+        keeps.freeze();
+        keeps.await_room();
+        assert!(keeps.wanted(true) && keeps.wanted(false));
     }
 }

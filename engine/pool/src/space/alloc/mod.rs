@@ -350,6 +350,11 @@ impl Allocator {
         self.keeps.keep()
     }
 
+    /// From now on no freed space is reallocated any more, for as long as the pool is open.
+    pub fn freeze(&self) {
+        self.keeps.freeze();
+    }
+
     /// A writer has no space left until freed space becomes free: from the end of this txg on,
     /// nothing is kept for readers.
     pub fn needs_room(&self) {

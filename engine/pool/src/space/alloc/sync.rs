@@ -191,7 +191,7 @@ impl Allocator {
         *self.reader.write() = Arc::downgrade(&maps);
         let totals = self.totals();
         let normal = totals.class(Class::Normal);
-        let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
+        let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes && !self.keeps.is_frozen();
         // Space kept for readers may be at most half of the free space.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
         let keep = self.keeps.wanted(is_full || is_short);

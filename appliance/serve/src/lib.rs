@@ -5,5 +5,6 @@
 
 pub mod fuse;
 pub mod nbd;
+mod net;
 pub mod network;
 pub mod nfs;

@@ -21,7 +21,7 @@ static WRITTEN: Info =
 static MEMORY: Info = Info {
     name: "nfs_memory",
     unit: Unit::Bytes,
-    help: "Memory used by partly received calls and by replies that are not yet sent.",
+    help: "Memory used by calls that are not yet answered and by replies that are not yet sent.",
 };
 static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, help: "Connections of NFS clients." };
 
@@ -84,8 +84,9 @@ pub struct Figures {
     pub written: Counter,
     clients: Mutex<HashMap<IpAddr, Arc<ClientFigures>>>,
     events: OnceLock<Arc<Events>>,
-    /// Memory used by the transport, which updates it.
-    pub(super) memory: Arc<AtomicUsize>,
+    /// Memory used by calls and by answers. The transport updates it.
+    pub(super) calls_memory: Arc<AtomicUsize>,
+    pub(super) answers_memory: Arc<AtomicUsize>,
 }
 
 /// Latencies of one version of a program.
@@ -220,6 +221,7 @@ impl Source for Figures {
         out.counter(&WRITTEN, &[], &self.written);
         let connections = self.clients.lock().values().map(|c| c.connections.load(Ordering::Relaxed)).sum();
         out.put(&CONNECTIONS, &[], observe::Value::Level(connections));
-        out.put(&MEMORY, &[], observe::Value::Level(self.memory.load(Ordering::Relaxed) as u64));
+        let memory = [&self.calls_memory, &self.answers_memory].map(|bytes| bytes.load(Ordering::Relaxed) as u64);
+        out.put(&MEMORY, &[], observe::Value::Level(memory.iter().sum()));
     }
 }

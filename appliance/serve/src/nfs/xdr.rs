@@ -5,6 +5,7 @@
 //!     returned only if the record is large enough for it
 //!   * after each write, the output length is a multiple of four bytes
 
+use crate::net::output::Message;
 use bytes::Bytes;
 use std::io::IoSlice;
 
@@ -289,6 +290,24 @@ impl Writer {
     /// A copy of all output.
     pub fn to_vec(&self) -> Vec<u8> {
         self.copy_since(Mark { own: 0, shared: 0, shared_bytes: 0 })
+    }
+}
+
+impl Message for Writer {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn pieces<'a>(&'a self, from: usize, out: &mut [IoSlice<'a>]) -> usize {
+        self.pieces(from, out)
+    }
+
+    fn append(&mut self, other: Self) {
+        self.append(other);
+    }
+
+    fn clear(&mut self) {
+        self.clear();
     }
 }
 

@@ -1,79 +1,49 @@
-//! A client's connection: partially received input and queued output.
+//! A client's connection: partially received input, calls that are not answered, and queued output.
 //!
 //! Any thread may find that data has arrived; one of them reads, and the others tell it that there
-//! is more ([`ReadState::begin`]). Any thread may have an answer; one of them writes,
-//! including what the others queue meanwhile.
+//! is more ([`ReadState::begin`]). Any thread may have an answer; one of them writes
+//! ([`Output`]).
 //!
 //! Invariants:
 //!   * one thread at a time reads, and one writes; neither waits for the other, nor for the client
-//!   * if the socket becomes writable while a thread finds it full, that thread notices and retries
-//!   * nothing is read while more than [`QUEUED_MAX`] bytes of output are queued
+//!   * while more than [`QUEUED_MAX`] bytes of output are queued, nothing is read and no call is
+//!     begun: calls that were read are parked
+//!   * before a call is answered, memory for its answer is reserved in the client's account
 
 use super::framer::Framer;
 use super::peer::{Peer, Sender};
 use super::progress::{PendingAnswers, ReadState};
+use super::unanswered::Unanswered;
+use crate::net::budget::{Account, Budget, Reservation};
+use crate::net::output::Output;
+use crate::network::network;
 use crate::nfs::figures::Figures;
 use crate::nfs::xdr::{Mark, Writer};
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Maximum output queued for one client before reading from it stops: several of the largest
-/// answers.
+/// Maximum output queued for one client before serving it stops: several of the largest answers.
 pub(super) const QUEUED_MAX: usize = 8 << 20;
 /// Maximum bytes of one client's calls queued for other threads before reading from it stops.
 const HANDED_MAX: usize = 8 << 20;
-/// Maximum number of pieces in a gathering write.
-const PIECES: usize = 64;
-/// Answers are combined up to this size.
-const TOGETHER_BYTES: usize = 2 << 20;
+/// Reserved by a thread that answers calls of one connection, until the answers are queued. A
+/// longer answer is charged when it is queued: the threads exceed the budget by at most an answer
+/// each.
+const ANSWER_BYTES: usize = 256 << 10;
+/// Must be free for a read.
+const READ_BYTES: usize = 32 << 10;
 
-/// Output that waits to be sent.
-#[derive(Default)]
-struct Output {
-    queue: VecDeque<Writer>,
-    /// Bytes of the first writer that were already sent.
-    from: usize,
-    is_writing: bool,
-    /// The socket was full; epoll will report when it is writable.
-    is_full: bool,
-    /// The socket became writable while a thread was writing.
-    has_room: bool,
-}
-
-/// Memory budget of all connections.
-pub(super) struct Budget {
-    used: Arc<AtomicUsize>,
-    max: usize,
-}
-
-impl Budget {
-    /// A budget of `max` bytes; `used` exposes the bytes in use.
-    pub fn new(max: usize, used: Arc<AtomicUsize>) -> Self {
-        Self { used, max }
-    }
-
-    pub fn take(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub fn give(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    pub fn is_spent(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= self.max
-    }
-
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
+/// Memory for all connections. Answers have their own, so that calls that wait for an answer never
+/// take the memory that it needs.
+pub(super) struct Budgets {
+    pub calls: Arc<Budget>,
+    pub answers: Arc<Budget>,
 }
 
 /// Partially received input.
@@ -81,6 +51,12 @@ pub(super) struct Input {
     pub framer: Framer,
     /// Bytes of the budget that the framer's buffer uses.
     pub charged: usize,
+}
+
+/// Accounts of the client.
+struct Accounts {
+    calls: Arc<Account>,
+    answers: Arc<Account>,
 }
 
 /// See the module documentation.
@@ -92,12 +68,12 @@ pub(super) struct Connection {
     pub input: Mutex<Input>,
     pub reading: ReadState,
     pub pending: PendingAnswers,
-    output: Mutex<Output>,
-    queued: AtomicUsize,
-    /// Bytes of calls queued for other threads.
-    handed: AtomicUsize,
+    pub unanswered: Unanswered,
+    output: Output<Writer>,
     pub is_closed: AtomicBool,
-    budget: Arc<Budget>,
+    /// It was shut down: what it holds is not needed any more.
+    is_cut: AtomicBool,
+    accounts: Accounts,
 }
 
 impl Connection {
@@ -107,8 +83,10 @@ impl Connection {
         ends: (SocketAddr, SocketAddr),
         figures: &Figures,
         record_bytes_max: usize,
-        budget: Arc<Budget>,
+        budgets: &Budgets,
     ) -> Arc<Self> {
+        let client = network(ends.0.ip());
+        let (calls, answers) = (budgets.calls.account(client), budgets.answers.account(client));
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             id,
             socket,
@@ -117,157 +95,99 @@ impl Connection {
             input: Mutex::new(Input { framer: Framer::new(record_bytes_max), charged: 0 }),
             reading: ReadState::new(),
             pending: PendingAnswers::default(),
-            output: Mutex::default(),
-            queued: AtomicUsize::new(0),
-            handed: AtomicUsize::new(0),
+            unanswered: Unanswered::new(calls.clone()),
+            output: Output::new(answers.clone()),
             is_closed: AtomicBool::new(false),
-            budget,
+            is_cut: AtomicBool::new(false),
+            accounts: Accounts { calls, answers },
         })
+    }
+
+    /// The client, whose connections share its memory.
+    pub fn client(&self) -> IpAddr {
+        self.accounts.calls.client()
     }
 
     /// Whether the connection holds memory and has made no progress for `long`.
     pub fn is_stalled(&self, long: Duration) -> bool {
-        let holds = self.input.try_lock().is_some_and(|i| i.charged > 0) || self.queued.load(Ordering::Relaxed) > 0;
-        holds && self.reading.still_seconds() >= long.as_secs()
+        let holds = self.input.try_lock().is_some_and(|i| i.charged > 0) || self.output.queued() > 0;
+        holds && self.reading.still() >= long
     }
 
-    /// Whether so much output or so many calls are queued that reading must pause.
+    /// Whether so much output or so many calls are queued that serving must pause.
     pub fn is_backed_up(&self) -> bool {
-        self.queued.load(Ordering::SeqCst) > QUEUED_MAX || self.handed.load(Ordering::SeqCst) > HANDED_MAX
+        let has_many = || self.unanswered.bytes() > HANDED_MAX && !self.unanswered.has_parked();
+        self.output.queued() > QUEUED_MAX || has_many()
     }
 
-    /// A call of `bytes` bytes is queued for another thread.
-    pub fn hand_over(&self, bytes: usize) {
-        self.handed.fetch_add(bytes, Ordering::SeqCst);
-        self.budget.take(bytes);
+    /// Whether there is memory to continue: to answer what is parked, or to read.
+    pub fn has_memory(&self) -> bool {
+        self.accounts.answers.has_room(ANSWER_BYTES)
+            && (self.unanswered.has_parked() || self.accounts.calls.has_room(READ_BYTES))
     }
 
-    /// The answer of a queued call of `bytes` bytes is in the output.
-    pub fn handed_back(&self, bytes: usize) {
-        self.handed.fetch_sub(bytes, Ordering::SeqCst);
-        self.budget.give(bytes);
+    /// Reserves memory for answers, to be held until they are queued. `None`: no call may be begun
+    /// now.
+    pub fn reserve(&self) -> Option<Reservation> {
+        if self.output.queued() > QUEUED_MAX {
+            return None;
+        }
+        self.accounts.answers.try_reserve(ANSWER_BYTES)
     }
 
     /// Adjusts the budget to what the framer holds.
     pub fn charge(&self, input: &mut Input) {
         let held = input.framer.held_bytes();
         if held > input.charged {
-            self.budget.take(held - input.charged);
+            self.accounts.calls.charge(held - input.charged);
         } else {
-            self.budget.give(input.charged - held);
+            self.accounts.calls.release(input.charged - held);
         }
         input.charged = held;
     }
 
-    /// Queues an answer and writes as much as the socket takes. `spare` gets an empty writer to
-    /// reuse, if there is one.
-    pub fn put(&self, answer: Writer, spare: &mut Option<Writer>) {
-        let len = answer.len();
-        self.queued.fetch_add(len, Ordering::AcqRel);
-        self.budget.take(len);
-        let mut output = self.output.lock();
-        output.queue.push_back(answer);
-        if output.is_writing || output.is_full {
-            return;
-        }
-        output.is_writing = true;
-        drop(output);
-        self.write_out(spare);
+    /// Queues an answer and writes as much as the socket takes. Returns an empty writer to reuse,
+    /// if there is one.
+    pub fn put(&self, answer: Writer) -> Option<Writer> {
+        self.output.put(answer, |pieces| self.write(pieces))
     }
 
     /// The socket is writable again.
     pub fn has_room(&self) {
-        let mut output = self.output.lock();
-        if output.is_writing {
-            output.has_room = true;
-            return;
-        }
-        if !output.is_full {
-            return;
-        }
-        (output.is_full, output.is_writing) = (false, true);
-        drop(output);
-        self.write_out(&mut None);
+        self.output.has_room(|pieces| self.write(pieces));
     }
 
-    /// Writes until the queue is empty or the socket is full. The caller has set `is_writing`.
-    fn write_out(&self, spare: &mut Option<Writer>) {
-        let mut output = self.output.lock();
-        loop {
-            let Some(mut next) = output.queue.pop_front() else {
-                output.is_writing = false;
-                return;
-            };
-            let mut from = std::mem::take(&mut output.from);
-            while next.len() < TOGETHER_BYTES
-                && let Some(more) = output.queue.pop_front()
-            {
-                next.append(more);
-            }
-            output.has_room = false;
-            drop(output);
-            let len = next.len();
-            let before = from;
-            let result = self.write_one(&next, &mut from);
-            let gone = if result == Err(Errno::AGAIN) || result.is_ok() { from - before } else { len - before };
-            self.queued.fetch_sub(gone, Ordering::AcqRel);
-            self.budget.give(gone);
-            output = self.output.lock();
-            match result {
-                Ok(()) => {
-                    next.clear();
-                    *spare = Some(next);
-                }
-                Err(Errno::AGAIN) => {
-                    output.queue.push_front(next);
-                    output.from = from;
-                    if !output.has_room {
-                        (output.is_writing, output.is_full) = (false, true);
-                        return;
-                    }
-                }
-                Err(_) => {
-                    // The reading thread will find that the client is gone.
-                    self.hang_up();
-                }
-            }
+    fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Errno::PIPE);
         }
-    }
-
-    fn write_one(&self, answer: &Writer, from: &mut usize) -> Result<(), Errno> {
-        let len = answer.len();
-        while *from < len {
-            if self.is_closed.load(Ordering::Acquire) {
-                return Err(Errno::PIPE);
+        let result = rustix::io::writev(&self.socket, pieces);
+        match result {
+            Ok(n) => {
+                self.peer.client.sent.add(n as u64);
+                self.reading.moved();
             }
-            let mut pieces = [IoSlice::new(&[]); PIECES];
-            let count = answer.pieces(*from, &mut pieces);
-            match rustix::io::writev(&self.socket, &pieces[..count]) {
-                Ok(n) => {
-                    *from += n;
-                    self.peer.client.sent.add(n as u64);
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // The thread that reads will clean up.
+            Err(_) => self.hang_up(),
         }
-        Ok(())
+        result
     }
 
     /// Shuts the connection down in both directions. The thread that is notified of it cleans up.
     pub fn hang_up(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Discards queued output after the connection was closed.
+    /// Whether it was shut down.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::SeqCst)
+    }
+
+    /// Discards input and output after the connection was shut down.
     pub fn drop_queue(&self) {
-        let mut output = self.output.lock();
-        let waiting: usize = output.queue.iter().map(Writer::len).sum::<usize>() - output.from;
-        output.queue.clear();
-        output.from = 0;
-        self.queued.fetch_sub(waiting, Ordering::AcqRel);
-        self.budget.give(waiting);
-        drop(output);
+        self.output.discard();
         if let Some(mut input) = self.input.try_lock() {
             input.framer = Framer::new(0);
             self.charge(&mut input);
@@ -277,8 +197,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let charged = self.input.get_mut().charged;
-        self.budget.give(charged + self.queued.load(Ordering::Acquire) + self.handed.load(Ordering::Acquire));
+        self.accounts.calls.release(self.input.get_mut().charged);
     }
 }
 
@@ -290,7 +209,7 @@ impl Sender for Connection {
         let mut marked = Writer::new();
         marked.u32(super::framer::mark(record.len()));
         marked.append(record);
-        self.put(marked, &mut None);
+        self.put(marked);
         true
     }
 }

@@ -19,6 +19,7 @@ mod registry;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod unanswered;
 
 pub use message::{CallHeader, Credential, SysCredential};
 pub use peer::{Peer, Sender, Transport};

@@ -1,7 +1,7 @@
 //! How far a connection was read and answered.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 const IDLE: u8 = 0;
 const READING: u8 = 1;
@@ -11,12 +11,14 @@ const MORE: u8 = 2;
 /// right to read.
 pub(super) struct ReadState {
     turn: AtomicU8,
-    /// Reading is paused until output was sent, memory is available, or fewer calls are queued.
+    /// Serving is paused until output was sent or fewer calls are queued.
     is_held: AtomicBool,
+    /// Serving is paused until memory is available.
+    is_starved: AtomicBool,
     /// The client has closed its sending side: reading will reach the end.
     has_ended: AtomicBool,
-    /// When data last arrived, in seconds since `begun`.
-    moved: AtomicU32,
+    /// When data was last received or sent, in milliseconds since `begun`.
+    moved: AtomicU64,
     begun: Instant,
 }
 
@@ -25,8 +27,9 @@ impl ReadState {
         Self {
             turn: AtomicU8::new(IDLE),
             is_held: AtomicBool::new(false),
+            is_starved: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            moved: AtomicU32::new(0),
+            moved: AtomicU64::new(0),
             begun: Instant::now(),
         }
     }
@@ -58,11 +61,10 @@ impl ReadState {
         self.turn.store(IDLE, Ordering::Release);
     }
 
-    /// Pauses reading. Returns false if it was paused already.
-    pub fn hold(&self) -> bool {
-        // A swap, so that either this thread sees what was sent, or the thread that sends sees this
-        // flag.
-        !self.is_held.swap(true, Ordering::SeqCst)
+    /// Pauses serving until output was sent or fewer calls are queued. The caller then checks
+    /// whether that has happened meanwhile.
+    pub fn hold(&self) {
+        self.is_held.store(true, Ordering::SeqCst);
     }
 
     /// Ends the pause. Returns true for the one thread that ended it.
@@ -74,6 +76,20 @@ impl ReadState {
         self.is_held.load(Ordering::SeqCst)
     }
 
+    /// Pauses serving until memory is available. Returns false if it was paused already.
+    pub fn starve(&self) -> bool {
+        !self.is_starved.swap(true, Ordering::SeqCst)
+    }
+
+    pub fn is_starved(&self) -> bool {
+        self.is_starved.load(Ordering::SeqCst)
+    }
+
+    /// Memory is available.
+    pub fn feed(&self) {
+        self.is_starved.store(false, Ordering::SeqCst);
+    }
+
     /// Records that the client has closed its sending side.
     pub fn client_ended(&self) {
         self.has_ended.store(true, Ordering::Release);
@@ -83,14 +99,14 @@ impl ReadState {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Records that data has arrived.
+    /// Records that data was received or sent.
     pub fn moved(&self) {
-        self.moved.store(self.begun.elapsed().as_secs() as u32, Ordering::Relaxed);
+        self.moved.store(self.begun.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Seconds since data last arrived.
-    pub fn still_seconds(&self) -> u64 {
-        self.begun.elapsed().as_secs().saturating_sub(u64::from(self.moved.load(Ordering::Relaxed)))
+    /// Time since data was last received or sent.
+    pub fn still(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(Duration::from_millis(self.moved.load(Ordering::Relaxed)))
     }
 }
 
@@ -98,15 +114,15 @@ impl ReadState {
 /// sends no more.
 #[derive(Default)]
 pub(super) struct PendingAnswers {
-    /// Number of reads, and of calls queued for other threads, whose answers are not all queued
-    /// yet.
+    /// Number of reads, and of calls that are parked or queued for other threads, whose answers are
+    /// not all queued yet.
     busy: AtomicUsize,
     /// All input was read.
     was_read: AtomicBool,
 }
 
 impl PendingAnswers {
-    /// Adds a read, or a call for another thread.
+    /// Adds a read, or a call that is parked or for another thread.
     pub fn add(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
     }
@@ -120,5 +136,9 @@ impl PendingAnswers {
     /// All input was read. Called before the last read is removed.
     pub fn all_read(&self) {
         self.was_read.store(true, Ordering::SeqCst);
+    }
+
+    pub fn was_all_read(&self) -> bool {
+        self.was_read.load(Ordering::SeqCst)
     }
 }

@@ -12,12 +12,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Procedure 1 returns that many bytes, 2 waits until the gate opens, 3 returns the number of bytes
-/// that it got.
+/// that it got, 5 waits until the gate opens and returns that many bytes.
 #[derive(Default)]
 struct Test {
     gate: (Mutex<bool>, Condvar),
     /// Number of calls that have reached the gate.
     waiting: AtomicUsize,
+    /// Number of calls whose bytes were returned.
+    given: AtomicUsize,
+}
+
+impl Test {
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.gate.0.lock();
+        while !*open {
+            self.gate.1.wait(&mut open);
+        }
+    }
+
+    fn open_gate(&self) {
+        *self.gate.0.lock() = true;
+        self.gate.1.notify_all();
+    }
+
+    fn give(&self, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
+        let len = args.u32()?;
+        out.opaque_shared(Bytes::from(vec![len as u8; len as usize]));
+        self.given.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
 }
 
 impl Program for Test {
@@ -34,27 +58,24 @@ impl Program for Test {
         &["null", "give", "wait", "take"]
     }
     fn may_wait(&self, procedure: u32) -> bool {
-        procedure == 2
+        matches!(procedure, 2 | 5)
     }
     fn waits(&self, _procedure: u32, _args: &mut Reader<'_>) -> Wait {
         Wait::Yes
     }
     fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
         match call.header.procedure {
-            1 => {
-                let len = args.u32()?;
-                out.opaque_shared(Bytes::from(vec![len as u8; len as usize]));
-            }
+            1 => self.give(args, out)?,
             2 => {
-                self.waiting.fetch_add(1, Ordering::SeqCst);
-                let mut open = self.gate.0.lock();
-                while !*open {
-                    self.gate.1.wait(&mut open);
-                }
+                self.wait();
                 out.u32(22);
             }
             3 => out.u32(args.opaque(1 << 20)?.len() as u32),
             4 => panic!("as a test wants it"),
+            5 => {
+                self.wait();
+                self.give(args, out)?;
+            }
             _ => return Err(Fault::ProcedureUnavailable),
         }
         Ok(())
@@ -142,8 +163,7 @@ fn a_call_that_waits_keeps_no_other_from_being_answered() {
     }
     stream.write_all(&record(7, 1, |w| w.u32(8))).expect("sends");
     assert_eq!(read_record(&mut stream)[..4], 7_u32.to_be_bytes());
-    *test.gate.0.lock() = true;
-    test.gate.1.notify_all();
+    test.open_gate();
     let mut rest: Vec<_> = (0..4).map(|_| read_record(&mut stream)[3]).collect();
     rest.sort_unstable();
     assert_eq!(rest, [100, 101, 102, 103]);
@@ -160,8 +180,7 @@ fn what_is_read_together_with_a_call_that_waits_is_answered_before_it() {
     let mut first: Vec<_> = (0..3).map(|_| read_record(&mut stream)[3]).collect();
     first.sort_unstable();
     assert_eq!(first, [1, 2, 3]);
-    *test.gate.0.lock() = true;
-    test.gate.1.notify_all();
+    test.open_gate();
     let mut rest: Vec<_> = (0..3).map(|_| read_record(&mut stream)[3]).collect();
     rest.sort_unstable();
     assert_eq!(rest, [100, 101, 102]);
@@ -187,8 +206,7 @@ fn however_many_calls_wait_others_are_answered() {
         let answer = ask(&mut connect(address), 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
         assert_eq!(answer, [0, 0, 0, 3, 3, 3, 3, 0]);
     }
-    *test.gate.0.lock() = true;
-    test.gate.1.notify_all();
+    test.open_gate();
     for stream in &mut waiting {
         let mut all = [(); 3].map(|()| read_record(stream)[3]);
         all.sort_unstable();
@@ -269,34 +287,138 @@ fn a_call_that_breaks_something_costs_its_connection_alone() {
     engine.stop(Duration::from_secs(5));
 }
 
+/// Connects from another address of this host, which is another client.
+fn connect_from(from: [u8; 4], address: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&fd, &SocketAddr::from((from, 0))).expect("an address of loopback");
+    connect(&fd, &address).expect("connects");
+    let stream = TcpStream::from(fd);
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    stream
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until no call was answered for a while.
+fn wait_until_still(test: &Test) -> usize {
+    let mut given = test.given.load(Ordering::SeqCst);
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = test.given.load(Ordering::SeqCst);
+        if now == given {
+            return now;
+        }
+        given = now;
+    }
+}
+
+fn assert_is_served(mut stream: TcpStream) {
+    let answer = ask(&mut stream, 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
+    assert_eq!(answer, [0, 0, 0, 3, 3, 3, 3, 0]);
+}
+
+/// Regression: all calls that came with one read were answered, however little the client took. The
+/// memory was full of answers, and other clients waited for it.
 #[test]
 fn a_client_that_takes_no_answers_is_asked_no_more_and_holds_little() {
     let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
-    let (engine, address, _) = start(limits);
+    let (engine, address, test) = start(limits);
     let mut greedy = connect(address);
-    greedy.set_nonblocking(true).expect("a socket");
-    // Calls for 400 MB of answers, none of which is read yet.
-    let mut sent = 0;
-    let one = record(1, 1, |w| w.u32(1_000_000));
-    for _ in 0..400 {
-        match greedy.write(&one) {
-            Ok(n) => {
-                assert_eq!(n, one.len());
-                sent += 1;
-            }
-            Err(_) => break,
-        }
-    }
-    let mut other = connect(address);
-    let answer = ask(&mut other, 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
-    assert_eq!(answer.len(), 8);
-    assert!(engine.memory_bytes() < 64 << 20, "{}", engine.memory_bytes());
-    greedy.set_nonblocking(false).expect("a socket");
-    for _ in 0..sent {
+    // Calls for 400 MB of answers, few enough for one read. None of the answers is read yet.
+    let calls = 400;
+    greedy.write_all(&record(1, 1, |w| w.u32(1_000_000)).repeat(calls)).expect("sends");
+    wait_until("little is answered", || engine.memory_bytes() > 8 << 20);
+    let given = wait_until_still(&test);
+    assert!(given < 100, "{given} calls are answered although the client takes no answers");
+    assert!(engine.memory_bytes() < 16 << 20, "{}", engine.memory_bytes());
+    assert_is_served(connect(address));
+    for _ in 0..calls {
         assert_eq!(read_record(&mut greedy).len(), 1_000_028);
     }
-    assert_eq!(sent, 400);
     engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+/// Like the test above, for calls that waited on other threads while nothing was queued.
+#[test]
+fn a_client_that_takes_no_answers_of_calls_that_waited_holds_little() {
+    let limits = Limits { memory_bytes: 64 << 20, threads: 2, threads_max: 10, ..Limits::default() };
+    let (engine, address, test) = start(limits);
+    let mut greedy = connect(address);
+    let calls = 400;
+    greedy.write_all(&record(1, 5, |w| w.u32(1_000_000)).repeat(calls)).expect("sends");
+    wait_until("no thread waits", || test.waiting.load(Ordering::SeqCst) >= 8);
+    test.open_gate();
+    wait_until("little is answered", || engine.memory_bytes() > 8 << 20);
+    let given = wait_until_still(&test);
+    assert!(given < 100, "{given} calls are answered although the client takes no answers");
+    // What is queued, and a call of each thread.
+    assert!(engine.memory_bytes() < 24 << 20, "{}", engine.memory_bytes());
+    assert_is_served(connect_from([127, 0, 0, 2], address));
+    for _ in 0..calls {
+        assert_eq!(read_record(&mut greedy).len(), 1_000_028);
+    }
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+/// Regression: a client could hold all memory with many connections, and others were not served
+/// until it was disconnected.
+#[test]
+fn a_client_with_many_connections_leaves_memory_for_another_client() {
+    let stalled = Duration::from_secs(3600);
+    let limits = Limits { memory_bytes: 32 << 20, stalled, threads: 2, threads_max: 2, ..Limits::default() };
+    let (engine, address, test) = start(limits);
+    let mut greedy: Vec<_> = (0..8).map(|_| connect(address)).collect();
+    let calls = 100;
+    for stream in &mut greedy {
+        stream.write_all(&record(1, 1, |w| w.u32(1_000_000)).repeat(calls)).expect("sends");
+    }
+    wait_until("little is answered", || engine.memory_bytes() > 4 << 20);
+    let given = wait_until_still(&test);
+    assert!(given < greedy.len() * calls, "the client took all answers");
+    // Half of the memory for answers, and an answer of each thread.
+    assert!(engine.memory_bytes() < 13 << 20, "{}", engine.memory_bytes());
+    for _ in 0..10 {
+        assert_is_served(connect_from([127, 0, 0, 2], address));
+    }
+    assert!(engine.peers().len() >= greedy.len(), "no client is disconnected for another one");
+    // Once they take their answers, all get them, although they waited for memory of each other.
+    std::thread::scope(|scope| {
+        for stream in &mut greedy {
+            scope.spawn(|| (0..calls).for_each(|_| assert_eq!(read_record(stream).len(), 1_000_028)));
+        }
+    });
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+/// Regression: a client was disconnected because it held memory while others needed it, but the
+/// connection was not read any more, and its memory was not released.
+#[test]
+fn a_client_that_stalls_while_memory_is_short_is_disconnected_and_its_memory_released() {
+    let limits = Limits { memory_bytes: 4 << 20, stalled: Duration::from_secs(2), ..Limits::default() };
+    let (engine, address, _) = start(limits);
+    // Calls that are never completed. They leave too little memory for a whole one.
+    let call = record(1, 3, |w| w.opaque(&vec![5; 1_000_000]));
+    let mut stalled: Vec<_> = (0..6).map(|n| connect_from([127, 0, 1, n + 1], address)).collect();
+    for stream in &mut stalled {
+        stream.write_all(&call[..200_000]).expect("sends");
+    }
+    wait_until("no call is partly received", || engine.memory_bytes() > 1 << 20);
+    assert_is_served(connect_from([127, 0, 2, 1], address));
+    let mut whole = connect_from([127, 0, 2, 2], address);
+    whole.write_all(&call).expect("sends");
+    assert_eq!(read_record(&mut whole)[24..], 1_000_000_u32.to_be_bytes());
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
 }
 
 #[test]

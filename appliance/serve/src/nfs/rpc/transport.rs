@@ -14,9 +14,9 @@
 //!
 //! Invariants:
 //!   * no thread sleeps while it holds a lock
-//!   * memory for calls and answers is bounded: above the limit nothing is read until some is
-//!     released, and clients that stall in the middle of a record are disconnected when memory is
-//!     short
+//!   * memory for calls and answers is bounded, and no client gets so much of it that another one
+//!     gets none: a client that holds its share is neither read nor served until some is released,
+//!     and is disconnected if it stalls meanwhile
 
 mod in_place;
 mod jobs;
@@ -26,8 +26,9 @@ mod threads;
 mod waiting;
 mod worker;
 
-use super::connection::{Budget, Connection};
+use super::connection::{Budgets, Connection};
 use super::{Peer, Registry};
+use crate::net::budget::Budget;
 use crate::nfs::figures::Figures;
 use in_place::InPlace;
 use jobs::JobQueue;
@@ -44,9 +45,6 @@ use std::time::{Duration, Instant};
 use thread_states::ThreadStates;
 use waiting::Waiting;
 
-/// A client that stalls in the middle of a record for this long is disconnected when memory is
-/// short.
-const STALLED: Duration = Duration::from_secs(20);
 /// epoll tokens. Connections are numbered from 1.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = 1 << 62;
@@ -56,8 +54,11 @@ const TOKEN_LISTENER: u64 = 1 << 62;
 pub struct Limits {
     /// Maximum length of a record.
     pub record_bytes: usize,
-    /// Memory for partially received calls and unsent answers.
+    /// Memory for calls and unsent answers. One client gets at most half of it.
     pub memory_bytes: usize,
+    /// A client that holds memory and makes no progress for this long is disconnected when memory is
+    /// short.
+    pub stalled: Duration,
     /// Maximum number of connections. Further ones are closed.
     pub connections: usize,
     /// Number of permanent threads.
@@ -73,6 +74,7 @@ impl Default for Limits {
         Self {
             record_bytes: (1 << 20) + (64 << 10),
             memory_bytes: 256 << 20,
+            stalled: Duration::from_secs(20),
             connections: 16 << 10,
             threads,
             threads_max: threads + 64,
@@ -117,7 +119,10 @@ impl Engine {
             waiting: Waiting::new(limits.threads_max.saturating_sub(limits.threads).max(1)),
             in_place: InPlace::new(limits.threads),
             threads: ThreadStates::default(),
-            memory: Memory::new(Budget::new(limits.memory_bytes, figures.memory.clone())),
+            memory: Memory::new(Budgets {
+                calls: Budget::new(limits.memory_bytes / 2, figures.calls_memory.clone()),
+                answers: Budget::new(limits.memory_bytes / 2, figures.answers_memory.clone()),
+            }),
             limits,
         })
     }
@@ -157,7 +162,7 @@ impl Engine {
 
     /// Memory used by calls and answers, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.memory.budget().used()
+        self.memory.used()
     }
 
     /// Accepts nothing more, waits for calls in progress (at most `patience`) and closes all
@@ -212,8 +217,8 @@ impl Engine {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let ends = (address, local);
         let figures = self.listeners[listener].registry.figures();
-        let (record, budget) = (self.limits.record_bytes, self.memory.budget().clone());
-        let connection = Connection::new((id, listener), socket, ends, figures, record, budget);
+        let (record, budgets) = (self.limits.record_bytes, self.memory.budgets());
+        let connection = Connection::new((id, listener), socket, ends, figures, record, budgets);
         self.connections.write().insert(id, connection.clone());
         use epoll::EventFlags as F;
         let flags = F::IN | F::OUT | F::RDHUP | F::ET;
@@ -240,10 +245,25 @@ impl Engine {
         }
     }
 
-    /// Pauses reading from a connection until memory is available.
-    fn starve(&self, connection: &Arc<Connection>) {
-        self.memory.starve(connection);
-        self.cut_off_stalled();
+    /// Ends serving a connection until its client takes answers, fewer of its calls are queued, or
+    /// memory is available. The caller has no right to read, and then calls
+    /// [`Self::feed_starved`].
+    fn pause(&self, connection: &Arc<Connection>) {
+        if connection.is_backed_up() {
+            connection.reading.hold();
+            // The output may have been sent in between.
+            self.resume(connection);
+        } else {
+            self.memory.starve(connection);
+            self.threads.wake_monitor();
+        }
+    }
+
+    /// Resumes serving that was paused, if it may continue.
+    fn resume(&self, connection: &Arc<Connection>) {
+        if connection.reading.is_held() && !connection.is_backed_up() && connection.reading.release() {
+            self.jobs.read_later(connection);
+        }
     }
 
     /// Resumes starved connections. Called when memory was released, or may have been.
@@ -251,9 +271,15 @@ impl Engine {
         self.memory.feed_starved(|connection| self.jobs.read_later(connection));
     }
 
+    /// Disconnects clients that hold memory, make no progress, and do not wait for memory themselves.
+    /// If all of them do, only the one that has waited longest.
     fn cut_off_stalled(&self) {
-        let all: Vec<_> = self.connections.read().values().cloned().collect();
-        for connection in all.iter().filter(|c| c.is_stalled(STALLED)) {
+        let is_stalled = |c: &&Arc<Connection>| c.is_stalled(self.limits.stalled);
+        let stalled: Vec<_> = self.connections.read().values().filter(is_stalled).cloned().collect();
+        let (starved, still): (Vec<_>, Vec<_>) = stalled.into_iter().partition(|c| c.reading.is_starved());
+        let longest = || starved.into_iter().max_by_key(|c| c.reading.still());
+        let all = if still.is_empty() { Vec::from_iter(longest()) } else { still };
+        for connection in all {
             tracing::warn!(peer = ?connection.peer, "disconnected: it holds memory without making progress");
             connection.hang_up();
         }

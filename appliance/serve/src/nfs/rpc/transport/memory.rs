@@ -1,49 +1,89 @@
 //! Memory for calls and answers, and the connections that wait for it.
 
-use super::super::connection::{Budget, Connection};
+use super::super::connection::{Budgets, Connection};
 use super::super::framer::{Framer, SPARE_MIN};
 use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Maximum number of unused buffers for long records that are kept.
 const BUFFERS_MAX: usize = 16;
+/// Number of a client's connections that are resumed at once. Each of them may take the memory that
+/// is there; the next ones are resumed when they are done. Guessed.
+const FED_MAX: usize = 16;
 
 /// See the module documentation.
 pub(super) struct Memory {
-    budget: Arc<Budget>,
-    /// Connections whose reading is paused until memory is released.
-    starved: Mutex<Vec<Arc<Connection>>>,
+    budgets: Budgets,
+    /// Connections of each client that are paused until memory is released.
+    starved: Mutex<HashMap<IpAddr, Vec<Arc<Connection>>>>,
+    starved_len: AtomicUsize,
+    /// Memory was released while a thread looked for connections to resume.
+    has_more: AtomicBool,
     /// Buffers of long records, for reuse.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Memory {
-    pub fn new(budget: Budget) -> Self {
-        Self { budget: Arc::new(budget), starved: Mutex::default(), buffers: Mutex::default() }
-    }
-
-    /// Shared with the connections, which charge it.
-    pub fn budget(&self) -> &Arc<Budget> {
-        &self.budget
-    }
-
-    /// Pauses reading from a connection until memory is available.
-    pub fn starve(&self, connection: &Arc<Connection>) {
-        if connection.reading.hold() {
-            self.starved.lock().push(connection.clone());
+    pub fn new(budgets: Budgets) -> Self {
+        Self {
+            budgets,
+            starved: Mutex::default(),
+            starved_len: AtomicUsize::new(0),
+            has_more: AtomicBool::new(false),
+            buffers: Mutex::default(),
         }
     }
 
-    /// Calls `resume` for each starved connection if memory is available, after ending its pause.
-    /// Does nothing if another thread is doing this.
+    /// Shared with the connections, which charge them.
+    pub fn budgets(&self) -> &Budgets {
+        &self.budgets
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.budgets.calls.used() + self.budgets.answers.used()
+    }
+
+    /// Pauses a connection until memory is available. The caller then calls
+    /// [`Self::feed_starved`], because it may be available already.
+    pub fn starve(&self, connection: &Arc<Connection>) {
+        if connection.reading.starve() {
+            let mut starved = self.starved.lock();
+            starved.entry(connection.client()).or_default().push(connection.clone());
+            self.starved_len.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a connection waits for memory.
+    pub fn has_starved(&self) -> bool {
+        self.starved_len.load(Ordering::SeqCst) > 0
+    }
+
+    /// Calls `resume` for starved connections for which there is memory now, after ending their
+    /// pause. If another thread is doing this, that one looks once more.
     pub fn feed_starved(&self, resume: impl Fn(&Arc<Connection>)) {
-        if self.budget.is_spent() {
+        if !self.has_starved() {
             return;
         }
-        let Some(mut starved) = self.starved.try_lock() else { return };
-        for connection in starved.drain(..) {
-            connection.reading.release();
-            resume(&connection);
+        self.has_more.store(true, Ordering::SeqCst);
+        while let Some(mut starved) = self.starved.try_lock() {
+            self.has_more.store(false, Ordering::SeqCst);
+            starved.retain(|_, connections| {
+                let fed: Vec<_> = connections.extract_if(.., |c| c.has_memory() || c.is_cut()).take(FED_MAX).collect();
+                for connection in &fed {
+                    connection.reading.feed();
+                    resume(connection);
+                }
+                self.starved_len.fetch_sub(fed.len(), Ordering::SeqCst);
+                !connections.is_empty()
+            });
+            drop(starved);
+            if !self.has_more.load(Ordering::SeqCst) {
+                return;
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// See the module documentation.
 #[derive(Default)]
@@ -68,12 +68,22 @@ impl ThreadStates {
         self.idle.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits until all readers are busy, or the engine stops.
-    pub fn wait_all_busy(&self) {
+    /// Waits until all readers are busy, the engine stops, or, while `must_look`, for `period`.
+    pub fn wait_all_busy(&self, must_look: impl Fn() -> bool, period: Duration) {
         let mut busy = self.all_busy.0.lock();
         while !*busy && !self.is_stopping() {
-            self.all_busy.1.wait(&mut busy);
+            if !must_look() {
+                self.all_busy.1.wait(&mut busy);
+            } else if self.all_busy.1.wait_for(&mut busy, period).timed_out() {
+                return;
+            }
         }
+    }
+
+    /// Lets the monitor check whether it must look.
+    pub fn wake_monitor(&self) {
+        let _busy = self.all_busy.0.lock();
+        self.all_busy.1.notify_one();
     }
 
     /// Lets the monitor sleep until all readers are busy again.

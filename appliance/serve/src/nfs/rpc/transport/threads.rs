@@ -1,16 +1,17 @@
 //! Starts the threads of the [`Engine`], and adds some while all wait.
 
-use super::super::connection::Connection;
-use super::super::framer::Record;
 use super::Engine;
+use super::waiting::Handed;
 use super::worker::Worker;
-use host::clock::Stopwatch;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum delay until another thread is started when all threads wait.
 const MONITOR_PERIOD: Duration = Duration::from_millis(4);
+
+/// Interval between checks for clients that stall while memory is short.
+const STALLED_PERIOD: Duration = Duration::from_secs(1);
 
 const STACK_BYTES: usize = 1 << 20;
 
@@ -42,10 +43,15 @@ impl Engine {
     /// hoard memory.
     fn watch_threads(self: &Arc<Self>) {
         let mut answered = 0;
+        let mut looked = Instant::now();
         loop {
-            self.threads.wait_all_busy();
+            self.threads.wait_all_busy(|| self.memory.has_starved(), STALLED_PERIOD);
             if self.threads.is_stopping() {
                 return;
+            }
+            if self.memory.has_starved() && looked.elapsed() >= STALLED_PERIOD {
+                self.cut_off_stalled();
+                looked = Instant::now();
             }
             std::thread::sleep(MONITOR_PERIOD);
             let now = self.threads.answers();
@@ -64,13 +70,8 @@ impl Engine {
     }
 
     /// Queues a call that may wait for the threads that handle such calls.
-    pub(super) fn wait_elsewhere(
-        self: &Arc<Self>,
-        connection: &Arc<Connection>,
-        record: Record<'static>,
-        arrived: Stopwatch,
-    ) {
-        if self.waiting.give((connection.clone(), record, arrived))
+    pub(super) fn wait_elsewhere(self: &Arc<Self>, call: Handed) {
+        if self.waiting.give(call)
             && let Err(error) = self.start_waiting_thread()
         {
             tracing::warn!(%error, "cannot start a further thread");

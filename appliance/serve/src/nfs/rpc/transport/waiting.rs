@@ -6,9 +6,10 @@
 //!
 //! Invariants:
 //!   * there are as many threads as calls, up to a limit; above it, calls are queued
-//!   * queued calls are charged to their connection ([`Connection::hand_over`]), which is not read
+//!   * queued calls are charged to their connection ([`Connection::unanswered`]), which is not read
 //!     further when it has many
 
+use super::super::Wait;
 use super::super::connection::Connection;
 use super::super::framer::Record;
 use host::clock::Stopwatch;
@@ -20,8 +21,15 @@ use std::time::Duration;
 /// An idle thread ends after this time.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// A call: its connection, its record, and a stopwatch started when it arrived.
-pub(super) type Handed = (Arc<Connection>, Record<'static>, Stopwatch);
+/// A call for another thread, which is among the [unanswered](Connection::unanswered) ones of its
+/// connection.
+pub(super) struct Handed {
+    pub connection: Arc<Connection>,
+    pub record: Record<'static>,
+    /// Started when the call arrived.
+    pub arrived: Stopwatch,
+    pub wait: Wait,
+}
 
 #[derive(Default)]
 struct Inner {

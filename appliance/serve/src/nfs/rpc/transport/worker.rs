@@ -4,6 +4,7 @@ use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
 use super::super::{Peer, Wait};
 use super::jobs::Job;
+use super::waiting::Handed;
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
 use crate::nfs::xdr::{Malformed, Writer};
 use host::clock::Stopwatch;
@@ -60,18 +61,8 @@ impl<'e> Worker<'e> {
 
     /// Answers waiting calls, until there are none for a while.
     pub fn answer_waiting(&mut self) {
-        while let Some((connection, record, arrived)) = self.engine.waiting.take() {
-            let len = record.bytes().len();
-            let is_write = self.wait(&connection, record.bytes()) == Wait::Maybe;
-            let before = Instant::now();
-            self.answer_handed(&connection, record, arrived);
-            if is_write && before.elapsed() > WAITED {
-                self.engine.in_place.writes_wait();
-            }
-            connection.handed_back(len);
-            if connection.reading.is_held() && !connection.is_backed_up() && connection.reading.release() {
-                self.engine.jobs.read_later(&connection);
-            }
+        while let Some(call) = self.engine.waiting.take() {
+            self.answer_handed(call);
             self.engine.feed_starved();
         }
     }
@@ -84,8 +75,8 @@ impl<'e> Worker<'e> {
             if engine.threads.is_stopping() {
                 return;
             }
-            if let Some((connection, record, arrived)) = engine.jobs.take_answer() {
-                self.answer_handed(&connection, record, arrived);
+            if let Some(call) = engine.jobs.take_answer() {
+                self.answer_handed(call);
                 engine.feed_starved();
                 continue;
             }
@@ -113,7 +104,7 @@ impl<'e> Worker<'e> {
                     let Some(connection) = found else { continue };
                     if flags.contains(epoll::EventFlags::OUT) {
                         connection.has_room();
-                        self.resume(&connection);
+                        engine.resume(&connection);
                     }
                     use epoll::EventFlags as F;
                     if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
@@ -132,27 +123,40 @@ impl<'e> Worker<'e> {
     /// Takes a job: a call, or else a connection to read from.
     fn job(&mut self) {
         match self.engine.jobs.take() {
-            Some(Job::Answer((connection, record, arrived))) => self.answer_handed(&connection, record, arrived),
+            Some(Job::Answer(call)) => self.answer_handed(call),
             // If another thread is reading already, it knows that there is more.
             Some(Job::Read(connection)) if connection.reading.begin() => self.serve(&connection),
             Some(Job::Read(_)) | None => {}
         }
     }
 
-    /// Answers a call that another thread read.
-    fn answer_handed(&mut self, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
+    /// Answers a call that another thread read, or parks it.
+    fn answer_handed(&mut self, call: Handed) {
+        let Handed { connection, record, arrived, wait } = call;
+        let Some(reserved) = connection.reserve() else {
+            connection.unanswered.park((record, arrived));
+            return self.engine.pause(&connection);
+        };
+        let len = record.bytes().len();
+        let before = Instant::now();
         let mut out = self.writer();
-        if self.answer(connection, arrived, record.bytes(), &mut out).is_err() {
+        if self.answer(&connection, arrived, record.bytes(), &mut out).is_err() {
             connection.hang_up();
         }
-        self.send(connection, out);
+        self.send(&connection, out);
+        drop(reserved);
         if let Record::Kept(buffer, _) = record {
             self.engine.memory.take_back(buffer);
         }
-        self.done(connection);
+        self.done(&connection);
+        if wait == Wait::Maybe && before.elapsed() > WAITED {
+            self.engine.in_place.writes_wait();
+        }
+        connection.unanswered.remove(len);
+        self.engine.resume(&connection);
     }
 
-    /// A read, or a call given to another thread, was answered. Closes the connection after the
+    /// A read, or a call that was parked or given to another thread, was answered. Closes the connection after the
     /// last one if the client sends no more.
     fn done(&self, connection: &Arc<Connection>) {
         if connection.pending.remove() {
@@ -187,33 +191,42 @@ impl<'e> Worker<'e> {
         self.spare.take().unwrap_or_default()
     }
 
-    /// Resumes reading that was paused because answers were not sent.
-    fn resume(&mut self, connection: &Arc<Connection>) {
-        if self.may_go_on(connection) && connection.reading.begin() {
-            self.serve(connection);
-        }
-    }
-
-    /// Reads and answers until the socket is empty or other connections have their turn. The caller
-    /// has the right to read.
+    /// Answers what is parked, then reads and answers until the socket is empty or other connections
+    /// have their turn. The caller has the right to read.
     fn serve(&mut self, connection: &Arc<Connection>) {
         let (mut calls, mut bytes) = (0, 0);
         loop {
+            if connection.is_cut() {
+                self.clean_up(connection);
+                if connection.reading.end() {
+                    return;
+                }
+                continue;
+            }
             if calls >= TURN_CALLS || bytes >= TURN_BYTES {
                 connection.reading.stop();
                 return self.engine.jobs.read_later(connection);
             }
-            if connection.is_backed_up() {
-                // Stop before setting the flag: a thread that finds the connection held resumes
-                // reading, and must not find this thread still reading.
+            if connection.is_backed_up() || !connection.has_memory() {
+                // Stop before pausing: the thread that resumes must not find this thread still
+                // reading.
                 connection.reading.stop();
-                connection.reading.hold();
-                // The output may have been sent in between.
-                return self.resume(connection);
+                return self.engine.pause(connection);
             }
-            if self.engine.memory.budget().is_spent() {
-                connection.reading.stop();
-                return self.engine.starve(connection);
+            let parked = connection.unanswered.take(TURN_CALLS);
+            if !parked.is_empty() {
+                calls += parked.len();
+                bytes += parked.iter().map(|(record, _)| record.bytes().len()).sum::<usize>();
+                let count = parked.len();
+                self.answer_all(connection, parked.into_iter());
+                (0..count).for_each(|_| self.done(connection));
+                continue;
+            }
+            if connection.pending.was_all_read() {
+                if connection.reading.end() {
+                    return;
+                }
+                continue;
             }
             let mut kept: Vec<Record<'static>> = Vec::new();
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -262,13 +275,13 @@ impl<'e> Worker<'e> {
                         false
                     }
                 }
-                Got::End => true,
+                // Calls may be parked below.
+                Got::End => {
+                    connection.pending.all_read();
+                    false
+                }
             };
-            let is_end = matches!(got, Got::End);
-            if is_end {
-                connection.pending.all_read();
-            }
-            self.answer_all(connection, arrived, records.drain(..).chain(fed));
+            self.answer_all(connection, records.drain(..).chain(fed).map(|record| (record, arrived)));
             self.scratch = scratch;
             self.done(connection);
             if is_done {
@@ -334,44 +347,49 @@ impl<'e> Worker<'e> {
         listener.map_or(Wait::No, |listener| listener.registry.wait(record))
     }
 
+    /// Releases what a connection holds that was shut down, and closes it unless other threads are
+    /// answering its calls.
+    fn clean_up(&self, connection: &Arc<Connection>) {
+        connection.pending.add();
+        connection.pending.all_read();
+        connection.drop_queue();
+        loop {
+            let parked = connection.unanswered.take(TURN_CALLS);
+            if parked.is_empty() {
+                break;
+            }
+            parked.iter().for_each(|_| self.done(connection));
+        }
+        self.done(connection);
+    }
+
     fn send(&mut self, connection: &Arc<Connection>, out: Writer) {
         if out.is_empty() {
             self.spare = Some(out);
             return;
         }
-        connection.put(out, &mut self.spare);
+        if let Some(spare) = connection.put(out) {
+            self.spare = Some(spare);
+        }
         // All queued output may have been sent, including answers of other threads, without epoll
         // reporting the socket as writable.
-        if self.may_go_on(connection) {
-            self.engine.jobs.read_later(connection);
-        }
+        self.engine.resume(connection);
     }
 
-    /// Whether reading was paused and may resume. If so, the caller must resume it.
-    fn may_go_on(&self, connection: &Connection) -> bool {
-        connection.reading.is_held()
-            && !connection.is_backed_up()
-            && !self.engine.memory.budget().is_spent()
-            && connection.reading.release()
-    }
-
-    fn answer_all<'r>(
-        &mut self,
-        connection: &Arc<Connection>,
-        arrived: Stopwatch,
-        records: impl Iterator<Item = Record<'r>>,
-    ) {
+    /// Answers calls until the client has too much to take; the others are parked.
+    fn answer_all<'r>(&mut self, connection: &Arc<Connection>, records: impl Iterator<Item = (Record<'r>, Stopwatch)>) {
         let mut records = records.peekable();
         if records.peek().is_none() {
             return;
         }
         let engine = self.engine;
+        let Some(mut reserved) = connection.reserve() else { return self.park(connection, records) };
         let mut out = self.writer();
         let mut before = Instant::now();
         let mut is_slow = false;
         // Kept until the answers are written: freeing memory can wait.
         let mut used = Vec::new();
-        while let Some(record) = records.next() {
+        while let Some((record, arrived)) = records.next() {
             let is_last = records.peek().is_none();
             let wait = self.wait(connection, record.bytes());
             let may_stay = match wait {
@@ -381,14 +399,11 @@ impl<'e> Worker<'e> {
                 Wait::Yes => is_last && out.is_empty(),
             };
             if !(may_stay && (wait == Wait::No || engine.in_place.begin())) {
-                connection.pending.add();
-                connection.hand_over(record.bytes().len());
-                engine.wait_elsewhere(connection, record.into_kept(), arrived);
+                engine.wait_elsewhere(hand_over(connection, record, arrived, wait));
                 continue;
             }
             if is_slow && !is_last && wait == Wait::No && engine.threads.has_idle() {
-                connection.pending.add();
-                engine.jobs.answer_elsewhere((connection.clone(), record.into_kept(), arrived));
+                engine.jobs.answer_elsewhere(hand_over(connection, record, arrived, wait));
                 continue;
             }
             let answered = self.answer(connection, arrived, record.bytes(), &mut out);
@@ -412,9 +427,36 @@ impl<'e> Worker<'e> {
             if is_slow || out.len() > TOGETHER_BYTES {
                 self.send(connection, out);
                 out = self.writer();
+                if is_last {
+                    break;
+                }
+                drop(reserved);
+                reserved = match connection.reserve() {
+                    Some(reserved) => reserved,
+                    None => {
+                        self.park(connection, records);
+                        break;
+                    }
+                };
             }
         }
         self.send(connection, out);
         used.into_iter().for_each(|buffer| engine.memory.take_back(buffer));
     }
+
+    /// Parks calls until their client takes its answers and there is memory.
+    fn park<'r>(&self, connection: &Arc<Connection>, records: impl Iterator<Item = (Record<'r>, Stopwatch)>) {
+        for (record, arrived) in records {
+            let Handed { record, .. } = hand_over(connection, record, arrived, Wait::No);
+            connection.unanswered.park((record, arrived));
+        }
+        self.engine.pause(connection);
+    }
+}
+
+/// Adds a call to those that another thread answers, or that are parked.
+fn hand_over(connection: &Arc<Connection>, record: Record<'_>, arrived: Stopwatch, wait: Wait) -> Handed {
+    connection.pending.add();
+    connection.unanswered.add(record.bytes().len());
+    Handed { connection: connection.clone(), record: record.into_kept(), arrived, wait }
 }

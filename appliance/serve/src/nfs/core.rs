@@ -76,7 +76,12 @@ impl At {
 impl Core {
     /// Resolves `handle` for the caller of `call`.
     pub fn at(&self, call: &Call<'_>, handle: &[u8]) -> Result<At> {
-        let WireHandle { pool_guid, file } = self.handles.open(handle)?;
+        self.at_opened(call, self.handles.open(handle)?)
+    }
+
+    /// Like [`Self::at`], for a handle that was verified.
+    pub fn at_opened(&self, call: &Call<'_>, handle: WireHandle) -> Result<At> {
+        let WireHandle { pool_guid, file } = handle;
         let share = self.exports.table().of(pool_guid, file.fs_guid)?.ok_or(Status::STALE)?;
         self.at_file(call, share, file)
     }
@@ -132,7 +137,7 @@ pub fn file_of(at: &At, attr: &Attr) -> Result<FileHandle> {
 }
 
 /// Maps the caller's credential to a user according to the squash options of the share.
-pub(crate) fn caller(credential: &Credential<'_>, share: &Share, granted: Granted) -> Result<Caller> {
+pub(crate) fn caller(credential: &Credential, share: &Share, granted: Granted) -> Result<Caller> {
     let options = &share.options;
     let nobody = Caller { uid: options.anon_uid, gid: options.anon_gid, groups: Vec::new(), privileged: false };
     let sys = match credential {

@@ -71,11 +71,32 @@ impl HandleKey {
             return Err(Status::BADHANDLE);
         }
         let word = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_be_bytes);
+        #[cfg(test)]
+        checks::count();
         if self.mac(&bytes[..SIGNED_BYTES]) != bytes[SIGNED_BYTES..] {
             return Err(Status::STALE);
         }
         let file = FileHandle { fs_guid: word(12), object: word(20), generation: word(28) };
         Ok(WireHandle { pool_guid: word(4), file })
+    }
+}
+
+/// Counts the MACs that a thread verifies.
+#[cfg(test)]
+pub(super) mod checks {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// The number since the last call.
+    pub fn take() -> usize {
+        COUNT.take()
     }
 }
 

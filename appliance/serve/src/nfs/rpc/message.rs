@@ -26,17 +26,15 @@ pub mod auth {
 }
 
 /// The user and groups in an AUTH_SYS credential, as asserted by the client's kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SysCredential<'a> {
-    /// Host name of the client.
-    pub machine: &'a [u8],
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SysCredential {
     pub uid: u32,
     pub gid: u32,
     groups: [u32; GROUPS_MAX],
     groups_len: usize,
 }
 
-impl SysCredential<'_> {
+impl SysCredential {
     /// Supplementary groups.
     pub fn groups(&self) -> &[u32] {
         &self.groups[..self.groups_len]
@@ -44,18 +42,18 @@ impl SysCredential<'_> {
 }
 
 /// The caller's credential.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credential<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
     /// AUTH_NONE: anonymous.
     None,
     /// AUTH_SYS: a user.
-    Sys(SysCredential<'a>),
+    Sys(SysCredential),
 }
 
 /// The uid of `nobody`.
 const NOBODY: u32 = 65_534;
 
-impl Credential<'_> {
+impl Credential {
     /// The uid in the credential; that of `nobody` for AUTH_NONE.
     pub fn user(&self) -> u32 {
         match self {
@@ -66,21 +64,21 @@ impl Credential<'_> {
 }
 
 /// The header of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallHeader<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallHeader {
     /// Transaction ID, repeated in the reply.
     pub xid: u32,
     pub program: u32,
     pub version: u32,
     pub procedure: u32,
-    pub credential: Credential<'a>,
+    pub credential: Credential,
 }
 
 /// A received message.
-#[derive(Debug)]
-pub enum Message<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum Message {
     /// A call; the arguments follow.
-    Call(CallHeader<'a>),
+    Call(CallHeader),
     /// A call that must be denied, with its XID.
     Refused(u32, Denial),
     /// The reply to one of our calls, with its XID; the rest of the reply header follows.
@@ -96,10 +94,10 @@ pub enum Denial {
     Auth(u32),
 }
 
-impl<'a> Message<'a> {
+impl Message {
     /// Reads the header of a message; the arguments remain in `r`. Fails if the bytes are not a
     /// message; then nothing that follows on the connection can be trusted.
-    pub fn parse(r: &mut Reader<'a>) -> Result<Self> {
+    pub fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let xid = r.u32()?;
         match r.u32()? {
             CALL => {}
@@ -125,10 +123,10 @@ impl<'a> Message<'a> {
     }
 }
 
-fn sys(body: &[u8]) -> Result<SysCredential<'_>> {
+fn sys(body: &[u8]) -> Result<SysCredential> {
     let mut r = Reader::new(body);
     let _stamp = r.u32()?;
-    let machine = r.opaque(MACHINE_BYTES_MAX)?;
+    let _machine = r.opaque(MACHINE_BYTES_MAX)?;
     let (uid, gid) = (r.u32()?, r.u32()?);
     let groups_len = r.list(GROUPS_MAX, 4)?;
     let mut groups = [0; GROUPS_MAX];
@@ -136,7 +134,7 @@ fn sys(body: &[u8]) -> Result<SysCredential<'_>> {
         *group = r.u32()?;
     }
     r.end()?;
-    Ok(SysCredential { machine, uid, gid, groups, groups_len })
+    Ok(SysCredential { uid, gid, groups, groups_len })
 }
 
 /// How an accepted call ended (`accept_stat`).
@@ -252,7 +250,7 @@ mod tests {
         let Ok(Message::Call(header)) = Message::parse(&mut r) else { panic!("it is a call") };
         assert_eq!((header.xid, header.program, header.version, header.procedure), (7, 100_003, 3, 1));
         let Credential::Sys(who) = header.credential else { panic!("it is AUTH_SYS") };
-        assert_eq!((who.machine, who.uid, who.gid, who.groups()), (&b"client"[..], 1000, 100, &[5, 6][..]));
+        assert_eq!((who.uid, who.gid, who.groups()), (1000, 100, &[5, 6][..]));
         assert_eq!(r.u32(), Ok(4711));
     }
 

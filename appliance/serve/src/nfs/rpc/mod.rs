@@ -23,7 +23,7 @@ mod unanswered;
 
 pub use message::{CallHeader, Credential, SysCredential};
 pub use peer::{Peer, Sender, Transport};
-pub use registry::Registry;
+pub use registry::{Received, Registry};
 pub(crate) use transport::Engine;
 pub use transport::Limits;
 
@@ -68,7 +68,7 @@ impl From<Malformed> for Fault {
 #[derive(Debug)]
 pub struct Call<'a> {
     /// What was called, and by whom.
-    pub header: CallHeader<'a>,
+    pub header: CallHeader,
     /// The client's connection.
     pub peer: &'a Peer,
     /// Started when the last byte of the call arrived.

@@ -16,6 +16,16 @@ const NFS3: (u32, u32) = (100_003, 3);
 /// Longest answer that the duplicate request cache keeps.
 const ANSWER_BYTES_MAX: usize = 4096;
 
+/// A record whose header was parsed.
+#[derive(Debug, Clone, Copy)]
+pub struct Received {
+    message: Message,
+    /// Where the arguments begin.
+    args_at: usize,
+    /// Whether the answer waits.
+    pub wait: Wait,
+}
+
 /// Programs by number and version.
 #[derive(Default)]
 pub struct Registry {
@@ -46,33 +56,50 @@ impl Registry {
         self.programs.keys().copied()
     }
 
-    /// Answers one record: appends the reply to `out`, or nothing if there is none. Fails if the
-    /// record is not an RPC message; then nothing more can be expected from this peer.
-    pub fn answer(&self, peer: &Peer, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
-        self.answer_since(Stopwatch::start(), peer, record, out)
+    /// Parses the header of a record. Fails if the record is not an RPC message; then nothing more
+    /// can be expected from this peer.
+    pub fn parse(&self, record: &[u8]) -> Result<Received, Malformed> {
+        let mut r = Reader::new(record);
+        let message = Message::parse(&mut r)?;
+        let args_at = record.len() - r.rest().len();
+        let wait = match &message {
+            Message::Call(header) => match self.programs.get(&(header.program, header.version)) {
+                Some((program, _)) if program.may_wait(header.procedure) => program.waits(header.procedure, &mut r),
+                _ => Wait::No,
+            },
+            _ => Wait::No,
+        };
+        Ok(Received { message, args_at, wait })
     }
 
-    /// Like [`Self::answer`], for a record whose last byte arrived when `arrived` was started.
-    pub fn answer_since(
+    /// Answers one record: appends the reply to `out`, or nothing if there is none. Fails like
+    /// [`Self::parse`].
+    pub fn answer(&self, peer: &Peer, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
+        let arrived = Stopwatch::start();
+        self.answer_received(arrived, peer, record, &self.parse(record)?, out);
+        Ok(())
+    }
+
+    /// Answers a record that was parsed before, and whose last byte arrived when `arrived` was
+    /// started.
+    pub fn answer_received(
         &self,
         arrived: Stopwatch,
         peer: &Peer,
         record: &[u8],
+        received: &Received,
         out: &mut Writer,
-    ) -> Result<(), Malformed> {
-        let mut r = Reader::new(record);
-        let header = match Message::parse(&mut r)? {
+    ) {
+        let mut r = Reader::new(&record[received.args_at..]);
+        let header = match received.message {
             Message::Call(header) => header,
-            Message::Refused(xid, why) => {
-                put_denied(out, xid, why);
-                return Ok(());
-            }
+            Message::Refused(xid, why) => return put_denied(out, xid, why),
             Message::Reply(xid) => {
                 let ours = self.programs.values().any(|(p, _)| p.reply(peer, xid, &mut r.clone()));
                 if !ours {
                     tracing::debug!(?peer, xid, "an answer to no question");
                 }
-                return Ok(());
+                return;
             }
         };
         let (xid, start) = (header.xid, out.mark());
@@ -86,7 +113,7 @@ impl Registry {
                     _ => Accept::ProgramUnavailable,
                 },
             );
-            return Ok(());
+            return;
         };
         let call = Call { header, peer, arrived };
         // Procedure 0 does nothing in all programs.
@@ -96,10 +123,10 @@ impl Registry {
         if let Some(key) = key {
             match self.duplicates.begin(key) {
                 Known::New => doing = Some(Doing::new(&self.duplicates, key)),
-                Known::UnderWay => return Ok(()),
+                Known::UnderWay => return,
                 Known::Done(answer) => {
                     out.fixed(&answer);
-                    return Ok(());
+                    return;
                 }
             }
         }
@@ -135,23 +162,6 @@ impl Registry {
         if let Some(doing) = doing {
             let keep = was_done && out.since(start) <= ANSWER_BYTES_MAX;
             doing.done(keep.then(|| out.copy_since(start)));
-        }
-        Ok(())
-    }
-
-    /// Whether the answer to this record waits.
-    pub fn wait(&self, record: &[u8]) -> Wait {
-        // For most calls these numbers are enough, so that the rest is parsed only once.
-        let word = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
-        let (Some(number), Some(version), Some(procedure)) = (word(12), word(16), word(20)) else { return Wait::No };
-        let Some((program, _)) = self.programs.get(&(number, version)) else { return Wait::No };
-        if !program.may_wait(procedure) {
-            return Wait::No;
-        }
-        let mut r = Reader::new(record);
-        match Message::parse(&mut r) {
-            Ok(Message::Call(header)) => program.waits(header.procedure, &mut r),
-            _ => Wait::No,
         }
     }
 
@@ -236,7 +246,9 @@ mod tests {
         super::super::message::put_call(&mut w, 1, NFS3.0, NFS3.1, 1);
         let arrived = Stopwatch::start();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        registry.answer_since(arrived, &peer(), &w.to_vec(), &mut Writer::new()).expect("a message");
+        let record = w.to_vec();
+        let received = registry.parse(&record).expect("a message");
+        registry.answer_received(arrived, &peer(), &record, &received, &mut Writer::new());
         let mut told = Vec::new();
         events.drain(&mut told);
         let [late] = told[..] else { panic!("one call: {told:?}") };

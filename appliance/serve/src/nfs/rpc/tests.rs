@@ -20,6 +20,8 @@ struct Test {
     waiting: AtomicUsize,
     /// Number of calls whose bytes were returned.
     given: AtomicUsize,
+    /// How often it was asked whether a call waits.
+    looked: AtomicUsize,
 }
 
 impl Test {
@@ -61,6 +63,7 @@ impl Program for Test {
         matches!(procedure, 2 | 5)
     }
     fn waits(&self, _procedure: u32, _args: &mut Reader<'_>) -> Wait {
+        self.looked.fetch_add(1, Ordering::SeqCst);
         Wait::Yes
     }
     fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
@@ -167,6 +170,7 @@ fn a_call_that_waits_keeps_no_other_from_being_answered() {
     let mut rest: Vec<_> = (0..4).map(|_| read_record(&mut stream)[3]).collect();
     rest.sort_unstable();
     assert_eq!(rest, [100, 101, 102, 103]);
+    assert_eq!(test.looked.load(Ordering::SeqCst), 4, "each call is parsed once, whichever thread answers it");
     engine.stop(Duration::from_secs(5));
 }
 

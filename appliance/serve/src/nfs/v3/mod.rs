@@ -52,26 +52,29 @@ impl V3 {
         Self { core, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
-    fn lock_number(&self, handle: &[u8]) -> usize {
-        // The MAC serves as the hash.
+    /// The lock of the node of a verified handle. Its MAC serves as the hash.
+    fn lock_number(handle: &[u8]) -> usize {
         handle.last_chunk::<8>().map_or(0, |mac| u64::from_le_bytes(*mac) as usize % LOCKS)
     }
 
-    /// Resolves a handle and locks the node against other NFS changes.
+    /// Resolves a handle and locks the node against other NFS changes. The handle is verified
+    /// before the lock is taken.
     fn at_locked<'s>(&'s self, call: &Call<'_>, handle: &[u8]) -> Result<(At, MutexGuard<'s, ()>)> {
-        // Verify the handle before taking the lock.
-        self.core.handles.open(handle)?;
-        let lock = self.locks[self.lock_number(handle)].lock();
-        Ok((self.core.at(call, handle)?, lock))
+        let opened = self.core.handles.open(handle)?;
+        let lock = self.locks[Self::lock_number(handle)].lock();
+        Ok((self.core.at_opened(call, opened)?, lock))
     }
 
     /// Like [`Self::at_locked`], for two handles.
     fn at_both<'s>(&'s self, call: &Call<'_>, a: &[u8], b: &[u8]) -> (Vec<MutexGuard<'s, ()>>, Result<At>, Result<At>) {
-        let mut numbers = vec![self.lock_number(a), self.lock_number(b)];
+        let opened = [a, b].map(|handle| self.core.handles.open(handle));
+        let verified = [a, b].into_iter().zip(&opened).filter(|(_, opened)| opened.is_ok());
+        let mut numbers: Vec<_> = verified.map(|(handle, _)| Self::lock_number(handle)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let locks = numbers.into_iter().map(|n| self.locks[n].lock()).collect();
-        (locks, self.core.at(call, a), self.core.at(call, b))
+        let [a, b] = opened.map(|opened| self.core.at_opened(call, opened?));
+        (locks, a, b)
     }
 }
 

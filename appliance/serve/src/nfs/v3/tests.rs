@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nfs::exports::{FixedExports, Share, ShareOptions, Watched};
-use crate::nfs::handle::HandleKey;
+use crate::nfs::handle::{HANDLE_BYTES, HandleKey, checks};
 use crate::nfs::locks::LockTable;
 use crate::nfs::mountd;
 use crate::nfs::rpc::{Peer, Registry};
@@ -308,6 +308,29 @@ fn skip_post(r: &mut Reader<'_>) {
 /// `sattr3` with only a mode.
 fn mode(mode: u32) -> impl Fn(&mut Writer) {
     move |w| [1, mode, 0, 0, 0, 0, 0].into_iter().for_each(|n| w.u32(n))
+}
+
+/// Regression: calls that change a node verified its handle twice, once while they held the node's
+/// lock.
+#[test]
+fn each_handle_of_a_call_is_verified_once() {
+    let rig = Rig::new("rw");
+    let root = rig.mount("/tank").expect("mounts");
+    let file = rig.file(&root, "f", 0o600);
+    checks::take();
+    assert_eq!(rig.write(&file, 0, b"abc", 0), Status::OK);
+    assert_eq!(checks::take(), 1, "WRITE");
+    rig.read(&file, 0, 3).expect("reads");
+    assert_eq!(checks::take(), 1, "READ");
+    rig.file(&root, "g", 0o600);
+    assert_eq!(checks::take(), 1, "CREATE");
+    let status = rig.call(14, |w| [&root[..], b"g", &root, b"h"].into_iter().for_each(|bytes| w.opaque(bytes))).0;
+    assert_eq!((status, checks::take()), (Status::OK, 2), "RENAME");
+    let status = rig.call(15, |w| [&file[..], &root, b"i"].into_iter().for_each(|bytes| w.opaque(bytes))).0;
+    assert_eq!((status, checks::take()), (Status::OK, 2), "LINK");
+    let forged = [&root[..HANDLE_BYTES - 1], &[!root[HANDLE_BYTES - 1]]].concat();
+    let status = rig.call(14, |w| [&forged[..], b"h", &root, b"g"].into_iter().for_each(|bytes| w.opaque(bytes))).0;
+    assert_eq!((status, checks::take()), (Status::STALE, 2), "RENAME from a forged handle");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //!   * queued calls are charged to their connection ([`Connection::unanswered`]), which is not read
 //!     further when it has many
 
-use super::super::Wait;
+use super::super::Received;
 use super::super::connection::Connection;
 use super::super::framer::Record;
 use host::clock::Stopwatch;
@@ -28,7 +28,7 @@ pub(super) struct Handed {
     pub record: Record<'static>,
     /// Started when the call arrived.
     pub arrived: Stopwatch,
-    pub wait: Wait,
+    pub received: Received,
 }
 
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
-use super::super::{Peer, Wait};
+use super::super::{Peer, Received, Registry, Wait};
 use super::jobs::Job;
 use super::waiting::Handed;
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
@@ -132,7 +132,7 @@ impl<'e> Worker<'e> {
 
     /// Answers a call that another thread read, or parks it.
     fn answer_handed(&mut self, call: Handed) {
-        let Handed { connection, record, arrived, wait } = call;
+        let Handed { connection, record, arrived, received } = call;
         let Some(reserved) = connection.reserve() else {
             connection.unanswered.park((record, arrived));
             return self.engine.pause(&connection);
@@ -140,7 +140,7 @@ impl<'e> Worker<'e> {
         let len = record.bytes().len();
         let before = Instant::now();
         let mut out = self.writer();
-        if self.answer(&connection, arrived, record.bytes(), &mut out).is_err() {
+        if !self.answer(&connection, (arrived, record.bytes(), &received), &mut out) {
             connection.hang_up();
         }
         self.send(&connection, out);
@@ -149,7 +149,7 @@ impl<'e> Worker<'e> {
             self.engine.memory.take_back(buffer);
         }
         self.done(&connection);
-        if wait == Wait::Maybe && before.elapsed() > WAITED {
+        if received.wait == Wait::Maybe && before.elapsed() > WAITED {
             self.engine.in_place.writes_wait();
         }
         connection.unanswered.remove(len);
@@ -319,32 +319,30 @@ impl<'e> Worker<'e> {
         (got, count)
     }
 
+    fn registry(&self, connection: &Connection) -> &'e Registry {
+        &self.engine.listeners[connection.listener].registry
+    }
+
+    /// Answers a call. Returns false if that broke an invariant.
     fn answer(
         &self,
         connection: &Connection,
-        arrived: Stopwatch,
-        record: &[u8],
+        (arrived, record, received): (Stopwatch, &[u8], &Received),
         out: &mut Writer,
-    ) -> Result<(), Malformed> {
-        let Some(listener) = self.engine.listeners.get(connection.listener) else { return Ok(()) };
+    ) -> bool {
         let mark = begin_record(out);
         // If an invariant breaks, only this client's connection is closed, and the thread continues
         // to serve others.
-        let answer = || listener.registry.answer_since(arrived, &connection.peer, record, out);
-        let answered = catch_unwind(AssertUnwindSafe(answer));
-        let result = answered.unwrap_or_else(|_| {
+        let registry = self.registry(connection);
+        let answer = || registry.answer_received(arrived, &connection.peer, record, received, out);
+        let is_answered = catch_unwind(AssertUnwindSafe(answer)).is_ok();
+        if !is_answered {
             tracing::error!(peer = ?connection.peer, "a call broke an invariant of this program: its connection is closed");
             out.rollback(mark);
-            Err(Malformed)
-        });
+        }
         end_record(out, mark);
         self.engine.threads.answered();
-        result
-    }
-
-    fn wait(&self, connection: &Connection, record: &[u8]) -> Wait {
-        let listener = self.engine.listeners.get(connection.listener);
-        listener.map_or(Wait::No, |listener| listener.registry.wait(record))
+        is_answered
     }
 
     /// Releases what a connection holds that was shut down, and closes it unless other threads are
@@ -391,7 +389,12 @@ impl<'e> Worker<'e> {
         let mut used = Vec::new();
         while let Some((record, arrived)) = records.next() {
             let is_last = records.peek().is_none();
-            let wait = self.wait(connection, record.bytes());
+            let Ok(received) = self.registry(connection).parse(record.bytes()) else {
+                tracing::debug!(peer = ?connection.peer, "sends an invalid RPC message: closed");
+                connection.hang_up();
+                break;
+            };
+            let wait = received.wait;
             let may_stay = match wait {
                 Wait::No => true,
                 Wait::Maybe => !engine.in_place.do_writes_wait(),
@@ -399,19 +402,18 @@ impl<'e> Worker<'e> {
                 Wait::Yes => is_last && out.is_empty(),
             };
             if !(may_stay && (wait == Wait::No || engine.in_place.begin())) {
-                engine.wait_elsewhere(hand_over(connection, record, arrived, wait));
+                engine.wait_elsewhere(hand_over(connection, record, arrived, received));
                 continue;
             }
             if is_slow && !is_last && wait == Wait::No && engine.threads.has_idle() {
-                engine.jobs.answer_elsewhere(hand_over(connection, record, arrived, wait));
+                engine.jobs.answer_elsewhere(hand_over(connection, record, arrived, received));
                 continue;
             }
-            let answered = self.answer(connection, arrived, record.bytes(), &mut out);
+            let is_answered = self.answer(connection, (arrived, record.bytes(), &received), &mut out);
             if wait != Wait::No {
                 engine.in_place.end();
             }
-            if answered.is_err() {
-                tracing::debug!(peer = ?connection.peer, "sends an invalid RPC message: closed");
+            if !is_answered {
                 connection.hang_up();
                 break;
             }
@@ -447,16 +449,20 @@ impl<'e> Worker<'e> {
     /// Parks calls until their client takes its answers and there is memory.
     fn park<'r>(&self, connection: &Arc<Connection>, records: impl Iterator<Item = (Record<'r>, Stopwatch)>) {
         for (record, arrived) in records {
-            let Handed { record, .. } = hand_over(connection, record, arrived, Wait::No);
-            connection.unanswered.park((record, arrived));
+            add(connection, &record);
+            connection.unanswered.park((record.into_kept(), arrived));
         }
         self.engine.pause(connection);
     }
 }
 
 /// Adds a call to those that another thread answers, or that are parked.
-fn hand_over(connection: &Arc<Connection>, record: Record<'_>, arrived: Stopwatch, wait: Wait) -> Handed {
+fn add(connection: &Connection, record: &Record<'_>) {
     connection.pending.add();
     connection.unanswered.add(record.bytes().len());
-    Handed { connection: connection.clone(), record: record.into_kept(), arrived, wait }
+}
+
+fn hand_over(connection: &Arc<Connection>, record: Record<'_>, arrived: Stopwatch, received: Received) -> Handed {
+    add(connection, &record);
+    Handed { connection: connection.clone(), record: record.into_kept(), arrived, received }
 }

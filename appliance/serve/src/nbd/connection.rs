@@ -3,7 +3,7 @@
 //! ```text
 //!   greeting ─ options ─ (TLS ─ options) ─ requests
 //!     ├ reads of cached data: answered here, together with those that arrived with them
-//!     └ others: memory is reserved for them, then other threads execute them
+//!     └ others: executed by other threads
 //! ```
 //! The connection's thread reads and waits: for its client, for memory, and while too many requests
 //! are in progress. No other thread ever waits for this client.
@@ -11,13 +11,13 @@
 use super::export::{Exports, Opened};
 use super::figures::{Answered, Figures, Names};
 use super::handshake::{Agreed, Handshake, Next, OPTION_BYTES_MAX, REQUEST_BYTES_MAX, TlsUse};
-use super::memory::Memory;
 use super::proto::{Command, GREETING, OptionHead, Request, handshake};
 use super::reply::Replies;
 use super::request;
 use super::stream::{Input, Output, Socket};
 use super::threads::Threads;
 use super::waits::Waits;
+use crate::net::budget::{Account, Budget, Client, Reservation};
 use host::clock::Stopwatch;
 use observe::event::note;
 use parking_lot::{Condvar, Mutex};
@@ -54,7 +54,7 @@ pub type Tls = Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>;
 pub(super) struct Shared {
     pub exports: Arc<dyn Exports>,
     pub tls: Option<Tls>,
-    pub memory: Arc<Memory>,
+    pub memory: Arc<Budget>,
     pub threads: Arc<Threads>,
     pub figures: Arc<Figures>,
 }
@@ -63,6 +63,7 @@ pub(super) struct Shared {
 pub(super) struct Connection {
     pub socket: Arc<Socket>,
     output: Arc<Output>,
+    account: Arc<Account>,
     /// Name of the client, for statistics.
     client: String,
     /// The network that the connection counts towards; `None` for a local client, which is never
@@ -75,10 +76,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(socket: Socket, client: String, network: Option<IpAddr>) -> Arc<Self> {
+    pub fn new(id: u64, socket: Socket, client: String, network: Option<IpAddr>, memory: &Arc<Budget>) -> Arc<Self> {
         let socket = Arc::new(socket);
+        let account = memory.account(network.map_or(Client::Local(id), Client::Network));
         Arc::new(Self {
-            output: Output::new(socket.clone()),
+            output: Output::new(socket.clone(), account.clone()),
+            account,
             socket,
             client,
             network,
@@ -223,10 +226,12 @@ impl Connection {
         let names = shared.figures.names(&self.client, &opened.name);
         let export = &*opened.export;
         let mut out = Replies::default();
+        // For the data in `out`.
+        let mut reserved = None;
         let mut is_first = true;
         loop {
             if !input.has(Request::BYTES) || out.bytes() >= TOGETHER_BYTES {
-                self.answer(&mut out);
+                self.answer(&mut out, &mut reserved);
             }
             let Some(bytes) = input.next::<{ Request::BYTES }>()? else { return Ok(()) };
             let request = Request::parse(&bytes).ok_or_else(|| bad("no request"))?;
@@ -246,7 +251,7 @@ impl Connection {
                     if request.length > REQUEST_BYTES_MAX {
                         return Err(bad("a write of more than 32 MiB"));
                     }
-                    self.answer(&mut out);
+                    self.answer(&mut out, &mut reserved);
                     self.now_waits(Waits::Rest(Instant::now()));
                     input.skip(request.length as usize)?;
                     self.now_waits(Waits::Nothing);
@@ -255,41 +260,56 @@ impl Connection {
                 shared.figures.answered(names, &answered(&request, number, &clock, 0));
                 continue;
             }
+            if request.command == Command::Write && request.length > REQUEST_BYTES_MAX {
+                return Err(bad("a write of more than 32 MiB"));
+            }
+            let mut own = match request.command {
+                Command::Read | Command::Write => Some(self.reserve(request.length as usize, &mut out, &mut reserved)),
+                _ => None,
+            };
             if request.command == Command::Read && request::read_at_once(&request, agreed, export, &mut out) {
+                match (&mut reserved, own.take()) {
+                    (Some(all), Some(own)) => all.absorb(own),
+                    (all, own) => *all = own,
+                }
                 shared.figures.answered(names, &answered(&request, 0, &clock, 0));
                 continue;
             }
-            self.answer(&mut out);
-            self.hand_over(shared, input, opened, (request, agreed, names))?;
+            self.answer(&mut out, &mut reserved);
+            self.hand_over(shared, input, opened, (request, agreed, names), own)?;
         }
+    }
+
+    /// Reserves memory for a request, once the client has taken enough.
+    fn reserve(&self, bytes: usize, out: &mut Replies, reserved: &mut Option<Reservation>) -> Reservation {
+        self.account.try_reserve(bytes).unwrap_or_else(|| {
+            // This thread must not wait for what it holds itself.
+            self.answer(out, reserved);
+            self.account.reserve(bytes)
+        })
     }
 
     /// Sends the answers so far, and waits while the client leaves too much unread.
-    fn answer(&self, out: &mut Replies) {
+    fn answer(&self, out: &mut Replies, reserved: &mut Option<Reservation>) {
         if out.bytes() > 0 {
             self.output.send(out.take(), true);
-            self.output.wait();
         }
+        *reserved = None;
+        self.output.wait();
     }
 
-    /// Passes a request to another thread, once there is memory for it and not too many are in
-    /// progress.
+    /// Passes a request to another thread, once not too many are in progress.
     fn hand_over(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         input: &mut Input,
         opened: &Opened,
         (request, agreed, names): (Request, Agreed, Names),
+        reserved: Option<Reservation>,
     ) -> io::Result<()> {
         let is_write = request.command == Command::Write;
-        let length = request.length as usize;
-        if is_write && length > REQUEST_BYTES_MAX as usize {
-            return Err(bad("a write of more than 32 MiB"));
-        }
         self.begin();
-        let bytes = if is_write || request.command == Command::Read { length } else { 0 };
-        let share = Arc::new(shared.memory.take(bytes));
-        let data = if is_write { self.data(shared, input, length) } else { Ok(Vec::new()) };
+        let data = if is_write { self.data(shared, input, request.length as usize) } else { Ok(Vec::new()) };
         let data = match data {
             Ok(data) => data,
             Err(error) => {
@@ -310,8 +330,8 @@ impl Connection {
             };
             drop(data);
             figures.answered(names, &answered(&request, errno, &clock, waited));
-            this.output.send(share.hold(out.take()), false);
-            drop(share);
+            this.output.send(out.take(), false);
+            drop(reserved);
             drop(opened);
             this.end();
         }));

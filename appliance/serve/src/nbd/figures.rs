@@ -1,12 +1,11 @@
 //! Statistics of the NBD server: requests by type with latencies, bytes, and an event for each
 //! request.
 
-use super::memory::Memory;
 use super::proto::Command;
 use host::clock::nanoseconds;
 use observe::event::note;
 use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 static TIME: Info = Info {
@@ -17,7 +16,11 @@ static TIME: Info = Info {
 static READ: Info = Info { name: "nbd_read", unit: Unit::Bytes, help: "Bytes of volumes sent to NBD clients." };
 static WRITTEN: Info =
     Info { name: "nbd_written", unit: Unit::Bytes, help: "Bytes of volumes received from NBD clients." };
-static MEMORY: Info = Info { name: "nbd_memory", unit: Unit::Bytes, help: "Memory used by NBD requests in progress." };
+static MEMORY: Info = Info {
+    name: "nbd_memory",
+    unit: Unit::Bytes,
+    help: "Memory used by NBD requests in progress and by replies that are not yet sent.",
+};
 static CONNECTIONS: Info = Info { name: "nbd_connections", unit: Unit::Number, help: "Connections of NBD clients." };
 
 /// Statistics of one server.
@@ -26,7 +29,7 @@ pub struct Figures {
     read: Counter,
     written: Counter,
     pub(super) connections: AtomicU64,
-    pub(super) memory: OnceLock<Arc<Memory>>,
+    pub(super) memory: Arc<AtomicUsize>,
     events: OnceLock<Arc<Events>>,
 }
 
@@ -37,7 +40,7 @@ impl Default for Figures {
             read: Counter::default(),
             written: Counter::default(),
             connections: AtomicU64::new(0),
-            memory: OnceLock::new(),
+            memory: Arc::default(),
             events: OnceLock::new(),
         }
     }
@@ -120,7 +123,7 @@ impl Source for Figures {
         out.counter(&READ, &[], &self.read);
         out.counter(&WRITTEN, &[], &self.written);
         out.put(&CONNECTIONS, &[], observe::Value::Level(self.connections.load(Ordering::Relaxed)));
-        let memory = self.memory.get().map_or(0, |memory| memory.used());
+        let memory = self.memory.load(Ordering::Relaxed);
         out.put(&MEMORY, &[], observe::Value::Level(memory as u64));
     }
 }

@@ -12,6 +12,7 @@
 //! Invariants:
 //!   * what a client may send is bounded, and memory grows with the bytes received, not with the
 //!     length announced
+//!   * a client that does not read its answers is not served any more, and memory is left for others
 //!   * malformed input closes that connection and affects nothing else
 //!   * a request that waits for a device does not delay others: answers are sent in the order in
 //!     which they are ready
@@ -22,7 +23,6 @@ mod connection;
 mod export;
 mod figures;
 mod handshake;
-mod memory;
 mod proto;
 mod reply;
 mod request;

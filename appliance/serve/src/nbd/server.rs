@@ -3,9 +3,9 @@
 use super::connection::{Connection, Shared, Tls};
 use super::export::Exports;
 use super::figures::Figures;
-use super::memory::Memory;
 use super::stream::Socket;
 use super::threads::Threads;
+use crate::net::budget::Budget;
 use crate::network::network;
 use crate::nfs::{HostNames, HostPattern};
 use parking_lot::{Condvar, Mutex};
@@ -52,7 +52,7 @@ pub struct Config {
     pub connections: usize,
     /// Maximum number of connections per network: an IPv4 address, or an IPv6 /64.
     pub connections_of_one: usize,
-    /// Memory for requests in progress.
+    /// Memory for requests in progress and unsent answers. One client gets at most half of it.
     pub memory_bytes: usize,
     /// Maximum number of threads for requests that wait.
     pub threads: usize,
@@ -119,12 +119,10 @@ impl Server {
         if let Some(path) = &config.socket {
             listeners.push(Listener::Unix(listen_at(path)?));
         }
-        let memory = Memory::new(config.memory_bytes);
-        let _ = config.figures.memory.set(memory.clone());
         let shared = Arc::new(Shared {
             exports,
             tls: config.tls.clone(),
-            memory,
+            memory: Budget::new(config.memory_bytes, config.figures.memory.clone()),
             threads: Threads::new(config.threads),
             figures: config.figures.clone(),
         });
@@ -288,8 +286,8 @@ impl Inner {
             Socket::Unix(socket) => socket.set_nonblocking(false)?,
         }
         let client = address.map_or_else(|| "local".to_owned(), |a| a.ip().to_canonical().to_string());
-        let connection = Connection::new(socket, client, network);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let connection = Connection::new(id, socket, client, network, &self.shared.memory);
         self.connections.lock().insert(id, connection.clone());
         self.shared.figures.connections.fetch_add(1, Ordering::Relaxed);
         let this = self.clone();

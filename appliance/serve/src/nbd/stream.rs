@@ -8,8 +8,10 @@
 //!   * one thread at a time writes, so that TLS records are sent in the order in which they were
 //!     encrypted
 //!   * after an error, or when the client has disconnected, nothing more is written or queued
+//!   * what is queued is charged to the client's account
 
 use super::waits::Waits;
+use crate::net::budget::Account;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -241,6 +243,7 @@ impl Input {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Bytes>,
+    /// Bytes that are not sent.
     bytes: usize,
     is_writing: bool,
     /// When the client last accepted data, or could have started to.
@@ -250,6 +253,7 @@ struct Queue {
 /// The sending direction.
 pub(super) struct Output {
     socket: Arc<Socket>,
+    account: Arc<Account>,
     tls: Mutex<Option<Arc<Tls>>>,
     queue: Mutex<Queue>,
     drained: Condvar,
@@ -257,9 +261,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub fn new(socket: Arc<Socket>) -> Arc<Self> {
+    pub fn new(socket: Arc<Socket>, account: Arc<Account>) -> Arc<Self> {
         Arc::new(Self {
             socket,
+            account,
             tls: Mutex::default(),
             queue: Mutex::default(),
             drained: Condvar::new(),
@@ -284,7 +289,9 @@ impl Output {
             if self.is_gone() {
                 return;
             }
-            queue.bytes += pieces.iter().map(Bytes::len).sum::<usize>();
+            let bytes = pieces.iter().map(Bytes::len).sum::<usize>();
+            queue.bytes += bytes;
+            self.account.charge(bytes);
             queue.waiting.extend(pieces);
             if queue.is_writing {
                 return;
@@ -316,7 +323,7 @@ impl Output {
         self.is_gone.store(true, Ordering::SeqCst);
         let mut queue = self.queue.lock();
         queue.waiting.clear();
-        queue.bytes = 0;
+        self.sent(&mut queue, usize::MAX);
         self.drained.notify_all();
         drop(queue);
         self.socket.shutdown(Shutdown::Both);
@@ -342,14 +349,14 @@ impl Output {
                     continue;
                 }
                 queue.is_writing = false;
-                queue.bytes = 0;
+                self.sent(&mut queue, usize::MAX);
                 self.drained.notify_all();
                 return;
             }
             match self.put(&mut begun) {
                 Ok(n) => {
                     let mut queue = self.queue.lock();
-                    queue.bytes = queue.bytes.saturating_sub(n);
+                    self.sent(&mut queue, n);
                     queue.taken = None;
                     self.drained.notify_all();
                 }
@@ -363,6 +370,13 @@ impl Output {
                 Err(_) => return self.stop_writing(),
             }
         }
+    }
+
+    /// `n` bytes were sent. Encrypted ones are more than those that were queued.
+    fn sent(&self, queue: &mut Queue, n: usize) {
+        let n = n.min(queue.bytes);
+        queue.bytes -= n;
+        self.account.release(n);
     }
 
     /// Takes as much queued output as is encrypted at once. The rest stays unencrypted until the

@@ -22,6 +22,8 @@ struct Disk {
     may_go: Mutex<bool>,
     gone: Condvar,
     flushes: AtomicUsize,
+    /// Number of answers about extents.
+    extents: AtomicUsize,
 }
 
 impl Export for Disk {
@@ -74,6 +76,7 @@ impl Export for Disk {
         Ok(())
     }
     fn extents(&self, _offset: u64, len: u64, max: usize) -> Result<Vec<Extent>> {
+        self.extents.fetch_add(1, Ordering::SeqCst);
         let half = len / 2;
         let all = [Extent { bytes: half, is_hole: false }, Extent { bytes: len - half, is_hole: true }];
         Ok(all[..max.min(2)].to_vec())
@@ -158,9 +161,13 @@ struct Crowded {
 
 impl Crowded {
     fn new(connections: usize, connections_of_one: usize) -> Self {
+        Self::with(Config { connections, connections_of_one, ..Config::default() })
+    }
+
+    fn with(config: Config) -> Self {
         let disk = Arc::new(Disk { bytes: Mutex::new(vec![0; SIZE as usize]), ..Disk::default() });
         let listen = vec!["127.0.0.1:0".parse().expect("an address")];
-        let config = Config { listen, connections, connections_of_one, ..Config::default() };
+        let config = Config { listen, ..config };
         Self { server: Server::start(config, Arc::new(One(disk.clone()))).expect("it starts"), disk }
     }
 
@@ -171,9 +178,27 @@ impl Crowded {
         Client { socket }
     }
 
+    /// Connects from another address of this host, which is another client.
+    fn connect_from(&self, from: [u8; 4]) -> Client<TcpStream> {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&fd, &std::net::SocketAddr::from((from, 0))).expect("an address of loopback");
+        connect(&fd, &self.server.addresses()[0]).expect("it listens");
+        let socket = TcpStream::from(fd);
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        Client { socket }
+    }
+
     /// Connects and chooses an export.
     fn chosen(&self) -> Client<TcpStream> {
-        let mut client = self.connect();
+        self.connect().choose()
+    }
+}
+
+impl Client<TcpStream> {
+    /// Chooses an export.
+    fn choose(self) -> Self {
+        let mut client = self;
         client.greet();
         let (mut kind, _) = client.ask(option::GO, &[&text("tank/v")[..], &[0, 0]].concat());
         while kind == 3 {
@@ -281,6 +306,76 @@ fn a_handshake_answers_every_option() {
     assert_eq!(client.answer().0, 1);
     assert_eq!(client.ask(option::ABORT, &[]).0, 1);
     assert!(client.is_closed());
+}
+
+/// Regression: a client that read no answers held all memory, and others waited until it was
+/// disconnected.
+#[test]
+fn a_client_that_reads_no_answers_leaves_memory_for_another_client() {
+    for is_cached in [false, true] {
+        let server = Crowded::with(Config { memory_bytes: 8 << 20, ..Config::default() });
+        *server.disk.may_go.lock() = true;
+        let (offset, length) = (if is_cached { 0 } else { SLOW }, 512 << 10);
+        let mut greedy: Vec<_> = (0..4).map(|_| server.chosen()).collect();
+        let requests = 60;
+        for client in &mut greedy {
+            (0..requests).for_each(|cookie| client.request(0, Command::Read.code().into(), cookie, offset, length));
+        }
+        let used = || server.server.figures().memory.load(Ordering::SeqCst);
+        wait_until("little is answered", || used() > 2 << 20);
+        for _ in 0..5 {
+            let mut other = server.connect_from([127, 0, 0, 2]).choose();
+            other.request(0, Command::Read.code().into(), 9, SLOW, length);
+            assert_eq!(other.simple(), (9, 0));
+            other.take(length as usize);
+        }
+        // It was not disconnected, and gets all answers once it reads them.
+        std::thread::scope(|scope| {
+            for client in &mut greedy {
+                scope.spawn(move || {
+                    for _ in 0..requests {
+                        assert_eq!(client.simple().1, 0);
+                        client.take(length as usize);
+                    }
+                });
+            }
+        });
+        wait_until("memory is not released", || used() == 0);
+    }
+}
+
+/// Regression: requests without data were executed and their answers queued without any limit, for
+/// a client that read none.
+#[test]
+fn a_client_that_reads_no_answers_is_not_served_any_more() {
+    let rig = Rig::new("unread");
+    let mut client = rig.chosen("tank/v", true);
+    let requests = 200_000;
+    let mut sender = Client { socket: client.socket.try_clone().expect("a socket") };
+    let sends = std::thread::spawn(move || {
+        (0..requests).for_each(|cookie| sender.request(0, Command::BlockStatus.code().into(), cookie, 0, 8192));
+    });
+    let done = || rig.disk.extents.load(Ordering::SeqCst);
+    wait_until("little is answered", || done() > 10_000);
+    let mut before = 0;
+    while before != done() {
+        before = done();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(before < requests as usize, "all requests are executed although the client reads no answers");
+    for _ in 0..requests {
+        let (flags, kind, _, extents) = client.chunk();
+        assert_eq!((flags, kind, extents.len()), (1, 5, 20));
+    }
+    sends.join().expect("all is sent");
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

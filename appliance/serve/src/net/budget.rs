@@ -13,7 +13,7 @@
 //!     nothing
 //!   * a client that holds nothing gets memory as long as there is any
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,13 +23,27 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Budget {
     max: usize,
     used: Arc<AtomicUsize>,
-    accounts: Mutex<HashMap<IpAddr, Weak<Account>>>,
+    accounts: Mutex<HashMap<Client, Weak<Account>>>,
+    /// Threads that wait for memory sleep here.
+    released: (Mutex<()>, Condvar),
+    /// Their number.
+    waiting: AtomicUsize,
+}
+
+/// Whose connections share an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Client {
+    /// All from one network.
+    Network(IpAddr),
+    /// A connection from this host, with its number: its users trust each other, and one that is
+    /// stopped must not delay the others.
+    Local(u64),
 }
 
 /// What one client holds.
 pub(crate) struct Account {
     budget: Arc<Budget>,
-    client: IpAddr,
+    client: Client,
     used: AtomicUsize,
 }
 
@@ -42,7 +56,8 @@ pub(crate) struct Reservation {
 impl Budget {
     /// A budget of `max` bytes; `used` exposes the bytes in use.
     pub fn new(max: usize, used: Arc<AtomicUsize>) -> Arc<Self> {
-        Arc::new(Self { max, used, accounts: Mutex::default() })
+        let (accounts, released) = Default::default();
+        Arc::new(Self { max, used, accounts, released, waiting: AtomicUsize::new(0) })
     }
 
     pub fn used(&self) -> usize {
@@ -50,7 +65,7 @@ impl Budget {
     }
 
     /// The account of a client, which exists as long as it is used.
-    pub fn account(self: &Arc<Self>, client: IpAddr) -> Arc<Account> {
+    pub fn account(self: &Arc<Self>, client: Client) -> Arc<Account> {
         let mut accounts = self.accounts.lock();
         if let Some(known) = accounts.get(&client).and_then(Weak::upgrade) {
             return known;
@@ -58,6 +73,11 @@ impl Budget {
         let new = Arc::new(Account { budget: self.clone(), client, used: AtomicUsize::new(0) });
         accounts.insert(client, Arc::downgrade(&new));
         new
+    }
+
+    /// Whether a thread waits for memory.
+    pub fn is_short(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     fn has_room(&self, held: usize, bytes: usize) -> bool {
@@ -71,7 +91,7 @@ impl Budget {
 }
 
 impl Account {
-    pub fn client(&self) -> IpAddr {
+    pub fn client(&self) -> Client {
         self.client
     }
 
@@ -89,6 +109,11 @@ impl Account {
     pub fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.used.fetch_sub(bytes, Ordering::SeqCst);
+        if self.budget.is_short() {
+            // A thread that has just found no room waits by now.
+            drop(self.budget.released.0.lock());
+            self.budget.released.1.notify_all();
+        }
     }
 
     /// Reserves `bytes` bytes if there is room.
@@ -97,6 +122,31 @@ impl Account {
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).ok()?;
         self.budget.used.fetch_add(bytes, Ordering::SeqCst);
         Some(Reservation { account: self.clone(), bytes })
+    }
+
+    /// Reserves `bytes` bytes. Waits until there is room.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
+        if let Some(reserved) = self.try_reserve(bytes) {
+            return reserved;
+        }
+        let budget = &self.budget;
+        let mut released = budget.released.0.lock();
+        budget.waiting.fetch_add(1, Ordering::SeqCst);
+        loop {
+            if let Some(reserved) = self.try_reserve(bytes) {
+                budget.waiting.fetch_sub(1, Ordering::SeqCst);
+                return reserved;
+            }
+            budget.released.1.wait(&mut released);
+        }
+    }
+}
+
+impl Reservation {
+    /// Adds what `other` has reserved from the same account.
+    pub fn absorb(&mut self, mut other: Reservation) {
+        debug_assert!(Arc::ptr_eq(&self.account, &other.account), "one client");
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
@@ -125,8 +175,8 @@ mod tests {
         Budget::new(max, Arc::default())
     }
 
-    fn client(n: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, n])
+    fn client(n: u8) -> Client {
+        Client::Network([10, 0, 0, n].into())
     }
 
     /// Reserves units of one byte until there is no room.
@@ -166,6 +216,25 @@ mod tests {
         assert!(first.is_some() && a.try_reserve(1).is_none() && b.try_reserve(1).is_none());
         drop(first);
         assert!(b.try_reserve(10).is_some());
+    }
+
+    #[test]
+    fn a_thread_waits_until_its_own_client_releases_memory_and_others_do_not() {
+        let budget = budget(100);
+        let (greedy, other) = (budget.account(client(1)), budget.account(client(2)));
+        let mut held = fill(&greedy);
+        let waits = std::thread::spawn({
+            let greedy = greedy.clone();
+            move || drop(greedy.reserve(10))
+        });
+        while !budget.is_short() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(other.reserve(50));
+        assert!(!waits.is_finished());
+        held.truncate(40);
+        waits.join().expect("it got its memory");
+        assert!(!budget.is_short());
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use super::framer::Framer;
 use super::peer::{Peer, Sender};
 use super::progress::{PendingAnswers, ReadState};
 use super::unanswered::Unanswered;
-use crate::net::budget::{Account, Budget, Reservation};
+use crate::net::budget::{Account, Budget, Client, Reservation};
 use crate::net::output::Output;
 use crate::network::network;
 use crate::nfs::figures::Figures;
@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Connection {
         record_bytes_max: usize,
         budgets: &Budgets,
     ) -> Arc<Self> {
-        let client = network(ends.0.ip());
+        let client = Client::Network(network(ends.0.ip()));
         let (calls, answers) = (budgets.calls.account(client), budgets.answers.account(client));
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             id,
@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// The client, whose connections share its memory.
-    pub fn client(&self) -> IpAddr {
+    pub fn client(&self) -> Client {
         self.accounts.calls.client()
     }
 

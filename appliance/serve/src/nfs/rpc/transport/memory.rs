@@ -2,9 +2,9 @@
 
 use super::super::connection::{Budgets, Connection};
 use super::super::framer::{Framer, SPARE_MIN};
+use crate::net::budget::Client;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -18,7 +18,7 @@ const FED_MAX: usize = 16;
 pub(super) struct Memory {
     budgets: Budgets,
     /// Connections of each client that are paused until memory is released.
-    starved: Mutex<HashMap<IpAddr, Vec<Arc<Connection>>>>,
+    starved: Mutex<HashMap<Client, Vec<Arc<Connection>>>>,
     starved_len: AtomicUsize,
     /// Memory was released while a thread looked for connections to resume.
     has_more: AtomicBool,

@@ -8,6 +8,7 @@
 //! Below: the operations in `ops`. Above: [`super::Server`].
 
 use super::Server;
+use super::attr::IO_BYTES_MAX;
 use super::node::{Granted, Place};
 use super::op;
 use super::pseudo::PseudoTree;
@@ -28,6 +29,9 @@ use std::sync::Arc;
 const OPERATIONS_MAX: u32 = 256;
 /// Maximum length of a tag.
 const TAG_BYTES_MAX: usize = 1024;
+/// Maximum length of a reply of 4.0: the largest READ and the operations around it. Sessions of 4.1
+/// negotiate their own.
+const REPLY_BYTES_MAX: usize = IO_BYTES_MAX as usize + (64 << 10);
 /// Replies up to this size are cached even if the client did not request it, since that costs
 /// little.
 const KEPT_BYTES: usize = 256;
@@ -109,8 +113,13 @@ impl Compound<'_> {
 
     /// Number of bytes that a result may still use.
     pub fn room(&self, w: &Writer) -> usize {
-        let limit = self.session.as_ref().map_or(usize::MAX, |s| s.fore.response_bytes_max as usize);
+        let limit = self.session.as_ref().map_or(REPLY_BYTES_MAX, |s| s.fore.response_bytes_max as usize);
         limit.saturating_sub(w.since(self.start) + RPC_BYTES)
+    }
+
+    /// The status of an operation whose result does not fit into the reply.
+    pub fn too_big(&self) -> Status {
+        if self.minor == 0 { Status::RESOURCE } else { Status::REP_TOO_BIG }
     }
 }
 
@@ -254,12 +263,12 @@ impl Compound<'_> {
         Outcome::Done(Status::OK, self.count)
     }
 
-    /// Returns an error if the reply exceeds the limits of the session.
+    /// Returns an error if the reply exceeds the limits of the session, or of 4.0.
     fn check_reply(&self, w: &Writer) -> Option<Status> {
-        let slot = self.session.as_ref()?;
         let len = w.since(self.start) + RPC_BYTES;
+        let Some(slot) = &self.session else { return (len > REPLY_BYTES_MAX).then(|| self.too_big()) };
         if len > slot.fore.response_bytes_max as usize {
-            return Some(Status::REP_TOO_BIG);
+            return Some(self.too_big());
         }
         (slot.cache && len > slot.fore.cached_bytes_max as usize + RPC_BYTES).then_some(Status::REP_TOO_BIG_TO_CACHE)
     }

@@ -30,6 +30,9 @@ impl Compound<'_> {
         self.check_io(&id, node.key, IoWant::Read)?;
         rights::check_read(node, &attr)?;
         let room = self.room(w).saturating_sub(16);
+        if room == 0 {
+            return Err(self.too_big());
+        }
         let count = (count.min(IO_BYTES_MAX) as usize).min(room);
         if offset >= attr.size || count == 0 {
             node.vfs().accessed(node.id);

@@ -1,5 +1,6 @@
-//! What servers of several protocols share: the memory that clients hold, and output that waits for
-//! its client.
+//! What servers of several protocols share: the memory that clients hold, output that waits for its
+//! client, and threads for requests that wait.
 
 pub(crate) mod budget;
 pub(crate) mod output;
+pub(crate) mod waiting;

@@ -23,15 +23,15 @@ mod jobs;
 mod memory;
 mod thread_states;
 mod threads;
-mod waiting;
 mod worker;
 
 use super::connection::{Budgets, Connection};
 use super::{Peer, Registry};
 use crate::net::budget::Budget;
+use crate::net::waiting::Waiting;
 use crate::nfs::figures::Figures;
 use in_place::InPlace;
-use jobs::JobQueue;
+use jobs::{Handed, JobQueue};
 use memory::Memory;
 use parking_lot::RwLock;
 use rustix::event::epoll;
@@ -43,7 +43,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread_states::ThreadStates;
-use waiting::Waiting;
 
 /// epoll tokens. Connections are numbered from 1.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -100,7 +99,9 @@ pub(crate) struct Engine {
     connections: RwLock<HashMap<u64, Arc<Connection>>>,
     next_id: AtomicU64,
     jobs: JobQueue,
-    waiting: Waiting,
+    /// Calls that wait. Threads that read connections answer such a call themselves only while fewer
+    /// than half of them do.
+    waiting: Waiting<Handed>,
     in_place: InPlace,
     threads: ThreadStates,
     memory: Memory,
@@ -116,7 +117,7 @@ impl Engine {
             listeners: Vec::new(),
             connections: RwLock::default(),
             next_id: AtomicU64::new(1),
-            waiting: Waiting::new(limits.threads_max.saturating_sub(limits.threads).max(1)),
+            waiting: Waiting::new(limits.threads_max.saturating_sub(limits.threads)),
             in_place: InPlace::new(limits.threads),
             threads: ThreadStates::default(),
             memory: Memory::new(Budgets {

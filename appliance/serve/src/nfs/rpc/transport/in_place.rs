@@ -1,5 +1,5 @@
 //! Which calls that may wait a reading thread answers itself, instead of the threads for
-//! [waiting calls](super::waiting).
+//! [waiting calls](crate::net::waiting).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -3,14 +3,26 @@
 //! Invariant: for each job in the queue, the semaphore is readable once, or a thread is about to
 //! take a job. It may be readable once more, to wake a thread that finds no job.
 
+use super::super::Received;
 use super::super::connection::Connection;
-use super::waiting::Handed;
+use super::super::framer::Record;
+use host::clock::Stopwatch;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+
+/// A call for another thread, which is among the [unanswered](Connection::unanswered) ones of its
+/// connection.
+pub(super) struct Handed {
+    pub connection: Arc<Connection>,
+    pub record: Record<'static>,
+    /// Started when the call arrived.
+    pub arrived: Stopwatch,
+    pub received: Received,
+}
 
 #[derive(Default)]
 struct Jobs {

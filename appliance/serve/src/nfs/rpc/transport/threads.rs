@@ -1,7 +1,7 @@
 //! Starts the threads of the [`Engine`], and adds some while all wait.
 
 use super::Engine;
-use super::waiting::Handed;
+use super::jobs::Handed;
 use super::worker::Worker;
 use std::io;
 use std::sync::Arc;

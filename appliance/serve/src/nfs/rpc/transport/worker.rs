@@ -3,8 +3,7 @@
 use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
 use super::super::{Peer, Received, Registry, Wait};
-use super::jobs::Job;
-use super::waiting::Handed;
+use super::jobs::{Handed, Job};
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
 use crate::nfs::xdr::{Malformed, Writer};
 use host::clock::Stopwatch;

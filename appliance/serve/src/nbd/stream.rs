@@ -1,39 +1,34 @@
 //! The two directions of a connection, with or without TLS.
 //!
-//! One thread reads and may wait for the client. Any thread with an answer writes it, including
-//! what others queue meanwhile. A thread that does not belong to this connection never waits for
-//! its client: what the socket does not accept is left to a separate thread.
+//! One thread reads and may wait for the client. Any thread with an answer writes it
+//! ([`net::output`]). A thread that does not belong to this connection never waits for its client:
+//! what the socket does not accept is left to a separate thread.
 //!
-//! Invariants:
-//!   * one thread at a time writes, so that TLS records are sent in the order in which they were
-//!     encrypted
-//!   * after an error, or when the client has disconnected, nothing more is written or queued
-//!   * what is queued is charged to the client's account
+//! Invariant: one thread at a time encrypts and writes, so that TLS records are sent in the order in
+//! which they were encrypted.
 
 use super::waits::Waits;
+use crate::net;
 use crate::net::budget::Account;
+use crate::net::output::Message;
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ServerConnection;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Size of a read.
 const INPUT_BYTES: usize = 64 << 10;
 /// Size of a read with TLS: one record and some more.
 const RAW_BYTES: usize = 32 << 10;
-/// Maximum number of pieces in a gathering write.
-const PIECES: usize = 64;
-/// Amount encrypted at once; at most twice as much.
+/// Maximum amount encrypted at once.
 const TLS_BYTES: usize = 256 << 10;
 /// Maximum output queued before no further request is read.
 pub(super) const QUEUED_MAX: usize = 4 << 20;
@@ -240,36 +235,64 @@ impl Input {
     }
 }
 
+/// Pieces that are sent together.
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Bytes>,
-    /// Bytes that are not sent.
+struct Pieces {
+    pieces: Vec<Bytes>,
     bytes: usize,
-    is_writing: bool,
-    /// When the client last accepted data, or could have started to.
-    taken: Option<Instant>,
+}
+
+impl Message for Pieces {
+    fn len(&self) -> usize {
+        self.bytes
+    }
+
+    fn pieces<'a>(&'a self, from: usize, out: &mut [IoSlice<'a>]) -> usize {
+        let (mut skip, mut count) = (from, 0);
+        for piece in &self.pieces {
+            let rest = &piece[skip.min(piece.len())..];
+            skip -= piece.len() - rest.len();
+            if rest.is_empty() {
+                continue;
+            }
+            let Some(slot) = out.get_mut(count) else { break };
+            *slot = IoSlice::new(rest);
+            count += 1;
+        }
+        count
+    }
+
+    fn append(&mut self, other: Self) {
+        self.pieces.extend(other.pieces);
+        self.bytes += other.bytes;
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What is encrypted and not yet sent. Only the thread that writes uses it.
+#[derive(Default)]
+struct Encrypted {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Number of bytes that were encrypted.
+    plain: usize,
 }
 
 /// The sending direction.
 pub(super) struct Output {
     socket: Arc<Socket>,
-    account: Arc<Account>,
     tls: Mutex<Option<Arc<Tls>>>,
-    queue: Mutex<Queue>,
-    drained: Condvar,
-    is_gone: AtomicBool,
+    encrypted: Mutex<Encrypted>,
+    queue: net::output::Output<Pieces>,
 }
 
 impl Output {
     pub fn new(socket: Arc<Socket>, account: Arc<Account>) -> Arc<Self> {
-        Arc::new(Self {
-            socket,
-            account,
-            tls: Mutex::default(),
-            queue: Mutex::default(),
-            drained: Condvar::new(),
-            is_gone: AtomicBool::new(false),
-        })
+        let queue = net::output::Output::new(account);
+        Arc::new(Self { socket, tls: Mutex::default(), encrypted: Mutex::default(), queue })
     }
 
     fn secure(&self, tls: Arc<Tls>) {
@@ -278,173 +301,107 @@ impl Output {
 
     /// Whether the client no longer reads.
     pub fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::SeqCst)
+        self.queue.is_closed()
     }
 
-    /// Queues and sends data. `may_wait`: the caller belongs to this connection and may wait for
-    /// the client.
+    /// Queues and sends data, and what TLS itself has to send. `may_wait`: the caller belongs to
+    /// this connection and may wait for the client.
     pub fn send(self: &Arc<Self>, pieces: Vec<Bytes>, may_wait: bool) {
-        {
-            let mut queue = self.queue.lock();
-            if self.is_gone() {
-                return;
-            }
-            let bytes = pieces.iter().map(Bytes::len).sum::<usize>();
-            queue.bytes += bytes;
-            self.account.charge(bytes);
-            queue.waiting.extend(pieces);
-            if queue.is_writing {
-                return;
-            }
-            queue.is_writing = true;
-            queue.taken = None;
+        let bytes = pieces.iter().map(Bytes::len).sum();
+        if !self.queue.put(Pieces { pieces, bytes }, |pieces| self.write(pieces)).is_full {
+            return;
         }
-        self.write(may_wait, VecDeque::new());
+        if may_wait {
+            return self.drain();
+        }
+        let this = self.clone();
+        let thread = std::thread::Builder::new().name("nbd-out".to_owned()).stack_size(128 << 10);
+        if let Err(error) = thread.spawn(move || this.drain()) {
+            tracing::warn!(%error, "disconnected a client: cannot start a thread for it");
+            self.give_up();
+        }
+    }
+
+    /// Waits for the client until the socket has taken all output.
+    fn drain(&self) {
+        loop {
+            let mut fds = [PollFd::from_borrowed_fd(self.socket.fd(), PollFlags::OUT)];
+            let _ = poll(&mut fds, None);
+            if !self.queue.has_room(|pieces| self.write(pieces)).is_full {
+                return;
+            }
+        }
     }
 
     /// Waits until little enough output is queued.
     pub fn wait(&self) {
-        let mut queue = self.queue.lock();
-        while queue.bytes > QUEUED_MAX && !self.is_gone() {
-            self.drained.wait(&mut queue);
-        }
+        self.queue.wait(QUEUED_MAX);
     }
 
     /// Waits until all output was sent.
     pub fn finish(&self) {
-        let mut queue = self.queue.lock();
-        while (queue.is_writing || !queue.waiting.is_empty()) && !self.is_gone() {
-            self.drained.wait(&mut queue);
-        }
-    }
-
-    /// Closes the connection and discards queued output.
-    pub fn give_up(&self) {
-        self.is_gone.store(true, Ordering::SeqCst);
-        let mut queue = self.queue.lock();
-        queue.waiting.clear();
-        self.sent(&mut queue, usize::MAX);
-        self.drained.notify_all();
-        drop(queue);
-        self.socket.shutdown(Shutdown::Both);
-    }
-
-    /// Writes `begun`, then queued output until there is none. Only the thread that set
-    /// `is_writing` calls this.
-    fn write(self: &Arc<Self>, may_wait: bool, mut begun: VecDeque<Bytes>) {
-        let tls = self.tls.lock().clone();
-        loop {
-            if begun.is_empty() {
-                begun = match &tls {
-                    None => std::mem::take(&mut self.queue.lock().waiting),
-                    Some(tls) => match encrypt(tls, self.some()) {
-                        Ok(encrypted) => encrypted,
-                        Err(_) => return self.stop_writing(),
-                    },
-                };
-            }
-            if begun.is_empty() {
-                let mut queue = self.queue.lock();
-                if !queue.waiting.is_empty() {
-                    continue;
-                }
-                queue.is_writing = false;
-                self.sent(&mut queue, usize::MAX);
-                self.drained.notify_all();
-                return;
-            }
-            match self.put(&mut begun) {
-                Ok(n) => {
-                    let mut queue = self.queue.lock();
-                    self.sent(&mut queue, n);
-                    queue.taken = None;
-                    self.drained.notify_all();
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if may_wait => {
-                    self.queue.lock().taken.get_or_insert_with(Instant::now);
-                    let mut fds = [PollFd::from_borrowed_fd(self.socket.fd(), PollFlags::OUT)];
-                    let _ = poll(&mut fds, None);
-                }
-                Err(Errno::AGAIN) => return self.leave(begun),
-                Err(_) => return self.stop_writing(),
-            }
-        }
-    }
-
-    /// `n` bytes were sent. Encrypted ones are more than those that were queued.
-    fn sent(&self, queue: &mut Queue, n: usize) {
-        let n = n.min(queue.bytes);
-        queue.bytes -= n;
-        self.account.release(n);
-    }
-
-    /// Takes as much queued output as is encrypted at once. The rest stays unencrypted until the
-    /// client reads.
-    fn some(&self) -> VecDeque<Bytes> {
-        let mut queue = self.queue.lock();
-        let (mut batch, mut bytes) = (VecDeque::new(), 0);
-        while bytes < TLS_BYTES
-            && let Some(mut piece) = queue.waiting.pop_front()
-        {
-            if piece.len() > TLS_BYTES {
-                queue.waiting.push_front(piece.split_off(TLS_BYTES));
-            }
-            bytes += piece.len();
-            batch.push_back(piece);
-        }
-        batch
+        self.queue.finish();
     }
 
     /// Whether queued output has made no progress for `long`.
     pub fn is_stalled(&self, long: Duration) -> bool {
-        let queue = self.queue.lock();
-        queue.is_writing && queue.taken.is_some_and(|taken| taken.elapsed() > long)
+        self.queue.is_stalled(long)
     }
 
-    fn stop_writing(&self) {
-        self.queue.lock().is_writing = false;
-        self.give_up();
+    /// Closes the connection and discards queued output.
+    pub fn give_up(&self) {
+        self.queue.close();
+        self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Leaves output that the socket does not accept to a thread that waits for it.
-    fn leave(self: &Arc<Self>, begun: VecDeque<Bytes>) {
-        let this = self.clone();
-        let thread = std::thread::Builder::new().name("nbd-out".to_owned()).stack_size(128 << 10);
-        if let Err(error) = thread.spawn(move || this.write(true, begun)) {
-            tracing::warn!(%error, "disconnected a client: cannot start a thread for it");
-            self.stop_writing();
+    fn write(&self, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        let tls = self.tls.lock().clone();
+        let result = match tls {
+            None => self.put(pieces),
+            Some(tls) => self.put_encrypted(&tls, pieces),
+        };
+        if result.is_err_and(|e| e != Errno::AGAIN && e != Errno::INTR) {
+            self.give_up();
         }
+        result
     }
 
-    fn put(&self, begun: &mut VecDeque<Bytes>) -> rustix::io::Result<usize> {
-        let pieces: Vec<IoSlice<'_>> = begun.iter().take(PIECES).map(|b| IoSlice::new(b)).collect();
+    /// Encrypts some of `pieces`, unless that was done before, and sends all of that. So the rest
+    /// stays unencrypted until the client reads.
+    fn put_encrypted(&self, tls: &Tls, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        let mut encrypted = self.encrypted.lock();
+        if encrypted.sent == encrypted.bytes.len() {
+            *encrypted = encrypt(tls, pieces).map_err(|_| Errno::IO)?;
+        }
+        while encrypted.sent < encrypted.bytes.len() {
+            let n = self.put(&[IoSlice::new(&encrypted.bytes[encrypted.sent..])])?;
+            encrypted.sent += n;
+        }
+        Ok(std::mem::take(&mut *encrypted).plain)
+    }
+
+    fn put(&self, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        if pieces.is_empty() {
+            return Ok(0);
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent = sendmsg(self.socket.fd(), &pieces, &mut SendAncillaryBuffer::default(), flags)?;
-        drop(pieces);
-        let mut left = sent;
-        while let Some(first) = begun.front_mut() {
-            if first.len() > left {
-                *first = first.slice(left..);
-                break;
-            }
-            left -= first.len();
-            begun.pop_front();
-        }
-        Ok(sent)
+        sendmsg(self.socket.fd(), pieces, &mut SendAncillaryBuffer::default(), flags)
     }
 }
 
-/// Encrypts `batch`, after what TLS itself has to send.
-fn encrypt(tls: &Tls, batch: VecDeque<Bytes>) -> io::Result<VecDeque<Bytes>> {
+/// Encrypts the first of `pieces`, after what TLS itself has to send.
+fn encrypt(tls: &Tls, pieces: &[IoSlice<'_>]) -> io::Result<Encrypted> {
     let mut tls = tls.lock();
     tls.set_buffer_limit(None);
-    for piece in batch {
-        tls.writer().write_all(&piece)?;
+    let mut plain = 0;
+    for piece in pieces {
+        let some = &piece[..piece.len().min(TLS_BYTES - plain)];
+        tls.writer().write_all(some)?;
+        plain += some.len();
     }
-    let mut encrypted = Vec::new();
+    let mut bytes = Vec::new();
     while tls.wants_write() {
-        tls.write_tls(&mut encrypted)?;
+        tls.write_tls(&mut bytes)?;
     }
-    Ok(if encrypted.is_empty() { VecDeque::new() } else { VecDeque::from([Bytes::from(encrypted)]) })
+    Ok(Encrypted { bytes, sent: 0, plain })
 }

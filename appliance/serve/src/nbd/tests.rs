@@ -370,6 +370,62 @@ fn a_client_that_reads_no_answers_is_not_served_any_more() {
     sends.join().expect("all is sent");
 }
 
+/// The certificate and key were made with openssl for `localhost`.
+fn tls() -> (rustls::ServerConfig, rustls::ClientConfig) {
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+    let certificate = CertificateDer::from(&include_bytes!("tests/certificate.der")[..]);
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(&include_bytes!("tests/key.der")[..]));
+    let server = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()));
+    let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+    let server = server.with_single_cert(vec![certificate.clone()], key).expect("a key");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let client = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+    (server, client.with_no_client_auth())
+}
+
+/// Many answers are in flight while the client reads late, so that encrypted ones wait for it.
+#[test]
+fn answers_are_encrypted_in_order_however_late_the_client_reads_them() {
+    let (server_tls, client_tls) = tls();
+    let server_tls = Arc::new(server_tls);
+    let config = Config { tls: Some(Arc::new(move || server_tls.clone())), tls_required: true, ..Config::default() };
+    let server = Crowded::with(config);
+    *server.disk.may_go.lock() = true;
+    let pattern: Vec<u8> = (0..SIZE as u32 / 4).flat_map(u32::to_be_bytes).collect();
+    server.disk.bytes.lock().copy_from_slice(&pattern);
+    let mut client = server.connect();
+    client.greet();
+    assert_eq!(client.ask(option::STARTTLS, &[]).0, 1);
+    let name = "localhost".try_into().expect("a name");
+    let tls = rustls::ClientConnection::new(Arc::new(client_tls), name).expect("a client");
+    let mut client = Client { socket: rustls::StreamOwned::new(tls, client.socket) };
+    let (mut kind, _) = client.ask(option::GO, &[&text("tank/v")[..], &[0, 0]].concat());
+    while kind == 3 {
+        (kind, _) = client.answer();
+    }
+    assert_eq!(kind, 1);
+    let (requests, length) = (100, 300_000);
+    for cookie in 0..requests {
+        // Every other one is answered by another thread.
+        let offset = if cookie % 2 == 0 { cookie } else { SLOW };
+        client.request(0, Command::Read.code().into(), cookie, offset, length);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let mut answered = Vec::new();
+    for _ in 0..requests {
+        let (cookie, error) = client.simple();
+        let from = if cookie % 2 == 0 { cookie } else { SLOW } as usize;
+        assert_eq!(error, 0);
+        assert!(client.take(length as usize) == pattern[from..from + length as usize], "answer {cookie}");
+        answered.push(cookie);
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, Vec::from_iter(0..requests));
+}
+
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while !is_so() {

@@ -1,20 +1,23 @@
 //! Output that waits until its client takes it.
 //!
 //! Any thread may have something to send; one of them writes, including what the others queue
-//! meanwhile, and none waits for the client.
+//! meanwhile. A thread that finds the socket full returns, and reports it: then the server waits
+//! until the socket is writable.
 //!
 //! Invariants:
 //!   * one thread at a time writes
 //!   * if the socket becomes writable while a thread finds it full, that thread notices and retries
 //!   * what is queued is charged to the client's account
+//!   * after the output was closed, nothing is written or queued
 
 use super::budget::Account;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Maximum number of pieces in a gathering write.
 const PIECES: usize = 64;
@@ -32,13 +35,22 @@ pub(crate) trait Message: Default {
     fn clear(&mut self);
 }
 
+/// Result of writing.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wrote<M> {
+    /// An empty message to reuse.
+    pub spare: Option<M>,
+    /// The socket is full. The caller must call [`Output::has_room`] when it is writable.
+    pub is_full: bool,
+}
+
 struct Queue<M> {
     messages: VecDeque<M>,
     /// Bytes of the first message that were already sent.
     from: usize,
     is_writing: bool,
-    /// The socket was full; it must be reported when it is writable.
-    is_full: bool,
+    /// Since when the socket is full.
+    full: Option<Instant>,
     /// The socket became writable while a thread was writing.
     has_room: bool,
 }
@@ -46,15 +58,24 @@ struct Queue<M> {
 /// See the module documentation.
 pub(crate) struct Output<M> {
     queue: Mutex<Queue<M>>,
+    /// Some output was sent or discarded.
+    drained: Condvar,
     queued: AtomicUsize,
+    is_closed: AtomicBool,
     account: Arc<Account>,
 }
 
 impl<M: Message> Output<M> {
     /// Output that is charged to `account`.
     pub fn new(account: Arc<Account>) -> Self {
-        let queue = Queue { messages: VecDeque::new(), from: 0, is_writing: false, is_full: false, has_room: false };
-        Self { queue: Mutex::new(queue), queued: AtomicUsize::new(0), account }
+        let queue = Queue { messages: VecDeque::new(), from: 0, is_writing: false, full: None, has_room: false };
+        Self {
+            queue: Mutex::new(queue),
+            drained: Condvar::new(),
+            queued: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            account,
+        }
     }
 
     /// Bytes that are not sent.
@@ -62,17 +83,19 @@ impl<M: Message> Output<M> {
         self.queued.load(Ordering::SeqCst)
     }
 
-    /// Queues a message and writes as much as the socket takes. `write` sends pieces; any error
-    /// other than [`Errno::AGAIN`] discards the message. Returns an empty message to reuse, if
-    /// there is one.
-    pub fn put(&self, message: M, write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) -> Option<M> {
+    /// Queues a message and writes as much as the socket takes. `write` sends pieces, at least once
+    /// for each message; any error other than [`Errno::AGAIN`] discards the message.
+    pub fn put(&self, message: M, write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) -> Wrote<M> {
         let len = message.len();
+        let mut queue = self.queue.lock();
+        if self.is_closed() {
+            return Wrote { spare: None, is_full: false };
+        }
         self.queued.fetch_add(len, Ordering::SeqCst);
         self.account.charge(len);
-        let mut queue = self.queue.lock();
         queue.messages.push_back(message);
-        if queue.is_writing || queue.is_full {
-            return None;
+        if queue.is_writing || queue.full.is_some() {
+            return Wrote { spare: None, is_full: false };
         }
         queue.is_writing = true;
         drop(queue);
@@ -80,30 +103,28 @@ impl<M: Message> Output<M> {
     }
 
     /// The socket is writable again.
-    pub fn has_room(&self, write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) {
+    pub fn has_room(&self, write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) -> Wrote<M> {
         let mut queue = self.queue.lock();
-        if queue.is_writing {
-            queue.has_room = true;
-            return;
+        if queue.is_writing || queue.full.is_none() {
+            queue.has_room = queue.is_writing;
+            return Wrote { spare: None, is_full: false };
         }
-        if !queue.is_full {
-            return;
-        }
-        (queue.is_full, queue.is_writing) = (false, true);
+        queue.is_writing = true;
         drop(queue);
-        self.write_out(write);
+        self.write_out(write)
     }
 
     /// Writes until the queue is empty or the socket is full. The caller has set `is_writing`.
-    fn write_out(&self, mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) -> Option<M> {
+    fn write_out(&self, mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>) -> Wrote<M> {
         let mut spare = None;
         let mut queue = self.queue.lock();
         loop {
             let Some(mut next) = queue.messages.pop_front() else {
-                queue.is_writing = false;
-                return spare;
+                (queue.is_writing, queue.full) = (false, None);
+                self.drained.notify_all();
+                return Wrote { spare, is_full: false };
             };
-            let mut from = std::mem::take(&mut queue.from);
+            let before = std::mem::take(&mut queue.from);
             while next.len() < TOGETHER_BYTES
                 && let Some(more) = queue.messages.pop_front()
             {
@@ -111,24 +132,32 @@ impl<M: Message> Output<M> {
             }
             queue.has_room = false;
             drop(queue);
-            let len = next.len();
-            let before = from;
-            let result = write_one(&next, &mut from, &mut write);
-            let gone = if result == Err(Errno::AGAIN) || result.is_ok() { from - before } else { len - before };
+            let (from, result) = write_one(&next, before, &mut write);
+            let gone = if matches!(result, Ok(()) | Err(Errno::AGAIN)) { from } else { next.len() } - before;
             self.queued.fetch_sub(gone, Ordering::SeqCst);
             self.account.release(gone);
             queue = self.queue.lock();
+            if gone > 0 {
+                queue.full = None;
+                self.drained.notify_all();
+            }
             match result {
                 Ok(()) => {
                     next.clear();
                     spare = Some(next);
                 }
+                Err(Errno::AGAIN) if self.is_closed() => {
+                    // It was closed while this thread had the message.
+                    self.queued.fetch_sub(next.len() - from, Ordering::SeqCst);
+                    self.account.release(next.len() - from);
+                }
                 Err(Errno::AGAIN) => {
                     queue.messages.push_front(next);
                     queue.from = from;
                     if !queue.has_room {
-                        (queue.is_writing, queue.is_full) = (false, true);
-                        return spare;
+                        queue.full.get_or_insert_with(Instant::now);
+                        queue.is_writing = false;
+                        return Wrote { spare, is_full: true };
                     }
                 }
                 Err(_) => {}
@@ -136,37 +165,148 @@ impl<M: Message> Output<M> {
         }
     }
 
-    /// Discards what is queued. A message that a thread is writing is not affected.
-    pub fn discard(&self) {
+    /// Waits until at most `bytes` bytes are not sent.
+    pub fn wait(&self, bytes: usize) {
         let mut queue = self.queue.lock();
+        while self.queued() > bytes && !self.is_closed() {
+            self.drained.wait(&mut queue);
+        }
+    }
+
+    /// Waits until all was sent.
+    pub fn finish(&self) {
+        let mut queue = self.queue.lock();
+        while (queue.is_writing || !queue.messages.is_empty()) && !self.is_closed() {
+            self.drained.wait(&mut queue);
+        }
+    }
+
+    /// Whether the socket has taken nothing for `long` although something is queued.
+    pub fn is_stalled(&self, long: Duration) -> bool {
+        self.queue.lock().full.is_some_and(|since| since.elapsed() > long)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Discards what is queued and accepts no more. A message that a thread is writing is not
+    /// affected.
+    pub fn close(&self) {
+        let mut queue = self.queue.lock();
+        self.is_closed.store(true, Ordering::SeqCst);
         let waiting: usize = queue.messages.iter().map(M::len).sum::<usize>() - queue.from;
         queue.messages.clear();
         queue.from = 0;
         self.queued.fetch_sub(waiting, Ordering::SeqCst);
         self.account.release(waiting);
+        self.drained.notify_all();
     }
 }
 
+/// Writes a message from byte `from` on. Returns where it stopped.
 fn write_one<M: Message>(
     message: &M,
-    from: &mut usize,
+    mut from: usize,
     write: &mut impl FnMut(&[IoSlice<'_>]) -> Result<usize, Errno>,
-) -> Result<(), Errno> {
-    let len = message.len();
-    while *from < len {
+) -> (usize, Result<(), Errno>) {
+    loop {
         let mut pieces = [IoSlice::new(&[]); PIECES];
-        let count = message.pieces(*from, &mut pieces);
+        let count = message.pieces(from, &mut pieces);
         match write(&pieces[..count]) {
-            Ok(n) => *from += n,
+            Ok(n) => from += n,
             Err(Errno::INTR) => {}
-            Err(e) => return Err(e),
+            Err(e) => return (from, Err(e)),
+        }
+        if from >= message.len() {
+            return (from, Ok(()));
         }
     }
-    Ok(())
 }
 
 impl<M> Drop for Output<M> {
     fn drop(&mut self) {
         self.account.release(*self.queued.get_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::budget::{Budget, Client};
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Text(String);
+
+    impl Message for Text {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+        fn pieces<'a>(&'a self, from: usize, out: &mut [IoSlice<'a>]) -> usize {
+            out[0] = IoSlice::new(&self.0.as_bytes()[from..]);
+            1
+        }
+        fn append(&mut self, other: Self) {
+            self.0.push_str(&other.0);
+        }
+        fn clear(&mut self) {
+            self.0.clear();
+        }
+    }
+
+    /// A socket that takes a number of bytes.
+    struct Socket {
+        room: usize,
+        taken: Vec<u8>,
+    }
+
+    impl Socket {
+        fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+            let n = pieces[0].len().min(self.room);
+            if n == 0 && !pieces[0].is_empty() {
+                return Err(Errno::AGAIN);
+            }
+            self.taken.extend(&pieces[0][..n]);
+            self.room -= n;
+            Ok(n)
+        }
+    }
+
+    fn text(text: &str) -> Text {
+        Text(text.to_owned())
+    }
+
+    #[test]
+    fn what_the_socket_does_not_take_is_sent_in_order_once_it_has_room() {
+        let used = Arc::new(AtomicUsize::new(0));
+        let budget = Budget::new(100, used.clone());
+        let output = Output::new(budget.account(Client::Local(1)));
+        let mut socket = Socket { room: 3, taken: Vec::new() };
+        assert_eq!(output.put(text("ab"), |p| socket.write(p)), Wrote { spare: Some(text("")), is_full: false });
+        assert!(output.put(text("cde"), |p| socket.write(p)).is_full);
+        assert!(!output.put(text("fg"), |p| socket.write(p)).is_full, "it was reported already");
+        assert_eq!((output.queued(), used.load(Ordering::SeqCst)), (4, 4));
+        assert!(output.is_stalled(Duration::ZERO));
+        socket.room = 10;
+        assert!(!output.has_room(|p| socket.write(p)).is_full);
+        assert_eq!((&socket.taken[..], output.queued(), used.load(Ordering::SeqCst)), (&b"abcdefg"[..], 0, 0));
+        output.wait(0);
+        output.finish();
+        assert!(!output.is_stalled(Duration::ZERO));
+    }
+
+    #[test]
+    fn closed_output_releases_its_memory_and_takes_no_more() {
+        let used = Arc::new(AtomicUsize::new(0));
+        let budget = Budget::new(100, used.clone());
+        let output = Output::new(budget.account(Client::Local(1)));
+        let mut socket = Socket { room: 1, taken: Vec::new() };
+        output.put(text("abc"), |p| socket.write(p));
+        assert_eq!(used.load(Ordering::SeqCst), 2);
+        output.close();
+        output.finish();
+        assert_eq!((output.queued(), used.load(Ordering::SeqCst)), (0, 0));
+        output.put(text("d"), |_| panic!("nothing is written"));
+        assert_eq!(used.load(Ordering::SeqCst), 0);
     }
 }

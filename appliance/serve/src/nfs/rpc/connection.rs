@@ -70,7 +70,6 @@ pub(super) struct Connection {
     pub pending: PendingAnswers,
     pub unanswered: Unanswered,
     output: Output<Writer>,
-    pub is_closed: AtomicBool,
     /// It was shut down: what it holds is not needed any more.
     is_cut: AtomicBool,
     accounts: Accounts,
@@ -97,7 +96,6 @@ impl Connection {
             pending: PendingAnswers::default(),
             unanswered: Unanswered::new(calls.clone()),
             output: Output::new(answers.clone()),
-            is_closed: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             accounts: Accounts { calls, answers },
         })
@@ -149,7 +147,8 @@ impl Connection {
     /// Queues an answer and writes as much as the socket takes. Returns an empty writer to reuse,
     /// if there is one.
     pub fn put(&self, answer: Writer) -> Option<Writer> {
-        self.output.put(answer, |pieces| self.write(pieces))
+        // epoll reports when the socket is writable.
+        self.output.put(answer, |pieces| self.write(pieces)).spare
     }
 
     /// The socket is writable again.
@@ -158,9 +157,6 @@ impl Connection {
     }
 
     fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(Errno::PIPE);
-        }
         let result = rustix::io::writev(&self.socket, pieces);
         match result {
             Ok(n) => {
@@ -187,7 +183,7 @@ impl Connection {
 
     /// Discards input and output after the connection was shut down.
     pub fn drop_queue(&self) {
-        self.output.discard();
+        self.output.close();
         if let Some(mut input) = self.input.try_lock() {
             input.framer = Framer::new(0);
             self.charge(&mut input);
@@ -203,7 +199,7 @@ impl Drop for Connection {
 
 impl Sender for Connection {
     fn send(&self, record: Writer) -> bool {
-        if self.is_closed.load(Ordering::Acquire) {
+        if self.output.is_closed() {
             return false;
         }
         let mut marked = Writer::new();

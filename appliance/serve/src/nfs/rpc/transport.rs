@@ -237,7 +237,6 @@ impl Engine {
     }
 
     fn forget(&self, connection: &Arc<Connection>) {
-        connection.is_closed.store(true, Ordering::Release);
         let _ = epoll::delete(&self.poll, connection.socket.as_fd());
         connection.hang_up();
         connection.drop_queue();

@@ -1,0 +1,208 @@
+//! Locks whose waits and wake-ups a test can order in every possible way.
+//!
+//! ```text
+//!   module under test ── cfg(not(test)) ──> parking_lot
+//!                     └─ cfg(test) ───────> Mutex, Condvar of this file ─┬─ outside of `explore`: parking_lot
+//!                                                                        └─ inside: shuttle
+//! ```
+//! `shuttle` runs the threads of a test one at a time, and at each lock, wait and notification
+//! chooses the thread that continues. A wake-up that is missed is a deadlock, which it reports with
+//! the schedule that led there.
+//!
+//! Invariants:
+//!   * a lock or condition variable belongs to the kind of run in which it was created
+//!   * a wait with a time limit never times out inside [`explore`]: a wake-up that only the limit
+//!     hides is found too
+
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+thread_local! {
+    /// Whether this thread is inside [`explore`]. All threads of an explored test run on it.
+    static EXPLORING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Threads that are preempted at most this often by the second half of the schedules. Guessed: most
+/// errors need one or two.
+const PREEMPTIONS_MAX: usize = 3;
+
+pub use shuttle::thread::{spawn, yield_now};
+
+/// Runs `test` under `schedules` random schedules. The threads of the test must be started with
+/// [`spawn`], and its locks must be those of this module.
+///
+/// # Panics
+///
+/// If the test panics or deadlocks under one of them. The message contains the schedule.
+pub fn explore(schedules: usize, test: impl Fn() + Send + Sync + Clone + 'static) {
+    struct Ended;
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            EXPLORING.set(false);
+        }
+    }
+    EXPLORING.set(true);
+    let _ended = Ended;
+    shuttle::check_random(test.clone(), schedules.div_ceil(2));
+    shuttle::check_pct(test, schedules / 2, PREEMPTIONS_MAX);
+}
+
+enum Lock<T> {
+    Real(parking_lot::Mutex<T>),
+    Explored(shuttle::sync::Mutex<T>),
+}
+
+/// As `parking_lot::Mutex`.
+pub struct Mutex<T>(Lock<T>);
+
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(match EXPLORING.get() {
+            true => Lock::Explored(shuttle::sync::Mutex::new(value)),
+            false => Lock::Real(parking_lot::Mutex::new(value)),
+        })
+    }
+
+    pub fn lock(&self) -> Guard<'_, T> {
+        match &self.0 {
+            Lock::Real(lock) => Guard::Real(lock.lock()),
+            Lock::Explored(lock) => Guard::Explored(Some(lock.lock().unwrap_or_else(PoisonError::into_inner))),
+        }
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+/// As `parking_lot::MutexGuard`.
+pub enum Guard<'a, T> {
+    Real(parking_lot::MutexGuard<'a, T>),
+    /// `None` only while a [`Condvar`] waits with it.
+    Explored(Option<shuttle::sync::MutexGuard<'a, T>>),
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Real(guard) => guard,
+            Self::Explored(guard) => guard.as_deref().expect("no thread uses a guard that waits"),
+        }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match self {
+            Self::Real(guard) => guard,
+            Self::Explored(guard) => guard.as_deref_mut().expect("no thread uses a guard that waits"),
+        }
+    }
+}
+
+/// As `parking_lot::Condvar`.
+pub struct Condvar {
+    real: parking_lot::Condvar,
+    explored: Option<shuttle::sync::Condvar>,
+}
+
+impl Condvar {
+    pub fn new() -> Self {
+        Self { real: parking_lot::Condvar::new(), explored: EXPLORING.get().then(shuttle::sync::Condvar::new) }
+    }
+
+    pub fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+        match (guard, &self.explored) {
+            (Guard::Real(guard), None) => self.real.wait(guard),
+            (Guard::Explored(guard), Some(condvar)) => {
+                let held = guard.take().expect("no thread uses a guard that waits");
+                *guard = Some(condvar.wait(held).unwrap_or_else(PoisonError::into_inner));
+            }
+            _ => panic!("a lock of an explored test meets a condition variable of another one"),
+        }
+    }
+
+    /// Waits at most `longest`; without limit inside [`explore`].
+    pub fn wait_for<T>(&self, guard: &mut Guard<'_, T>, longest: Duration) {
+        match guard {
+            Guard::Real(guard) => drop(self.real.wait_for(guard, longest)),
+            Guard::Explored(_) => self.wait(guard),
+        }
+    }
+
+    pub fn notify_one(&self) {
+        match &self.explored {
+            Some(condvar) => condvar.notify_one(),
+            None => drop(self.real.notify_one()),
+        }
+    }
+
+    pub fn notify_all(&self) {
+        match &self.explored {
+            Some(condvar) => condvar.notify_all(),
+            None => drop(self.real.notify_all()),
+        }
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_wake_up_that_is_sometimes_missed_is_found() {
+        let result = catch_unwind(|| {
+            explore(100, || {
+                let shared = Arc::new((Mutex::new(false), Condvar::new()));
+                let other = shared.clone();
+                let thread = spawn(move || {
+                    *other.0.lock() = true;
+                    other.1.notify_all();
+                });
+                // Looks, releases the lock, and waits without looking again.
+                if !*shared.0.lock() {
+                    let mut guard = shared.0.lock();
+                    shared.1.wait(&mut guard);
+                }
+                thread.join().unwrap();
+            });
+        });
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn a_wait_in_a_loop_ends_under_every_schedule() {
+        explore(100, || {
+            let shared = Arc::new((Mutex::new(0), Condvar::new()));
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    let shared = shared.clone();
+                    spawn(move || {
+                        *shared.0.lock() += 1;
+                        shared.1.notify_one();
+                    })
+                })
+                .collect();
+            let mut count = shared.0.lock();
+            while *count < 3 {
+                shared.1.wait_for(&mut count, Duration::from_millis(1));
+            }
+            drop(count);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+}

@@ -15,15 +15,18 @@
 //! Invariants:
 //!   * recent + frequent never exceed the cap `c`; ghosts hold no data
 //!   * recent + its ghosts stay within c, all four within 2c
-//!   * at most one thread loads a block; the others wait for it
+//!   * at most one thread loads a block; the others wait for it. If it panics, the next one loads
+//!     the block: none gets an error for a read that did not happen
 
 use crate::Block;
 use errors::Result;
 use host::clock::Stopwatch;
 use observe::event::note;
 use ondisk::BlkPtr;
+#[cfg(not(test))]
 use parking_lot::{Condvar, Mutex};
-use std::collections::hash_map::Entry;
+#[cfg(test)]
+use rig::schedule::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc as Shared;
@@ -155,8 +158,34 @@ enum Where {
 
 #[derive(Default)]
 struct Flight {
-    done: Mutex<Option<Result<Block>>>,
+    done: Mutex<Option<Landed>>,
     landed: Condvar,
+}
+
+#[derive(Clone)]
+enum Landed {
+    Loaded(Result<Block>),
+    /// The loading thread panicked.
+    Lost,
+}
+
+impl Flight {
+    /// Waits for the thread that loads the block.
+    fn wait(&self) -> Landed {
+        let mut done = self.done.lock();
+        loop {
+            match &*done {
+                Some(landed) => return landed.clone(),
+                None => self.landed.wait(&mut done),
+            }
+        }
+    }
+
+    fn end(&self, landed: Landed) {
+        let before = self.done.lock().replace(landed);
+        self.landed.notify_all();
+        assert!(before.is_none(), "a read of a block ends twice");
+    }
 }
 
 struct Inner {
@@ -204,7 +233,8 @@ impl Arc {
         let mut i = self.inner.lock();
         i.cap = cap_bytes;
         i.target = i.target.min(cap_bytes);
-        i.make_room(0);
+        i.make_room(0, RECENT);
+        i.check();
     }
 
     /// Starts or stops collecting evicted blocks for [`Arc::take_evicted`].
@@ -236,7 +266,8 @@ impl Arc {
     pub fn clear(&self) {
         let mut i = self.inner.lock();
         let cap = std::mem::take(&mut i.cap);
-        i.make_room(0);
+        i.make_room(0, RECENT);
+        i.check();
         i.cap = cap;
     }
 
@@ -311,26 +342,26 @@ impl Arc {
         origin: impl FnOnce() -> Option<BlkPtr>,
         load: impl FnOnce() -> Result<Block>,
     ) -> (Result<Block>, Met) {
-        let clock;
-        let (flight, was_ghost) = {
+        let mut clock = None;
+        let (flight, was_ghost) = loop {
             let mut i = self.inner.lock();
             let before = i.count.prefetched_hits;
             if let Some(block) = i.hit(&key, want) {
                 let was_prefetched = i.count.prefetched_hits != before;
                 return (Ok(block), if was_prefetched { Met::Prefetched } else { Met::Hit });
             }
-            clock = Stopwatch::start();
+            let clock = clock.get_or_insert_with(Stopwatch::start);
             let waiting = match i.map.get(&key) {
                 Some(Where::Loading(f)) => Some(f.clone()),
                 _ => None,
             };
-            if let Some(f) = waiting {
+            if let Some(flight) = waiting {
                 drop(i);
-                let mut done = f.done.lock();
-                while done.is_none() {
-                    f.landed.wait(&mut done);
+                match flight.wait() {
+                    Landed::Loaded(result) => return (result, Met::Miss { waited_ns: clock.ns() }),
+                    // The next thread loads it, perhaps this one.
+                    Landed::Lost => continue,
                 }
-                return (done.clone().expect("checked just above"), Met::Miss { waited_ns: clock.ns() });
             }
             match want {
                 Want::Demand => i.count.misses += 1,
@@ -338,7 +369,7 @@ impl Arc {
             }
             let f = Shared::new(Flight::default());
             let was_ghost = i.start(key, f.clone());
-            (f, was_ghost)
+            break (f, was_ghost);
         };
         let mut guard = Landing { cache: self, key, flight: &flight, armed: true };
         let origin = origin();
@@ -346,9 +377,8 @@ impl Arc {
         guard.armed = false;
         let came = Came { want, is_metadata, was_ghost, origin: origin.as_ref() };
         self.inner.lock().land(key, came, &result, &flight);
-        *flight.done.lock() = Some(result.clone());
-        flight.landed.notify_all();
-        (result, Met::Miss { waited_ns: clock.ns() })
+        flight.end(Landed::Loaded(result.clone()));
+        (result, Met::Miss { waited_ns: clock.map_or(0, |clock| clock.ns()) })
     }
 }
 
@@ -406,7 +436,7 @@ impl Met {
     }
 }
 
-/// Wakes the waiting threads with an error if the loading thread panics.
+/// Has another thread load the block if the loading thread panics.
 struct Landing<'a> {
     cache: &'a Arc,
     key: Key,
@@ -417,11 +447,8 @@ struct Landing<'a> {
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let lost = Err(errors::Error::corrupt("cache", "the thread that was reading this block failed"));
-            let came = Came { want: Want::Demand, is_metadata: false, was_ghost: false, origin: None };
-            self.cache.inner.lock().land(self.key, came, &lost, self.flight);
-            *self.flight.done.lock() = Some(lost);
-            self.flight.landed.notify_all();
+            self.cache.inner.lock().take_off(&self.key, self.flight);
+            self.flight.end(Landed::Lost);
         }
     }
 }
@@ -449,36 +476,44 @@ impl Inner {
     /// Marks `key` as being read. If it has a ghost, adapts the target. Returns whether there was a
     /// ghost.
     fn start(&mut self, key: Key, flight: Shared<Flight>) -> bool {
-        if let Entry::Occupied(e) = self.map.entry(key)
-            && let Where::Slot(s) = *e.get()
-        {
-            let (list, bytes) = (self.slots[s as usize].list, self.slots[s as usize].bytes);
-            let (recent, frequent) = (self.lists[GHOST_RECENT].bytes, self.lists[GHOST_FREQUENT].bytes);
-            if list == GHOST_RECENT {
-                self.count.ghost_recent_hits += 1;
-                let step = bytes * (frequent / recent.max(1)).max(1);
-                self.target = (self.target + step).min(self.cap);
-            } else {
-                self.count.ghost_frequent_hits += 1;
-                let step = bytes * (recent / frequent.max(1)).max(1);
-                self.target = self.target.saturating_sub(step);
-            }
-            self.unlink(s);
-            self.release(s);
-            self.map.insert(key, Where::Loading(flight));
-            return true;
+        let before = self.map.insert(key, Where::Loading(flight));
+        let s = match before {
+            None => return false,
+            Some(Where::Slot(s)) => s,
+            Some(Where::Loading(_)) => panic!("two threads load {key:?}"),
+        };
+        let Slot { list, bytes, ref block, .. } = self.slots[s as usize];
+        assert!(block.is_none(), "{key:?} is loaded, and is in the cache");
+        let (recent, frequent) = (self.lists[GHOST_RECENT].bytes, self.lists[GHOST_FREQUENT].bytes);
+        if list == GHOST_RECENT {
+            self.count.ghost_recent_hits += 1;
+            let step = bytes * (frequent / recent.max(1)).max(1);
+            self.target = (self.target + step).min(self.cap);
+        } else {
+            self.count.ghost_frequent_hits += 1;
+            let step = bytes * (recent / frequent.max(1)).max(1);
+            self.target = self.target.saturating_sub(step);
         }
-        self.map.insert(key, Where::Loading(flight));
-        false
+        self.unlink(s);
+        self.release(s);
+        true
+    }
+
+    /// Ends a read that was started for `key`. Returns false if something was written there
+    /// meanwhile.
+    fn take_off(&mut self, key: &Key, flight: &Shared<Flight>) -> bool {
+        let is_current = matches!(self.map.get(key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight));
+        if is_current {
+            self.map.remove(key);
+        }
+        is_current
     }
 
     fn land(&mut self, key: Key, came: Came<'_>, result: &Result<Block>, flight: &Shared<Flight>) {
         // If something was written there meanwhile, the result is the old contents.
-        if !matches!(self.map.get(&key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight)) {
-            return;
-        }
-        self.map.remove(&key);
-        if let Ok(block) = result {
+        if self.take_off(&key, flight)
+            && let Ok(block) = result
+        {
             self.keep(key, came, block);
         }
     }
@@ -497,7 +532,9 @@ impl Inner {
         if bytes > self.cap {
             return;
         }
-        self.make_room(bytes);
+        // A prefetch is no use: as OpenZFS.
+        let list = if was_ghost && want == Want::Demand { FREQUENT } else { RECENT };
+        self.make_room(bytes, list);
         let s = self.alloc(Slot {
             key,
             bytes,
@@ -509,11 +546,25 @@ impl Inner {
             prev: NIL,
             next: NIL,
         });
-        self.push(s, if was_ghost { FREQUENT } else { RECENT });
-        self.map.insert(key, Where::Slot(s));
+        self.push(s, list);
+        let before = self.map.insert(key, Where::Slot(s));
+        assert!(before.is_none(), "{key:?} enters the cache, and is in it");
+        self.check();
     }
 
-    fn make_room(&mut self, bytes: u64) {
+    /// Asserts the limits of the lists.
+    fn check(&self) {
+        let [recent, frequent, ghost_recent, ghost_frequent] = self.lists.map(|list| list.bytes);
+        let cap = self.cap;
+        assert!(recent + frequent <= cap, "the cache holds {recent} + {frequent} bytes, and its limit is {cap}");
+        let remembered = recent + ghost_recent;
+        assert!(remembered <= cap, "the recent list and its ghosts have {remembered} bytes, and their limit is {cap}");
+        let all = remembered + frequent + ghost_frequent;
+        assert!(all <= 2 * cap, "all lists have {all} bytes, and their limit is twice {cap}");
+    }
+
+    /// Makes room for `bytes` that enter `list`.
+    fn make_room(&mut self, bytes: u64, list: usize) {
         while self.lists[RECENT].bytes + self.lists[FREQUENT].bytes + bytes > self.cap {
             let from_recent = self.lists[RECENT].tail != NIL
                 && (self.lists[RECENT].bytes + bytes > self.target || self.lists[FREQUENT].tail == NIL);
@@ -533,8 +584,11 @@ impl Inner {
             }
             self.push(s, if from == RECENT { GHOST_RECENT } else { GHOST_FREQUENT });
         }
-        while self.lists[RECENT].bytes + self.lists[GHOST_RECENT].bytes > self.cap && self.drop_ghost(GHOST_RECENT) {}
-        while self.lists.iter().map(|l| l.bytes).sum::<u64>() > 2 * self.cap
+        let recent = if list == RECENT { bytes } else { 0 };
+        while self.lists[RECENT].bytes + self.lists[GHOST_RECENT].bytes + recent > self.cap
+            && self.drop_ghost(GHOST_RECENT)
+        {}
+        while self.lists.iter().map(|l| l.bytes).sum::<u64>() + bytes > 2 * self.cap
             && (self.drop_ghost(GHOST_FREQUENT) || self.drop_ghost(GHOST_RECENT))
         {}
     }
@@ -558,7 +612,8 @@ impl Inner {
         if s == NIL {
             return false;
         }
-        let key = self.slots[s as usize].key;
+        let Slot { key, ref block, .. } = self.slots[s as usize];
+        assert!(block.is_none(), "the ghost of {key:?} holds its data");
         self.unlink(s);
         self.release(s);
         if matches!(self.map.get(&key), Some(Where::Slot(at)) if *at == s) {
@@ -613,5 +668,7 @@ impl Inner {
     }
 }
 
+#[cfg(test)]
+mod schedules;
 #[cfg(test)]
 mod tests;

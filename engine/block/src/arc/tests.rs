@@ -1,7 +1,7 @@
 use super::*;
 use ondisk::Endian;
 
-fn key(n: u64) -> Key {
+pub(super) fn key(n: u64) -> Key {
     Key { vdev: 0, offset_bytes: n * 512, birth: 1 }
 }
 
@@ -104,4 +104,80 @@ fn many_who_ask_at_once_cause_one_read() {
         }
     });
     assert_eq!(reads.into_inner(), 1);
+}
+
+#[test]
+fn the_lists_keep_their_limits_whatever_is_read_written_and_prefetched() {
+    // Each step asserts them. The recent list and its ghosts once exceeded theirs by a block.
+    let cache = Arc::new(1000);
+    let mut chance = rig::Chance::new(17);
+    for _ in 0..20_000 {
+        let n = chance.below(40);
+        let block = || Block { data: vec![n as u8; 20 + n as usize * 5].into(), endian: Endian::Little };
+        match chance.below(12) {
+            0..6 => drop(cache.get_or_load(key(n), Want::Demand, || Ok(block()))),
+            6..9 => drop(cache.get_or_load(key(n), Want::Prefetch, || Ok(block()))),
+            9 => cache.insert(key(n), n.is_multiple_of(2), block()),
+            10 => cache.remove(&key(n)),
+            _ => cache.set_cap(400 + 100 * chance.below(10)),
+        }
+    }
+    let counters = cache.counters();
+    assert!(counters.ghost_recent_hits > 100 && counters.ghost_frequent_hits > 100, "{counters:?}");
+}
+
+#[test]
+#[should_panic(expected = "the recent list and its ghosts have 1100 bytes, and their limit is 1000")]
+fn a_list_beyond_its_limit_panics() {
+    let cache = Arc::new(1000);
+    read(&cache, 1);
+    cache.inner.lock().lists[GHOST_RECENT].bytes += 900;
+    read(&cache, 2);
+}
+
+#[test]
+#[should_panic(expected = "enters the cache, and is in it")]
+fn a_block_that_enters_twice_panics() {
+    let cache = Arc::new(1000);
+    read(&cache, 1);
+    let came = Came { want: Want::Demand, is_metadata: false, was_ghost: false, origin: None };
+    cache.inner.lock().keep(key(1), came, &Block { data: vec![1; 100].into(), endian: Endian::Little });
+}
+
+#[test]
+#[should_panic(expected = "two threads load")]
+fn a_second_read_of_a_block_that_is_being_read_panics() {
+    let cache = Arc::new(1000);
+    cache.inner.lock().start(key(1), Shared::default());
+    cache.inner.lock().start(key(1), Shared::default());
+}
+
+#[test]
+#[should_panic(expected = "ends twice")]
+fn a_read_that_ends_twice_panics() {
+    let flight = Flight::default();
+    flight.end(Landed::Lost);
+    flight.end(Landed::Lost);
+}
+
+#[test]
+fn a_thread_that_waits_for_one_that_panics_reads_the_block_itself() {
+    // It once got an error that named damage where none was.
+    let cache = Shared::new(Arc::new(1000));
+    let (began, begins) = std::sync::mpsc::channel();
+    let panicking = std::thread::spawn({
+        let cache = cache.clone();
+        move || {
+            cache.get_or_load(key(1), Want::Demand, || {
+                began.send(()).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                panic!("in the middle of a read")
+            })
+        }
+    });
+    begins.recv().unwrap();
+    assert!(cache.knows(&key(1)));
+    assert!(read(&cache, 1));
+    assert!(panicking.join().is_err());
+    assert!(!read(&cache, 1));
 }

@@ -166,3 +166,29 @@ fn a_write_that_failed_is_not_repeated_over_newer_contents_of_the_same_place() {
         assert!(bench.store.read_stored(&bp, &AT).unwrap() == newer, "{layout:?}");
     }
 }
+
+#[test]
+fn a_write_whose_thread_panics_is_a_failed_one_and_the_flush_does_not_hang() {
+    // The flush once waited for ever.
+    let bench = slow(Layout::Disk);
+    let store = &bench.store;
+    let first = write(store, &some(1).next().unwrap());
+    store.flush().unwrap();
+    let _doing = block::doing(block::Task::Background);
+    bench.disks[0].panics.store(true, Ordering::SeqCst);
+    some(20).for_each(|data| drop(write(store, &data)));
+    let error = store.flush().unwrap_err().to_string();
+    assert!(error.contains("panicked"), "{error}");
+    assert!(store.read(&first, &AT, None).is_ok());
+}
+
+#[test]
+fn a_flush_that_panics_is_not_one_that_succeeded() {
+    // With two devices, each is flushed by a thread of its own. The result was once a success.
+    let bench = bench(Layout::Mirror(2), 9);
+    write(&bench.store, &some(1).next().unwrap());
+    bench.disks[0].panics.store(true, Ordering::SeqCst);
+    let flush = std::panic::AssertUnwindSafe(|| bench.store.flush());
+    let panic = std::panic::catch_unwind(flush).expect_err("it panics");
+    assert!(panic.downcast_ref::<String>().is_some_and(|why| why.contains("panics in a flush")));
+}

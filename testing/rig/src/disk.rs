@@ -20,6 +20,8 @@ pub struct Disk {
     /// Only writes to the labels fail.
     pub fails_label_writes: AtomicBool,
     pub fails_flushes: AtomicBool,
+    /// Writes outside of the labels, and flushes, panic: as if an invariant did not hold.
+    pub panics: AtomicBool,
     /// Number of flushes, including those that failed.
     pub flushes: AtomicU64,
     /// Duration of each read and write, in microseconds.
@@ -37,6 +39,7 @@ impl Disk {
             fails_writes: false.into(),
             fails_label_writes: false.into(),
             fails_flushes: false.into(),
+            panics: false.into(),
             flushes: 0.into(),
             latency_us: 0.into(),
             reads: u64::MAX.into(),
@@ -90,11 +93,13 @@ impl Device for Disk {
         let is_label = offset < LABEL_BYTES || offset + LABEL_BYTES >= self.size_bytes();
         fail_if(self.fails_writes.load(Ordering::SeqCst))?;
         fail_if(is_label && self.fails_label_writes.load(Ordering::SeqCst))?;
+        assert!(is_label || !self.panics.load(Ordering::SeqCst), "{} panics in a write", self.name());
         self.memory.write_at(offset, data)
     }
 
     fn flush(&self) -> io::Result<()> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics.load(Ordering::SeqCst), "{} panics in a flush", self.name());
         fail_if(self.fails_flushes.load(Ordering::SeqCst))
     }
 

@@ -25,6 +25,7 @@ use ondisk::nvlist::Nvlist;
 use ondisk::uberblock::Uberblock;
 use ondisk::{Endian, l2arc};
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};
@@ -217,8 +218,7 @@ fn on_leaves<T: Sync>(
     }
     std::thread::scope(|scope| {
         let running: Vec<_> = jobs.iter().map(|job| scope.spawn(|| run(job))).collect();
-        let panicked = || Some(Err(io::Error::other("writing a label panicked")));
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
 

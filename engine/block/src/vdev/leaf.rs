@@ -25,6 +25,7 @@ use ondisk::label;
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -523,12 +524,17 @@ impl Leaf {
             if run.is_empty() {
                 return;
             }
-            let results = self.write_run(&run);
+            // A panic was reported when it happened. The writes are dropped, and so have failed;
+            // those behind them must not wait for this thread.
+            let results = catch_unwind(AssertUnwindSafe(|| self.write_run(&run)));
             self.state.queue.end_run(run.iter().map(|(offset, _)| *offset));
-            for ((_, queued), result) in run.into_iter().zip(results) {
-                let result = result.map(|result| result.map_err(Arc::new));
-                queued.done.into_iter().for_each(|done| done(result.clone()));
-            }
+            let Ok(results) = results else { continue };
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                for ((_, queued), result) in run.into_iter().zip(results) {
+                    let result = result.map(|result| result.map_err(Arc::new));
+                    queued.done.into_iter().for_each(|done| done(result.clone()));
+                }
+            }));
         }
     }
 

@@ -50,7 +50,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn other(what: impl Into<String>) -> Self {
+    pub(crate) fn other(what: impl Into<String>) -> Self {
         Self { other: vec![what.into()], ..Self::default() }
     }
 

@@ -14,6 +14,7 @@ use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 thread_local! {
@@ -181,10 +182,9 @@ impl Tree {
             // Each flush waits for a device, so they run in parallel.
             several => std::thread::scope(|scope| {
                 let running: Vec<_> = several.iter().map(|(_, leaf)| scope.spawn(|| leaf.flush())).collect();
-                for ((_, leaf), thread) in several.iter().zip(running) {
-                    let panicked = || Err(std::io::Error::other(format!("flushing {} panicked", leaf.path)));
-                    results.push(thread.join().unwrap_or_else(|_| panicked()));
-                }
+                // A panic is no failure of the device: one that was not flushed would count as
+                // flushed.
+                results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p))));
             }),
         }
         for ((_, leaf), result) in dirty.iter().zip(results) {

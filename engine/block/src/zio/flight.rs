@@ -9,12 +9,14 @@
 //!   * a failed write is not repeated if a later one went to the same place: a block may be
 //!     rewritten in place within its txg
 //!   * bytes in flight are at most twice [`BYTES_MAX`], and one block more
+//!   * a write that was begun ends once, also if the thread that performs it panics: then it failed
 
 use crate::vdev::{Failure, Plug};
 use bytes::Bytes;
 use ondisk::Dva;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Bytes in flight above which no writer is admitted; with their parity and joined into runs they take up
 /// to three times this in memory. With devices that take 5 ms, 16 MiB give 3 GB/s.
@@ -110,8 +112,9 @@ impl Flight {
     }
 
     /// The write has ended.
-    pub fn end(&self, bytes: u64, failed: Option<Failed>) {
+    fn end(&self, bytes: u64, failed: Option<Failed>) {
         let mut state = self.state.lock();
+        assert!(state.count > 0 && state.bytes >= bytes, "a write of {bytes} bytes ends that was not begun");
         state.bytes -= bytes;
         state.count -= 1;
         state.failed.extend(failed);
@@ -130,6 +133,35 @@ impl Flight {
         let mut failed = std::mem::take(&mut state.failed);
         failed.retain(|f| latest.get(&(f.dva.vdev, f.dva.offset_bytes)).is_some_and(|w| w.1 == f.number));
         failed
+    }
+}
+
+/// A write from [`Flight::begin`]. If it is dropped before its end, it has failed.
+pub(crate) struct Begun {
+    flight: Arc<Flight>,
+    bytes: u64,
+    failed: Option<Failed>,
+}
+
+impl Begun {
+    /// Begins the write `write`, which counts as failed until it ends.
+    pub fn new(flight: &Arc<Flight>, write: impl FnOnce(u64) -> Failed, dva: &Dva, bytes: u64) -> Self {
+        let number = flight.begin(dva, bytes);
+        Self { flight: flight.clone(), bytes, failed: Some(write(number)) }
+    }
+
+    /// The write has ended.
+    pub fn end(mut self, result: Result<(), Failure>) {
+        match (result, &mut self.failed) {
+            (Err(failure), Some(failed)) => failed.failure = failure,
+            _ => self.failed = None,
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.flight.end(self.bytes, self.failed.take());
     }
 }
 
@@ -170,5 +202,33 @@ mod tests {
         let failed: Vec<u64> = flight.wait().iter().map(|write| write.number).collect();
         assert_eq!(failed, kept.map(|(_, number)| number));
         assert!(flight.wait().is_empty());
+    }
+
+    #[test]
+    fn a_write_whose_thread_panics_has_failed_and_no_thread_waits_for_it() {
+        let flight = Arc::new(Flight::default());
+        let write = |number| Failed {
+            number,
+            dva: dva(0, 4096, 4096),
+            stored: Bytes::new(),
+            txg: 7,
+            begun: 0,
+            failure: Failure::other("its thread panicked"),
+        };
+        let begun = Begun::new(&flight, write, &dva(0, 4096, 4096), 512);
+        let panicking = std::thread::spawn(move || {
+            let _begun = begun;
+            panic!("before its end");
+        });
+        assert!(panicking.join().is_err());
+        assert_eq!(flight.wait().len(), 1);
+        Begun::new(&flight, write, &dva(0, 4096, 4096), 512).end(Ok(()));
+        assert!(flight.wait().is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "a write of 512 bytes ends that was not begun")]
+    fn a_write_that_ends_without_a_beginning_panics() {
+        Flight::default().end(512, None);
     }
 }

@@ -1,10 +1,10 @@
 //! The last steps of every write: the checksum, and the bytes to their addresses.
 
 use super::check;
-use super::flight::Failed;
+use super::flight::{Begun, Failed};
 use crate::Allocate;
 use crate::store::Store;
-use crate::vdev::Task;
+use crate::vdev::{Failure, Task};
 use bytes::Bytes;
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Dva};
@@ -45,21 +45,18 @@ pub(super) fn is_later(store: &Store) -> bool {
 /// have only begun when this returns.
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
-    let failed = |failure: crate::vdev::Failure| failure.into_write_error(String::new());
+    let failed = |failure: Failure| failure.into_write_error(String::new());
     if is_later(store) {
         // The end of the txg waits for it: see `Store::flush`.
         let stored = Bytes::copy_from_slice(stored);
         for dva in addresses {
-            let (flight, bytes) = (store.flight().clone(), stored.len() as u64);
             let begun = store.resumptions();
-            let number = flight.begin(dva, bytes);
-            let (kept, dva) = (stored.clone(), *dva);
-            let done = move |result: std::result::Result<(), crate::vdev::Failure>| {
-                let failed = |failure| Failed { number, dva, stored: kept, txg, begun, failure };
-                flight.end(bytes, result.err().map(failed));
-            };
+            let unended = || Failure::other("the thread that wrote the block panicked");
+            let write = |number| Failed { number, dva: *dva, stored: stored.clone(), txg, begun, failure: unended() };
+            let begun = Begun::new(store.flight(), write, dva, stored.len() as u64);
             let plug = store.flight().plug();
-            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, plug, Box::new(done));
+            let done = Box::new(move |result| begun.end(result));
+            tree.write_later(dva.vdev, dva.offset_bytes, stored.clone(), txg, plug, done);
         }
     } else {
         for dva in addresses {

@@ -45,6 +45,30 @@ struct Writes {
     on_failure: RwLock<Option<Arc<OnWriteFailure>>>,
     /// Number of times that writing was resumed after failures.
     resumptions: AtomicU64,
+    /// Blocks of each txg, by its number modulo [`TXGS`].
+    blocks: [Blocks; TXGS],
+}
+
+/// Txgs that have blocks which are not flushed: the open one, and the one that is being synced. The
+/// intent log allocates for one more.
+const TXGS: usize = 4;
+
+/// How many blocks were written so far. Those of the intent log do not count.
+#[derive(Default)]
+struct Blocks {
+    begun: AtomicU64,
+    /// Given to the devices, or to the writes that a flush waits for.
+    written: AtomicU64,
+    flushed: AtomicU64,
+}
+
+/// A block that is being written.
+pub(crate) struct Writing<'s>(&'s Blocks);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.written.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// A pool's block store.
@@ -282,6 +306,22 @@ impl Store {
 
     pub(crate) fn flight(&self) -> &Arc<zio::Flight> {
         &self.writes.flight
+    }
+
+    /// Must be called before a block of `txg` is written; the result is dropped afterwards.
+    pub(crate) fn begin_write(&self, txg: u64) -> Writing<'_> {
+        let blocks = &self.writes.blocks[txg as usize % TXGS];
+        blocks.begun.fetch_add(1, Ordering::SeqCst);
+        Writing(blocks)
+    }
+
+    /// Number of blocks of `txg` that no successful [`Store::flush`] followed. An uberblock may
+    /// only lead to blocks that one did.
+    pub fn unflushed(&self, txg: u64) -> u64 {
+        let blocks = &self.writes.blocks[txg as usize % TXGS];
+        // In this order: other threads may write and flush meanwhile.
+        let flushed = blocks.flushed.load(Ordering::SeqCst);
+        blocks.begun.load(Ordering::SeqCst) - flushed
     }
 
     /// As [`Store::flush`], for the top-level vdevs that hold these blocks.

@@ -174,11 +174,13 @@ fn a_write_whose_thread_panics_is_a_failed_one_and_the_flush_does_not_hang() {
     let store = &bench.store;
     let first = write(store, &some(1).next().unwrap());
     store.flush().unwrap();
+    assert_eq!(store.unflushed(TXG), 0);
     let _doing = block::doing(block::Task::Background);
     bench.disks[0].panics.store(true, Ordering::SeqCst);
-    some(20).for_each(|data| drop(write(store, &data)));
+    let bps: Vec<_> = some(20).map(|data| write(store, &data)).collect();
     let error = store.flush().unwrap_err().to_string();
     assert!(error.contains("panicked"), "{error}");
+    assert_eq!(store.unflushed(TXG), bps.len() as u64, "no uberblock may lead to them");
     assert!(store.read(&first, &AT, None).is_ok());
 }
 
@@ -191,4 +193,5 @@ fn a_flush_that_panics_is_not_one_that_succeeded() {
     let flush = std::panic::AssertUnwindSafe(|| bench.store.flush());
     let panic = std::panic::catch_unwind(flush).expect_err("it panics");
     assert!(panic.downcast_ref::<String>().is_some_and(|why| why.contains("panics in a flush")));
+    assert_eq!(bench.store.unflushed(TXG), 1);
 }

@@ -173,8 +173,13 @@ impl Store {
     /// Returns when everything written before is on stable storage of enough devices. After an
     /// error it never succeeds again for those devices, since it is not known what they lost.
     pub fn flush(&self) -> Result<()> {
+        let written = self.writes.blocks.each_ref().map(|blocks| blocks.written.load(Ordering::SeqCst));
         self.end_writes()?;
-        self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
+        self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))?;
+        for (blocks, written) in self.writes.blocks.iter().zip(written) {
+            blocks.flushed.fetch_max(written, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated for as

@@ -46,6 +46,7 @@ pub(super) fn is_later(store: &Store) -> bool {
 pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
     let failed = |failure: Failure| failure.into_write_error(String::new());
+    let _written = store.begin_write(txg);
     if is_later(store) {
         // The end of the txg waits for it: see `Store::flush`.
         let stored = Bytes::copy_from_slice(stored);

@@ -582,3 +582,33 @@ fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_lef
     assert!(!replayed.unwrap().is_kept);
     assert_eq!(done, ["1", "2"]);
 }
+
+/// The thread that writes for all others took their records and then panicked: they were once
+/// answered as if these were in the log, and what was logged later was behind a missing block.
+#[test]
+fn a_commit_that_panics_has_no_other_one_answered_too_early() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    let record = |n: u64| {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, n);
+        tx.txg()
+    };
+    for n in 0..2 {
+        record(n);
+        log.commit(None).unwrap();
+    }
+    let second = record(2);
+    pool.device.panics.store(true, Ordering::SeqCst);
+    let commit = std::panic::AssertUnwindSafe(|| log.commit(None));
+    assert!(std::panic::catch_unwind(commit).is_err());
+    pool.device.panics.store(false, Ordering::SeqCst);
+    log.commit(None).unwrap();
+    assert!(second <= pool.synced_txg(), "the log does not have it");
+    let third = record(3);
+    log.commit(None).unwrap();
+    let synced = pool.synced_txg();
+    let (_, log) = pool.crash();
+    let found = replayed(&log, &pool);
+    assert!(third <= synced || found.contains(&"3".to_owned()), "{found:?}");
+}

@@ -140,6 +140,18 @@ pub(super) struct Chain {
     pub replayed: BTreeMap<u64, u64>,
 }
 
+/// Blocks are being added to a chain. A panic breaks it as an error does: what is behind a block
+/// that was not written is never replayed.
+struct Adding<'c>(&'c Mutex<Chain>);
+
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().is_broken = true;
+        }
+    }
+}
+
 /// State of the writing leader.
 #[derive(Default)]
 struct Turn {
@@ -339,8 +351,14 @@ impl Log {
             turn.wait_txg = turn.wait_txg.max(max_txg);
             return;
         }
+        // Set first: if this thread panics, the others are answered once the txg is on disk.
+        let waited_before = turn.wait_txg;
+        turn.wait_txg = waited_before.max(max_txg);
         match self.log_batch(turn, &batch, synced) {
-            Ok(true) => return,
+            Ok(true) => {
+                turn.wait_txg = waited_before;
+                return;
+            }
             Ok(false) => {}
             Err(error) => {
                 // The txg will show whether the pool can be written at all.
@@ -348,7 +366,6 @@ impl Log {
             }
         }
         figures.waits.increment();
-        turn.wait_txg = turn.wait_txg.max(max_txg);
     }
 
     /// Writes a batch to the log. `false`: the batch has to wait for its txg.
@@ -443,6 +460,7 @@ impl Log {
 
     fn write_blocks(&self, turn: &mut Turn, blocks: Vec<Packed>) -> Result<()> {
         turn.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
+        let _adding = Adding(&self.chain);
         let from = self.chain.lock().blocks.back().map_or(0, Block::number);
         let written: Result<Vec<BlkPtr>> = blocks
             .iter()

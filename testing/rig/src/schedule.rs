@@ -65,10 +65,10 @@ impl<T> Mutex<T> {
         })
     }
 
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         match &self.0 {
-            Lock::Real(lock) => Guard::Real(lock.lock()),
-            Lock::Explored(lock) => Guard::Explored(Some(lock.lock().unwrap_or_else(PoisonError::into_inner))),
+            Lock::Real(lock) => MutexGuard::Real(lock.lock()),
+            Lock::Explored(lock) => MutexGuard::Explored { lock, guard: Some(lock_explored(lock)) },
         }
     }
 }
@@ -79,29 +79,51 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// As `parking_lot::MutexGuard`.
-pub enum Guard<'a, T> {
-    Real(parking_lot::MutexGuard<'a, T>),
-    /// `None` only while a [`Condvar`] waits with it.
-    Explored(Option<shuttle::sync::MutexGuard<'a, T>>),
+fn lock_explored<T>(lock: &shuttle::sync::Mutex<T>) -> shuttle::sync::MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T> Deref for Guard<'_, T> {
+/// As `parking_lot::MutexGuard`.
+pub enum MutexGuard<'a, T> {
+    Real(parking_lot::MutexGuard<'a, T>),
+    Explored {
+        lock: &'a shuttle::sync::Mutex<T>,
+        /// `None` only while the lock is released for a while.
+        guard: Option<shuttle::sync::MutexGuard<'a, T>>,
+    },
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// Runs `work` without the lock.
+    pub fn unlocked<R>(held: &mut Self, work: impl FnOnce() -> R) -> R {
+        match held {
+            Self::Real(guard) => parking_lot::MutexGuard::unlocked(guard, work),
+            Self::Explored { lock, guard } => {
+                drop(guard.take());
+                let result = work();
+                *guard = Some(lock_explored(lock));
+                result
+            }
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         match self {
             Self::Real(guard) => guard,
-            Self::Explored(guard) => guard.as_deref().expect("no thread uses a guard that waits"),
+            Self::Explored { guard, .. } => guard.as_deref().expect("the lock is held"),
         }
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         match self {
             Self::Real(guard) => guard,
-            Self::Explored(guard) => guard.as_deref_mut().expect("no thread uses a guard that waits"),
+            Self::Explored { guard, .. } => guard.as_deref_mut().expect("the lock is held"),
         }
     }
 }
@@ -117,11 +139,11 @@ impl Condvar {
         Self { real: parking_lot::Condvar::new(), explored: EXPLORING.get().then(shuttle::sync::Condvar::new) }
     }
 
-    pub fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         match (guard, &self.explored) {
-            (Guard::Real(guard), None) => self.real.wait(guard),
-            (Guard::Explored(guard), Some(condvar)) => {
-                let held = guard.take().expect("no thread uses a guard that waits");
+            (MutexGuard::Real(guard), None) => self.real.wait(guard),
+            (MutexGuard::Explored { guard, .. }, Some(condvar)) => {
+                let held = guard.take().expect("the lock is held");
                 *guard = Some(condvar.wait(held).unwrap_or_else(PoisonError::into_inner));
             }
             _ => panic!("a lock of an explored test meets a condition variable of another one"),
@@ -129,10 +151,10 @@ impl Condvar {
     }
 
     /// Waits at most `longest`; without limit inside [`explore`].
-    pub fn wait_for<T>(&self, guard: &mut Guard<'_, T>, longest: Duration) {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) {
         match guard {
-            Guard::Real(guard) => drop(self.real.wait_for(guard, longest)),
-            Guard::Explored(_) => self.wait(guard),
+            MutexGuard::Real(guard) => drop(self.real.wait_for(guard, longest)),
+            MutexGuard::Explored { .. } => self.wait(guard),
         }
     }
 

@@ -14,7 +14,10 @@
 use crate::vdev::{Failure, Plug};
 use bytes::Bytes;
 use ondisk::Dva;
+#[cfg(not(test))]
 use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(test)]
+use rig::schedule::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -168,6 +171,7 @@ impl Drop for Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn dva(vdev: u32, offset_bytes: u64, asize_bytes: u64) -> Dva {
         Dva { vdev, offset_bytes, asize_bytes, ..Dva::default() }
@@ -224,6 +228,58 @@ mod tests {
         assert_eq!(flight.wait().len(), 1);
         Begun::new(&flight, write, &dva(0, 4096, 4096), 512).end(Ok(()));
         assert!(flight.wait().is_empty());
+    }
+
+    /// Three threads write, two devices end what was begun, and flushes wait: also while the bytes
+    /// in flight are at their limit.
+    #[test]
+    fn a_flush_returns_after_all_writes_before_it_under_every_schedule() {
+        use rig::schedule::{explore, spawn, yield_now};
+        const BYTES: u64 = BYTES_MAX / 2 + 1;
+        const WRITES: u64 = 6;
+        explore(300, || {
+            let flight = Arc::new(Flight::default());
+            let device: Arc<Mutex<Vec<Begun>>> = Arc::default();
+            let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+            let devices = (0..2).map(|_| {
+                let (device, ended) = (device.clone(), ended.clone());
+                spawn(move || {
+                    while ended.load(Ordering::SeqCst) < WRITES {
+                        let next = device.lock().pop();
+                        match next {
+                            Some(write) => {
+                                ended.fetch_add(1, Ordering::SeqCst);
+                                write.end(Ok(()));
+                            }
+                            None => yield_now(),
+                        }
+                    }
+                })
+            });
+            let writers = (0..3u64).map(|n| {
+                let (flight, device, begun) = (flight.clone(), device.clone(), begun.clone());
+                spawn(move || {
+                    for offset in [0, 4096] {
+                        let place = dva(n as u32, offset, 4096);
+                        let failure = || Failure::other("not ended");
+                        let (stored, txg) = (Bytes::new(), 7);
+                        let failed = |number| Failed { number, dva: place, stored, txg, begun: 0, failure: failure() };
+                        let write = Begun::new(&flight, failed, &place, BYTES);
+                        begun.fetch_add(1, Ordering::SeqCst);
+                        device.lock().push(write);
+                    }
+                })
+            });
+            let threads: Vec<_> = devices.chain(writers).collect();
+            for _ in 0..2 {
+                let before = begun.load(Ordering::SeqCst);
+                assert!(flight.wait().is_empty());
+                assert!(ended.load(Ordering::SeqCst) >= before);
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(flight.wait().is_empty());
+            assert_eq!(flight.state.lock().bytes, 0);
+        });
     }
 
     #[test]

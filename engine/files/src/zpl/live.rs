@@ -31,12 +31,14 @@
 //!     object set.
 
 mod locks;
+mod order;
 
 pub(super) use locks::Locked;
+pub(super) use order::{InTransaction, assert_unlocked};
 
 use super::backing::Backing;
 use super::state::State;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -167,7 +169,7 @@ pub(super) struct Live {
     atimes: Mutex<VecDeque<Arc<Node>>>,
     /// Held while a directory moves to another parent: no other thread changes which directory is
     /// in which.
-    pub shape: Mutex<()>,
+    shape: Mutex<()>,
     /// The log is being replayed: operations are not recorded again.
     pub replaying: AtomicBool,
 }
@@ -177,6 +179,12 @@ impl Live {
         let shards = std::array::from_fn(|_| Mutex::default());
         let (atimes, shape, replaying) = (Mutex::default(), Mutex::new(()), AtomicBool::new(false));
         Self { backing, shards, atimes, shape, replaying }
+    }
+
+    /// Keeps directories from moving to other parents, before any node is locked.
+    pub fn lock_shape(&self) -> MutexGuard<'_, ()> {
+        assert_unlocked("the shape of the tree is locked");
+        self.shape.lock()
     }
 
     fn shard(&self, id: u64) -> &Mutex<Shard> {

@@ -4,7 +4,7 @@
 
 use super::FileSystem;
 use super::backing::{Estimate, Settings};
-use super::live::{Live, Locked};
+use super::live::{InTransaction, Live, Locked, assert_unlocked};
 use super::log::Group;
 use super::make::Forced;
 use super::state::State;
@@ -39,9 +39,11 @@ impl FileSystem {
             return Err(Refusal::ReadOnly.at(""));
         }
         // Operations in the log were admitted before the crash, and must be admitted again.
+        let in_transaction = InTransaction::begin();
         let tx = live.backing.begin(Estimate { bytes, frees: frees || replaying })?;
         let result = op(&tx, live, &settings)?;
-        drop(tx);
+        drop((tx, in_transaction));
+        assert_unlocked("a commit waits for the intent log");
         if settings.sync_always && !replaying {
             live.backing.commit(None)?;
         }

@@ -56,7 +56,7 @@ impl FileSystem {
                 let moves_dirs = from.0 != to.0
                     && (self.is_directory(live, source)?
                         || flags.exchange && target.map_or(Ok(false), |id| self.is_directory(live, id))?);
-                let _shape = moves_dirs.then(|| live.shape.lock());
+                let _shape = moves_dirs.then(|| live.lock_shape());
                 if moves_dirs {
                     self.check_no_loop(live, source, to.0, to)?;
                     if let Some(target) = target.filter(|_| flags.exchange) {

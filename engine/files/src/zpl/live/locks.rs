@@ -1,18 +1,37 @@
-//! Locks nodes, and loads their attributes. The order of locks is described in the parent module.
+//! Locks nodes, and loads their attributes. The order of locks is described in the parent module,
+//! and asserted in [`super::order`].
 
+use super::order::HoldsNodes;
 use super::{Live, Node, Slot};
 use crate::zpl::FileSystem;
 use crate::zpl::state::State;
 use errors::{Refusal, Result};
 use ondisk::znode::Flags;
 use parking_lot::{MappedRwLockReadGuard, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// A node locked for reading.
+pub(in crate::zpl) struct Seen<'n> {
+    // Dropped first.
+    state: MappedRwLockReadGuard<'n, State>,
+    _holds: HoldsNodes,
+}
+
+impl Deref for Seen<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
 
 /// Nodes locked for a change, lowest number first.
 pub(in crate::zpl) struct Locked<'a> {
     live: &'a Live,
     nodes: Vec<(&'a Node, RwLockWriteGuard<'a, Slot>)>,
+    _holds: HoldsNodes,
 }
 
 impl Locked<'_> {
@@ -75,14 +94,15 @@ impl FileSystem {
     }
 
     /// Locks the state of one node for reading.
-    pub(in crate::zpl) fn look<'n>(&self, node: &'n Arc<Node>) -> Result<MappedRwLockReadGuard<'n, State>> {
+    pub(in crate::zpl) fn look<'n>(&self, node: &'n Arc<Node>) -> Result<Seen<'n>> {
+        let holds = HoldsNodes::begin("a file is locked for reading");
         loop {
             let guard = node.slot.read();
             match RwLockReadGuard::try_map(guard, |slot| match slot {
                 Slot::Loaded(state) => Some(&**state),
                 _ => None,
             }) {
-                Ok(state) => return Ok(state),
+                Ok(state) => return Ok(Seen { state, _holds: holds }),
                 Err(guard) => drop(guard),
             }
             self.load(node, &mut node.slot.write())?;
@@ -99,8 +119,13 @@ impl FileSystem {
         let mut ordered: Vec<&Arc<Node>> = nodes.to_vec();
         ordered.sort_unstable_by_key(|n| n.id);
         ordered.dedup_by_key(|n| n.id);
-        let mut locked = Locked { live: self.live()?, nodes: Vec::with_capacity(ordered.len()) };
+        let live = self.live()?;
+        let holds = HoldsNodes::begin("files are locked for a change");
+        let mut locked = Locked { live, nodes: Vec::with_capacity(ordered.len()), _holds: holds };
         for node in ordered {
+            if let Some((last, _)) = locked.nodes.last() {
+                assert!(last.id < node.id, "file {} is locked after file {}", node.id, last.id);
+            }
             let mut slot = node.slot.write();
             self.load(node, &mut slot)?;
             locked.nodes.push((node, slot));

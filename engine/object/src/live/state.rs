@@ -258,7 +258,7 @@ impl LiveObject {
         let mut state = self.state.write();
         let fresh = state.open.as_ref().is_none_or(|d| d.txg != txg);
         if fresh {
-            debug_assert!(state.open.is_none(), "object {} has changes of a txg that was not closed", self.id);
+            assert!(state.open.is_none(), "object {} has changes of a txg that was not closed", self.id);
             state.open = Some(Delta { txg, ..Delta::default() });
         }
         let before = state.open_mut().counted;
@@ -282,7 +282,7 @@ impl LiveObject {
     pub fn quiesce(&self, txg: u64) {
         let mut state = self.state.write();
         if state.open.as_ref().is_some_and(|d| d.txg == txg) {
-            debug_assert!(state.syncing.is_none(), "object {} is still being synced", self.id);
+            assert!(state.syncing.is_none(), "object {} is still being synced", self.id);
             let mut delta = state.open.take().expect("looked at above");
             delta.head = state.head.clone();
             state.syncing = Some(Arc::new(delta));

@@ -19,6 +19,7 @@ use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Txg};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -426,10 +427,10 @@ fn parallel(store: &Store, count: usize, work: impl Fn(usize) -> Result<()> + Sy
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(run);
-        }
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         run();
+        // Its reason becomes that of the txg.
+        others.into_iter().for_each(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
     });
     match failed.into_inner() {
         Some(e) => Err(e),

@@ -34,6 +34,7 @@ use object::ObjectSet;
 use ondisk::ddt::Key;
 use ondisk::{BlkPtr, Checksum};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use table::{SpaceOf, Table, Tables};
@@ -139,14 +140,20 @@ impl Dedup {
                 None => {
                     table.entries.insert(*key, Slot::Busy);
                     let on_disk = table.on_disk();
-                    let found = MutexGuard::unlocked(&mut tables, || on_disk.find(key));
+                    let find = || catch_unwind(AssertUnwindSafe(|| on_disk.find(key)));
+                    let found = MutexGuard::unlocked(&mut tables, find);
                     self.changed.notify_all();
                     let table = tables.get_mut(&(kind as u8)).ok_or_else(vanished)?;
                     match found {
-                        Ok(entry) => table.entries.insert(*key, Slot::Ready(Box::new(entry))),
-                        Err(error) => {
+                        Ok(Ok(entry)) => table.entries.insert(*key, Slot::Ready(Box::new(entry))),
+                        Ok(Err(error)) => {
                             table.entries.remove(key);
                             return Err(error);
+                        }
+                        Err(panic) => {
+                            // Threads that wait for the entry read it themselves.
+                            table.entries.remove(key);
+                            resume_unwind(panic);
                         }
                     };
                 }

@@ -17,6 +17,7 @@ use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 /// Limit for the blocks of an intent log that are followed: 1 million of 128 KiB.
@@ -106,11 +107,26 @@ pub fn walk(store: &Store, roots: &[super::Root], threads: usize, visitor: &dyn 
         .collect();
     let walk = Walk { store, visitor, roots, queue: Mutex::new(Queue { tasks, busy: 0 }), changed: Condvar::new() };
     std::thread::scope(|s| {
-        for worker in 0..threads.max(1) {
-            let walk = &walk;
-            s.spawn(move || walk.run(worker));
-        }
+        let walk = &walk;
+        let workers: Vec<_> = (0..threads.max(1)).map(|worker| s.spawn(move || walk.run(worker))).collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
     });
+}
+
+/// A thread works on a task. Dropped even if it panics: the others would wait for its end.
+struct Busy<'w>(&'w Walk<'w>);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut q = self.0.queue.lock();
+        q.busy -= 1;
+        if std::thread::panicking() {
+            // The walk panics once all threads have ended.
+            q.tasks.clear();
+        }
+        drop(q);
+        self.0.changed.notify_all();
+    }
 }
 
 impl Walk<'_> {
@@ -134,14 +150,13 @@ impl Walk<'_> {
                     self.changed.wait(&mut q);
                 }
             };
+            let busy = Busy(self);
             if let Err(e) = self.visit(worker, &task, &mut found) {
                 self.visitor.broken(worker, task.at, &e);
             }
-            let mut q = self.queue.lock();
-            q.busy -= 1;
             // Tasks are taken from the end: the first child must be the last on the stack.
-            q.tasks.extend(found.drain(..).rev());
-            self.changed.notify_all();
+            self.queue.lock().tasks.extend(found.drain(..).rev());
+            drop(busy);
         }
     }
 

@@ -52,10 +52,19 @@ pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
 }
 
 /// Makes the txg the pool's current state. All blocks reachable from `root` must be flushed.
+///
+/// # Panics
+///
+/// If a block of the txg was not flushed: after a power failure the pool would lead to what was
+/// there before.
 pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let shared = cx.shared;
+    let unflushed = shared.store.unflushed(cx.txg());
+    assert!(unflushed == 0, "{unflushed} blocks of txg {} were not flushed before its uberblock", cx.txg());
     let (identity, vdevs) = (shared.config.identity.lock().clone(), shared.config.root.lock().clone());
     let mut uberblock: Uberblock = shared.config.uberblock.lock().clone();
+    let before = uberblock.txg.0;
+    assert!(cx.txg() > before, "the uberblock of txg {} follows that of txg {before}", cx.txg());
     uberblock.txg = Txg(cx.txg());
     uberblock.version = identity.version;
     uberblock.timestamp = shared.now();

@@ -1,5 +1,9 @@
 //! Starts the syncing thread of a pool open for writing, and ends it when the pool is closed,
 //! exported or destroyed.
+//!
+//! Invariants:
+//!   * a pool that was closed, exported or destroyed without an error has every change on disk for
+//!     which a transaction could begin, and no transaction is left
 
 use super::config::{DESTROYED, EXPORTED};
 use super::spa::{Shared, Writer};
@@ -34,8 +38,9 @@ impl Writer {
     /// Syncs and stops. The labels keep saying that this host uses the pool.
     pub fn close(&self) -> Result<()> {
         self.shared.stop_background();
-        let result = self.sync();
+        let result = self.sync().and_then(|()| self.last_sync());
         self.stop();
+        self.check_end(&result);
         result
     }
 
@@ -57,10 +62,34 @@ impl Writer {
             if state == EXPORTED {
                 self.shared.allocator.flush_all_next();
             }
-            self.change_config()
+            self.change_config()?;
+            self.last_sync()
         });
         self.stop();
+        self.check_end(&result);
         result
+    }
+
+    /// Lets no further transaction begin, and syncs those that began since the last txg.
+    fn last_sync(&self) -> Result<()> {
+        let gate = &self.shared.txgs.gate;
+        gate.shut();
+        if gate.entered() > 0 { self.sync() } else { Ok(()) }
+    }
+
+    /// Asserts that nothing is left behind by a pool whose last txg is on disk.
+    fn check_end(&self, result: &Result<()>) {
+        if result.is_err() {
+            return;
+        }
+        let (gate, store) = (&self.shared.txgs.gate, &self.shared.store);
+        let entered = gate.entered();
+        assert!(entered == 0, "{}: closed with {entered} transactions that were not synced", store.name());
+        let synced = self.shared.txgs.progress.synced();
+        let unflushed = store.unflushed(synced);
+        assert!(unflushed == 0, "{}: closed with {unflushed} blocks of txg {synced} unflushed", store.name());
+        let held = self.shared.allocator.held_units();
+        assert!(held == 0, "{}: closed while {held} units of free space are held", store.name());
     }
 
     fn stop(&self) {

@@ -125,7 +125,12 @@ impl Progress {
 
     /// `txg` is on disk.
     pub fn set_synced(&self, txg: u64) {
-        self.state.lock().synced = txg;
+        let mut state = self.state.lock();
+        let State { synced, ref failed, .. } = *state;
+        assert!(failed.is_none(), "txg {txg} was synced after the pool had failed");
+        assert!(txg > synced, "txg {txg} was synced after txg {synced}");
+        state.synced = txg;
+        drop(state);
         self.done.notify_all();
     }
 
@@ -194,5 +199,26 @@ impl Progress {
             state.failed = panicked;
         }
         state.releases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "txg 7 was synced after txg 7")]
+    fn a_txg_that_is_synced_twice_panics() {
+        let progress = Progress::new(6);
+        progress.set_synced(7);
+        progress.set_synced(7);
+    }
+
+    #[test]
+    #[should_panic(expected = "txg 7 was synced after the pool had failed")]
+    fn a_txg_that_is_synced_after_a_failure_panics() {
+        let progress = Progress::new(6);
+        progress.fail(Error::invalid("tank", "full"), || ());
+        progress.set_synced(7);
     }
 }

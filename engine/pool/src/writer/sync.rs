@@ -1,4 +1,8 @@
 //! The thread that closes txgs and syncs them.
+//!
+//! Invariants:
+//!   * a panic in the middle of a txg ends the thread before the uberblock is written: the pool is
+//!     suspended in the state of the last synced txg, and no thread waits any longer
 
 use super::farewell::Farewell;
 use super::spa::{Shared, SyncTx};
@@ -7,6 +11,8 @@ use super::{checkpoint, dtl, evacuate, expand, label, mos};
 use errors::{Error, Result};
 use object::Tx;
 use ondisk::BlkPtr;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -14,10 +20,29 @@ use std::time::Instant;
 /// Number of passes over the MOS that means an error. Normal are 3 or 4.
 const PASSES_MAX: u32 = 40;
 
-/// Runs until it must stop, or until a txg cannot be written.
+/// Runs until it must stop, or until a txg cannot be written. A panic is such a reason, too.
 pub(super) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
+    // What the panic left behind in memory is not written by any thread: see `fail`.
+    let error = match catch_unwind(AssertUnwindSafe(|| turns(shared))) {
+        Ok(None) => return,
+        Ok(Some(error)) => error,
+        Err(panic) => {
+            let why = format!("an invariant does not hold: {}", reason(panic.as_ref()));
+            Error::invalid(shared.store.name(), why)
+        }
+    };
+    fail(shared, error);
+    drop(guard);
+}
+
+/// Syncs one txg after the other. Returns the error of a txg that cannot be written; `None`: the
+/// thread must stop.
+fn turns(shared: &Arc<Shared>) -> Option<Error> {
     while let Some(force) = shared.txgs.progress.next(shared.options.interval) {
+        if shared.txgs.gate.is_broken() {
+            return Some(half_changed(shared));
+        }
         let participants = shared.txgs.participants.lock().clone();
         participants.iter().for_each(|p| p.before_close());
         drop(participants);
@@ -27,28 +52,44 @@ pub(super) fn run(shared: &Arc<Shared>) {
         }
         match txg(shared) {
             Ok(txg) => shared.txgs.progress.set_synced(txg),
-            Err(e) => {
-                tracing::error!("{}: txg {open} cannot be written, the pool is suspended: {e}", shared.store.name());
-                shared.txgs.progress.fail(e, || {
-                    shared.report_states();
-                    shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
-                });
-                shared.txgs.gate.shut();
-                break;
-            }
+            Err(error) => return Some(error),
         }
         shared.txgs.gate.drained();
         if shared.background.wants_txgs() {
             shared.push();
         }
     }
-    drop(guard);
+    None
+}
+
+/// The pool cannot write any more. All threads that wait for a txg return.
+fn fail(shared: &Arc<Shared>, error: Error) {
+    let synced = shared.txgs.progress.synced();
+    tracing::error!("{}: no txg after {synced} can be written, the pool is suspended: {error}", shared.store.name());
+    shared.txgs.progress.fail(error, || {
+        // No transaction begins once a thread knows: its change could not be written.
+        shared.txgs.gate.shut();
+        shared.report_states();
+        shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
+    });
+}
+
+/// Why a txg is not written in which a transaction ended with a panic.
+fn half_changed(shared: &Shared) -> Error {
+    let why = format!("a thread panicked in the middle of a change of txg {}", shared.txgs.gate.open());
+    Error::invalid(shared.store.name(), why)
+}
+
+/// The message of a panic.
+fn reason(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }
 
 /// Syncs the first txg of a pool that is being created; `make` creates its objects.
 pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let _doing = block::doing(block::Task::Background);
-    let txg = shared.txgs.gate.close(|txg| txg);
+    let txg = shared.txgs.gate.close(|txg| txg).ok_or_else(|| half_changed(shared))?;
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);
     make(&cx)?;
@@ -79,12 +120,13 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let mut clock = Instant::now();
     let mut stats = TxgStats { closed_seconds: shared.now(), ..TxgStats::default() };
     let before = shared.written();
-    let (txg, participants, early, jobs) = shared.txgs.gate.close(|txg| {
+    let closed = shared.txgs.gate.close(|txg| {
         let participants = shared.txgs.participants.lock().clone();
         participants.iter().for_each(|p| p.quiesce(txg));
         let early = std::mem::take(&mut *shared.txgs.early_jobs.lock());
         (txg, participants, early, std::mem::take(&mut *shared.txgs.jobs.lock()))
     });
+    let (txg, participants, early, jobs) = closed.ok_or_else(|| half_changed(shared))?;
     stats.txg = txg;
     stats.open_ns = shared.txgs.stats.turned(clock);
     stats.dirty_bytes = shared.store.waiting_bytes().load(Ordering::Relaxed);

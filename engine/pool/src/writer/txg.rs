@@ -152,6 +152,11 @@ impl Shared {
                 tracing::debug!("{name} is suspended: {why}");
                 Refusal::Suspended.at(name)
             }
+            None if self.txgs.gate.is_broken() => {
+                // The syncing thread reports why.
+                self.push();
+                Refusal::Suspended.at(name)
+            }
             None => Refusal::Stale.at(name),
         }
     }
@@ -182,6 +187,7 @@ impl Shared {
     }
 
     pub(super) fn wait(&self, txg: u64) -> Result<()> {
+        self.txgs.gate.assert_outside("a thread waits for a txg");
         self.txgs.progress.wait(txg, || Refusal::Stale.at(self.store.name()))
     }
 

@@ -120,6 +120,11 @@ impl Allocator {
         max_bytes.min(HELD_BYTES_MAX).min((free / HELD_PART).max(HELD_BYTES_MIN))
     }
 
+    /// Number of allocation units that are held on all devices.
+    pub(crate) fn held_units(&self) -> u64 {
+        self.table().groups().flat_map(|g| g.slabs.iter()).map(|slab| slab.held_units()).sum()
+    }
+
     /// Size of a device's metaslabs in bytes.
     pub fn end_bytes(&self, vdev: u32) -> Option<u64> {
         let table = self.table();

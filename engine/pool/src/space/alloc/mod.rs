@@ -258,7 +258,8 @@ impl Allocator {
                 Ok(Some(found)) => taken.push(found),
                 failed => {
                     for (dva, _) in &taken {
-                        self.give_back(table, want.txg, want.txg, dva, false);
+                        let is_freed = self.give_back(table, want.txg, want.txg, dva, false);
+                        assert!(is_freed, "{dva:?} was just allocated in txg {}, and is not allocated", want.txg);
                     }
                     return failed.map(|_| None);
                 }
@@ -313,20 +314,22 @@ impl Allocator {
         Ok(None)
     }
 
-    fn give_back(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
-        if self.evacuated.defer(txg, birth, dva) {
-            return;
-        }
-        self.give_back_here(table, txg, birth, dva, was_named);
+    /// Frees a DVA. Returns false if it is not allocated, which is an anomaly and not a broken
+    /// invariant: two pointers of a damaged pool may lead there.
+    fn give_back(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) -> bool {
+        self.evacuated.defer(txg, birth, dva) || self.give_back_here(table, txg, birth, dva, was_named)
     }
 
-    fn give_back_here(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
-        if !table.group(dva.vdev).is_some_and(|group| group.free(dva, txg, birth, was_named, &self.checkpoint_txg)) {
+    fn give_back_here(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) -> bool {
+        let group = table.group(dva.vdev);
+        let is_freed = group.is_some_and(|group| group.free(dva, txg, birth, was_named, &self.checkpoint_txg));
+        if !is_freed {
             // Space that is not freed is lost until the pool is repaired; space that is freed twice
             // would be allocated twice.
             let at = format!("{}:{:#x}+{:#x}", dva.vdev, dva.offset_bytes, dva.asize_bytes);
             self.anomaly(format!("{at} (born in txg {birth}) was to be freed in txg {txg} and is not allocated"));
         }
+        is_freed
     }
 
     /// Index of the device whose turn it is.

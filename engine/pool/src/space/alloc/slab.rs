@@ -18,7 +18,8 @@
 //! Invariants:
 //!   * a metaslab with ranges in `allocating` is loaded
 //!   * `free`, `held`, `allocating`, `freed`, `deferred` and the space allocated in the map with
-//!     `unflushed` (which includes `freeing`) have no unit in common
+//!     `unflushed` (which includes `freeing`) have no unit in common, in a damaged pool either: a
+//!     free that contradicts them is refused, and a map that does is read without those units
 //!   * the changes that a flush writes to the map stay in `flushing` until its txg is synced: a
 //!     thread that reads the map meanwhile may see it with or without them
 //!   * no metaslab lock is held while its space map is read or written: syncing the MOS allocates
@@ -29,7 +30,10 @@ use super::totals::Totals;
 use crate::space::ranges::{FreeSpace, Ranges};
 use errors::{Error, Result};
 use ondisk::spacemap::HISTOGRAM_BUCKETS;
+#[cfg(not(test))]
 use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(test)]
+use rig::schedule::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -145,6 +149,31 @@ pub(super) enum Freed {
     Twice,
 }
 
+impl Inner {
+    /// Notes that free units were allocated in `txg`.
+    fn note_allocated(&mut self, txg: u64, start: u32, len: u32, place: impl Fn() -> String) {
+        let already = self.allocating[txg as usize % TXGS].add(start, len);
+        assert!(already == 0, "{}: {already} of {len} units were allocated already in txg {txg}", place());
+        let others = self.deferred.iter().chain(&self.freeing).chain(&self.checkpointing);
+        let others = others.chain([&self.freed, &self.held, &self.checkpointed]);
+        debug_assert!(
+            others.map(|other| other.overlap(start, len)).sum::<u64>() == 0,
+            "{}: some of {len} units are allocated that are not free yet",
+            place()
+        );
+    }
+}
+
+/// A thread reads the map. Dropped if that panics: the next thread that needs the map reads it.
+struct Loading<'s>(&'s Slab);
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.inner.lock().free = Free::Unloaded;
+        self.0.loaded.notify_all();
+    }
+}
+
 impl Slab {
     pub fn new(id: u32, start_units: u64, units: u32, ashift: u8, map: Option<MapState>) -> Self {
         let allocated = map.as_ref().map_or(0, |m| m.allocated_bytes.max(0) as u64 >> ashift);
@@ -212,16 +241,17 @@ impl Slab {
         let tight = free.ranges().units() * TIGHT_PART < u64::from(self.units);
         let found = free.find(need, inner.cursors[cursor], tight);
         if let Some(at) = found {
-            free.remove(at, need);
+            let was_free = free.remove(at, need);
+            assert!(was_free == u64::from(need), "{}: {was_free} of {need} allocated units were free", self.place(at));
             inner.untold.remove(at, need);
             inner.cursors[cursor] = at + need;
-            inner.allocating[txg as usize % TXGS].add(at, need);
+            self.note(free);
+            inner.note_allocated(txg, at, need, || self.place(at));
             if is_log {
                 inner.allocating_log[txg as usize % TXGS].add(at, need);
             }
             self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
             self.last_used_txg.store(txg, Ordering::Relaxed);
-            self.note(free);
         } else {
             self.largest.store(free.largest(), Ordering::Relaxed);
         }
@@ -238,10 +268,15 @@ impl Slab {
         }
         free.remove(start, len);
         inner.untold.remove(start, len);
-        inner.allocating[txg as usize % TXGS].add(start, len);
-        self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
         self.note(free);
+        inner.note_allocated(txg, start, len, || self.place(start));
+        self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Names a unit in the message of an assertion.
+    fn place(&self, unit: u32) -> String {
+        format!("metaslab {} at unit {unit:#x}", self.id)
     }
 
     fn note(&self, free: &FreeSpace) {
@@ -262,7 +297,10 @@ impl Slab {
             + waiting.map(|r| r.overlap(start, len)).sum::<u64>()
             + inner.held.overlap(start, len)
             + if let Free::Loaded(free) = &inner.free { free.ranges().overlap(start, len) } else { 0 };
-        if twice > 0 {
+        // A block is new as a whole or not at all: a pointer that says otherwise is damaged, and
+        // would free a part of a new block.
+        let is_part = |young: &Ranges| (1..u64::from(len)).contains(&young.overlap(start, len));
+        if twice > 0 || inner.allocating.iter().any(is_part) {
             return Freed::Twice;
         }
         // Read under the lock: the thread that sets it visits all metaslabs afterwards.
@@ -277,10 +315,11 @@ impl Slab {
         if is_ours && !(was_named && inner.allocating_log[slot].overlap(start, len) > 0) {
             inner.allocating_log[slot].remove(start, len);
             at_once = inner.allocating[slot].remove(start, len);
-            if let Free::Loaded(free) = &mut inner.free {
-                free.add(start, len);
-                self.note(free);
-            }
+            let Free::Loaded(free) = &mut inner.free else {
+                panic!("{}: it has new blocks, and is not loaded", self.place(start));
+            };
+            free.add(start, len);
+            self.note(free);
         } else {
             // The intent log allocates for later txgs: a map must not record a free before the
             // allocation.
@@ -362,14 +401,26 @@ impl Slab {
     pub fn release(&self, start: u32, len: u32, told: bool) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        inner.held.remove(start, len);
+        let was_held = inner.held.remove(start, len);
         if told {
             inner.untold.remove(start, len);
         }
-        if let Free::Loaded(free) = &mut inner.free {
-            free.add(start, len);
-            self.note(free);
+        if std::thread::panicking() {
+            // What is wrong was reported.
+            return;
         }
+        assert!(was_held == u64::from(len), "{}: {was_held} of {len} released units were held", self.place(start));
+        let Free::Loaded(free) = &mut inner.free else {
+            panic!("{}: a range of it is held, and it is not loaded", self.place(start));
+        };
+        let already = free.add(start, len);
+        assert!(already == 0, "{}: {already} of {len} held units were free", self.place(start));
+        self.note(free);
+    }
+
+    /// Units of the ranges that are [held](Slab::hold).
+    pub fn held_units(&self) -> u64 {
+        self.inner.lock().held.units()
     }
 
     /// Loads the map if it is not loaded.
@@ -402,7 +453,9 @@ impl Slab {
                     let epoch = inner.epoch;
                     let object = inner.map.as_ref().map(|m| m.object);
                     drop(inner);
+                    let loading = Loading(self);
                     let found = self.read(&*reader(), object);
+                    std::mem::forget(loading);
                     inner = self.inner.lock();
                     self.loaded.notify_all();
                     if inner.epoch != epoch {
@@ -470,6 +523,10 @@ impl Slab {
         for waits in inner.deferred.iter().chain([&inner.freed, &inner.held]).chain(&inner.allocating) {
             found.remove_all(waits);
         }
+        // None of these is free in the map, unless the pool is damaged.
+        for allocated in inner.freeing.iter().chain(&inner.checkpointing).chain([&inner.checkpointed]) {
+            found.remove_all(allocated);
+        }
         Free::Loaded(Box::new(FreeSpace::from(found)))
     }
 
@@ -512,7 +569,8 @@ impl Slab {
     /// Takes the changes to write to the map in the syncing txg. Only in its first pass, before any
     /// change of the txg is taken.
     pub fn start_flush(&self, inner: &mut Inner) -> Delta {
-        debug_assert!(inner.freed.is_empty() && inner.flushing.is_none());
+        let is_first = inner.freed.is_empty() && inner.flushing.is_none();
+        assert!(is_first, "{}: its map is flushed twice in a txg", self.place(0));
         self.flags.fetch_or(PENDING, Ordering::Relaxed);
         inner.is_ahead = true;
         let delta = std::mem::take(&mut inner.unflushed);
@@ -626,5 +684,149 @@ impl Slab {
             inner.free = Free::Unloaded;
         }
         idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::maps::NoMaps;
+    use super::*;
+    use crate::space::Entry;
+
+    const UNITS: u32 = 1000;
+    static NO_CHECKPOINT: AtomicU64 = AtomicU64::new(0);
+
+    fn no_maps() -> Arc<dyn MapReader> {
+        Arc::new(NoMaps)
+    }
+
+    fn slab() -> Slab {
+        Slab::new(3, 0, UNITS, 12, None)
+    }
+
+    fn allocate(slab: &Slab, len: u32, txg: u64) -> u32 {
+        slab.allocate(&no_maps, len, txg, false).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_range_that_is_new_in_part_is_not_freed() {
+        // As a damaged pointer may request.
+        let slab = slab();
+        let old = allocate(&slab, 8, 4);
+        let (allocated, _) = slab.take(&mut slab.lock(), 4);
+        assert_eq!(allocated.units(), 8);
+        let new = allocate(&slab, 8, 5);
+        assert_eq!(new, old + 8);
+        for (start, len) in [(old, 16), (old + 4, 8), (old + 7, 2)] {
+            assert_eq!(slab.free(start, len, 5, 1, false, &NO_CHECKPOINT), Freed::Twice, "{start}+{len}");
+        }
+        assert_eq!(slab.free(old, 8, 5, 4, false, &NO_CHECKPOINT), Freed::Some(0, 8));
+        assert_eq!(slab.free(new, 8, 5, 5, false, &NO_CHECKPOINT), Freed::Some(8, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "metaslab 3 at unit 0x0: 8 of 8 units were allocated already in txg 5")]
+    fn space_that_is_allocated_twice_panics() {
+        let slab = slab();
+        slab.lock().allocating[1].add(0, 100);
+        allocate(&slab, 8, 5);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "metaslab 3 at unit 0x0: some of 8 units are allocated that are not free yet")]
+    fn space_that_is_allocated_before_its_free_is_old_enough_panics() {
+        let slab = slab();
+        slab.lock().deferred[0].add(4, 100);
+        allocate(&slab, 8, 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "metaslab 3 at unit 0x10: 0 of 8 released units were held")]
+    fn a_range_that_is_released_and_was_not_held_panics() {
+        slab().release(16, 8, false);
+    }
+
+    #[test]
+    #[should_panic(expected = "metaslab 3 at unit 0x0: it has new blocks, and is not loaded")]
+    fn a_metaslab_that_is_unloaded_with_new_blocks_panics() {
+        let slab = slab();
+        let at = allocate(&slab, 8, 5);
+        slab.lock().free = Free::Unloaded;
+        slab.free(at, 8, 5, 5, false, &NO_CHECKPOINT);
+    }
+
+    /// A map in which units 32 to 40 are allocated. Other threads run while it is read.
+    struct Shown;
+
+    impl MapReader for Shown {
+        fn read_map(&self, _: u64, sink: &mut dyn FnMut(Entry)) -> Result<()> {
+            rig::schedule::yield_now();
+            sink(Entry { is_alloc: true, offset: 32, run: 8, vdev: None });
+            rig::schedule::yield_now();
+            Ok(())
+        }
+    }
+
+    fn shown() -> Arc<dyn MapReader> {
+        Arc::new(Shown)
+    }
+
+    #[test]
+    fn no_unit_is_given_twice_while_the_map_is_read_and_a_txg_ends_under_any_schedule() {
+        rig::schedule::explore(400, || {
+            let (object, block_bytes, length_bytes) = (7, 4096, 8);
+            let map = MapState { object, block_bytes, length_bytes, allocated_bytes: 8 << 12, histogram: None };
+            let slab = Arc::new(Slab::new(3, 0, 64, 12, Some(map)));
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    let slab = slab.clone();
+                    rig::schedule::spawn(move || {
+                        let allocate = |_| slab.allocate(&shown, 8, 5, false).unwrap();
+                        (0..2).filter_map(allocate).collect::<Vec<u32>>()
+                    })
+                })
+                .collect();
+            // The block in the map is freed in txg 4, which is synced meanwhile.
+            assert_eq!(slab.free(32, 8, 4, 1, false, &NO_CHECKPOINT), Freed::Some(0, 8));
+            let (allocated, freed) = slab.take(&mut slab.lock(), 4);
+            assert!(allocated.is_empty());
+            slab.lock().freed.add_all(&freed);
+            rig::schedule::yield_now();
+            let totals = Totals::new(64 << 12);
+            totals.allocated(8 << 12);
+            totals.freed(0, 8 << 12);
+            slab.synced(4, false, false, false, &totals);
+            let mut all: Vec<u32> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            all.sort_unstable();
+            assert_eq!(all.len(), 6);
+            assert!(all.windows(2).all(|two| two[0] + 8 <= two[1]), "{all:?}");
+            assert!(all.iter().all(|at| at + 8 <= 32 || *at >= 40), "{all:?} with space freed in the last txg");
+        });
+    }
+
+    /// A map that is empty. Reading it panics for the first time.
+    struct Panicking(AtomicBool);
+
+    impl MapReader for Panicking {
+        fn read_map(&self, _: u64, _: &mut dyn FnMut(Entry)) -> Result<()> {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(self.0.swap(true, Ordering::SeqCst), "in the middle of a map");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_while_it_loads_leaves_the_map_to_the_next() {
+        // The next thread once waited for ever.
+        let map = MapState { object: 7, block_bytes: 4096, length_bytes: 0, allocated_bytes: 0, histogram: None };
+        let slab = Slab::new(3, 0, UNITS, 12, Some(map));
+        let maps: Arc<dyn MapReader> = Arc::new(Panicking(false.into()));
+        let panics = std::thread::scope(|scope| {
+            let load = || scope.spawn(|| slab.allocate(&|| maps.clone(), 8, 5, false).map(|at| at.is_some()));
+            [load(), load()].map(|thread| thread.join().is_err())
+        });
+        assert_eq!(panics.iter().filter(|panicked| **panicked).count(), 1);
+        assert_eq!(slab.free_units.load(Ordering::Relaxed), UNITS - 8);
     }
 }

@@ -8,6 +8,7 @@
 use block::vdev::{DATA_START_BYTES, Leaf, Vdev};
 use errors::{Error, Result};
 use ondisk::label::BOOT_OFFSET;
+use std::panic::resume_unwind;
 
 /// Bytes of each child in memory at a time: a move is split into such pieces.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -111,8 +112,7 @@ impl<'v> Mover<'v> {
                     })
                 })
                 .collect();
-            let panicked = || Err(Error::invalid(self.name, "moving sectors panicked"));
-            running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+            running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
         })
     }
 

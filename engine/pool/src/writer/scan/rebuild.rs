@@ -33,6 +33,7 @@ use ondisk::Txg;
 use ondisk::removal::Rebuild;
 use ondisk::scan::ScanFunction;
 use parking_lot::Mutex;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -148,7 +149,7 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
             .iter()
             .map(|plan| scope.spawn(|| Copying::new(shared, Some(&kept), generation, plan).run()))
             .collect();
-        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     drop(kept);
     if done.is_empty() {

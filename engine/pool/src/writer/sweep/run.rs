@@ -6,6 +6,7 @@ use crate::space::alloc::{Held, Meant, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
 use errors::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,12 @@ impl Shared {
                 }
                 let (shared, top) = (self.clone(), top.guid);
                 let spawned = std::thread::Builder::new().name("sweep".into()).spawn(move || {
-                    sweep(&shared, top, work);
+                    let ended = catch_unwind(AssertUnwindSafe(|| sweep(&shared, top, work)));
+                    if ended.is_err() {
+                        // The panic was reported. No thread waits for the end of this one.
+                        shared.background.sweeps.state.lock().running.remove(&(top, work));
+                        shared.background.sweeps.changed.notify_all();
+                    }
                 });
                 match spawned {
                     Ok(thread) => {
@@ -151,6 +157,10 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
     let (started, mut noted, mut done_bytes) = (Instant::now(), Instant::now(), 0u64);
     let mut at = Sweep::default();
     while let Some((from, to)) = shared.allocator.slab_bounds(vdev, at.slab) {
+        // What is free in memory need not be free on disk once no txg follows.
+        if let Some(error) = shared.txgs.progress.failure() {
+            return Err(error);
+        }
         // A metaslab that is done on all leaves need not be loaded.
         let is_behind = |w: &Worker<'_>| {
             let ends = top.places(w.child, from, to - from).into_iter().map(|(at, len)| DATA_START_BYTES + at + len);
@@ -246,7 +256,8 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
         // Each waits for its device, so they run in parallel.
         several => std::thread::scope(|scope| {
             let running: Vec<_> = several.iter().map(|w| scope.spawn(|| one(w))).collect();
-            running.into_iter().map(|thread| thread.join().unwrap_or(0)).max().unwrap_or(0)
+            let ended = running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            ended.max().unwrap_or(0)
         }),
     }
 }

@@ -1,23 +1,33 @@
-//! Everything that Weir requests from the machine: devices, the clock, randomness, the number of
-//! processors, durable replacement of files, the counters of the machine.
+//! Everything that Weir requests from the machine: devices, the clock, threads and their locks,
+//! randomness, the number of processors, durable replacement of files, the counters of the machine.
 //!
-//! **Invariant: no crate above `host` opens a file that holds pool data, reads a clock or requests
-//! randomness by itself**, so that a simulation can substitute its own. A device opened for reading
-//! is never written.
+//! **Invariant: no crate of the engine opens a file that holds pool data, reads a clock, starts a
+//! thread, waits for one, or requests randomness except through this crate**, so that a simulated
+//! [`Machine`] can replace them (`engine/clippy.toml` lists what it would bypass). A device opened
+//! for reading is never written.
 
+pub mod channel;
 pub mod clock;
 pub mod device;
 pub mod durable;
+pub mod machine;
 pub mod memory;
 pub mod names;
 pub mod pace;
 pub mod proc;
 pub mod random;
+pub mod sync;
+pub mod threads;
 pub mod work;
+
+pub use machine::Machine;
 
 /// Number of processors that this process may use. Determined by the first call and cached, because
 /// querying Linux takes a dozen system calls.
 pub fn processors() -> usize {
+    if let Some(machine) = Machine::simulated() {
+        return machine.threads.processors();
+    }
     static FOUND: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
@@ -31,4 +41,9 @@ pub fn name() -> String {
 /// User ID of this process.
 pub fn user() -> u32 {
     rustix::process::getuid().as_raw()
+}
+
+/// Effective user and group ID of this process: the owner of what it creates.
+pub fn creator() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }

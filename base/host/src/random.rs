@@ -1,19 +1,6 @@
-//! Random bytes for keys, salts, IVs and guids.
-//!
-//! A simulation that replays a run from a seed sets its own [`Source`] before anything else runs.
+//! Random bytes for keys, salts, IVs and guids, from the machine of the calling thread.
 
-use std::sync::OnceLock;
-
-/// Fills a slice with random bytes.
-pub type Source = fn(&mut [u8]);
-
-static SOURCE: OnceLock<Source> = OnceLock::new();
-
-/// Replaces the operating system as the source of randomness of this process. Later calls are
-/// ignored.
-pub fn set_source(source: Source) {
-    let _ = SOURCE.set(source);
-}
+use crate::machine::Machine;
 
 /// `N` random bytes, suitable for keys.
 pub fn bytes<const N: usize>() -> [u8; N] {
@@ -29,8 +16,8 @@ pub fn u64() -> u64 {
 
 /// Fills `out` with random bytes, suitable for keys.
 pub fn fill(out: &mut [u8]) {
-    match SOURCE.get() {
-        Some(source) => source(out),
+    match Machine::simulated() {
+        Some(machine) => machine.random.fill(out),
         None => from_system(out),
     }
 }

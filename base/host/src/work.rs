@@ -8,8 +8,12 @@
 //! The threads do not limit how much runs at once: a job that finds no idle thread gets a new one,
 //! and beyond [`THREADS_MAX`] the caller runs it. So a job never waits for another job to end, and
 //! jobs may call [`all`] themselves.
+//!
+//! On a simulated machine each job gets a new thread, because idle threads belong to the process.
 
-use parking_lot::{Condvar, Mutex};
+use crate::machine::Machine;
+use crate::sync::{Condvar, Mutex};
+use crate::threads;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -43,6 +47,9 @@ static WORKERS: Workers =
 impl Workers {
     /// Starts `job` on another thread. Returns it if there can be no further thread.
     fn start(&'static self, job: Job) -> Result<(), Job> {
+        if Machine::simulated().is_some() {
+            return spawn(job, |job| job());
+        }
         let mut state = self.state.lock();
         if state.idle > state.jobs.len() {
             state.jobs.push_back(job);
@@ -55,23 +62,7 @@ impl Workers {
         }
         state.threads += 1;
         drop(state);
-        // The job is handed over in a cell, so that it is not lost if the thread cannot start.
-        let first = Arc::new(Mutex::new(Some(job)));
-        let thread = std::thread::Builder::new().name("device".into()).stack_size(STACK_BYTES);
-        let spawned = thread.spawn({
-            let first = first.clone();
-            move || {
-                let job = first.lock().take();
-                self.work(job);
-            }
-        });
-        match spawned {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                self.state.lock().threads -= 1;
-                Err(first.lock().take().expect("the thread did not start"))
-            }
-        }
+        spawn(job, |job| self.work(Some(job))).inspect_err(|_| self.state.lock().threads -= 1)
     }
 
     fn work(&self, first: Option<Job>) {
@@ -92,6 +83,21 @@ impl Workers {
             state.idle -= 1;
             next = state.jobs.pop_front();
         }
+    }
+}
+
+/// Starts a thread that does `work` with `job`. Returns the job if the thread cannot start.
+fn spawn(job: Job, work: impl FnOnce(Job) + Send + 'static) -> Result<(), Job> {
+    // The job is handed over in a cell, so that it is not lost if the thread cannot start.
+    let cell = Arc::new(Mutex::new(Some(job)));
+    let theirs = cell.clone();
+    let spawned = threads::spawn_by(std::thread::Builder::new().stack_size(STACK_BYTES), "device", move || {
+        let job = theirs.lock().take();
+        work(job.expect("only a thread that does not start leaves the job"));
+    });
+    match spawned {
+        Ok(_) => Ok(()),
+        Err(_) => Err(cell.lock().take().expect("the thread did not start")),
     }
 }
 
@@ -171,10 +177,10 @@ pub fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
             results.lock()[number] = Some(result);
         }
     };
-    std::thread::scope(|scope| {
+    threads::scope(|scope| {
         for _ in 1..count.min(EACH_MAX) {
             // If no thread can start, the others do its share.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
+            let _ = scope.try_spawn(run);
         }
         run();
     });

@@ -12,11 +12,12 @@
 //!     device
 
 use super::Device;
+use crate::clock::Instant;
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Error numbers of the operating system.
 pub mod errno {
@@ -210,7 +211,7 @@ fn wait(all: &[Arc<Active>]) {
     let Some((end, rule, lane, _)) = best else { return };
     lanes[rule][lane] = end;
     drop(lanes);
-    std::thread::sleep(end.saturating_duration_since(now));
+    crate::threads::sleep(end.duration_since(now));
 }
 
 /// A device into which faults can be injected.

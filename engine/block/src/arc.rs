@@ -21,12 +21,13 @@
 use crate::Block;
 use errors::Result;
 use host::clock::Stopwatch;
+#[cfg(not(test))]
+use host::sync::{Condvar, Mutex};
 use observe::event::note;
 use ondisk::BlkPtr;
-#[cfg(not(test))]
-use parking_lot::{Condvar, Mutex};
 #[cfg(test)]
 use rig::schedule::{Condvar, Mutex};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc as Shared;

@@ -42,8 +42,8 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use host::sync::{Mutex, RwLock};
 use ondisk::{BlkPtr, Endian, ObjectType};
-use parking_lot::{Mutex, RwLock};
 use transform::crypt::{
     self, Cipher, HMAC_KEY_BYTES, HmacKey, KeyDerivation, MASTER_KEY_BYTES_MAX, SALT_BYTES, Suite, WrapContext,
 };

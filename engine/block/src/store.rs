@@ -19,8 +19,8 @@ use crate::zevent::Reporter;
 use crate::{Allocate, Bookmark, Duplicates, References, zio};
 use errors::{Error, Refusal, Result};
 use host::device::Device;
+use host::sync::RwLock;
 use ondisk::BlkPtr;
-use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -16,13 +16,14 @@
 //!   * repeated errors of a device are reported at a limited rate; the counters count them all
 
 use crate::Bookmark;
+use host::clock::Instant;
+use host::sync::{Condvar, Mutex, RwLock};
 use ondisk::nvlist::{Nvlist, Value};
-use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Events that a queue keeps. Chosen: a day of scrubs and snapshots, in less than 2 MiB.
 const KEPT: usize = 1024;

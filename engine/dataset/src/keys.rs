@@ -11,7 +11,7 @@ use crate::dir::Dir;
 use crate::zap::open_zap;
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
 use errors::{Error, Place, Result};
-use parking_lot::RwLock;
+use host::sync::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use zeroize::Zeroizing;

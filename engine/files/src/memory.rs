@@ -18,8 +18,8 @@ use crate::vfs::{
 };
 use bytes::Bytes;
 use errors::{Error, Refusal, Result};
+use host::sync::{RwLock, RwLockWriteGuard};
 use ondisk::acl::Ace;
-use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

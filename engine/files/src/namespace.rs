@@ -52,10 +52,10 @@
 
 use crate::vfs::{NodeId, Vfs};
 use errors::{Refusal, Result};
+use host::sync::{Mutex, RwLock};
 use layers::{Idle, Source, Table};
 use nodes::{Made, Nodes, Nowhere};
 use number::Number;
-use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use system::Opened;
 

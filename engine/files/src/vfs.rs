@@ -70,8 +70,8 @@ impl Time {
     /// writes (write-back over FUSE) uses the same clock, and the later of two changes must not
     /// appear to be the earlier.
     pub fn now() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        Self { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
+        let (seconds, nanoseconds) = host::clock::file_time();
+        Self { seconds, nanoseconds }
     }
 }
 

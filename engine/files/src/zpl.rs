@@ -56,6 +56,7 @@ pub(crate) use trivial_acl::{mode_of_list, trivial_list};
 use crate::vfs::{FileKind, NodeId};
 use backing::Backing;
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use live::Live;
 use master::{MASTER_NODE, MasterNode, VERSION_MAX};
 use node::Znode;
@@ -63,7 +64,6 @@ use object::{Object, ObjectSet, SaTable, Zap};
 use ondisk::sa::Attr as Sa;
 use ondisk::zap::NormFlags;
 use ondisk::{ObjectType, znode};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 

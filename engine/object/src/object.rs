@@ -19,8 +19,8 @@ use crate::readahead::ReadAhead;
 use block::crypt::DatasetKeys;
 use block::{Block, Bookmark, RawBlock, Store};
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A handle to an object; clones share its state.

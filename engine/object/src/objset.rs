@@ -9,9 +9,9 @@ use crate::live::state::LiveObject;
 use block::crypt::DatasetKeys;
 use block::{Bookmark, Store};
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -11,9 +11,9 @@
 use crate::{Object, ObjectSet, Zap};
 use block::Block;
 use errors::{Error, Place, Result};
+use host::sync::RwLock;
 use ondisk::sa::{Attr, Registered, SaHeader};
 use ondisk::{Endian, ObjectType, znode};
-use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 

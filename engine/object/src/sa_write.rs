@@ -17,12 +17,12 @@ use crate::sa::{Layout, SaTable, Slots};
 use crate::zap::ZapSpec;
 use crate::{Object, ObjectSet, Tx, Zap};
 use errors::{Error, Place, Refusal, Result};
+use host::sync::RwLock;
 use ondisk::acl::Ace;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use ondisk::sa::{Attr, ByteSwap, Registered, SaHeader};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, ObjectType, blkptr};
-use parking_lot::RwLock;
 use std::sync::Arc;
 
 /// Maximum size of all attributes of an object, and of its spill block, in bytes

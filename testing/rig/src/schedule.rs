@@ -1,7 +1,7 @@
 //! Locks whose waits and wake-ups a test can order in every possible way.
 //!
 //! ```text
-//!   module under test ── cfg(not(test)) ──> parking_lot
+//!   module under test ── cfg(not(test)) ──> host::sync
 //!                     └─ cfg(test) ───────> Mutex, Condvar of this file ─┬─ outside of `explore`: parking_lot
 //!                                                                        └─ inside: shuttle
 //! ```
@@ -93,17 +93,15 @@ pub enum MutexGuard<'a, T> {
     },
 }
 
-impl<T> MutexGuard<'_, T> {
-    /// Runs `work` without the lock.
-    pub fn unlocked<R>(held: &mut Self, work: impl FnOnce() -> R) -> R {
-        match held {
-            Self::Real(guard) => parking_lot::MutexGuard::unlocked(guard, work),
-            Self::Explored { lock, guard } => {
-                drop(guard.take());
-                let result = work();
-                *guard = Some(lock_explored(lock));
-                result
-            }
+/// Runs `work` without the lock, as `host::sync::unlocked`.
+pub fn unlocked<T, R>(held: &mut MutexGuard<'_, T>, work: impl FnOnce() -> R) -> R {
+    match held {
+        MutexGuard::Real(guard) => parking_lot::MutexGuard::unlocked(guard, work),
+        MutexGuard::Explored { lock, guard } => {
+            drop(guard.take());
+            let result = work();
+            *guard = Some(lock_explored(lock));
+            result
         }
     }
 }

@@ -15,10 +15,10 @@
 use super::index::{Address, Index, Place};
 use crate::vdev::{Leaf, Vdev};
 use host::device::Device;
+use host::sync::Mutex;
 use ondisk::l2arc::{self, FIRST_SWEEP, HEADER_OFFSET, Header, LOG_BLOCK_BYTES, LogEntry, LogPointer};
 use ondisk::label::{END_BYTES, Trailer, usable_bytes};
 use ondisk::{Checksum, Compression, Endian};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;

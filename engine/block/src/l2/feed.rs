@@ -33,7 +33,7 @@ impl L2 {
         *self.stop.lock() = false;
         let (l2, store) = (self.clone(), Arc::downgrade(store));
         let work = move || run(&l2, &store, pool_guid, feeds);
-        *thread = Some(std::thread::Builder::new().name("l2arc".into()).spawn(work)?);
+        *thread = Some(host::threads::spawn("l2arc", work)?);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The index of the cache devices: where each block is.
 
 use super::figures::Counts;
+use host::sync::RwLock;
 use ondisk::BlkPtr;
-use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 

@@ -25,14 +25,14 @@ pub use figures::Figures;
 
 use crate::vdev::Vdev;
 use device::CacheDevice;
+use host::sync::{Condvar, Mutex, RwLock};
+use host::threads::JoinHandle;
 use index::{Address, Index, Place};
 use observe::{Collector, Source};
 use ondisk::BlkPtr;
-use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 /// Which blocks of a dataset may go to cache devices (`secondarycache`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,7 +151,7 @@ impl L2 {
         *self.stop.lock() = true;
         self.stopping.notify_all();
         if let Some(thread) = self.thread.lock().take()
-            && thread.thread().id() != std::thread::current().id()
+            && !thread.is_current()
         {
             // If the thread panicked, nothing is fed any more, which only makes the cache cold.
             let _ = thread.join();

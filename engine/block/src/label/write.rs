@@ -216,7 +216,7 @@ fn on_leaves<T: Sync>(
     if let [one] = jobs {
         return vec![run(one)];
     }
-    std::thread::scope(|scope| {
+    host::threads::scope(|scope| {
         let running: Vec<_> = jobs.iter().map(|job| scope.spawn(|| run(job))).collect();
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })

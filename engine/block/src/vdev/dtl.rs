@@ -1,6 +1,6 @@
 //! The dirty time log of a device: the txgs of which it lacks blocks. ZFS name: `DTL_MISSING`.
 
-use parking_lot::RwLock;
+use host::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Txg ranges (first, last) that a device missed: blocks born then are stale on it.

@@ -10,7 +10,7 @@ use super::plug::Plug;
 use super::write::{Attempt, whole_sectors};
 use super::{DATA_START_BYTES, Failure, Kind, Tree, Vdev};
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use host::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;

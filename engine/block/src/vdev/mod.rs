@@ -52,7 +52,7 @@ pub use source::is_rebuilt;
 pub use tree::{Failure, Tree};
 
 use crate::vdev::indirect::Mapping;
-use parking_lot::RwLock;
+use host::sync::RwLock;
 use std::sync::Arc;
 
 /// Bytes in front of the allocatable space of a leaf: two labels and the boot area.

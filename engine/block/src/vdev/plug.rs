@@ -6,7 +6,7 @@
 //! ```
 //! Invariant: while a [`Waiting`] exists, no leaf that a write notes here holds it for long.
 
-use parking_lot::Mutex;
+use host::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What becomes of the writes that a leaf holds.

@@ -36,7 +36,7 @@
 
 use bytes::Bytes;
 use host::clock::Stopwatch;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use host::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -556,7 +556,7 @@ impl Queue {
             if pending.is_waiting(offset, len) && !pending.pushed {
                 pending.pushed = true;
                 let threads = pending.start_all();
-                MutexGuard::unlocked(&mut pending, || start(threads));
+                host::sync::unlocked(&mut pending, || start(threads));
                 continue;
             }
             self.hold(&mut pending, class);

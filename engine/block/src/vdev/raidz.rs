@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 
 use super::columns::{Column, Map, Role};
 use errors::{Error, Result};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use host::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::Arc;
 

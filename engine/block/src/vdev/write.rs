@@ -180,7 +180,7 @@ impl Tree {
             [] => {}
             [(_, one)] => results.push(one.flush()),
             // Each flush waits for a device, so they run in parallel.
-            several => std::thread::scope(|scope| {
+            several => host::threads::scope(|scope| {
                 let running: Vec<_> = several.iter().map(|(_, leaf)| scope.spawn(|| leaf.flush())).collect();
                 // A panic is no failure of the device: one that was not flushed would count as
                 // flushed.

@@ -13,11 +13,11 @@
 
 use crate::vdev::{Failure, Plug};
 use bytes::Bytes;
-use ondisk::Dva;
 #[cfg(not(test))]
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use host::sync::{Condvar, Mutex, MutexGuard, unlocked};
+use ondisk::Dva;
 #[cfg(test)]
-use rig::schedule::{Condvar, Mutex, MutexGuard};
+use rig::schedule::{Condvar, Mutex, MutexGuard, unlocked};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Flight {
         if state.bytes <= max {
             return;
         }
-        let waiting = MutexGuard::unlocked(state, || self.plug.wait());
+        let waiting = unlocked(state, || self.plug.wait());
         while state.bytes > max {
             self.ended.wait(state);
         }

@@ -8,7 +8,7 @@
 //! on their way.
 
 use crate::vdev::{Task, doing};
-use parking_lot::Mutex;
+use host::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

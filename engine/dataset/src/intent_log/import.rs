@@ -17,8 +17,8 @@ use block::{Bookmark, Class};
 use block::{Compress, Dedup, WritePolicy};
 use bytes::Bytes;
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader};
-use parking_lot::Mutex;
 use pool::{Participant, Pool, SyncTx};
 use std::sync::Arc;
 

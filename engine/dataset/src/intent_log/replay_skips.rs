@@ -40,12 +40,12 @@
 use super::chain::Unread;
 use crate::write::cx::Cx;
 use errors::{Error, Result};
+use host::sync::Mutex;
 use object::Zap;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::DIRECTORY_OBJECT;
 use ondisk::zap::Value as ZapValue;
-use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::{BTreeMap, HashMap};
 

@@ -21,9 +21,9 @@ use crate::Dataset;
 use crate::write::cx::{read_dataset, read_dir};
 use crate::write::space::weight_change;
 use errors::{Error, Refusal, Result};
+use host::sync::Mutex;
 use object::ObjectSet;
 use ondisk::DslDir;
-use parking_lot::Mutex;
 use pool::SpaceCheck;
 use pool::space::alloc::SpaceStats;
 use std::collections::HashMap;
@@ -139,7 +139,8 @@ impl Book {
     /// Reads the figures of all heads and the directories above them from the pool's own
     /// objects after `txg`. Space reserved in that txg is on disk, or was not used.
     pub(crate) fn synced(&self, txg: u64, mos: &Arc<ObjectSet>, coming_bytes: u64) {
-        let heads: Vec<u64> = self.0.lock().heads.keys().copied().collect();
+        let mut heads: Vec<u64> = self.0.lock().heads.keys().copied().collect();
+        heads.sort_unstable();
         let found = Figures::read(mos, &heads);
         let mut pages = self.0.lock();
         pages.heads.retain(|id, _| !found.gone.contains(id));

@@ -3,8 +3,8 @@
 use super::notes::UnsyncedNotes;
 use crate::intent_log::{Ground, LogFigures, SkippedRecord, Unread, is_unread_reported, skipped_numbers};
 use errors::Result;
+use host::sync::RwLock;
 use object::Tx;
-use parking_lot::RwLock;
 use pool::Writer;
 use std::sync::Arc;
 

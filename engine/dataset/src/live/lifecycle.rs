@@ -1,8 +1,8 @@
 //! How long a dataset is open, and the changes that are applied before it closes.
 
 use errors::Result;
+use host::sync::Mutex;
 use object::Tx;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -5,8 +5,8 @@ use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::receive_progress::{self, ReceivedTo};
 use errors::{Place, Result};
+use host::sync::Mutex;
 use object::Tx;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Features in use, skipped log records and receive progress that are not yet on disk. Added by any

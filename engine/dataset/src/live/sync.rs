@@ -24,11 +24,11 @@ use block::Store;
 use block::WritePolicy;
 use bytes::Bytes;
 use errors::{Place, Result};
+use host::sync::Mutex;
 use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -5,10 +5,10 @@ use super::walk::{DataStep, Step, Walk};
 use block::Bookmark;
 use bytes::Bytes;
 use errors::{Error, Result};
+use host::channel::{Receiver, Sender, bounded};
+use host::sync::{Condvar, Mutex};
 use ondisk::send_record::Features;
 use ondisk::{BlkPtr, Compression};
-use parking_lot::{Condvar, Mutex};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Maximum bytes read and not yet sent. OpenZFS: 16 MiB, and at least two of the largest blocks.
 pub(super) const BYTES_MAX: u64 = 32 << 20;
@@ -104,22 +104,19 @@ struct Job {
     bp: BlkPtr,
     at: Bookmark,
     form: Form,
-    answer: SyncSender<Result<Bytes>>,
+    answer: Sender<Result<Bytes>>,
 }
 
 /// Calls `sink` with each step of the walk and, if the step has a block to read, its contents.
 pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> Result<()>) -> Result<()> {
     let budget = Budget::default();
-    let (items_in, items) = sync_channel::<Result<Item>>(STEPS_MAX);
-    let (jobs_in, jobs) = sync_channel::<Job>(STEPS_MAX);
-    let jobs = Mutex::new(jobs);
-    std::thread::scope(|scope| {
+    let (items_in, items) = bounded::<Result<Item>>(STEPS_MAX);
+    let (jobs_in, jobs) = bounded::<Job>(STEPS_MAX);
+    host::threads::scope(|scope| {
         for _ in 0..host_readers() {
             scope.spawn(|| {
                 loop {
-                    // The lock is held while waiting: the thread that holds it takes the next job,
-                    // the others queue for the lock.
-                    let Ok(job) = jobs.lock().recv() else { break };
+                    let Ok(job) = jobs.recv() else { break };
                     let read = read(send, &job);
                     // If the receiver is gone, the send has ended early.
                     let _ = job.answer.send(read);
@@ -148,10 +145,10 @@ pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> 
 }
 
 fn host_readers() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, READERS_MAX)
+    host::processors().clamp(2, READERS_MAX)
 }
 
-fn walk(send: &Outgoing, budget: &Budget, items: &SyncSender<Result<Item>>, jobs: &SyncSender<Job>) -> Result<()> {
+fn walk(send: &Outgoing, budget: &Budget, items: &Sender<Result<Item>>, jobs: &Sender<Job>) -> Result<()> {
     let features = send.begin.features;
     let over = || Error::invalid("", "the send has ended");
     let mut sink = |step: Step| {
@@ -162,7 +159,7 @@ fn walk(send: &Outgoing, budget: &Budget, items: &SyncSender<Result<Item>>, jobs
                 if !budget.take(data.bytes) {
                     return Err(over());
                 }
-                let (answer, answers) = sync_channel(1);
+                let (answer, answers) = bounded(1);
                 let at = Bookmark { objset: send.set.id(), object: data.object, level: 0, blkid: data.block };
                 jobs.send(Job { bp: data.bp, at, form, answer }).map_err(|_| over())?;
                 contents = Some((data.bytes, answers));

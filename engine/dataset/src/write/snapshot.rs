@@ -213,7 +213,7 @@ pub(crate) fn changed(cx: &Cx<'_>, dir: u64) -> Result<()> {
     if !cx.is_enabled("com.delphix:extensible_dataset") {
         return Ok(());
     }
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let ints = vec![now.as_secs(), u64::from(now.subsec_nanos())];
+    let (seconds, nanoseconds) = host::clock::now();
+    let ints = vec![seconds, nanoseconds.into()];
     cx.set_field(dir, FIELD_SNAPSHOTS_CHANGED, &ZapValue { int_bytes: 8, ints })
 }

@@ -32,7 +32,7 @@ pub(crate) struct Node {
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    host::clock::seconds()
 }
 
 /// A unique number, not 0.

@@ -8,7 +8,7 @@ use super::provider::{Provider, Way};
 use super::system::Opened;
 use crate::vfs::NodeId;
 use errors::{Error, Refusal, Result};
-use parking_lot::Mutex;
+use host::sync::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -1,6 +1,6 @@
 //! Byte ranges that are being changed: a thread that requests an overlapping range waits.
 
-use parking_lot::{Condvar, Mutex};
+use host::sync::{Condvar, Mutex};
 use std::ops::Range;
 
 /// The ranges currently held.

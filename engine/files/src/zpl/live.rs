@@ -38,7 +38,7 @@ pub(super) use order::{InTransaction, assert_unlocked};
 
 use super::backing::Backing;
 use super::state::State;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use host::sync::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

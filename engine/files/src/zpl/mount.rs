@@ -15,12 +15,11 @@ use dataset::live::{self, AclType, LateChanges, LiveDataset, SyncMode, XattrStor
 use dataset::quota::Principal;
 use dataset::write::{FileSystemMaker, FileSystemTraits};
 use errors::{Error, Result};
+use host::sync::{Mutex, RwLock};
 use object::zap::ZapSpec;
 use object::{ObjectSet, Tx, Zap};
 use ondisk::zil::{Body, RecordType};
 use ondisk::{ObjectType, Objset};
-use parking_lot::{Mutex, RwLock};
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// Feature that is required for names of more than 255 bytes.
@@ -50,7 +49,7 @@ fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<(
         2 => CaseSensitivity::Mixed,
         n => return Err(Error::invalid("", format!("casesensitivity {n}"))),
     };
-    let (uid, gid) = creator();
+    let (uid, gid) = host::creator();
     let options = CreateOptions {
         case,
         normalization: NormFlags::from_bits_retain(traits.normalization),
@@ -62,11 +61,6 @@ fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<(
         dnode_slots: 1,
     };
     create_contents(objset, tx, &options)
-}
-
-/// User and group of this process; root if the platform does not report them.
-fn creator() -> (u32, u32) {
-    std::fs::metadata("/proc/self").map_or((0, 0), |m| (m.uid(), m.gid()))
 }
 
 /// Index into [`QUOTAS`].

@@ -3,8 +3,8 @@
 
 use block::CryptParams;
 use errors::{Error, Result};
+use host::sync::Mutex;
 use ondisk::Objset;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Parameters of an object set in a raw stream.

@@ -15,9 +15,9 @@ use crate::ObjectSet;
 use block::{Bookmark, Store};
 use bytes::Bytes;
 use errors::{Error, Result};
+use host::sync::Mutex;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Txg};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -426,7 +426,7 @@ fn parallel(store: &Store, count: usize, work: impl Fn(usize) -> Result<()> + Sy
             }
         }
     };
-    std::thread::scope(|scope| {
+    host::threads::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         run();
         // Its reason becomes that of the txg.

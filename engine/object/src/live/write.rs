@@ -33,7 +33,7 @@ pub(super) fn check_can_be_sealed(keys: Option<&DatasetKeys>, block_bytes: u64) 
 
 impl Object {
     /// Locks out other writers of structured contents (ZAPs, lists), but not readers.
-    pub fn lock_contents(&self) -> Result<parking_lot::MutexGuard<'_, ()>> {
+    pub fn lock_contents(&self) -> Result<host::sync::MutexGuard<'_, ()>> {
         Ok(self.need_live()?.writer.lock())
     }
 

@@ -12,8 +12,8 @@ use super::norm::normalise;
 use super::source::BlockSource;
 use block::Block;
 use errors::{Error, Place, Result};
+use host::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use ondisk::zap::{BlockKind, Flags as ZapFlags, Header, Micro, MicroEntry, NormFlags, hash};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 

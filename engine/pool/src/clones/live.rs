@@ -14,13 +14,13 @@
 use crate::Pool;
 use block::References;
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::brt::{self, Header};
 use ondisk::pool_dir::{self, config};
 use ondisk::{BlkPtr, Endian};
-use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,7 +46,7 @@ pub(super) struct Table {
 
 /// All BRTs of a pool.
 pub(crate) struct Clones {
-    pub(super) tables: Mutex<HashMap<u32, Table>>,
+    pub(super) tables: Mutex<BTreeMap<u32, Table>>,
     /// Whether any table exists. Most pools have none, and frees then skip the lookup.
     pub(super) any: AtomicBool,
     /// Bytes that the pool would need in addition if every use of a block were a copy, as of the
@@ -64,7 +64,7 @@ impl Clones {
         mos: &Arc<ObjectSet>,
         space_bytes: impl Fn(&BlkPtr) -> u64 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        let mut tables = HashMap::new();
+        let mut tables = BTreeMap::new();
         for (top, id) in super::tables(pool)? {
             let name = pool_dir::brt(top.id);
             let vdev = u32::try_from(top.id).map_err(|_| Error::corrupt(name.clone(), "the number of its device"))?;
@@ -99,7 +99,7 @@ impl Clones {
     }
 }
 
-pub(super) fn saved(tables: &HashMap<u32, Table>) -> u64 {
+pub(super) fn saved(tables: &BTreeMap<u32, Table>) -> u64 {
     tables.values().map(|table| table.header.saved_bytes).fold(0, u64::saturating_add)
 }
 

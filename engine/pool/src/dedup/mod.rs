@@ -30,10 +30,10 @@ use crate::Pool;
 use block::{Duplicates, Found, Stored};
 use entry::{Entry, Slot};
 use errors::{Error, Result};
+use host::sync::{Condvar, Mutex, MutexGuard};
 use object::ObjectSet;
 use ondisk::ddt::Key;
 use ondisk::{BlkPtr, Checksum};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,7 +141,7 @@ impl Dedup {
                     table.entries.insert(*key, Slot::Busy);
                     let on_disk = table.on_disk();
                     let find = || catch_unwind(AssertUnwindSafe(|| on_disk.find(key)));
-                    let found = MutexGuard::unlocked(&mut tables, find);
+                    let found = host::sync::unlocked(&mut tables, find);
                     self.changed.notify_all();
                     let table = tables.get_mut(&(kind as u8)).ok_or_else(vanished)?;
                     match found {

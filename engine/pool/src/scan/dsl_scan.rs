@@ -23,8 +23,9 @@ use super::roots::dataset_ids;
 use super::walk::dnodes_of;
 use crate::Pool;
 use block::{Block, Bookmark, Store};
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use errors::Result;
+use host::channel::{Receiver, Sender, bounded, unbounded};
+use host::threads::JoinHandle;
 use object::zap::Zap;
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::dsl_dir::DslDir;
@@ -35,7 +36,6 @@ use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, Txg, blkptr, dnode};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Object set of a bookmark behind which only the queue remains (`ZB_DESTROYED_OBJSET`).
 pub(crate) const NO_OBJSET: u64 = u64::MAX;
@@ -92,7 +92,7 @@ impl Readers {
                 receiver.iter().for_each(|job| job());
             }
         };
-        let thread = || std::thread::Builder::new().name("scan-read".into()).spawn(run(receiver.clone())).ok();
+        let thread = || host::threads::spawn("scan-read", run(receiver.clone())).ok();
         let threads: Vec<_> = (0..count.max(1)).filter_map(|_| thread()).collect();
         let jobs = (!threads.is_empty()).then_some(jobs);
         Self { jobs, threads }

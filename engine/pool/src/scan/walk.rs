@@ -13,9 +13,9 @@
 
 use block::{Block, Bookmark, Store};
 use errors::Result;
+use host::sync::{Condvar, Mutex};
 use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
-use parking_lot::{Condvar, Mutex};
 use std::collections::HashSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub fn walk(store: &Store, roots: &[super::Root], threads: usize, visitor: &dyn 
         })
         .collect();
     let walk = Walk { store, visitor, roots, queue: Mutex::new(Queue { tasks, busy: 0 }), changed: Condvar::new() };
-    std::thread::scope(|s| {
+    host::threads::scope(|s| {
         let walk = &walk;
         let workers: Vec<_> = (0..threads.max(1)).map(|worker| s.spawn(move || walk.run(worker))).collect();
         workers.into_iter().for_each(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));

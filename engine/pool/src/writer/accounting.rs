@@ -4,8 +4,8 @@
 use super::deflate::Deflate;
 use crate::clones::Clones;
 use crate::dedup::Dedup;
+use host::sync::Mutex;
 use ondisk::BlkPtr;
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// What translates allocated bytes to bytes of datasets.

@@ -30,6 +30,7 @@ use crate::space::alloc::Options;
 use block::vdev::Tree;
 use block::{Class, Store};
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet};
 use ondisk::nvlist::Nvlist;
@@ -37,7 +38,6 @@ use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A pool to be created.

@@ -1,7 +1,7 @@
 //! Deflation: bytes on a device without parity.
 
+use host::sync::RwLock;
 use ondisk::{BlkPtr, Dva};
-use parking_lot::RwLock;
 
 /// Deflate ratio by number of the top-level device, in 512ths. ZFS name: `vdev_deflate_ratio`.
 pub(crate) struct Deflate(RwLock<Vec<u64>>);

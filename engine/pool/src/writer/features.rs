@@ -4,13 +4,13 @@
 
 use crate::feature::Features;
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use object::zap::{Zap, ZapSpec};
 use object::{ObjectSet, Tx};
 use ondisk::feature::{self, Feature};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::pool_dir::directory;
 use ondisk::{ObjectType, pool_dir};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 pub(super) struct LiveFeatures {

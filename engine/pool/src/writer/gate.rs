@@ -15,9 +15,9 @@
 //!     half of a change
 
 use host::clock::Stopwatch;
-use observe::event::note;
 #[cfg(not(test))]
-use parking_lot::{Condvar, Mutex};
+use host::sync::{Condvar, Mutex};
+use observe::event::note;
 #[cfg(test)]
 use rig::schedule::{Condvar, Mutex};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl Gate {
     fn delay(&self, waiting: u64, slow_from: u64, limit: u64) {
         if waiting < limit {
             let (above, below) = ((waiting - slow_from) as f64, (limit - waiting) as f64);
-            std::thread::sleep(SLEEP_HALFWAY.mul_f64((above / below).min(1e6)).min(SLEEP_MAX));
+            host::threads::sleep(SLEEP_HALFWAY.mul_f64((above / below).min(1e6)).min(SLEEP_MAX));
             return;
         }
         let mut inner = self.inner.lock();

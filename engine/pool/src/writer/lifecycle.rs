@@ -9,8 +9,8 @@ use super::config::{DESTROYED, EXPORTED};
 use super::spa::{Shared, Writer};
 use super::sync;
 use errors::{Error, Result};
+use host::sync::Mutex;
 use observe::{Collector, Info, Source, Unit, Value};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl Writer {
@@ -21,7 +21,7 @@ impl Writer {
         shared.report_identity();
         shared.report_failmode();
         shared.report_states();
-        let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
+        let thread = host::threads::spawn("txg-sync", {
             let shared = shared.clone();
             move || {
                 let _doing = block::doing(block::Task::Background);
@@ -95,7 +95,7 @@ impl Writer {
     fn stop(&self) {
         self.shared.txgs.gate.shut();
         let thread = self.thread.lock().take();
-        if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
+        if thread.as_ref().is_some_and(|thread| thread.is_current()) {
             // In the middle of a txg, for which what runs in the background may wait.
             self.shared.txgs.progress.stop_and_release();
             return;

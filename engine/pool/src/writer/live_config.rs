@@ -3,8 +3,8 @@
 
 use super::config::Identity;
 use crate::config::VdevConfig;
+use host::sync::Mutex;
 use ondisk::uberblock::Uberblock;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Configuration, device tree and uberblock. A change of the first two reaches the disk with the

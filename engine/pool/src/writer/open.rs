@@ -27,10 +27,10 @@ use crate::space::Allocator;
 use crate::{OpenOptions, Pool};
 use errors::{Error, Refusal, Result};
 use host::device::{Device, FileDevice};
+use host::sync::Mutex;
 use object::ObjectSet;
 use ondisk::ObjsetKind;
 use ondisk::pool_dir::config;
-use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@
 
 use crate::status::Suspended;
 use errors::{Error, Result};
-use parking_lot::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use host::clock::Instant;
+use host::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 /// The syncing thread waits here for a reason to sync, and other threads for their txg.
 pub(super) struct Progress {

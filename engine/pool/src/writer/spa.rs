@@ -19,9 +19,9 @@ use crate::space::Allocator;
 use block::Store;
 use block::l2::Secondary;
 use errors::{Error, Result};
+use host::sync::Mutex;
 use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -155,7 +155,7 @@ pub(crate) struct Shared {
 /// A pool open for writing.
 pub struct Writer {
     pub(super) shared: Arc<Shared>,
-    pub(super) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    pub(super) thread: Mutex<Option<host::threads::JoinHandle<()>>>,
 }
 
 impl Writer {

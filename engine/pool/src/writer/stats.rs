@@ -1,9 +1,9 @@
 //! Work and duration of each txg, for `weir inspect txgs` and the statistics.
 
+use host::clock::Instant;
+use host::sync::Mutex;
 use observe::{Collector, Counter, Histogram, Info, Source, Unit};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::time::Instant;
 
 /// Number of txgs kept: eight minutes at one in five seconds.
 const KEPT: usize = 100;

@@ -9,13 +9,13 @@ use super::spa::{Shared, SyncTx};
 use super::stats::TxgStats;
 use super::{checkpoint, dtl, evacuate, expand, label, mos};
 use errors::{Error, Result};
+use host::clock::Instant;
 use object::Tx;
 use ondisk::BlkPtr;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Number of passes over the MOS that means an error. Normal are 3 or 4.
 const PASSES_MAX: u32 = 40;

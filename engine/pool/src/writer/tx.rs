@@ -4,12 +4,12 @@ use super::spa::{Shared, SyncTx};
 use crate::SpaceCheck;
 use block::Store;
 use errors::{Error, Refusal, Result};
+use host::sync::Mutex;
 use object::zap::Zap;
 use object::{ObjectSet, Tx};
 use ondisk::feature;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config};
 use ondisk::{BlkPtr, Txg};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A block of the MOS in three copies, for estimates. As OpenZFS (`DST_AVG_BLKSHIFT`).

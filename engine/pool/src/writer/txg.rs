@@ -5,8 +5,8 @@ use super::spa::{Jobs, Participant, Shared, SyncTx, Writer};
 use super::stats::TxgStats;
 use crate::status::Suspended;
 use errors::{Error, Refusal, Result};
+use host::sync::Mutex;
 use object::Tx;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

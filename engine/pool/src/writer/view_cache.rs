@@ -5,9 +5,9 @@
 
 use crate::Pool;
 use errors::Error;
-use parking_lot::{Condvar, Mutex};
+use host::clock::Instant;
+use host::sync::{Condvar, Mutex};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The newest view of the pool, and the threads that open another. See `views`.
 pub(super) struct Views {

@@ -16,9 +16,10 @@ use crate::Pool;
 use crate::import::open;
 use block::Store;
 use errors::{Error, Place, Refusal, Result};
+use host::clock::Instant;
 use ondisk::uberblock::Uberblock;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long display code waits for a view. Guessed: a few reads of a busy disk, and short enough
 /// that a command does not seem to hang.
@@ -81,8 +82,7 @@ impl Shared {
             Some(since) => since,
             None => {
                 let (this, now) = (self.clone(), Instant::now());
-                let thread = std::thread::Builder::new().name("pool-view".to_owned());
-                let started = thread.spawn(move || {
+                let started = host::threads::spawn("pool-view", move || {
                     let ending = Ending(this);
                     let opened = ending.0.pool();
                     ending.0.views.state.lock().error = opened.err();

@@ -10,7 +10,6 @@ use crate::namespace::system::Opened;
 use crate::namespace::{Namespace, Provider};
 use crate::vfs::{NodeId, Vfs};
 use errors::{Error, Refusal, Result};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -103,7 +102,7 @@ impl Namespace {
         *slot = Some(opened.clone());
         drop(slot);
         if layer.guid.is_some() {
-            layer.checked.store(seconds(), Ordering::Relaxed);
+            layer.checked.store(host::clock::coarse_seconds(), Ordering::Relaxed);
             self.close_unused(layer);
         }
         Ok(opened)
@@ -239,7 +238,7 @@ impl Namespace {
         if layer.guid.is_none() {
             return false;
         }
-        let now = seconds();
+        let now = host::clock::coarse_seconds();
         layer.checked.load(Ordering::Relaxed) != now && {
             layer.checked.store(now, Ordering::Relaxed);
             self.is_gone(layer)
@@ -303,9 +302,4 @@ impl Namespace {
     pub(in crate::namespace) fn layer_count(&self) -> usize {
         self.layers.read().by_number.len()
     }
-}
-
-/// A clock for [`Layer::checked`] that costs little and never goes back. Starts after 0.
-fn seconds() -> u64 {
-    clock_gettime(ClockId::MonotonicCoarse).tv_sec.unsigned_abs() + 1
 }

@@ -4,9 +4,9 @@ use super::super::BlockSource;
 use crate::{Object, Tx};
 use block::Block;
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use ondisk::zap::swap;
 use ondisk::{Endian, ObjectType};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -11,12 +11,12 @@ use super::report::{Report, WrongReferences, push};
 use crate::dedup::logs::{self, Logged};
 use crate::{Pool, clones};
 use errors::{Error, Place, Result};
+use host::sync::Mutex;
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::Dva;
 use ondisk::ddt::{self, Key, PackedValue, Phys};
 use ondisk::pool_dir::directory;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -9,11 +9,11 @@ use crate::space::bits::{Bits, Run};
 use crate::space::{Space, for_each_entry};
 use block::vdev::Kind;
 use errors::Result;
+use host::sync::Mutex;
 use object::bpobj::Bpobj;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::{BlkPtr, Dva};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 
 /// Limit for chains of gang headers, and for chains of removed devices.

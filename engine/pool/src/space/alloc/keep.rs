@@ -8,7 +8,7 @@
 //!   * while a thread overwrites a block of such a view ([`Kept::while_kept`]), its space is not
 //!     reallocated
 
-use parking_lot::{Mutex, RwLock};
+use host::sync::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! Frees that are deferred, because their device is being or was removed.
 
+use host::sync::{Mutex, RwLock};
 use ondisk::Dva;
-use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,6 @@
 //! The syncing txg's state in the allocator, and what later txgs have to do.
 
-use parking_lot::{Mutex, MutexGuard};
+use host::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

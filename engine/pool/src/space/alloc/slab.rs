@@ -29,9 +29,9 @@ use super::maps::MapReader;
 use super::totals::Totals;
 use crate::space::ranges::{FreeSpace, Ranges};
 use errors::{Error, Result};
-use ondisk::spacemap::HISTOGRAM_BUCKETS;
 #[cfg(not(test))]
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use host::sync::{Condvar, Mutex, MutexGuard};
+use ondisk::spacemap::HISTOGRAM_BUCKETS;
 #[cfg(test)]
 use rig::schedule::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;

@@ -21,10 +21,10 @@ use block::vdev::indirect::Mapping;
 use block::vdev::{Kind, Vdev};
 use block::zevent::class;
 use errors::{Error, Result};
+use host::sync::RwLock;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
 use ondisk::scan::ScanState;
-use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

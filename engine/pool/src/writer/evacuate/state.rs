@@ -3,10 +3,10 @@
 use super::mapping::Growing;
 use crate::Pool;
 use errors::Result;
+use host::sync::Mutex;
 use ondisk::pool_dir::directory;
 use ondisk::removal::Removing;
 use ondisk::scan::ScanState;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -99,7 +99,7 @@ impl<'v> Mover<'v> {
 
     /// Runs `work` for the first `count` children in parallel.
     fn each<R: Send>(&self, count: u64, work: impl Fn(u64, &Leaf) -> Result<R> + Sync) -> Result<Vec<R>> {
-        std::thread::scope(|scope| {
+        host::threads::scope(|scope| {
             let leaves = self.leaves.iter().take(count as usize).zip(0u64..);
             let running: Vec<_> = leaves
                 .map(|(leaf, child)| {

@@ -66,7 +66,7 @@ impl Writer {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let spawned = std::thread::Builder::new().name("raidz-expand".into()).spawn(move || run(&shared));
+        let spawned = host::threads::spawn("raidz-expand", move || run(&shared));
         thread.0 = Some(spawned.map_err(|e| Error::io(self.shared.store.name(), e))?);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Shared {
             thread.0.take()
         };
         self.background.expansion.changed.notify_all();
-        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|t| !t.is_current()) {
             let _ = thread.join();
         }
     }

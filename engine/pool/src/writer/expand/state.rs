@@ -4,11 +4,11 @@ use crate::Pool;
 use block::vdev::raidz::Moving;
 use block::vdev::{Kind, Vdev};
 use errors::Result;
+use host::sync::{Condvar, Mutex};
+use host::threads::JoinHandle;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, vdev_top};
-use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 
 /// Bytes to move in a txg: the first budget, and the limit.
 pub(super) const BUDGET_BYTES: std::ops::Range<u64> = 16 << 20..1 << 30;

@@ -6,10 +6,11 @@ use crate::writer::SyncTx;
 use block::vdev::raidz::Reflow;
 use block::vdev::{Kind, Leaf, Vdev};
 use errors::Result;
+use host::clock::Instant;
+use host::sync::RwLockWriteGuard;
 use ondisk::label::BOOT_BYTES;
-use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time that other threads should have to wait for it.
 const AIM: Duration = Duration::from_millis(300);

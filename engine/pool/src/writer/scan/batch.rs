@@ -14,10 +14,11 @@ use crate::scan::dsl_scan::{self, Ended, Position, Readers, Sink};
 use crate::writer::Shared;
 use block::Bookmark;
 use errors::Result;
+use host::clock::Instant;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Target duration of the reads of a batch: longer means more sequential reads, shorter means that
 /// less is repeated after a stop. Guessed.

@@ -1,7 +1,7 @@
 //! Errors that wait for the error log.
 
 use block::Bookmark;
-use parking_lot::Mutex;
+use host::sync::Mutex;
 use std::collections::BTreeMap;
 
 /// Limit for the errors that wait for a txg: more of them are only counted.

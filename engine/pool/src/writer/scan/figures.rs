@@ -3,9 +3,9 @@
 use crate::status::{Progress, ScanStatus};
 use block::Store;
 use block::vdev::Repaired;
+use host::sync::Mutex;
 use ondisk::removal::Rebuild;
 use ondisk::scan::Scan;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

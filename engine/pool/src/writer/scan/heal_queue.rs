@@ -1,10 +1,10 @@
 //! Bad blocks that wait for self-healing.
 
 use block::Bookmark;
+use host::sync::Mutex;
+use host::threads::JoinHandle;
 use ondisk::BlkPtr;
-use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
-use std::thread::JoinHandle;
 
 /// Limit for waiting blocks. Blocks beyond it are reported again by the next read.
 const WAITING_MAX: usize = 1024;
@@ -42,7 +42,7 @@ impl HealQueue {
         }
         queue.waiting.push_back((*bp, *at));
         if !queue.is_running {
-            let thread = std::thread::Builder::new().name("heal".into()).spawn(run);
+            let thread = host::threads::spawn("heal", run);
             queue.is_running = thread.is_ok();
             // A previous thread has ended.
             queue.thread = thread.ok();
@@ -78,7 +78,7 @@ impl HealQueue {
             queue.thread.take()
         };
         // This may be the healing thread itself, if it held the last reference to the pool.
-        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|t| !t.is_current()) {
             let _ = thread.join();
         }
     }

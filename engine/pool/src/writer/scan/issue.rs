@@ -11,13 +11,14 @@ use crate::space::alloc::Kept;
 use crate::writer::Shared;
 use block::Bookmark;
 use block::vdev::RepairPurpose;
+use host::clock::Instant;
+use host::sync::Mutex;
 use ondisk::BlkPtr;
 use ondisk::scan::ScanFunction;
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Limit for the bytes of a top-level device that a run spans, unless a single block is larger.
 const RUN_BYTES_MAX: u64 = 2 << 20;
@@ -104,7 +105,7 @@ pub(super) fn issue(shared: &Shared, kept: &Kept, function: ScanFunction, found:
         closely: Mutex::default(),
         stop,
     };
-    std::thread::scope(|scope| {
+    host::threads::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| issue.work());
         }
@@ -134,7 +135,7 @@ impl Issue<'_> {
             let now = self.shared.store.demand();
             if now != load {
                 load = now;
-                std::thread::sleep(begun.elapsed().min(REST_MAX));
+                host::threads::sleep(begun.elapsed().min(REST_MAX));
             }
         }
     }

@@ -76,7 +76,7 @@ impl Shared {
         self.background.scan.heals.stop();
         let thread = self.background.scan.thread.lock().take();
         // This may be the scan thread itself, if it held the last reference to the pool.
-        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|t| !t.is_current()) {
             let _ = thread.join();
         }
     }
@@ -218,7 +218,7 @@ impl Writer {
     /// Waits until all bad blocks that reads found so far were repaired or given up.
     pub fn wait_for_healing(&self) {
         while !self.shared.background.scan.heals.is_idle() {
-            std::thread::sleep(Duration::from_millis(1));
+            host::threads::sleep(Duration::from_millis(1));
         }
     }
 

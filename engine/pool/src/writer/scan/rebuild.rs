@@ -29,14 +29,15 @@ use crate::writer::{Shared, SyncTx, detach};
 use block::vdev::{Kind, Leaf, Tree, Vdev, is_rebuilt};
 use block::zevent::class;
 use errors::Result;
+use host::clock::Instant;
+use host::sync::Mutex;
 use ondisk::Txg;
 use ondisk::removal::Rebuild;
 use ondisk::scan::ScanFunction;
-use parking_lot::Mutex;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Feature whose reference count is the number of active rebuilds.
 const FEATURE: &str = "device_rebuild";
@@ -144,7 +145,7 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
         return in_txg(shared, generation);
     }
     let begun = Instant::now();
-    let done: Vec<Done> = std::thread::scope(|scope| {
+    let done: Vec<Done> = host::threads::scope(|scope| {
         let running: Vec<_> = plans
             .iter()
             .map(|plan| scope.spawn(|| Copying::new(shared, Some(&kept), generation, plan).run()))
@@ -304,7 +305,7 @@ impl<'a> Copying<'a> {
     }
 
     fn run(self) -> Done {
-        std::thread::scope(|scope| {
+        host::threads::scope(|scope| {
             for _ in 0..IN_FLIGHT.min(self.plan.ranges.len()) {
                 scope.spawn(|| {
                     let _doing = block::doing(block::Task::Rebuild);
@@ -347,7 +348,7 @@ impl<'a> Copying<'a> {
             let now = self.shared.store.demand();
             if now != load && self.kept.is_some() {
                 load = now;
-                std::thread::sleep(begun.elapsed().min(REST_MAX));
+                host::threads::sleep(begun.elapsed().min(REST_MAX));
             }
         }
     }

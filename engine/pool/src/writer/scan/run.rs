@@ -62,7 +62,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
         let shared = shared_too;
         run(&shared);
     };
-    let spawned = std::thread::Builder::new().name("scan".into()).spawn(run);
+    let spawned = host::threads::spawn("scan", run);
     *thread = Some(spawned.map_err(|e| Error::io(shared.store.name(), e))?);
     Ok(())
 }

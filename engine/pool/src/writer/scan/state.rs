@@ -9,15 +9,15 @@ use super::rebuilds::{self, Rebuilds};
 use crate::Pool;
 use crate::scan::dsl_scan::NO_OBJSET;
 use errors::Result;
+use host::sync::{Condvar, Mutex};
+use host::threads::JoinHandle;
 use object::zap::Zap;
 use ondisk::errlog::ErrorBookmark;
 use ondisk::pool_dir::directory;
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
-use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 /// Why a scan cannot begin, pause or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

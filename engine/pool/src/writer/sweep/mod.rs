@@ -130,7 +130,7 @@ impl Shared {
         let on = self.views.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
         self.allocator.note_untold(on);
         let shared = self.clone();
-        let spawned = std::thread::Builder::new().name("autotrim".into()).spawn(move || autotrim::run(&shared));
+        let spawned = host::threads::spawn("autotrim", move || autotrim::run(&shared));
         self.background.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Shared {
         self.background.sweeps.state.lock().stop = true;
         self.background.sweeps.changed.notify_all();
         let threads = std::mem::take(&mut *self.background.sweeps.threads.lock());
-        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
+        for thread in threads.into_iter().filter(|t| !t.is_current()) {
             let _ = thread.join();
         }
     }

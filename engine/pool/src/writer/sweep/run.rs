@@ -6,9 +6,10 @@ use crate::space::alloc::{Held, Meant, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
 use errors::{Error, Result};
+use host::clock::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pattern (`zfs_initialize_value`), and the bytes written at a time
 /// (`zfs_initialize_chunk_size`).
@@ -56,7 +57,7 @@ impl Shared {
                     continue;
                 }
                 let (shared, top) = (self.clone(), top.guid);
-                let spawned = std::thread::Builder::new().name("sweep".into()).spawn(move || {
+                let spawned = host::threads::spawn("sweep", move || {
                     let ended = catch_unwind(AssertUnwindSafe(|| sweep(&shared, top, work)));
                     if ended.is_err() {
                         // The panic was reported. No thread waits for the end of this one.
@@ -254,7 +255,7 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
     match leaves {
         [single] => one(single),
         // Each waits for its device, so they run in parallel.
-        several => std::thread::scope(|scope| {
+        several => host::threads::scope(|scope| {
             let running: Vec<_> = several.iter().map(|w| scope.spawn(|| one(w))).collect();
             let ended = running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             ended.max().unwrap_or(0)

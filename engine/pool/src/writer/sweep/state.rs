@@ -2,9 +2,9 @@
 
 use super::progress::{Progress, Work, WorkState};
 use block::vdev::Leaf;
-use parking_lot::{Condvar, Mutex};
+use host::sync::{Condvar, Mutex};
+use host::threads::JoinHandle;
 use std::collections::{HashMap, HashSet};
-use std::thread::JoinHandle;
 
 /// A command for a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! when encrypted). A block that no copy and no parity combination can produce is an error, never
 //! zeros. What [`Store::write`] returns can be read, and survives a power cut once [`Store::flush`]
 //! has succeeded.**
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod allocate;
 pub mod arc;

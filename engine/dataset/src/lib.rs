@@ -8,6 +8,7 @@
 //!                │        └ objset(keys) -> object::ObjectSet
 //!                └ children, properties, quota, reservation
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod bookmark;
 mod contents;

@@ -1,4 +1,5 @@
 //! The engine's error type: the disk is wrong, we are behind, or the machine failed, and where.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //!
 //! **Invariant: this crate knows nothing of FUSE, NFS or NBD; [`vfs::Vfs`] is the only interface
 //! that servers see.**
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod diff;
 pub mod memory;

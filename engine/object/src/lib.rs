@@ -3,6 +3,7 @@
 //!
 //! **Invariant: an object is read through pointers whose level and size fit their place. A damaged
 //! tree gives an error with the object's number, never a loop or a panic.**
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod bpobj;
 pub mod bpobj_write;

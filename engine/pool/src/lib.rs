@@ -2,6 +2,7 @@
 //!
 //! **Invariant: an open pool shows the state of one synced txg. Labels, uberblock and MOS must be
 //! consistent, or opening fails with an error that names the place.**
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod cache_file;
 pub mod clones;

@@ -1,16 +1,17 @@
-//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--keep FOLDER] [--keep-all
-//! FOLDER]`: power cuts during random workloads.
+//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--simulate yes] [--keep
+//! FOLDER] [--keep-all FOLDER]`: power cuts during random workloads.
 //!
-//! Without `--seeds` or `--seconds`, runs one seed. A failing seed is printed. With `--keep`, the
-//! devices of the failing cut are left in that folder, one file each; with `--keep-all`, those of
-//! every cut, for `zdb` and the kernel.
+//! Without `--seeds` or `--seconds`, runs one seed. A failing seed is printed. With `--simulate`,
+//! threads and the clock derive from the seed too, so that the same seed fails again. With
+//! `--keep`, the devices of the failing cut are left in that folder, one file each; with
+//! `--keep-all`, those of every cut, for `zdb` and the kernel.
 
 use anyhow::{Context, Result, bail};
 use sim::run::{Plan, run_all};
 use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
-    let mut plan = Plan { seed: 1, steps: 300, cuts: 12, keep: None, keep_all: None };
+    let mut plan = Plan { seed: 1, steps: 300, cuts: 12, simulates: false, keep: None, keep_all: None };
     let (mut count, mut seconds) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -22,6 +23,11 @@ fn main() -> Result<()> {
             "--seconds" => seconds = Some(number()?),
             "--steps" => plan.steps = number()?,
             "--cuts" => plan.cuts = number()?,
+            "--simulate" => match value.as_str() {
+                "yes" => plan.simulates = true,
+                "no" => plan.simulates = false,
+                _ => bail!("--simulate {value}: expected yes or no"),
+            },
             "--keep" => plan.keep = Some(value.into()),
             "--keep-all" => plan.keep_all = Some(value.into()),
             other => bail!("{other} is not known"),

@@ -28,6 +28,14 @@ pub struct Faults {
     pub ends_at: Option<u64>,
 }
 
+/// What a device was ordered to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Write { offset: u64, data: Vec<u8> },
+    Discard { offset: u64, len: u64 },
+    Flush,
+}
+
 /// Contents of the media after a power cut.
 pub struct Cut {
     /// Number of writes and flushes before it.
@@ -55,6 +63,8 @@ struct State {
     chance: Chance,
     /// Duration of every read, write and flush of every device.
     latency: Duration,
+    /// Changes so far, each with the number of its device, if they are recorded.
+    trace: Option<Vec<(usize, Change)>>,
 }
 
 /// The machine whose power fails.
@@ -85,6 +95,7 @@ impl Machine {
             seed,
             chance: Chance::of_case(seed, u64::MAX),
             latency: Duration::ZERO,
+            trace: None,
         };
         Arc::new(Self { state: Mutex::new(state), size_bytes })
     }
@@ -119,8 +130,19 @@ impl Machine {
         self.state.lock().cut()
     }
 
+    /// Records all changes from now on.
+    pub fn record(&self) {
+        self.state.lock().trace = Some(Vec::new());
+    }
+
+    /// Takes the changes since [`Machine::record`], each with the number of its device, in the
+    /// order in which the devices made them. They are no longer recorded.
+    pub fn take_trace(&self) -> Vec<(usize, Change)> {
+        self.state.lock().trace.take().unwrap_or_default()
+    }
+
     /// Gives all devices a latency. With more than 0.1 ms the engine has many operations in flight
-    /// at once, on threads, so that their order is no longer determined by the seed.
+    /// at once, on threads, so that only a [`simulation`](crate::simulation) repeats their order.
     pub fn set_latency(&self, latency: Duration) {
         self.state.lock().latency = latency;
     }
@@ -146,17 +168,20 @@ impl Machine {
     fn operate<R>(
         &self,
         index: usize,
-        is_change: bool,
+        change: Option<&dyn Fn() -> Change>,
         operate: impl FnOnce(&mut Disk, &mut Chance) -> io::Result<R>,
     ) -> io::Result<R> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        if is_change {
+        if let Some(change) = change {
             if state.cut_at.remove(&state.operations) {
                 let cut = state.cut();
                 state.cuts.push(cut);
             }
             state.operations += 1;
+            if let Some(trace) = &mut state.trace {
+                trace.push((index, change()));
+            }
         }
         let disk = &mut state.disks[index];
         if disk.faults.is_gone {
@@ -171,9 +196,8 @@ impl Machine {
             let state = self.state.lock();
             state.disks[index].faults.delay.max(state.latency)
         };
-        if !delay.is_zero() {
-            std::thread::sleep(delay);
-        }
+        // On a simulated machine other threads may run now, even if there is no delay.
+        host::threads::sleep(delay);
     }
 
     fn check(&self, offset: u64, len: usize) -> io::Result<()> {
@@ -246,7 +270,7 @@ impl Device for SimDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         self.machine.check(offset, buf.len())?;
         self.machine.delay(self.index);
-        self.machine.operate(self.index, false, |disk, chance| {
+        self.machine.operate(self.index, None, |disk, chance| {
             within(disk, offset, buf.len())?;
             if fails(disk.faults.reads_fail_one_in, chance) {
                 return Err(io::Error::other("simulated read error"));
@@ -268,7 +292,8 @@ impl Device for SimDevice {
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.machine.check(offset, data.len())?;
         self.machine.delay(self.index);
-        self.machine.operate(self.index, true, |disk, chance| {
+        let change = || Change::Write { offset, data: data.to_vec() };
+        self.machine.operate(self.index, Some(&change), |disk, chance| {
             within(disk, offset, data.len())?;
             if fails(disk.faults.writes_fail_one_in, chance) {
                 return Err(io::Error::other("simulated write error"));
@@ -287,7 +312,8 @@ impl Device for SimDevice {
     /// device may do.
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.machine.check(offset, len as usize)?;
-        self.machine.operate(self.index, true, |disk, _| {
+        let change = || Change::Discard { offset, len };
+        self.machine.operate(self.index, Some(&change), |disk, _| {
             let noise = [0xdb; 64 << 10];
             let mut at = offset;
             while at < offset + len {
@@ -302,7 +328,7 @@ impl Device for SimDevice {
 
     fn flush(&self) -> io::Result<()> {
         self.machine.delay(self.index);
-        self.machine.operate(self.index, true, |disk, _| {
+        self.machine.operate(self.index, Some(&|| Change::Flush), |disk, _| {
             for (offset, data) in disk.cached.drain(..) {
                 disk.durable.write(offset, &data);
             }

@@ -8,7 +8,8 @@
 //!                                                               model, verify
 //! ```
 //! A run is the life of one process, with cuts at many operations: a cut copies what the media
-//! would contain and lets the run continue. All random choices derive from one seed.
+//! would contain and lets the run continue. All random choices derive from one seed. Threads and
+//! the clock are the system's, or those of a [`simulation`], which derive from the seed too.
 //!
 //! Invariants:
 //!   * what was flushed survives every cut; anything else may survive completely, partially, or not
@@ -22,6 +23,7 @@ pub mod model;
 pub mod pages;
 pub mod rig;
 pub mod run;
+pub mod simulation;
 pub mod workload;
 
 pub use device::{Cut, Faults, Machine, SimDevice};

@@ -8,8 +8,9 @@ use dataset::write::{Bootstrap, KeyChange, NewDataset, NewKey, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
+use host::clock::Instant;
 use host::device::Device;
-use parking_lot::Mutex;
+use host::sync::Mutex;
 use pool::scan::{self, Options};
 use pool::writer::{
     CreatePool, Joins, NewAuxiliary, NewDevices, NewDraid, NewLeaf, NewVdev, WriteOptions, default_features,
@@ -323,9 +324,9 @@ impl Rig {
     /// Runs a raidz expansion to its end.
     pub fn widen(&self) -> Result<()> {
         self.writer.run_expansion()?;
-        let end = std::time::Instant::now() + Duration::from_secs(120);
+        let end = Instant::now() + Duration::from_secs(120);
         while self.writer.expansion_state().0 {
-            anyhow::ensure!(std::time::Instant::now() < end, "the raidz is not widened to the end");
+            anyhow::ensure!(Instant::now() < end, "the raidz is not widened to the end");
             self.writer.wait_for_expansion(Duration::from_millis(5));
         }
         Ok(())

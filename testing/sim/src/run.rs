@@ -1,9 +1,10 @@
 //! One seed: a pool, a workload, power cuts, and the check after each.
 
 use crate::admin;
-use crate::device::{Cut, Faults, Machine};
+use crate::device::{Change, Cut, Faults, Machine};
 use crate::model::Model;
 use crate::rig::{Extras, Layout, Rig, Shape, verify};
+use crate::simulation;
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use block::Class;
@@ -27,6 +28,8 @@ pub struct Plan {
     pub steps: u64,
     /// Approximate number of cuts.
     pub cuts: u64,
+    /// Whether threads and the clock are simulated, so that the seed determines the run completely.
+    pub simulates: bool,
     /// Where to leave the devices of a cut that failed the check.
     pub keep: Option<PathBuf>,
     /// Where to leave the unmodified devices of every cut, in a folder each, for another judge.
@@ -47,7 +50,26 @@ pub struct Done {
 /// Runs a seed. An error contains the seed and the failure.
 pub fn run(plan: &Plan) -> Result<Done> {
     let setting = Setting::of(plan.seed);
-    run_with(plan, &setting).with_context(|| format!("seed {} ({setting:?})", plan.seed))
+    let run = || run_on(&setting.machine(plan.seed), plan, &setting);
+    let done = if plan.simulates { simulation::run(plan.seed, run) } else { run() };
+    done.with_context(|| format!("seed {} ({setting:?})", plan.seed))
+}
+
+/// Runs a seed in a simulation. Returns all changes of its devices, in their order.
+pub fn trace(plan: &Plan) -> Result<Vec<(usize, Change)>> {
+    let setting = Setting::of(plan.seed);
+    simulation::run(plan.seed, || {
+        let machine = setting.machine(plan.seed);
+        machine.record();
+        run_on(&machine, plan, &setting)?;
+        Ok(machine.take_trace())
+    })
+}
+
+/// Whether a seed has several workers and txgs that begin by the clock.
+pub fn is_concurrent(seed: u64) -> bool {
+    let setting = Setting::of(seed);
+    setting.workers > 1 && setting.shape.interval < Duration::from_secs(1)
 }
 
 /// What a seed determines besides the workload.
@@ -57,8 +79,8 @@ struct Setting {
     properties: Vec<(&'static str, &'static str)>,
     /// One step in this many is followed by a txg.
     txg_one_in: u64,
-    /// Number of concurrent workers, each in its own directory. With more than one, or with timed
-    /// txgs, runs are not reproducible.
+    /// Number of concurrent workers, each in its own directory. With more than one, with timed
+    /// txgs, or with slow devices, only simulated runs are reproducible.
     workers: u64,
     /// Fault of one of several devices, for some of the steps.
     trouble: Option<Trouble>,
@@ -132,6 +154,16 @@ impl Setting {
         Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims, administers_one_in }
     }
 
+    /// The devices.
+    fn machine(&self, seed: u64) -> Arc<Machine> {
+        let count = self.shape.layout.devices() + usize::from(self.joins.is_some() || self.changes);
+        let machine = Machine::new(seed, count, DISK_BYTES);
+        if Chance::of_case(seed, u64::MAX - 1).once_in(3) {
+            machine.set_latency(LATENCY);
+        }
+        machine
+    }
+
     /// Whether a device may miss data that the others have.
     fn is_hurt(&self) -> bool {
         let lacks = matches!(self.shape.layout, Layout::Single | Layout::Raidz) && !self.widens;
@@ -152,13 +184,8 @@ struct Worked {
 /// Latency of the devices in some runs: so much that many operations are in flight at once.
 const LATENCY: Duration = Duration::from_micros(300);
 
-fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
-    let count = setting.shape.layout.devices() + usize::from(setting.joins.is_some() || setting.changes);
-    let machine = Machine::new(plan.seed, count, DISK_BYTES);
-    if Chance::of_case(plan.seed, u64::MAX - 1).once_in(3) {
-        machine.set_latency(LATENCY);
-    }
-    let rig = Rig::create(&machine, &setting.shape, &setting.properties).context("making the pool")?;
+fn run_on(machine: &Arc<Machine>, plan: &Plan, setting: &Setting) -> Result<Done> {
+    let rig = Rig::create(machine, &setting.shape, &setting.properties).context("making the pool")?;
     let who = Caller { privileged: true, ..Caller::default() };
     let root = rig.files.root();
     let names: Vec<String> = (0..setting.workers).map(|n| format!("worker-{n}")).collect();
@@ -170,12 +197,12 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     let start = machine.operations();
     let sync = setting.properties.iter().find(|(name, _)| *name == "sync").map_or("standard", |(_, value)| value);
     let promises = Promises::new(sync);
-    let results: Vec<Result<Worked>> = std::thread::scope(|scope| {
+    let results: Vec<Result<Worked>> = host::threads::scope(|scope| {
         let workers: Vec<_> = names
             .iter()
             .zip(0..)
             .map(|(name, number)| {
-                let (machine, rig, promises) = (&machine, &rig, &promises);
+                let (rig, promises) = (&rig, &promises);
                 scope.spawn(move || work(plan, setting, (machine, rig, promises), name, number))
             })
             .collect();
@@ -191,8 +218,8 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     }
     rig.export().context("exporting")?;
     machine.set_faults(0, Faults::default());
-    verify(&machine, setting.is_hurt()).context("after the export")?;
-    let rig = Rig::open(&machine).context("after the export")?;
+    verify(machine, setting.is_hurt()).context("after the export")?;
+    let rig = Rig::open(machine).context("after the export")?;
     judge_trees(&rig, &works, u64::MAX).context("after the export")?;
     Ok(Done {
         steps: works.iter().map(|w| w.model.steps()).sum(),

@@ -125,8 +125,7 @@ pub fn last_host(found: &FoundPool) -> (u64, String) {
 
 /// This system's hostid, as OpenZFS determines it: from /etc/hostid, or 0.
 pub fn own_hostid() -> u64 {
-    let bytes = std::fs::read("/etc/hostid").unwrap_or_default();
-    bytes.first_chunk::<4>().map_or(0, |b| u64::from(u32::from_le_bytes(*b)))
+    host::id().map_or(0, u64::from)
 }
 
 /// Whether the pool was in use by another system and never exported.

@@ -30,6 +30,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Type of the file at `path`; links are followed.
+pub fn file_type(path: &Path) -> io::Result<std::fs::FileType> {
+    Ok(std::fs::metadata(path)?.file_type())
+}
+
 /// Storage that is read and written by byte offset.
 pub trait Device: Send + Sync {
     /// Fills `buf` with the bytes at `offset`. Reading past the end returns an error of kind

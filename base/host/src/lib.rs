@@ -38,6 +38,12 @@ pub fn name() -> String {
     if name.trim().is_empty() { "localhost".into() } else { name.trim().to_owned() }
 }
 
+/// The host ID in /etc/hostid, as gethostid(3) reads it; `None` without that file.
+pub fn id() -> Option<u32> {
+    let bytes = std::fs::read("/etc/hostid").ok()?;
+    bytes.first_chunk().map(|id| u32::from_le_bytes(*id))
+}
+
 /// User ID of this process.
 pub fn user() -> u32 {
     rustix::process::getuid().as_raw()

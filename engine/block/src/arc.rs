@@ -27,7 +27,6 @@ use observe::event::note;
 use ondisk::BlkPtr;
 #[cfg(test)]
 use rig::schedule::{Condvar, Mutex};
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc as Shared;

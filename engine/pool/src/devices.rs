@@ -32,7 +32,7 @@ pub enum PathKind {
 
 /// Kind of the file at `path`.
 pub fn kind(path: &Path) -> std::io::Result<PathKind> {
-    let kind = std::fs::metadata(path)?.file_type();
+    let kind = host::device::file_type(path)?;
     Ok(match (kind.is_block_device(), kind.is_file()) {
         (true, _) => PathKind::Disk,
         (_, true) => PathKind::File,
@@ -86,7 +86,7 @@ pub fn is_rotating(path: &Path) -> Option<bool> {
 
 /// A number from the queue attributes that Linux exposes for a block device.
 fn of_queue(path: &Path, name: &str) -> Option<u64> {
-    host::device::queue::number_of(&std::fs::metadata(path).ok()?, name)
+    host::device::queue::number_at(path, name)
 }
 
 /// The label of the device at `path`, which may belong to a pool, a spare or a cache device. `None`

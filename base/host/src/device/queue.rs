@@ -3,6 +3,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 
 /// The value of queue parameter `name` (`logical_block_size`, `discard_max_bytes` …). `None` if it
 /// is not reported or `meta` is not a block device.
@@ -17,6 +18,11 @@ pub fn number_of(meta: &Metadata, name: &str) -> Option<u64> {
         let path = format!("/sys/dev/block/{major}:{minor}/{queue}/{name}");
         std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
     })
+}
+
+/// As [`number_of`], for the device at `path`.
+pub fn number_at(path: &Path, name: &str) -> Option<u64> {
+    number_of(&std::fs::metadata(path).ok()?, name)
 }
 
 /// Major number of a device number, in Linux's encoding.

@@ -137,9 +137,5 @@ pub(super) fn for_label(
 
 /// This machine's hostid (0 unless /etc/hostid exists) and name.
 pub(super) fn this_host() -> (u64, String) {
-    let hostid = std::fs::read("/etc/hostid")
-        .ok()
-        .and_then(|bytes| bytes.first_chunk::<4>().map(|b| u64::from(u32::from_le_bytes(*b))))
-        .unwrap_or(0);
-    (hostid, host::name())
+    (host::id().map_or(0, u64::from), host::name())
 }

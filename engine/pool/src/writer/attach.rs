@@ -24,6 +24,7 @@ use crate::import::build::REPLACED_BY_NAMESAKE;
 use block::vdev::{Kind, Leaf, Tree};
 use block::zevent::class;
 use errors::{Error, Result};
+use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
 /// How a device is attached to another.
@@ -195,7 +196,13 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
         let place = spare_place(&shared.store.tree(), guid);
         let is_it = match &new.device {
             Some(device) => {
-                block::label::read(device.as_ref(), false).configs().any(|c| c.get_u64(config::GUID) == Some(guid))
+                // A spare may belong to several pools: it is free unless another one uses it.
+                let is_free = |c: &Nvlist| {
+                    c.get_u64(config::POOL_STATE) == Some(vdevs::SPARE)
+                        || c.get_u64(config::POOL_GUID) == Some(root.guid)
+                };
+                let labels = block::label::read(device.as_ref(), false);
+                labels.configs().any(|c| c.get_u64(config::GUID) == Some(guid) && is_free(c))
             }
             None => place.is_some(),
         };

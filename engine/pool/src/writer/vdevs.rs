@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Block size of a packed list (`SPA_CONFIG_BLOCKSIZE`).
 pub(super) const LIST_BLOCK_BYTES: u32 = 16 << 10;
 /// Pool states in labels (`POOL_STATE_*`) of spares and cache devices.
-const SPARE: u64 = 3;
+pub(super) const SPARE: u64 = 3;
 const L2CACHE: u64 = 4;
 
 /// A device that is to become part of a pool.

@@ -328,7 +328,17 @@ impl Log {
     /// records must not be replayed on a tree that lacks them. An object number in it may have
     /// meant another file.
     fn catch_up(&self, turn: &Turn) -> Result<()> {
-        if turn.wait_txg > self.ground.synced_txg() { self.ground.sync() } else { Ok(()) }
+        if turn.wait_txg <= self.ground.synced_txg() {
+            return Ok(());
+        }
+        self.ground.sync()?;
+        match self.ground.frozen_after() {
+            Some(last) if turn.wait_txg > last => {
+                let what = format!("the pool is frozen after txg {last}, and changes are not in the intent log");
+                Err(Error::invalid(self.ground.name(), what))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write_batch(&self, turn: &mut Turn) {

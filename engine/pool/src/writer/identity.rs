@@ -38,9 +38,11 @@ impl Writer {
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
-            let mut root = cx.shared.config.root.lock();
-            root.guid = guid;
-            root.all.put(ondisk::pool_dir::config::GUID, guid);
+            {
+                let mut root = cx.shared.config.root.lock();
+                root.guid = guid;
+                root.all.put(ondisk::pool_dir::config::GUID, guid);
+            }
             cx.shared.config.identity.lock().guid = guid;
             cx.shared.report_identity();
             cx.store().reporter().sysevent(class::POOL_REGUID, |_| ());

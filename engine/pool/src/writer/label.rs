@@ -41,7 +41,9 @@ impl Writer {
     /// The current configuration, packed as in the MOS: the entry of a cache file.
     pub fn packed_config(&self) -> Vec<u8> {
         let shared = &self.shared;
-        let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
+        // One after the other: other threads lock them in the opposite order.
+        let identity = shared.config.identity.lock().clone();
+        let root = shared.config.root.lock().clone();
         config::for_mos(&identity, &root, shared.features.for_label(), self.synced_txg())
     }
 }

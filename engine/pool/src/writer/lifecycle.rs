@@ -74,7 +74,8 @@ impl Writer {
     fn last_sync(&self) -> Result<()> {
         let gate = &self.shared.txgs.gate;
         gate.shut();
-        if gate.entered() > 0 { self.sync() } else { Ok(()) }
+        // Without transactions in the open txg, the one before may still be on its way.
+        if gate.entered() > 0 { self.sync() } else { self.wait(gate.open() - 1) }
     }
 
     /// Asserts that nothing is left behind by a pool whose last txg is on disk.

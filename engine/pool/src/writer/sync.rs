@@ -157,7 +157,10 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
-    std::mem::take(&mut *shared.farewells.lock()).into_iter().for_each(Farewell::bid);
+    // The state on disk of a frozen pool still has the devices that left.
+    if !shared.is_frozen_at(txg) {
+        std::mem::take(&mut *shared.farewells.lock()).into_iter().for_each(Farewell::bid);
+    }
 
     shared.allocator.synced(txg, shared.mos.clone());
     for anomaly in shared.allocator.take_anomalies() {
@@ -205,7 +208,11 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
             continue;
         }
         moving = shared.background.expansion.moving();
-        let moved = expand::step(cx, moving.as_ref())?;
+        // The next step overwrites what the last uberblock on disk needs where it was.
+        let moved = match shared.is_frozen_at(txg) {
+            true => None,
+            false => expand::step(cx, moving.as_ref())?,
+        };
         if !dtl::is_pending(shared) {
             break (root, moved);
         }

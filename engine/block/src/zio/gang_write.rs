@@ -42,7 +42,7 @@ pub(super) fn write(
     let space = find(store, allocator, want, header_copies, 1)?;
     let result = fill(store, bp, stored, &space, want.txg);
     if result.is_err() {
-        release(allocator, want.txg, &space);
+        release(store, allocator, want.txg, &space);
     }
     result
 }
@@ -62,7 +62,7 @@ fn find(store: &Store, allocator: &dyn Allocate, want: &Want, header_copies: u8,
     match find_members(store, allocator, want, header_copies, depth, &mut members) {
         Ok(()) => Ok(Space::Gang { header, members }),
         Err(e) => {
-            release(allocator, want.txg, &Space::Gang { header, members });
+            release(store, allocator, want.txg, &Space::Gang { header, members });
             Err(e)
         }
     }
@@ -95,12 +95,12 @@ fn find_members(
     Ok(())
 }
 
-fn release(allocator: &dyn Allocate, txg: u64, space: &Space) {
+fn release(store: &Store, allocator: &dyn Allocate, txg: u64, space: &Space) {
     match space {
-        Space::Whole(addresses) => give_back(allocator, txg, addresses),
+        Space::Whole(addresses) => give_back(store, allocator, txg, addresses),
         Space::Gang { header, members } => {
-            give_back(allocator, txg, header);
-            members.iter().for_each(|(_, member)| release(allocator, txg, member));
+            give_back(store, allocator, txg, header);
+            members.iter().for_each(|(_, member)| release(store, allocator, txg, member));
         }
     }
 }

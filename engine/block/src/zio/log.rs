@@ -38,7 +38,7 @@ pub(crate) fn allocate(
         may_use_slop: false,
     })?;
     let [dva] = addresses.as_slice() else {
-        give_back(allocator.as_ref(), txg, &addresses);
+        give_back(store, allocator.as_ref(), txg, &addresses);
         return Err(Error::invalid("", format!("{} addresses for a log block", addresses.len())));
     };
     store.tree().expect_log(dva);

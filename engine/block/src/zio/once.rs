@@ -81,7 +81,8 @@ fn add_copies(
         Err(e) if e.refusal() == Some(Refusal::NoSpace) => return Ok(false),
         Err(e) => return Err(e),
     };
-    put(store, &mut all, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))?;
+    put(store, &mut all, &addresses, stored, txg)
+        .inspect_err(|_| give_back(store, allocator.as_ref(), txg, &addresses))?;
     for (index, dva) in there.iter().chain(&addresses).enumerate() {
         all.set_dva(index, *dva);
     }

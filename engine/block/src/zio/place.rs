@@ -43,5 +43,5 @@ pub(super) fn place(
         }
         Err(e) => return Err(e),
     };
-    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))
+    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(store, allocator.as_ref(), txg, &addresses))
 }

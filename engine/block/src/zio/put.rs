@@ -29,8 +29,9 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
 }
 
 /// Frees addresses that were allocated in this txg.
-pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
+pub(super) fn give_back(store: &Store, allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
     for dva in addresses {
+        store.flight().supersede(dva);
         allocator.free(txg, txg, dva);
     }
 }

@@ -190,7 +190,6 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     let store = Store::new(name.clone(), tree, options.cache_bytes);
     if let Some(created) = &options.created {
         store.cache().fill(&created.blocks);
-        store.tree().measure();
     }
     // Blocks on devices that the labels do not describe cannot be read yet, which is no event.
     store.reporter().set_quiet(true);
@@ -211,6 +210,10 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     let tree = assemble(&name, &root.children, &devices, uberblock, options)?;
     store.change_tree(|_| tree);
     store.reporter().set_quiet(false);
+    if options.created.is_some() {
+        // Nothing else reads from the devices before the first write.
+        store.tree().measure();
+    }
     super::indirect_mapping::load_mappings(&store, &mos, &root).at(&name)?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;

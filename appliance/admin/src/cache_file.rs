@@ -16,11 +16,15 @@ use host::durable;
 use parking_lot::Mutex;
 use pool::cache_file::{CacheFile, CachedPool};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The file of pools that have no `cachefile` of their own in OpenZFS. It is displayed as `-`.
 pub const DEFAULT: &str = "/etc/zfs/zpool.cache";
+
+/// Limit for the bytes of a cache file: the configurations of thousands of pools.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// One change at a time: several pools may be in one file.
 static CHANGES: Mutex<()> = Mutex::new(());
@@ -48,11 +52,27 @@ fn change(path: &Path, change: impl FnOnce(&mut CacheFile) -> Result<bool>) -> R
 }
 
 fn open(path: &Path) -> Result<Option<CacheFile>> {
-    match fs::read(path) {
+    match contents(path) {
+        Ok(bytes) if bytes.is_empty() => Err(anyhow!("is empty, and no cache file")),
         Ok(bytes) => Ok(Some(CacheFile::parse(&bytes)?)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The bytes of a regular file of at most [`FILE_BYTES_MAX`]. Does not wait for a FIFO.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let file =
+        fs::OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// Brings the entry of an open pool up to date.
@@ -89,5 +109,5 @@ pub fn remove(record: &Imported) {
 
 /// The pools of a file.
 pub fn read(path: &Path) -> Result<Vec<CachedPool>> {
-    Ok(CacheFile::parse(&fs::read(path)?)?.pools()?)
+    Ok(CacheFile::parse(&contents(path)?)?.pools()?)
 }

@@ -54,7 +54,6 @@ pub fn owner(found: &FoundDevice, imported: &dyn ImportedPools) -> Option<Owner>
         // Spares and cache devices of pools that are not imported are free: they hold nothing.
         PoolState::Spare => imported.of_auxiliary(Auxiliary::Spare, found.guid).map(Owner::Spare),
         PoolState::Level2Cache => imported.of_auxiliary(Auxiliary::Cache, found.guid).map(Owner::Cache),
-        PoolState::Active if is_its_own && found.config.get_u64("is_spare") == Some(1) => Some(Owner::Spare(name)),
         _ if is_its_own => Some(Owner::Active(name)),
         PoolState::Active => pool.is_none().then_some(Owner::PotentiallyActive(name)),
         PoolState::Exported => Some(Owner::Exported(name)),

@@ -56,6 +56,8 @@ impl ImportedPools for ImportedDevices<'_> {
             vdevs.iter().any(|vdev| vdev.guid == device)
         };
         let owner = self.pools.iter().find(|known| self.status(known).is_some_and(has));
+        // A pool whose devices are not known may have it.
+        let owner = owner.or_else(|| self.pools.iter().find(|known| self.status(known).is_none()));
         owner.map(|known| known.record.name.clone())
     }
 }

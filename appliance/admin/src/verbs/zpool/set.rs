@@ -54,9 +54,6 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
                 let noted = cache_file::update(&changed, &pool);
                 pool.finish().and(noted)?;
             }
-            if changed.cachefile != record.cachefile {
-                cache_file::remove(record);
-            }
             let set = |pools: &mut Vec<Imported>| {
                 let of_it = pools.iter_mut().filter(|p| p.guid == record.guid);
                 of_it.for_each(|p| p.cachefile.clone_from(&changed.cachefile));
@@ -64,6 +61,10 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
             invocation.state.change(set)?;
             if let Some(house) = &invocation.house {
                 house.reimported(record.guid, changed.clone());
+            }
+            // Last: until then, the file may be brought up to date.
+            if changed.cachefile != record.cachefile {
+                cache_file::remove(record);
             }
             Ok(())
         }

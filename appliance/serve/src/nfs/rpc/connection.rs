@@ -118,10 +118,14 @@ impl Connection {
         self.output.queued() > QUEUED_MAX || has_many()
     }
 
-    /// Whether there is memory to continue: to answer what is parked, or to read.
+    /// Whether there is memory to continue: to answer what is parked, to read, or to complete a
+    /// call whose memory is charged already. Otherwise connections of one client that each have
+    /// part of a call could wait for one another.
     pub fn has_memory(&self) -> bool {
         self.accounts.answers.has_room(ANSWER_BYTES)
-            && (self.unanswered.has_parked() || self.accounts.calls.has_room(READ_BYTES))
+            && (self.unanswered.has_parked()
+                || self.accounts.calls.has_room(READ_BYTES)
+                || self.input.try_lock().is_some_and(|input| input.framer.has_place()))
     }
 
     /// Reserves memory for answers, to be held until they are queued. `None`: no call may be begun

@@ -85,6 +85,11 @@ impl Framer {
         self.buffer.len()
     }
 
+    /// Whether more of a partial record fits into its buffer.
+    pub fn has_place(&self) -> bool {
+        self.left.is_some_and(|left| left > 0) && self.kept < self.buffer.len()
+    }
+
     /// Whether a partial record was received.
     #[cfg(test)]
     pub fn is_within(&self) -> bool {

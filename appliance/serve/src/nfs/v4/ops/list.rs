@@ -49,9 +49,11 @@ impl Compound<'_> {
             return Err(Status::BAD_COOKIE);
         }
         // `maxcount` limits the whole result.
-        let reply_bytes = reply_bytes.min(attr::IO_BYTES_MAX as usize).min(self.room(w));
+        let (room, asked) = (self.room(w), reply_bytes.min(attr::IO_BYTES_MAX as usize));
+        let reply_bytes = asked.min(room);
+        let too_small = if room < asked { self.too_big() } else { Status::TOOSMALL };
         if reply_bytes < FRAME_BYTES {
-            return Err(Status::TOOSMALL);
+            return Err(too_small);
         }
         let args = Args { cookie, names_bytes, reply_bytes, wanted };
         let start = w.mark();
@@ -62,7 +64,7 @@ impl Compound<'_> {
             Place::Pseudo(index) => self.list_pseudo(w, *index, &args, start)?,
         };
         if count == 0 && !is_end {
-            return Err(Status::TOOSMALL);
+            return Err(too_small);
         }
         w.bool(false);
         w.bool(is_end);

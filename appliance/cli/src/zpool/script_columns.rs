@@ -11,6 +11,11 @@ use api::{ScriptDevice, Scripts, Wanted};
 use pool::status::{PoolStatus, VdevStatus};
 use std::collections::{HashMap, HashSet};
 
+/// Columns of a device, and characters of a value, beyond which the output of scripts is ignored.
+/// The scripts run on the client's side, which may be anyone.
+const COLUMNS_MAX: usize = 256;
+const WIDTH_MAX: usize = 1024;
+
 /// What the scripts print for one device.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Printed {
@@ -122,14 +127,20 @@ impl ScriptColumns {
     }
 }
 
+/// The first [`WIDTH_MAX`] characters.
+fn shortened(text: &str) -> String {
+    text.chars().take(WIDTH_MAX).collect()
+}
+
 impl Printed {
     fn read(&mut self, output: &str) {
         for line in output.lines() {
             match line.split_once('=') {
                 Some((column, _)) if self.columns.iter().any(|(known, _)| known == column) => {}
-                Some((column, value)) => self.columns.push((column.to_owned(), value.to_owned())),
+                Some(_) if self.columns.len() >= COLUMNS_MAX => {}
+                Some((column, value)) => self.columns.push((shortened(column), shortened(value))),
                 None => {
-                    self.without_column.push(line.to_owned());
+                    self.without_column.push(shortened(line));
                     return;
                 }
             }

@@ -12,7 +12,8 @@
 //! Invariants:
 //!   * what a client may send is bounded, and memory grows with the bytes received, not with the
 //!     length announced
-//!   * a client that does not read its answers is not served any more, and memory is left for others
+//!   * a client that does not read its answers is not served any more, and memory is left for
+//!     others
 //!   * malformed input closes that connection and affects nothing else
 //!   * a request that waits for a device does not delay others: answers are sent in the order in
 //!     which they are ready

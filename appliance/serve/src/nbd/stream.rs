@@ -4,8 +4,8 @@
 //! ([`net::output`]). A thread that does not belong to this connection never waits for its client:
 //! what the socket does not accept is left to a separate thread.
 //!
-//! Invariant: one thread at a time encrypts and writes, so that TLS records are sent in the order in
-//! which they were encrypted.
+//! Invariant: one thread at a time encrypts and writes, so that TLS records are sent in the order
+//! in which they were encrypted.
 
 use super::waits::Waits;
 use crate::net;

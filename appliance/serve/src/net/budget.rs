@@ -1,4 +1,5 @@
-//! Memory that a server holds for its clients, shared so that no client can take it from the others.
+//! Memory that a server holds for its clients, shared so that no client can take it from the
+//! others.
 //!
 //! ```text
 //!   Budget ─ Account (all connections of a client) ─┬ charged: what came or waits to be sent

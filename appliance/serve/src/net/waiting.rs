@@ -1,7 +1,7 @@
 //! Requests that wait: for devices, or because changes exceed what the devices can write.
 //!
-//! Dedicated threads execute them, so that requests for cached data are answered however many others
-//! wait.
+//! Dedicated threads execute them, so that requests for cached data are answered however many
+//! others wait.
 //!
 //! Invariant: there are as many threads as requests, up to a limit; above it, requests are queued.
 

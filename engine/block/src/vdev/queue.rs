@@ -28,8 +28,8 @@
 //!     written before it
 //!   * asynchronous writes are held only while no thread waits for one of them, and only if
 //!     [`Queue::add`] returned [`Added::Held`]
-//!   * a gap is filled with zeros only while it belongs to a block whose parts are being written: any
-//!     other operation there ends that
+//!   * a gap is filled with zeros only while it belongs to a block whose parts are being written:
+//!     any other operation there ends that
 //!   * a class never has more operations on the device than its maximum
 //!   * scrub, removal, initialize and rebuild fall back to their minimum while clients'
 //!     requests or a txg are on the device, and for some operations after that
@@ -169,9 +169,9 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 /// Guessed.
 const HELD_BYTES_MAX: usize = RUN_BYTES_MAX / 2;
 /// One more asynchronous write than the minimum may be on the device for this many runs of
-/// neighbours that wait, and for each two of the longest runs. Fewer wait for more neighbours: a device that takes one write at a time is
-/// faster with few large ones, and one that takes many gets at least the minimum of large ones.
-/// Guessed.
+/// neighbours that wait, and for each two of the longest runs. Fewer wait for more neighbours: a
+/// device that takes one write at a time is faster with few large ones, and one that takes many
+/// gets at least the minimum of large ones. Guessed.
 const RUNS_FOR_ONE: usize = 16;
 /// Maximum of asynchronous writes on the device (`zfs_vdev_async_write_max_active`).
 const JOINED_MAX: u32 = 10;

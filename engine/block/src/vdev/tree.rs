@@ -135,8 +135,8 @@ impl Tree {
         self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
-    /// Reads a sector of each leaf of top-level vdevs, at the same time, so that it is known whether
-    /// the first writes wait for devices. Errors are counted as always.
+    /// Reads a sector of each leaf of top-level vdevs, at the same time, so that it is known
+    /// whether the first writes wait for devices. Errors are counted as always.
     pub fn measure(&self) {
         let leaves = self.leaves();
         host::work::each(leaves.len(), |number| leaves[number].read(ondisk::label::START_BYTES, &mut [0; 4096]));

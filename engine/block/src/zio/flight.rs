@@ -21,8 +21,8 @@ use rig::schedule::{Condvar, Mutex, MutexGuard, unlocked};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes in flight above which no writer is admitted; with their parity and joined into runs they take up
-/// to three times this in memory. With devices that take 5 ms, 16 MiB give 3 GB/s.
+/// Bytes in flight above which no writer is admitted; with their parity and joined into runs they
+/// take up to three times this in memory. With devices that take 5 ms, 16 MiB give 3 GB/s.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A write that failed: not enough devices took the block.

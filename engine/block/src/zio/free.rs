@@ -28,7 +28,8 @@ fn free_as(store: &Store, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
     let allocator = store.allocator()?;
     for (birth, dva) in found {
         if birth >= txg {
-            // If its write failed, it must not be repeated: the space may be allocated again at once.
+            // If its write failed, it must not be repeated: the space may be allocated again at
+            // once.
             store.flight().supersede(&dva);
         }
         allocator.free(txg, birth.min(birth_max), &dva);

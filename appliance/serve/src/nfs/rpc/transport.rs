@@ -55,8 +55,8 @@ pub struct Limits {
     pub record_bytes: usize,
     /// Memory for calls and unsent answers. One client gets at most half of it.
     pub memory_bytes: usize,
-    /// A client that holds memory and makes no progress for this long is disconnected when memory is
-    /// short.
+    /// A client that holds memory and makes no progress for this long is disconnected when memory
+    /// is short.
     pub stalled: Duration,
     /// Maximum number of connections. Further ones are closed.
     pub connections: usize,
@@ -99,8 +99,8 @@ pub(crate) struct Engine {
     connections: RwLock<HashMap<u64, Arc<Connection>>>,
     next_id: AtomicU64,
     jobs: JobQueue,
-    /// Calls that wait. Threads that read connections answer such a call themselves only while fewer
-    /// than half of them do.
+    /// Calls that wait. Threads that read connections answer such a call themselves only while
+    /// fewer than half of them do.
     waiting: Waiting<Handed>,
     in_place: InPlace,
     threads: ThreadStates,
@@ -271,8 +271,8 @@ impl Engine {
         self.memory.feed_starved(|connection| self.jobs.read_later(connection));
     }
 
-    /// Disconnects clients that hold memory, make no progress, and do not wait for memory themselves.
-    /// If all of them do, only the one that has waited longest.
+    /// Disconnects clients that hold memory, make no progress, and do not wait for memory
+    /// themselves. If all of them do, only the one that has waited longest.
     fn cut_off_stalled(&self) {
         let is_stalled = |c: &&Arc<Connection>| c.is_stalled(self.limits.stalled);
         let stalled: Vec<_> = self.connections.read().values().filter(is_stalled).cloned().collect();

@@ -155,8 +155,8 @@ impl<'e> Worker<'e> {
         self.engine.resume(&connection);
     }
 
-    /// A read, or a call that was parked or given to another thread, was answered. Closes the connection after the
-    /// last one if the client sends no more.
+    /// A read, or a call that was parked or given to another thread, was answered. Closes the
+    /// connection after the last one if the client sends no more.
     fn done(&self, connection: &Arc<Connection>) {
         if connection.pending.remove() {
             self.engine.close(connection);
@@ -190,8 +190,8 @@ impl<'e> Worker<'e> {
         self.spare.take().unwrap_or_default()
     }
 
-    /// Answers what is parked, then reads and answers until the socket is empty or other connections
-    /// have their turn. The caller has the right to read.
+    /// Answers what is parked, then reads and answers until the socket is empty or other
+    /// connections have their turn. The caller has the right to read.
     fn serve(&mut self, connection: &Arc<Connection>) {
         let (mut calls, mut bytes) = (0, 0);
         loop {

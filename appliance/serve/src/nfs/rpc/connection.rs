@@ -10,10 +10,10 @@
 //!     begun: calls that were read are parked
 //!   * before a call is answered, memory for its answer is reserved in the client's account
 
+use super::backlog::Unanswered;
 use super::framer::Framer;
 use super::peer::{Peer, Sender};
 use super::progress::{PendingAnswers, ReadState};
-use super::unanswered::Unanswered;
 use crate::net::budget::{Account, Budget, Client, Reservation};
 use crate::net::output::Output;
 use crate::network::network;

@@ -9,6 +9,7 @@
 //! A [`Program`] implements one version of one program number. Many threads call it at once, and it
 //! may block. The reply is what it writes.
 
+mod backlog;
 mod connection;
 mod duplicates;
 mod framer;
@@ -19,7 +20,6 @@ mod registry;
 #[cfg(test)]
 mod tests;
 mod transport;
-mod unanswered;
 
 pub use message::{CallHeader, Credential, SysCredential};
 pub use peer::{Peer, Sender, Transport};

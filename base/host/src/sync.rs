@@ -44,10 +44,7 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        match self.0.try_lock() {
-            Some(guard) => guard,
-            None => contend(|| self.0.try_lock(), || self.0.lock()),
-        }
+        self.0.try_lock().unwrap_or_else(|| contend(|| self.0.try_lock(), || self.0.lock()))
     }
 
     #[inline]
@@ -77,27 +74,20 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        match self.0.try_read() {
-            Some(guard) => guard,
-            None => contend(|| self.0.try_read(), || self.0.read()),
-        }
+        self.0.try_read().unwrap_or_else(|| contend(|| self.0.try_read(), || self.0.read()))
     }
 
     /// The same for a thread that may be a reader already: it never waits for a waiting writer.
     #[inline]
     pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
-        match self.0.try_read_recursive() {
-            Some(guard) => guard,
-            None => contend(|| self.0.try_read_recursive(), || self.0.read_recursive()),
-        }
+        self.0
+            .try_read_recursive()
+            .unwrap_or_else(|| contend(|| self.0.try_read_recursive(), || self.0.read_recursive()))
     }
 
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        match self.0.try_write() {
-            Some(guard) => guard,
-            None => contend(|| self.0.try_write(), || self.0.write()),
-        }
+        self.0.try_write().unwrap_or_else(|| contend(|| self.0.try_write(), || self.0.write()))
     }
 
     #[inline]

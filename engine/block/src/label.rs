@@ -66,12 +66,8 @@ pub fn read(device: &dyn Device, all: bool) -> Labels {
         (0..LABELS).filter_map(|index| Some((index, label::label_offset(device.size_bytes(), index)?))).collect();
     let latency = Latency::default();
     let found = |number: usize, config| FoundLabel { index: places[number].0, offset: places[number].1, config };
-    let mut labels = Vec::new();
-    if !places.is_empty() {
-        let clock = Stopwatch::start();
-        labels.push(found(0, read_config(device, places[0].1)));
-        latency.note(clock.ns());
-    }
+    // The first one shows whether the device has labels, and whether it is slow.
+    let mut labels = on_all(&latency, places.len().min(1), |n| found(n, read_config(device, places[n].1)));
     let rings: Vec<Option<Vec<u8>>> = if all || labels.iter().any(|l| l.config.is_ok()) {
         // A device that is slow then answers all the rest within one round trip.
         let rest = on_all(&latency, places.len(), |number| match number {

@@ -1,7 +1,7 @@
 //! The end of a txg: writes the configuration to the MOS and to the labels, and the uberblock.
 
 use super::config;
-use super::spa::{SyncTx, Writer};
+use super::spa::{Shared, SyncTx, Writer};
 use crate::config::VdevConfig;
 use block::label::{Which, sync_configs, sync_uberblock};
 use errors::{Error, Result};
@@ -18,10 +18,7 @@ const SOFTWARE_VERSION: u64 = 5000;
 /// Writes the complete configuration to the MOS.
 pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
-    let packed = {
-        let (identity, root) = (shared.config.identity.lock(), shared.config.root.lock());
-        config::for_mos(&identity, &root, shared.features.for_label(), cx.txg())
-    };
+    let packed = packed_config(shared, cx.txg());
     let id = match cx.directory_entry(directory::CONFIG)? {
         Some(id) => id,
         None => {
@@ -40,12 +37,16 @@ pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
 impl Writer {
     /// The current configuration, packed as in the MOS: the entry of a cache file.
     pub fn packed_config(&self) -> Vec<u8> {
-        let shared = &self.shared;
-        // One after the other: other threads lock them in the opposite order.
-        let identity = shared.config.identity.lock().clone();
-        let root = shared.config.root.lock().clone();
-        config::for_mos(&identity, &root, shared.features.for_label(), self.synced_txg())
+        packed_config(&self.shared, self.synced_txg())
     }
+}
+
+/// The complete configuration in `txg`, packed. Holds only one of the locks of identity and root at
+/// a time.
+fn packed_config(shared: &Shared, txg: u64) -> Vec<u8> {
+    let identity = shared.config.identity.lock().clone();
+    let root = shared.config.root.lock().clone();
+    config::for_mos(&identity, &root, shared.features.for_label(), txg)
 }
 
 /// Sum of the guids of all devices, for the uberblock.

@@ -1,10 +1,8 @@
 //! Alerts from a threshold to a receiver: a local HTTP server, a mail command, a socket in place of
 //! syslog.
 
-mod rig;
-
+use crate::rig::{Client, Rig};
 use daemon::config::Config;
-use rig::{Client, Rig};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

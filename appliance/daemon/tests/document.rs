@@ -1,9 +1,7 @@
 //! Calls every operation of `openapi.json` on a running daemon, and checks that the answer matches
 //! the schema in the document.
 
-mod rig;
-
-use rig::{Answer, Client, PASSWORD, Rig};
+use crate::rig::{Answer, Client, PASSWORD, Rig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,7 @@
 //! Behaviour over restarts and changes of settings.
 
-mod rig;
-
+use crate::rig::{Client, Rig};
 use daemon::config::{Settings, Source};
-use rig::{Client, Rig};
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::time::Duration;

@@ -1,11 +1,9 @@
 //! Snapshots by rule in a daemon, with the test's own clock: reported as events; failures are
 //! reported once.
 
-mod rig;
-
+use crate::rig::Rig;
 use daemon::schedules::Schedules;
 use daemon::service::changes_schedules;
-use rig::Rig;
 use serde_json::json;
 
 /// 2026-11-22 23:00 UTC.

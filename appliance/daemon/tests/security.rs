@@ -1,9 +1,7 @@
 //! Permissions, over real connections.
 
-mod rig;
-
+use crate::rig::{Client, PASSWORD, Rig, exchange};
 use daemon::config::Config;
-use rig::{Client, PASSWORD, Rig, exchange};
 use serde_json::json;
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;

@@ -1,11 +1,9 @@
 //! Statistics of the layers below the file system: a mirrored pool that is served by NFS is put
 //! under load, outgrows its cache, and is damaged.
 
-mod rig;
-
+use crate::rig::{Client, Rig};
 use daemon::config::{Config, Portmap};
 use load::{Kind, Plan};
-use rig::{Client, Rig};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -1,8 +1,7 @@
 //! What is written with a key can be read with it and with no other; what is only authenticated
 //! cannot be changed unnoticed.
 
-mod support;
-
+use crate::support::*;
 use block::crypt::{DatasetKeys, KeyObject, WrappingKey};
 use block::vdev::Contents;
 use block::{Class, Compress, WritePolicy};
@@ -12,7 +11,6 @@ use ondisk::{BlkPtr, Endian, ObjectType};
 use rig::noise;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use support::*;
 use transform::crypt::{KeyFormat, Suite};
 
 fn keys() -> Arc<DatasetKeys> {

@@ -1,15 +1,13 @@
 //! Written labels can be read back by the code that reads those of OpenZFS, and at every moment of
 //! a label sync some label matches some uberblock.
 
-mod support;
-
+use crate::support::*;
 use block::label::{self, Which};
 use host::device::{Device, MemoryDevice};
 use ondisk::nvlist::Nvlist;
 use ondisk::uberblock::Uberblock;
 use ondisk::{BlkPtr, Endian, Txg};
 use std::sync::atomic::Ordering;
-use support::*;
 
 fn config(txg: u64) -> Nvlist {
     let mut tree = Nvlist::new();

@@ -1,8 +1,7 @@
 //! Writes to devices that take their time: during the sync of a txg they have only begun when
 //! `Store::write` returns, and `Store::flush` waits for them.
 
-mod support;
-
+use crate::support::*;
 use block::{Store, Task, doing};
 use bytes::Bytes;
 use ondisk::BlkPtr;
@@ -10,7 +9,6 @@ use rig::noise;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::*;
 
 fn slow(layout: Layout) -> Bench {
     let bench = bench(layout, 9);

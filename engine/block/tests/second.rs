@@ -4,8 +4,7 @@
 //! The cache device is a sparse file of more than 1 GiB: smaller ones have no log blocks, as in
 //! OpenZFS.
 
-mod support;
-
+use crate::support::*;
 use block::l2::Secondary;
 use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Compress, Store};
@@ -16,7 +15,6 @@ use rig::noise;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::*;
 
 const POOL: u64 = 4711;
 const CACHE: u64 = 99;

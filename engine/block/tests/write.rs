@@ -4,8 +4,7 @@
 //! The read side was tested against pools of OpenZFS, so it is the judge here: each block is read
 //! back past the cache, and `verify` checks every copy and every parity column.
 
-mod support;
-
+use crate::support::*;
 use block::crypt::DatasetKeys;
 use block::vdev::Contents;
 use block::{Compress, RawBlock, Store, WritePolicy};
@@ -15,7 +14,6 @@ use host::device::Device;
 use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
 use rig::noise;
 use std::sync::atomic::Ordering;
-use support::*;
 use transform::compress::zstd;
 
 fn write(store: &Store, data: &[u8], policy: &WritePolicy, keys: Option<&DatasetKeys>) -> BlkPtr {

@@ -1,12 +1,10 @@
 //! Work on devices in the background: trim, initialize, and the expansion of a raidz. At each step
 //! OpenZFS's `zdb` finds every block and no leaks.
 
-mod common;
-
-use common::devices::{
+use crate::common::devices::{
     BLOCK, DISK_BYTES, Files, check, config, disk, guid, has, new_leaf, refusal, reopen, resilvered,
 };
-use common::{Rig, layout};
+use crate::common::{Rig, layout};
 use host::device::{Device, MemoryDevice};
 use pool::writer::{Joins, Lasts, NewVdev, Order, Work, WorkRefused, WorkState};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! `zdb` finds every block, no leaks, and the configuration that OpenZFS would have written;
 //! invalid changes are rejected in OpenZFS's words.
 
-mod common;
-
-use common::devices::{BLOCK, Files, check, config, disk, guid, has, new_leaf, refusal, reopen, resilvered, stale};
-use common::{Rig, layout, new_file};
+use crate::common::devices::{
+    BLOCK, Files, check, config, disk, guid, has, new_leaf, refusal, reopen, resilvered, stale,
+};
+use crate::common::{Rig, layout, new_file};
 use host::device::{Device, MemoryDevice};
 use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
 use std::sync::Arc;

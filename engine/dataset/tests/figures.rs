@@ -1,8 +1,6 @@
 //! Pool activity is counted, and exported under the right metric names.
 
-mod common;
-
-use common::{Rig, layout, new_file};
+use crate::common::{Rig, layout, new_file};
 use observe::{Family, Registry, Source, Value};
 use rig::noise;
 use std::sync::Arc;

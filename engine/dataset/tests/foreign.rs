@@ -2,9 +2,8 @@
 //!
 //! The images are those of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE).
 
-mod common;
-
-use common::Rig;
+use crate::common;
+use crate::common::Rig;
 use dataset::{DatasetKind, ListOptions, write};
 use errors::Error;
 use ondisk::ObjectType;

@@ -1,10 +1,9 @@
 //! `zfs receive -c`: blocks damaged on disk are restored from a stream of the same snapshot, and
 //! nothing else is written.
 
-mod common;
-
-use common::Rig;
-use common::streams::{send_from, target, try_receive};
+use crate::common;
+use crate::common::Rig;
+use crate::common::streams::{send_from, target, try_receive};
 use dataset::receive::{Healed, VerifyingReader, heal};
 use dataset::send::Options;
 use dataset::{Dataset, KeyStore, write};

@@ -4,10 +4,9 @@
 //!
 //! If it is not installed, the test prints that, and only Weir's own `verify` checks.
 
-mod common;
-
+use crate::common;
+use crate::common::{MAKER, Rig};
 use block::{Allocate, Class, Gang, Want};
-use common::{MAKER, Rig};
 use dataset::write::{self, NewDataset};
 use errors::Refusal;
 use host::device::{Device, MemoryDevice};

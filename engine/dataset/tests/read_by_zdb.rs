@@ -1,9 +1,7 @@
 //! What OpenZFS's `zdb` reads in the ZAPs and attributes that Weir writes. If it is not installed,
 //! the test prints that and passes.
 
-mod common;
-
-use common::Rig;
+use crate::common::Rig;
 use object::zap::ZapSpec;
 use object::{NewObject, Object, SaTable, Zap};
 use ondisk::ObjectType;

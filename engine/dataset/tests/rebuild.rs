@@ -1,13 +1,11 @@
 //! Sequential resilvers, and the distributed spares of a draid: afterwards as many devices may be
 //! lost as before, and OpenZFS's `zdb` finds every block and no leaks.
 
-mod common;
-
-use common::devices::{
+use crate::common::devices::{
     BLOCK, DISK_BYTES, Files, check, check_ours, config, disk, guid, has, new_leaf, refusal, reopen, resilvered,
     settle, stale,
 };
-use common::{Rig, layout, new_file};
+use crate::common::{Rig, layout, new_file};
 use host::device::Device;
 use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
 use rig::noise;

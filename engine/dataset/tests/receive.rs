@@ -4,10 +4,9 @@
 //! `history` are byte for byte those of the kernel module (tests/send.rs checks this); received
 //! into a pool in memory and sent again, the stream must be the same.
 
-mod common;
-
-use common::streams::{send, take, target, try_receive};
-use common::{Rig, owners_of};
+use crate::common;
+use crate::common::streams::{send, take, target, try_receive};
+use crate::common::{Rig, owners_of};
 use dataset::property::Value;
 use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};

@@ -4,10 +4,9 @@
 //! Reading everything with the key checks every MAC up to the root block's portable one, so it
 //! detects a tree of another shape, a dnode with another bonus, or a hole in another place.
 
-mod common;
-
-use common::streams::{send, send_from, take, target};
-use common::{Rig, layout};
+use crate::common;
+use crate::common::streams::{send, send_from, take, target};
+use crate::common::{Rig, layout};
 use dataset::receive::{Target, VerifyingReader, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;

@@ -1,9 +1,7 @@
 //! Pools that change shape: a checkpoint is created, discarded and rewound to. After each step
 //! OpenZFS's `zdb` finds every block, no leaks, and correct feature counts.
 
-mod common;
-
-use common::{Rig, layout, new_file, options};
+use crate::common::{Rig, layout, new_file, options};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use errors::{Error, Result};
 use host::device::{Device, MemoryDevice};

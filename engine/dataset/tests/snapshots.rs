@@ -2,9 +2,8 @@
 //! After each step every block, space map and account must be correct; where OpenZFS's `zdb` is
 //! installed, it must agree.
 
-mod common;
-
-use common::{Rig, layout, new_file, space_walk};
+use crate::common;
+use crate::common::{Rig, layout, new_file, space_walk};
 use dataset::write::{self, Failures, NewDataset};
 use dataset::{Entry, LiveDataset};
 use errors::{Error, Refusal};

@@ -1,9 +1,8 @@
 //! Datasets are created, written, changed and destroyed on pools in memory. After each step every
 //! block, every space map and every account on disk must be correct: see `common`.
 
-mod common;
-
-use common::{Rig, layout, new_file};
+use crate::common;
+use crate::common::{Rig, layout, new_file};
 use dataset::write::{self, KeyChange, NewDataset, NewKey};
 use errors::{Error, Refusal};
 use rig::noise;

@@ -1,8 +1,6 @@
 //! Deduplicated files, checked by `verify` and by OpenZFS's `zdb` if it is installed.
 
-mod common;
-
-use common::{Rig, dump, root};
+use crate::common::{Rig, dump, root};
 use files::vfs::{Allocate, NewNode, SetAttr, Vfs};
 use files::zpl::FileSystem;
 use rig::Chance;

@@ -4,10 +4,7 @@
 //! The reference is `files::memory`, which involves no disk: it defines what each operation must
 //! refuse and what its result must be.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Fixture;
 use errors::{Error, Refusal, Result};
 use files::memory::MemoryVfs;
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
@@ -16,7 +13,6 @@ use files::zpl::backing::{Settings, XattrMode};
 use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::Fixture;
 
 struct Random(Chance);
 

@@ -2,9 +2,7 @@
 //! nothing that an fsync acknowledged is missing, and `verify` and OpenZFS's `zdb` find nothing
 //! wrong.
 
-mod common;
-
-use common::{Rig, noted, root};
+use crate::common::{Rig, noted, root};
 use files::vfs::{NewNode, SetXattr, SyncKind, Vfs};
 use files::zpl::FileSystem;
 

@@ -1,9 +1,7 @@
 //! Intent log records that cannot be replayed: which ones are skipped, how they are reported, and
 //! how long their log is kept.
 
-mod common;
-
-use common::{Rig, noted, root};
+use crate::common::{Rig, noted, root};
 use dataset::write::NewDataset;
 use files::vfs::{NewNode, RenameFlags, SyncKind, Vfs};
 use files::zpl::FileSystem;

@@ -1,15 +1,11 @@
 //! Measures how many small operations per second one core does in memory. It prints the results and
 //! asserts nothing. Run with `--ignored --nocapture`.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Fixture;
 use files::vfs::{Caller, NewNode, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::Settings;
 use std::time::Instant;
-use support::Fixture;
 
 fn per_second(what: &str, count: u64, run: impl FnOnce()) {
     let start = Instant::now();

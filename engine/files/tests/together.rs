@@ -1,10 +1,7 @@
 //! Many threads on one file system while txgs are synced: no thread waits forever, and the result
 //! is consistent.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Fixture;
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::Settings;
@@ -13,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use support::Fixture;
 
 const THREADS: u64 = 4;
 const STEPS: u64 = 8000;

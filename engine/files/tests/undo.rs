@@ -2,10 +2,7 @@
 //! read fails, everything is as before the operation, and repeating it does what it would have
 //! done.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Fixture;
 use errors::{Error, Result};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetXattr, Time, Vfs};
 use files::zpl::backing::{Settings, XattrMode};
@@ -13,7 +10,6 @@ use files::zpl::{CreateOptions, FileSystem};
 use ondisk::zil::Record;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use support::Fixture;
 
 fn root() -> Caller {
     Caller { privileged: true, ..Caller::default() }

@@ -1,9 +1,7 @@
 //! Writable volumes: compared with bytes in memory, and checked by `verify` and, if it is
 //! installed, OpenZFS's `zdb`.
 
-mod common;
-
-use common::Rig;
+use crate::common::Rig;
 use dataset::write::{NewDataset, create};
 use dataset::{Datasets, KeyStore};
 use files::Volume;

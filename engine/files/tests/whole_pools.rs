@@ -1,9 +1,7 @@
 //! Whole pools that contain files: read back by our own reader, and checked by `verify` and by
 //! OpenZFS's `zdb` if it is installed.
 
-mod common;
-
-use common::{Rig, dump, root};
+use crate::common::{Rig, dump, root};
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::FileSystem;
 use rig::Chance;

@@ -1,16 +1,12 @@
 //! Writing a file system: each operation by itself, against the rules of POSIX and OpenZFS.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Fixture;
 use errors::{Error, Refusal};
 use files::nfs4_acl;
 use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::{AclInherit, AclMode, Settings};
 use ondisk::acl::{Ace, Who};
-use support::Fixture;
 
 fn root() -> Caller {
     Caller { privileged: true, ..Caller::default() }

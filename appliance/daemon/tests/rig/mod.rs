@@ -1,5 +1,4 @@
 //! A daemon in this process with real sockets, and a minimal HTTP client.
-#![allow(dead_code)]
 
 use admin::House;
 use admin::house::{Leave, Scope};

@@ -1,8 +1,6 @@
 //! A pool of memory devices, and an allocator that allocates space from the front, for tests of
 //! writing.
 
-#![allow(dead_code)] // Each test binary uses its part.
-
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
 use block::{Allocate, Bookmark, Compress, Gang, Store, Want, WritePolicy};
 use errors::{Refusal, Result};

@@ -3,7 +3,6 @@
 //!
 //! Its files are objects whose bonus is three numbers: user, group, project. That is all that
 //! accounting needs to know.
-#![allow(dead_code)] // Not every test uses all of it.
 
 pub mod devices;
 pub mod space_walk;

@@ -1,7 +1,6 @@
 //! A pool in memory with file systems, which zdb may look at.
 
 // Each test uses another part.
-#![allow(dead_code)]
 
 use dataset::write::{Bootstrap, NewDataset, bootstrap, create};
 use dataset::{Datasets, KeyStore, LiveDatasets};

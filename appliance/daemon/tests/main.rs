@@ -1,0 +1,9 @@
+//! The tests of this crate in one program, because each would link the engine again.
+
+mod alerts;
+mod document;
+mod rig;
+mod running;
+mod schedules;
+mod security;
+mod statistics;

@@ -1,0 +1,4 @@
+//! The tests of this crate in one program, because each would link the engine again.
+
+mod core;
+mod hexdumps;

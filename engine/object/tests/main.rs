@@ -1,0 +1,6 @@
+//! The tests of this crate in one program, because each would link the engine again.
+
+mod bpobj;
+mod live;
+mod sa;
+mod zap;

@@ -30,7 +30,6 @@ const PAGE_BYTES: usize = 4096;
 /// State of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// Contents.
     pub data: Vec<u8>,
     pub mode: u32,
     /// Value of the attribute `user.a`.
@@ -42,7 +41,7 @@ pub struct State {
 pub enum Change {
     /// (offset, bytes).
     Write(u64, Vec<u8>),
-    /// New size.
+    /// New size in bytes.
     Truncate(u64),
     /// (offset, length) to be zeroed, not beyond the end of the file.
     Punch(u64, u64),
@@ -57,15 +56,12 @@ pub enum Change {
 pub enum Step {
     /// Creates a file with this index.
     Create(String, usize),
-    /// Creates a directory.
     Mkdir(String),
-    /// Removes a directory.
     Rmdir(String),
     /// Creates a symbolic link with this target.
     Symlink(String, String),
     /// Gives the file with the first name a second one.
     Link(String, String),
-    /// Removes a name.
     Unlink(String),
     /// Renames the first to the second.
     Rename(String, String),
@@ -73,7 +69,6 @@ pub enum Step {
     Exchange(String, String),
 }
 
-/// A named object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// A file, by index.
@@ -83,7 +78,7 @@ pub enum Entry {
     Symlink(String),
 }
 
-/// Objects by path.
+/// Objects by path, relative to the thread's directory.
 pub type Names = BTreeMap<String, Entry>;
 
 struct Done {
@@ -93,12 +88,10 @@ struct Done {
     after_steps: usize,
 }
 
-/// One file.
 #[derive(Default)]
 pub struct File {
     /// Inode number, once it is known.
     pub inode: Option<u64>,
-    /// Current state.
     pub now: State,
     base: State,
     changes: Vec<Done>,
@@ -112,10 +105,9 @@ struct Named {
     floor: Option<(usize, usize)>,
 }
 
-/// One thread's directory.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Model {
-    /// Current names.
     pub now: Names,
     /// All files, including those without a name.
     pub files: Vec<File>,
@@ -137,7 +129,6 @@ pub enum Found {
 /// Found objects by path.
 pub type Tree = BTreeMap<String, Found>;
 
-/// Applies one change.
 pub fn change(state: &mut State, change: &Change) {
     match change {
         Change::Write(at, bytes) => {
@@ -158,7 +149,6 @@ pub fn change(state: &mut State, change: &Change) {
     }
 }
 
-/// Applies one step.
 pub fn step(names: &mut Names, step: &Step) {
     match step {
         Step::Create(path, file) => drop(names.insert(path.clone(), Entry::File(*file))),
@@ -333,7 +323,6 @@ impl Model {
 }
 
 impl File {
-    /// An empty file.
     pub fn new(inode: Option<u64>, mode: u32) -> Self {
         let state = State { mode, ..State::default() };
         Self { inode, now: state.clone(), base: state, ..Self::default() }

@@ -26,7 +26,6 @@ pub struct Plan {
     pub layout: Layout,
     /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// Number of kills.
     pub kills: u64,
     /// Number of writer threads.
     pub threads: u64,

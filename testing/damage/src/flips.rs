@@ -54,7 +54,7 @@ pub struct Outcome {
 }
 
 impl Target {
-    /// Prepares an image.
+    /// Reads the undamaged image, for comparison, and finds the places to damage.
     pub fn new(scenario: Scenario) -> Result<Self> {
         let opened = image::open(scenario.devices.iter().cloned(), scenario.keys.as_ref())?;
         let undamaged = Survey::of(&opened, Limits::ALL);

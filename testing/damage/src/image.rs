@@ -48,7 +48,7 @@ fn load(folder: &std::path::Path, name: &str) -> Result<Scenario> {
     Ok(Scenario { name: name.to_owned(), keys, devices })
 }
 
-/// All available scenarios.
+/// All scenarios in [`folder`], sorted by name; none if there is no such directory.
 pub fn all() -> Vec<Scenario> {
     let Some(folder) = folder() else { return Vec::new() };
     let mut names: Vec<String> = std::fs::read_dir(&folder)
@@ -92,7 +92,7 @@ impl Opened {
         self.pool.pool()
     }
 
-    /// Verifies every block.
+    /// Reads every block of the pool and checks its checksum.
     pub fn verify(&self) -> Result<pool::scan::Report> {
         Ok(pool::scan::verify(self.pool(), &pool::scan::Options { threads: 1 }, &|_| true)?)
     }

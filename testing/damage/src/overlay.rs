@@ -48,7 +48,7 @@ impl Overlay {
         self.changes.insert(start, merged);
     }
 
-    /// Flips one bit.
+    /// Flips bit `bit % 8` of the byte at `offset`.
     pub fn flip(&mut self, offset: u64, bit: u32) -> io::Result<()> {
         let mut byte = [0];
         self.read_at(offset, &mut byte)?;
@@ -56,7 +56,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Truncates the device.
+    /// Truncates the device; never extends it.
     pub fn truncate(&mut self, size_bytes: u64) {
         self.size_bytes = self.size_bytes.min(size_bytes);
     }

@@ -9,19 +9,17 @@ const CASES_PER_POOL: usize = 18;
 /// Arrangement of a pool's devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrangement {
-    /// Name for messages.
+    /// Name for messages; the number after the colon is `ashift`.
     pub name: &'static str,
     /// `file`, `mirror`, `raidz` or `draid`.
     pub kind: &'static str,
     /// Parity of a raidz or draid.
     pub parity: u64,
-    /// Number of devices.
     pub devices: usize,
     /// log2 of the allocation unit in bytes.
     pub ashift: u8,
 }
 
-/// All arrangements.
 pub const ARRANGEMENTS: [Arrangement; 9] = [
     Arrangement { name: "disk:9", kind: "file", parity: 0, devices: 1, ashift: 9 },
     Arrangement { name: "disk:12", kind: "file", parity: 0, devices: 1, ashift: 12 },
@@ -46,17 +44,13 @@ const DEDUPS: [&str; 6] = ["off", "off", "on", "verify", "sha512,verify", "blake
 /// How the files of one dataset are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Property `compression`.
     pub compression: String,
     /// Property `recordsize`.
     pub record_bytes: u32,
-    /// Property `checksum`.
     pub checksum: &'static str,
     /// Property `encryption`; `None` if not encrypted.
     pub encryption: Option<&'static str>,
-    /// Property `copies`.
     pub copies: u8,
-    /// Property `dedup`.
     pub dedup: &'static str,
     /// Seed of the contents.
     pub seed: u64,

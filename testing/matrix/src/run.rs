@@ -42,7 +42,7 @@ pub struct Judges<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
     pub datasets: usize,
-    /// Bytes of files.
+    /// Bytes of files that were compared after the import.
     pub bytes: u64,
     /// Files read by zdb.
     pub zdb_reads: usize,

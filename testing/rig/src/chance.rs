@@ -37,7 +37,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// A random element.
+    /// A random element; `None` if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len() as u64) as usize)
     }

@@ -24,7 +24,7 @@ pub const PROPERTIES: [(&str, &[&str]); 11] = [
     ("dedup", &["off", "sha256", "verify"]),
 ];
 
-/// Performs one action.
+/// Sets `sync` or another property, changes the key, or takes a snapshot.
 pub fn act(rig: &Rig, promises: &Promises, chance: &mut Chance) -> Result<()> {
     match chance.below(10) {
         0..5 => promises.change(chance, |sync| rig.set("sync", sync)),

@@ -16,7 +16,6 @@ use std::time::Duration;
 /// Faults of a device other than power cuts. A number N means one operation in N; 0 means never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Reads that fail.
     pub reads_fail_one_in: u64,
     /// Writes that fail without changing anything.
     pub writes_fail_one_in: u64,

@@ -74,7 +74,6 @@ pub struct Found {
     pub kind: Kind,
     /// Link count; 0 if it is not checked.
     pub links: u64,
-    /// Contents and attributes.
     pub state: State,
 }
 
@@ -102,7 +101,7 @@ impl Model {
         self.began.len() as u64 - 1
     }
 
-    /// The current names.
+    /// The names after the last step.
     pub fn names(&self) -> &Names {
         &self.names.last().expect("there is always the empty tree").1
     }

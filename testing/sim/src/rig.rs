@@ -30,7 +30,6 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// Arrangement of the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// One device.
     Single,
     /// A mirror of two devices.
     Mirror,
@@ -70,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// Number of devices.
+    /// Number of devices, including the log device.
     pub fn devices(self) -> usize {
         match self {
             Self::Single => 1,
@@ -126,7 +125,6 @@ pub fn new_leaf(device: Arc<dyn Device>) -> NewLeaf {
 
 /// A pool that is open for writing, with its file system mounted.
 pub struct Rig {
-    /// The txg engine.
     pub writer: Arc<Writer>,
     pub live: Arc<LiveDatasets>,
     dataset: Arc<LiveDataset>,
@@ -150,7 +148,6 @@ pub struct Shape {
     /// Interval between txgs. An hour means only on request, so that a run does not depend on the
     /// clock.
     pub interval: Duration,
-    /// Additional devices.
     pub extras: Extras,
 }
 
@@ -161,7 +158,6 @@ pub struct Extras {
     pub logs: usize,
     /// Special devices, in one mirror.
     pub special: usize,
-    /// Hot spares.
     pub spares: usize,
 }
 

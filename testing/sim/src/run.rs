@@ -41,7 +41,7 @@ pub struct Plan {
 pub struct Done {
     /// Steps of the workload.
     pub steps: u64,
-    /// Cuts checked.
+    /// Power cuts whose outcome was checked.
     pub cuts: u64,
     /// Writes and flushes of the devices.
     pub operations: u64,
@@ -100,7 +100,7 @@ struct Setting {
 /// A fault of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
-    /// Some writes fail.
+    /// One write in 20 fails.
     WritesFail,
     /// It is disconnected for a while, and comes back unchanged.
     Away,
@@ -154,7 +154,7 @@ impl Setting {
         Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims, administers_one_in }
     }
 
-    /// The devices.
+    /// The simulated devices, including one that may be added later.
     fn machine(&self, seed: u64) -> Arc<Machine> {
         let count = self.shape.layout.devices() + usize::from(self.joins.is_some() || self.changes);
         let machine = Machine::new(seed, count, DISK_BYTES);

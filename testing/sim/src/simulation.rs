@@ -59,7 +59,7 @@ impl Random for SeededRandom {
 enum Status {
     /// Runs, or can run.
     Ready,
-    /// Sleeps until then.
+    /// Sleeps until the simulated clock shows this time.
     Sleeping(Duration),
     /// Waits for this key to be woken, or for this time.
     Waiting(usize, Option<Duration>),

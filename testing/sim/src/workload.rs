@@ -15,12 +15,11 @@ use std::sync::Arc;
 const NAMES: u64 = 8;
 /// Maximum depth of directories.
 const DEPTH_MAX: usize = 3;
-/// Maximum file size.
 const FILE_BYTES_MAX: u64 = 600 << 10;
 /// Each step writes within one record of this size, so that it is a single change.
 const RECORD_BYTES: u64 = 128 << 10;
 
-/// POSIX ACLs.
+/// Extended attributes that hold POSIX ACLs.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 /// Drives a tree and records its expected state.
@@ -34,7 +33,6 @@ pub struct Workload<'a> {
     who: Caller,
     promises: Option<&'a Promises>,
     with_lists: bool,
-    /// What was done.
     pub model: Model,
 }
 
@@ -79,7 +77,7 @@ impl<'a> Workload<'a> {
         self.with_lists = true;
     }
 
-    /// Performs one step.
+    /// Makes one change. If `sync` was `always` throughout, all changes so far are durable.
     pub fn step(&mut self) -> Result<()> {
         let before = self.promises.map(Promises::look);
         self.change()?;

@@ -50,7 +50,7 @@ pub struct VolatileDevice {
 }
 
 impl VolatileDevice {
-    /// Wraps this image.
+    /// Holds writes back from `image` until a flush. `seed` selects how many reach it earlier.
     pub fn new(image: FileDevice, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let keeps_one_in = [1_000_000, 20, 5, 2, 1][chance.below(5) as usize];

@@ -186,7 +186,7 @@ impl Filer {
         Ok(())
     }
 
-    /// Kills the server.
+    /// Sends SIGKILL to the server and waits until it has ended.
     pub fn kill(&mut self) -> Result<()> {
         let mut child = self.child.take().context("no server")?;
         child.kill()?;

@@ -31,11 +31,9 @@ const BEYOND_BYTES: u64 = 200 << 20;
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// The server.
     pub server: Server,
     /// Directory for the pool.
     pub folder: PathBuf,
-    /// Duration.
     pub time: Duration,
     /// Total number of connections.
     pub connections: usize,
@@ -43,7 +41,6 @@ pub struct Plan {
     pub clients: usize,
     /// Number of calls in flight on each of them.
     pub outstanding: usize,
-    /// Percentage of reads.
     pub reads_percent: u64,
 }
 

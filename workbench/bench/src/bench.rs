@@ -6,7 +6,7 @@ use cli::daemon_client::DaemonClient;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs `weir bench`.
+/// Runs `weir bench`, with the metrics of the daemon if one is running.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ask = DaemonClient::find().ok().map(|daemon| {
         let ask = move || daemon.metrics_text().map_err(|e| format!("{e:#}"));

@@ -54,7 +54,6 @@ pub fn command() -> Command {
         .arg(Arg::new("keep-first").long("keep-first").action(ArgAction::SetTrue).help("Keep the first report of text output (by default dropped as the report since boot)"))
 }
 
-/// Runs `weir graph`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
     let seconds = |id: &str| matches.get_one::<Duration>(id).map(Duration::as_secs_f64);

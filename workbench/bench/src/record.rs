@@ -114,7 +114,6 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs `weir record`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let path = |matches: &ArgMatches| matches.get_one::<PathBuf>("dir").cloned().context("DIR is missing");
     match matches.subcommand() {
@@ -174,7 +173,7 @@ fn twins(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Records until stopped.
+/// Records on this thread until a signal arrives or the duration of `--for` has passed.
 fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
     create_dir_all(path).with_context(|| path.display().to_string())?;
     let Some(_held) = folder::hold(path).with_context(|| path.display().to_string())? else {

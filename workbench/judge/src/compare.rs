@@ -60,7 +60,8 @@ pub fn undeclared(a: &Facts, b: &Facts, factors: &[String]) -> Vec<String> {
     found
 }
 
-/// Compares two runs.
+/// Compares the rates of two runs. [`Comparison::refused`] says why they are not comparable: they
+/// differ in more than `factors`, or have fewer than three repetitions.
 pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
     let mut refused: Vec<String> = undeclared(a, b, factors)
         .into_iter()

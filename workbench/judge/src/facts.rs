@@ -13,7 +13,7 @@ pub enum Claim {
     Disk,
 }
 
-/// The requested load.
+/// The load that was requested, not what was achieved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
@@ -135,7 +135,6 @@ pub struct Server {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Second {
-    /// Length in seconds.
     pub seconds: f64,
     /// Operations completed in it.
     pub ops: f64,
@@ -145,7 +144,6 @@ pub struct Second {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// The requested load.
     pub load: Load,
     /// Length of the measurement in seconds.
     pub seconds: f64,
@@ -153,11 +151,9 @@ pub struct Facts {
     pub due: Option<f64>,
     /// Number of failed operations.
     pub failed: f64,
-    /// The load generators.
     pub clients: Vec<Client>,
     /// The server; absent: a local disk or file on the client.
     pub server: Option<Server>,
-    /// Operations over time.
     pub series: Vec<Second>,
     /// Latency histogram: upper bound of each bucket in nanoseconds, and its count; ascending.
     pub latency: Vec<(u64, u64)>,
@@ -178,7 +174,7 @@ impl Facts {
         self.clients.iter().map(|c| c.bytes).sum()
     }
 
-    /// Operations per second.
+    /// Operations per second of all clients together.
     pub fn rate(&self) -> f64 {
         self.ops() / self.seconds.max(1e-9)
     }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {

@@ -13,12 +13,12 @@ pub fn t(freedom: f64) -> f64 {
     T.get(n - 1).copied().unwrap_or(1.96 + 2.4 / freedom)
 }
 
-/// Arithmetic mean.
+/// Arithmetic mean; 0 if there are no values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Sample variance.
+/// Sample variance (divisor n - 1); 0 for fewer than two values.
 pub fn variance(values: &[f64]) -> f64 {
     let m = mean(values);
     values.iter().map(|v| (v - m).powi(2)).sum::<f64>() / (values.len().max(2) - 1) as f64

@@ -154,7 +154,7 @@ fn bits(text: &str) -> std::result::Result<f64, String> {
     number.map(|n| n * factor).ok_or_else(|| format!("'{text}' is not a number of bits per second, such as 1G"))
 }
 
-/// Runs `weir bench`.
+/// Runs `weir bench`. `ask` fetches the metrics of a daemon; `None`: none is running.
 pub fn run(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
     let path = |matches: &ArgMatches, name: &str| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
     match matches.subcommand() {

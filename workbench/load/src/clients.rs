@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Line that a client prints when it is ready.
 pub const READY: &str = "weir-load: ready";
-/// The start word.
+/// Line that starts a client. The client sends it back as its acknowledgement.
 pub const GO: &str = "go";
 
 /// How to run the clients.
@@ -33,7 +33,6 @@ pub struct Clients {
 /// The result of one client.
 #[derive(Debug, Clone)]
 pub struct One {
-    /// Host name.
     pub host: String,
     pub report: Report,
     /// Microseconds by which this client started after the first one, measured here: from sending

@@ -24,7 +24,6 @@ pub fn command() -> Command {
         .subcommands(others::commands())
 }
 
-/// Runs `weir load`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some((name, matches)) if kinds::is_one(name) => kinds::run(name, matches),

@@ -20,7 +20,7 @@ pub enum Axis {
     Offset,
     /// Size of reads, up to the largest.
     Size,
-    /// Latency of reads.
+    /// Latency of reads, by the sizes that a calibration found for it.
     Latency,
 }
 
@@ -84,12 +84,10 @@ impl Bitmap {
         Ok(Self { width, bits })
     }
 
-    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.bits.len() / self.width
     }

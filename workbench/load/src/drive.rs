@@ -60,7 +60,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Operations per second.
+    /// Successful operations per second, without the ramp.
     pub fn rate(&self) -> f64 {
         self.ops as f64 / self.seconds.max(1e-9)
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub struct Fileset {
     /// Name in reports.
     pub name: String,
-    /// The directory.
+    /// The directory, local or on a server.
     pub anchor: Target,
     /// Levels of directories below it.
     pub depth: u32,
@@ -46,7 +46,6 @@ pub struct Fileset {
 /// The order in which a group selects files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Random order.
     Random,
     /// In sequence, repeatedly.
     Sequential,
@@ -92,7 +91,6 @@ pub enum Step {
     MakeDirectory,
     /// Removes an empty directory.
     RemoveDirectory,
-    /// Lists a directory.
     List,
     /// Waits without doing anything.
     Think(Duration),
@@ -105,7 +103,6 @@ pub struct Group {
     pub name: String,
     /// Index of the flow's file set.
     pub fileset: usize,
-    /// Number of threads.
     pub threads: usize,
     /// Percentage of the flow's operations; `None`: an equal share of the remainder.
     pub skew: Option<f64>,

@@ -45,9 +45,7 @@ pub fn next_xid() -> u32 {
 /// Credentials: AUTH_SYS, with one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Who {
-    /// User ID.
     pub uid: u32,
-    /// Group ID.
     pub gid: u32,
 }
 
@@ -257,7 +255,6 @@ fn answered<T>(record: &[u8], take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<
     }
 }
 
-/// Encodes arguments.
 pub fn args(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new();
     write(&mut w);
@@ -281,15 +278,14 @@ pub fn mount(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
 pub struct Attributes {
     /// 1: a file, 2: a directory, 5: a symbolic link.
     pub kind: u32,
-    /// Permission bits.
+    /// Permission bits, without the file type.
     pub mode: u32,
-    /// Number of links.
     pub links: u32,
     /// Size in bytes.
     pub size: u64,
     /// Bytes used on disk.
     pub used: u64,
-    /// File ID.
+    /// `fileid`: the inode number.
     pub id: u64,
 }
 

@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// An operation.
+/// An operation, with its offset in bytes or the number of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Read(u64),

@@ -29,7 +29,6 @@ pub struct Plan {
     pub threads: usize,
     /// Maximum number of operations in flight per thread.
     pub depth: usize,
-    /// When operations start.
     pub arrivals: Arrivals,
     /// Duration; `None`: until `stop`.
     pub time: Option<Duration>,

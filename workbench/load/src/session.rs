@@ -19,13 +19,12 @@ pub(crate) type Done = (u64, Result<u64, String>);
 /// A session; see the module. An error of a method means that the session is broken; the failure of
 /// a single operation is its result.
 pub(crate) trait Session {
-    /// Starts an operation.
+    /// Starts an operation. [`Self::done`] returns its result with this tag.
     fn begin(&mut self, tag: u64, op: Op) -> Result<()>;
     /// The next completed operation; waits for up to `patience`.
     fn done(&mut self, patience: Duration) -> Result<Option<Done>>;
 }
 
-/// Parameters of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     /// Size of an operation in bytes.

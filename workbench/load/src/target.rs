@@ -33,9 +33,7 @@ pub struct Nbd {
 /// Address of an NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// TCP address.
     Tcp(SocketAddr),
-    /// Unix socket.
     Unix(PathBuf),
 }
 

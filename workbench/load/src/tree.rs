@@ -18,7 +18,7 @@ pub(crate) enum Mode {
     Create,
 }
 
-/// An open file.
+/// An open file. `written`: there is written data to commit.
 pub(crate) enum Node {
     Local(std::fs::File),
     Remote { handle: Vec<u8>, written: bool },

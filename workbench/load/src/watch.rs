@@ -12,23 +12,16 @@ pub enum What {
     Read,
     /// Writing bytes of a file.
     Write,
-    /// Creating a file.
     Create,
-    /// Opening a file.
     Open,
-    /// Closing a file.
     Close,
     /// Reading attributes.
     Look,
     /// Setting attributes.
     Change,
-    /// Removing a file.
     Remove,
-    /// Creating a directory.
     MakeDirectory,
-    /// Removing a directory.
     RemoveDirectory,
-    /// Listing a directory.
     List,
     /// Syncing written data to stable storage.
     Sync,

@@ -33,7 +33,7 @@ impl Orders {
         let _ = self.send.send(Order::Note(Stamp::now(), text.to_owned()));
     }
 
-    /// Stops the recorder.
+    /// Requests the end of the recording, without waiting for it.
     pub fn stop(&self) {
         let _ = self.send.send(Order::Stop);
     }
@@ -134,7 +134,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts recording.
+    /// Creates `file` and records on a new thread until [`Self::stop`], or until it is dropped.
     pub fn start(file: &Path, meta: &Meta, sources: Vec<Box<dyn Source>>) -> Result<Self, Error> {
         let (recording, orders) = Recording::new(file, meta, sources, None)?;
         let path: Arc<Path> = file.into();

@@ -7,7 +7,7 @@
 
 use crate::format::{Column, Kind, Labels, Stamp, Unit};
 
-/// A time span.
+/// A value during a time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     /// Start, in seconds since the start of the run.

@@ -156,7 +156,7 @@ impl std::fmt::Debug for MountHandle {
 }
 
 impl MountHandle {
-    /// Mount point.
+    /// The mount point, as a canonical path.
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }

@@ -53,7 +53,7 @@ pub(super) mod can {
 /// A session that was negotiated.
 pub(super) struct Session {
     device: Arc<File>,
-    /// Agreed capabilities.
+    /// Bits of [`can`]: what the server requests and the kernel offers.
     agreed: u64,
     /// Set if io_uring is used.
     rings: Option<Rings>,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// A transaction group starts every 5 s and takes a while to sync.
 const SETTLED_AFTER: Duration = Duration::from_secs(7);
-/// Interval between checks.
+/// How often [`Settle::run`] looks for files to invalidate.
 const EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct State {
     ended: bool,
 }
 
-/// Recently written files.
+/// Files whose attributes are not invalidated yet, with the time of their last write.
 #[derive(Clone, Default)]
 pub(super) struct Settle(Arc<(Mutex<State>, Condvar)>);
 
@@ -34,7 +34,7 @@ impl Settle {
         self.0.0.lock().written.insert(node, Instant::now());
     }
 
-    /// Ends [`Self::run`].
+    /// Makes [`Self::run`] return. The remaining files are not invalidated.
     pub fn end(&self) {
         self.0.0.lock().ended = true;
         self.0.1.notify_all();

@@ -117,7 +117,7 @@ unsafe impl Sync for Slot {}
 /// A request taken from a slot.
 pub(super) struct Request<'a> {
     head: Head,
-    /// Names or data.
+    /// What follows the structure of the operation: names or data.
     pub payload: &'a [u8],
 }
 

@@ -35,11 +35,10 @@ struct Threads<A> {
     permanent: usize,
     /// Threads that wait for a request.
     idle: AtomicUsize,
-    /// All threads.
+    /// All threads that receive requests, idle or busy; the monitor is not one of them.
     count: AtomicUsize,
     /// Threads that are busy with large writes.
     writing: AtomicUsize,
-    /// Answered requests.
     answered: AtomicU64,
     /// Whether the mount has ended, and the additional threads.
     state: Mutex<(bool, Vec<JoinHandle<io::Result<()>>>)>,

@@ -54,7 +54,7 @@ pub(super) enum Op<'a> {
     Forget {
         times: u64,
     },
-    /// (node, times) pairs.
+    /// Pairs of a node and the number of lookups to forget: two u64 each.
     BatchForget {
         pairs: &'a [u8],
     },

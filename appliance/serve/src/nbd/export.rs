@@ -6,7 +6,7 @@ use object::{Extent, Part};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A block device.
+/// A device that clients can open. Offsets and lengths are in bytes. Any thread may call it.
 pub trait Export: Send + Sync {
     /// Size in bytes, which may change.
     fn size(&self) -> u64;
@@ -82,7 +82,7 @@ impl Export for Volume {
 /// An export that a client has opened, and a reference that keeps it available.
 #[derive(Clone)]
 pub struct Opened {
-    /// Full name.
+    /// Full name of the volume or snapshot, such as `tank/v@s`.
     pub name: String,
     pub export: Arc<dyn Export>,
     /// Whether this client may not write, even if the device is writable.

@@ -20,13 +20,13 @@ pub const ALLOCATION_ID: u32 = 1;
 /// How TLS is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsUse {
-    /// Not available.
+    /// Not configured: STARTTLS is refused.
     None,
     /// Clients may use it.
     Offered,
     /// Nothing is disclosed without it.
     Required,
-    /// In use.
+    /// The connection already uses TLS.
     Spoken,
 }
 
@@ -41,11 +41,11 @@ pub struct Agreed {
 
 /// The next step after an option.
 pub enum Next {
-    /// The next option.
+    /// Read the next option.
     Option,
     /// Start TLS after the answer was sent.
     Tls,
-    /// Requests.
+    /// The handshake is over. Requests for this export follow.
     Transmission(Opened),
     /// Close the connection.
     End,
@@ -79,7 +79,7 @@ impl<'a> Handshake<'a> {
         self.agreed
     }
 
-    /// Answers an option.
+    /// Handles option `number` and appends its answers to `out`.
     pub fn option(&mut self, number: u32, data: &[u8], out: &mut Vec<u8>) -> Next {
         let mut reply = |answer, data: &[u8]| {
             put_answer(out, number, answer, data);

@@ -17,7 +17,7 @@ pub mod handshake {
     pub const NO_ZEROES: u32 = 2;
 }
 
-/// Options.
+/// Options of the client (`NBD_OPT_*`).
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -30,7 +30,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Replies to options.
+/// Types of replies to options (`NBD_REP_*`).
 pub mod answer {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -66,7 +66,7 @@ pub mod can {
     pub const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Command flags.
+/// Command flags (`NBD_CMD_FLAG_*`).
 pub mod flag {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 2;
@@ -140,7 +140,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Encoded size.
     pub const BYTES: usize = 28;
 
     /// `None` if the magic number is wrong; then the start of the next request cannot be found.
@@ -164,7 +163,6 @@ pub struct OptionHead {
 }
 
 impl OptionHead {
-    /// Encoded size.
     pub const BYTES: usize = 16;
 
     /// `None` if the magic number is wrong.

@@ -25,7 +25,7 @@ impl Replies {
         self.bytes
     }
 
-    /// Takes all replies.
+    /// Removes and returns all replies, as pieces to send one after the other.
     pub fn take(&mut self) -> Vec<Bytes> {
         self.close();
         self.bytes = 0;
@@ -69,7 +69,7 @@ impl Replies {
         }
     }
 
-    /// Success without data.
+    /// Reports success of a command that returns no data. Always a simple reply.
     pub fn done(&mut self, request: &Request) {
         self.put(&simple_reply(request.cookie, 0));
     }

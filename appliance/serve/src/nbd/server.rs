@@ -35,7 +35,7 @@ const HANDSHAKES: usize = 128;
 /// Configuration of a server.
 #[derive(Clone)]
 pub struct Config {
-    /// TCP addresses.
+    /// TCP addresses to listen on; may be empty.
     pub listen: Vec<SocketAddr>,
     /// Path of a Unix socket, accessible only to this process's user. An existing socket is
     /// replaced.
@@ -56,7 +56,6 @@ pub struct Config {
     pub memory_bytes: usize,
     /// Maximum number of threads for requests that wait.
     pub threads: usize,
-    /// Statistics.
     pub figures: Arc<Figures>,
     /// How long a stop waits for requests in progress.
     pub patience: Duration,
@@ -146,7 +145,6 @@ impl Server {
         &self.addresses
     }
 
-    /// Statistics.
     pub fn figures(&self) -> &Arc<Figures> {
         &self.inner.config.figures
     }

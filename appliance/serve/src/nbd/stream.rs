@@ -79,7 +79,7 @@ impl Socket {
 
 type Tls = Mutex<ServerConnection>;
 
-/// The receiving direction.
+/// The receiving direction of a connection. Decrypts if TLS is used.
 pub(super) struct Input {
     socket: Arc<Socket>,
     tls: Option<Arc<Tls>>,
@@ -87,7 +87,7 @@ pub(super) struct Input {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// Encrypted input.
+    /// Received bytes of TLS. Those from `raw_start` on are not decrypted yet.
     raw: Vec<u8>,
     raw_start: usize,
     /// What the connection waits for, including the rest of a partial request.
@@ -281,7 +281,7 @@ struct Encrypted {
     plain: usize,
 }
 
-/// The sending direction.
+/// The sending direction of a connection. Any thread may send.
 pub(super) struct Output {
     socket: Arc<Socket>,
     tls: Mutex<Option<Arc<Tls>>>,

@@ -193,7 +193,6 @@ impl Crowded {
 }
 
 impl Client<TcpStream> {
-    /// Chooses an export.
     fn choose(self) -> Self {
         let mut client = self;
         client.greet();

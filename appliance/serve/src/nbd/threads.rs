@@ -15,7 +15,8 @@ impl Threads {
         Arc::new(Self(Waiting::new(max)))
     }
 
-    /// Queues `job`.
+    /// Queues `job`, and starts a thread if too few are idle and the maximum permits. If there is
+    /// no thread and none can be started, runs a queued job here.
     pub fn give(self: &Arc<Self>, job: Job) {
         if !self.0.give(job) {
             return;

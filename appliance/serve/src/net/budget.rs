@@ -27,7 +27,7 @@ pub(crate) struct Budget {
     accounts: Mutex<HashMap<Client, Weak<Account>>>,
     /// Threads that wait for memory sleep here.
     released: (Mutex<()>, Condvar),
-    /// Their number.
+    /// Number of threads that sleep in [`Account::reserve`].
     waiting: AtomicUsize,
 }
 

@@ -35,7 +35,7 @@ pub(crate) trait Message: Default {
     fn clear(&mut self);
 }
 
-/// Result of writing.
+/// Result of [`Output::put`] and [`Output::has_room`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wrote<M> {
     /// An empty message to reuse.

@@ -33,7 +33,6 @@ pub struct Core {
     pub verifier: [u8; 8],
     /// Changes made by clients of any version, for the change attribute of version 4.
     pub changes: Changes,
-    /// Statistics.
     pub figures: Arc<Figures>,
 }
 
@@ -119,7 +118,7 @@ impl Core {
         self.handles.seal(&WireHandle { pool_guid: share.pool_guid, file })
     }
 
-    /// The current shares.
+    /// The current shares; see [`Watched::table`].
     pub fn table(&self) -> Arc<Table> {
         self.exports.table()
     }

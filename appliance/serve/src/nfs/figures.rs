@@ -34,9 +34,9 @@ const CLIENTS_MAX: usize = 1024;
 pub struct ClientFigures {
     /// Calls of all programs.
     pub calls: Counter,
-    /// File bytes read.
+    /// Bytes of files read by the client, without the overhead of the protocol.
     pub read: Counter,
-    /// File bytes written.
+    /// Bytes of files written by the client, without the overhead of the protocol.
     pub written: Counter,
     /// Network bytes received from the client.
     pub received: Counter,
@@ -53,7 +53,7 @@ pub struct ClientInfo {
     pub address: IpAddr,
     /// Current number of connections.
     pub connections: u64,
-    /// Calls so far.
+    /// Calls of all programs so far.
     pub calls: u64,
     /// File bytes read so far.
     pub read_bytes: u64,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub enum LockOwner {
     /// A lock owner of NFSv4.
     V4 {
-        /// Client ID.
+        /// Client ID that the server assigned.
         client: u64,
         /// Owner string, opaque to the server.
         owner: Arc<[u8]>,
@@ -39,14 +39,11 @@ pub enum LockOwner {
 /// grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockRange {
-    /// First byte.
     pub start: u64,
-    /// Last byte.
     pub last: u64,
 }
 
 impl LockRange {
-    /// The whole file.
     pub const ALL: Self = Self { start: 0, last: u64::MAX };
 
     /// `length` bytes from `offset`; a length of all ones means "to the end of the file". `None` if
@@ -86,7 +83,6 @@ pub struct HeldLock {
 /// Why a lock was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockRefusal {
-    /// This lock conflicts.
     Conflict(HeldLock),
     /// The table is full.
     Full,

@@ -123,7 +123,6 @@ impl Monitor {
         self.grace.is_on()
     }
 
-    /// The grace period.
     pub fn grace(&self) -> &Arc<Grace> {
         &self.grace
     }

@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A program, version and transport at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping {
-    /// RPC program number.
     pub program: u32,
     pub version: u32,
     pub transport: Transport,
@@ -38,7 +37,6 @@ pub struct Mapping {
 pub struct Mappings(RwLock<Vec<Mapping>>);
 
 impl Mappings {
-    /// Replaces all mappings.
     pub fn set(&self, all: Vec<Mapping>) {
         *self.0.write() = all;
     }

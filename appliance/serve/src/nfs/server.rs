@@ -62,7 +62,6 @@ pub struct Config {
     /// Directory that records which clients hold locks, so that they can reclaim them after a
     /// restart. Without it, clients lose their locks.
     pub state: Option<PathBuf>,
-    /// Statistics.
     pub figures: Arc<Figures>,
     pub limits: Limits,
     /// How long a stop waits for calls in progress.
@@ -234,7 +233,7 @@ impl Server {
         })
     }
 
-    /// Addresses of NFS.
+    /// Addresses of [`Config::listen`] with their actual ports, in the same order.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -15,7 +15,7 @@ pub struct Malformed;
 
 pub type Result<T> = std::result::Result<T, Malformed>;
 
-/// Decodes consecutive values.
+/// Decodes consecutive values of XDR (RFC 4506). Returns slices of the input, without copying.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -26,7 +26,6 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -133,7 +132,7 @@ impl Writer {
         Self::default()
     }
 
-    /// Total bytes written.
+    /// Bytes written, including data that is only referenced.
     pub fn len(&self) -> usize {
         self.own.len() + self.shared_bytes
     }
@@ -148,7 +147,7 @@ impl Writer {
         self.own.shrink_to(256 << 10);
     }
 
-    /// The current position.
+    /// The current position, for [`Self::since`] and [`Self::rollback`].
     pub fn mark(&self) -> Mark {
         Mark { own: self.own.len(), shared: self.shared.len(), shared_bytes: self.shared_bytes }
     }

@@ -146,7 +146,6 @@ impl Ops {
     }
 }
 
-/// A reply.
 pub struct Reply {
     pub status: u32,
     pub bytes: Vec<u8>,

@@ -33,7 +33,7 @@ pub enum Hurt {
     Truncated,
     /// It is disconnected, and reconnected before the repair.
     Away,
-    /// Some writes fail.
+    /// One write in 15 fails.
     WritesFail,
     /// It is removed permanently and replaced by another one, with sequential reconstruction if
     /// possible.
@@ -145,7 +145,7 @@ impl Part {
     }
 }
 
-/// A damaged device.
+/// A device to damage, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Patient {
     part: usize,

@@ -3,7 +3,6 @@
 /// State of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Not answered yet.
     Unanswered,
     /// Acknowledged with this write verifier, but not durable.
     Unstable([u8; 8]),
@@ -26,10 +25,8 @@ impl Loose {
     }
 }
 
-/// A file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
-    /// Permanent file handle.
     pub handle: Vec<u8>,
     /// Contents that were acknowledged as durable.
     pub stable: Vec<u8>,
@@ -54,7 +51,7 @@ fn put(to: &mut Vec<u8>, offset: usize, data: &[u8]) {
 }
 
 impl File {
-    /// Records an operation.
+    /// Adds to the history, which keeps the last 40 operations.
     pub fn note(&mut self, what: String) {
         if self.history.len() >= 40 {
             self.history.pop_front();

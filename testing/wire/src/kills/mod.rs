@@ -43,9 +43,8 @@ pub struct Plan {
     pub folder: PathBuf,
     /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// Number of kills.
     pub kills: u64,
-    /// Number of clients.
+    /// Number of clients, each a thread.
     pub threads: u64,
     /// zdb checks the pool after this many kills.
     pub zdb_every: u64,

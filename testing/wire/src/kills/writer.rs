@@ -26,7 +26,6 @@ const NOENT: u32 = 2;
 const EXIST: u32 = 17;
 const STALE: u32 = 70;
 
-/// A named object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     File(usize),
@@ -61,7 +60,7 @@ enum Step {
 enum Failure {
     /// The server is gone. It is restarted, and the attempt repeated.
     Lost,
-    /// A wrong result.
+    /// A wrong result, which ends the run.
     Wrong(anyhow::Error),
 }
 

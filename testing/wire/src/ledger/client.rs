@@ -54,7 +54,7 @@ impl Totals {
 pub(super) enum Failure {
     /// The server is gone. It is restarted.
     Lost,
-    /// A wrong result.
+    /// A wrong result, which ends the run.
     Wrong(anyhow::Error),
 }
 

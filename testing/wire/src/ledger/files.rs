@@ -18,7 +18,7 @@ const NOXATTR: u32 = 10095;
 /// Placeholder for the verifier of the current run of the server, which ends with the connection.
 const THIS_LIFE: [u8; 8] = [0; 8];
 
-/// An extended attribute.
+/// The values of an extended attribute; `None`: it does not exist.
 #[derive(Debug, Clone, Default)]
 struct Attribute {
     safe: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ const ACK: u32 = 1;
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 
-/// Command numbers.
+/// Command numbers (`NBD_CMD_*`).
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;

@@ -63,7 +63,7 @@ impl Ops {
         self.w.fixed(bytes);
         self
     }
-    /// The anonymous stateid.
+    /// Appends the anonymous stateid: all zeros.
     pub fn anonymous(self) -> Self {
         self.fixed(&[0; 16])
     }

@@ -71,7 +71,6 @@ impl Found {
     }
 }
 
-/// Encodes values.
 pub fn write(values: &[Value], w: &mut Writer) {
     for value in values {
         match value {
@@ -87,7 +86,7 @@ pub fn write(values: &[Value], w: &mut Writer) {
     }
 }
 
-/// Generates calls.
+/// Generates calls, with values from earlier answers.
 pub struct Maker<'a> {
     pub chance: &'a mut Chance,
     pub found: &'a mut Found,

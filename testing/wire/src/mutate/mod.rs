@@ -36,13 +36,11 @@ const BEYOND_BYTES: u64 = 300 << 20;
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// The server.
     pub server: Server,
     /// Directory for the pool.
     pub folder: PathBuf,
     /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// Duration.
     pub time: Duration,
     /// Where to save the bytes of the last connections after a failure.
     pub keep: Option<PathBuf>,
@@ -85,7 +83,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Makes one mutation.
+/// Changes, adds, removes, repeats or swaps values, at random.
 fn mutate(values: &mut Vec<Value>, chance: &mut Chance) {
     let n = chance.below(values.len() as u64 + 1) as usize;
     let number = |chance: &mut Chance| match chance.below(5) {

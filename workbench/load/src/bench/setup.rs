@@ -6,7 +6,6 @@ use judge::Claim;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to measure.
 pub(super) struct Setup {
     pub name: String,
     pub work: Work,

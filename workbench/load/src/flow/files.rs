@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// The file exists.
+/// The file or directory exists.
 const THERE: u8 = 1;
 /// A thread is using the file.
 const TAKEN: u8 = 2;
@@ -31,7 +31,7 @@ impl Fileset {
         if self.everywhere && self.depth > 0 { self.directories() } else { self.lowest() }
     }
 
-    /// Number of files.
+    /// Number of files in all directories.
     pub fn count(&self) -> u64 {
         self.with_files().saturating_mul(self.files)
     }
@@ -89,7 +89,7 @@ pub(super) struct Files {
     pub set: Fileset,
     states: Vec<AtomicU8>,
     sizes: Vec<AtomicU64>,
-    /// Which directories exist.
+    /// State of each directory, with the same bits as those of files.
     directories: Vec<AtomicU8>,
 }
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 pub struct Mix(Vec<(u64, f64)>);
 
 impl Mix {
-    /// A constant.
+    /// Always this value.
     pub fn one(value: u64) -> Self {
         Self(vec![(value, 1.0)])
     }
@@ -26,7 +26,7 @@ impl Mix {
         Self(vec![(of(1), 0.3), (of(2), 0.3), (of(4), 0.2), (of(8), 0.1125), (of(16), 0.0875)])
     }
 
-    /// Draws a value.
+    /// A random value, by weight.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         self.at(rng.f64())
     }
@@ -48,12 +48,11 @@ impl Mix {
         self.largest()
     }
 
-    /// The largest value.
     pub fn largest(&self) -> u64 {
         self.0.iter().map(|(v, _)| *v).max().unwrap_or(0)
     }
 
-    /// The mean.
+    /// The mean by weight.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.0.iter().map(|(_, w)| w).sum();
         self.0.iter().map(|(v, w)| *v as f64 * w).sum::<f64>() / sum

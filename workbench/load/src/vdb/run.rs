@@ -14,7 +14,7 @@ pub struct Changes {
     pub anchors: BTreeMap<String, Target>,
     /// Other duration for each run.
     pub elapsed: Option<Duration>,
-    /// Other rate.
+    /// Operations per second, instead of `fwdrate`.
     pub rate: Option<f64>,
     /// Other format: `yes`, `no`, `restart`.
     pub format: Option<String>,

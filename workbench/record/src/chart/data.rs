@@ -8,13 +8,12 @@ use crate::import::{self, Clock, Imported};
 use crate::series::Series;
 use std::path::{Path, PathBuf};
 
-/// One run.
+/// A run: recorded files, or what other tools printed.
 #[derive(Debug)]
 pub struct Data {
     pub name: String,
     /// Its start on its clock, in seconds; `None` if it has no clock.
     pub clock: Option<f64>,
-    /// Labelled events.
     pub marks: Vec<Mark>,
     /// What was omitted or filled in while reading.
     pub notes: Vec<String>,
@@ -138,7 +137,7 @@ impl Data {
         self.imported.iter().map(|(_, text)| text)
     }
 
-    /// Length in seconds.
+    /// Time of the last value in seconds since the start; 0 if there are none.
     pub fn length(&self) -> f64 {
         let recorded = self.recorded.iter().filter_map(|(shift, run)| {
             Some((run.rows.last()?.mono_ns - run.meta.started.mono_ns) as f64 / 1e9 + shift)

@@ -71,15 +71,11 @@ impl Default for Wanted {
 /// The vertical axis of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heat {
-    /// Latency of operations.
     Latency,
-    /// Offset of operations.
     Offset,
-    /// Size of operations.
     Size,
 }
 
-/// Colour scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
     /// White background.
@@ -154,7 +150,6 @@ pub struct Cell {
     pub time: (f64, f64),
     /// Lower and upper bound of the values.
     pub range: (f64, f64),
-    /// Number of operations.
     pub count: f64,
 }
 
@@ -176,7 +171,6 @@ pub enum Content {
 pub struct Mark {
     /// Time in seconds since the start.
     pub at: f64,
-    /// Label.
     pub text: String,
 }
 
@@ -185,11 +179,9 @@ pub struct Mark {
 pub struct Figure {
     pub title: String,
     pub content: Content,
-    /// The left axis.
     pub left: Vertical,
     /// The right axis, if there is one.
     pub right: Option<Vertical>,
-    /// Labelled events.
     pub marks: Vec<Mark>,
     /// Start of the run on its clock; if absent, times count from the start.
     pub clock: Option<f64>,
@@ -208,7 +200,7 @@ pub enum Error {
     /// A text could not be read.
     #[error(transparent)]
     Text(#[from] crate::import::Error),
-    /// An I/O error.
+    /// The path, and why it cannot be read.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),
     /// The run lacks the series that the chart shows.
@@ -216,9 +208,7 @@ pub enum Error {
     Nothing {
         /// Name of the run.
         run: String,
-        /// The missing series.
         wanted: String,
-        /// The available series.
         has: String,
     },
     /// The picture is too large or too small.

@@ -5,15 +5,13 @@ use crate::series::{Series, Span};
 /// A pixel column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Column {
-    /// Start and end.
+    /// Start and end in seconds since the start of the run.
     pub time: (f64, f64),
     /// Seconds of it that were measured.
     pub seconds: f64,
     /// Average over the measured time.
     pub mean: f64,
-    /// Minimum.
     pub least: f64,
-    /// Maximum.
     pub most: f64,
 }
 

@@ -5,7 +5,7 @@ use crate::format::{Column, Kind, Unit};
 use observe::scrape::Metrics;
 use std::time::Duration;
 
-/// Fetches the text.
+/// Fetches the metrics in Prometheus' text format.
 pub type Ask = Box<dyn FnMut() -> Result<String, String> + Send>;
 
 /// Metrics in Prometheus' text format.

@@ -42,7 +42,7 @@ pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     out
 }
 
-/// Decodes times.
+/// Decodes `rows` times. `None` if the bytes do not contain exactly that many.
 pub(super) fn unpack_times(mut bytes: &[u8], rows: usize) -> Option<Vec<i64>> {
     let mut out = Vec::with_capacity(rows.min(bytes.len()));
     let mut before = 0i64;

@@ -102,7 +102,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The current time.
+    /// Reads both clocks, one after the other.
     pub fn now() -> Self {
         let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -123,7 +123,6 @@ pub struct Meta {
     pub title: String,
     /// Program that wrote the file, and its version.
     pub program: String,
-    /// Start time.
     pub started: Stamp,
     /// Intended interval between rows in nanoseconds.
     pub every_ns: u64,
@@ -170,7 +169,6 @@ pub struct End {
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An I/O error.
     #[error("{}: {error}", path.display())]
     Io {
         /// Path of the file.

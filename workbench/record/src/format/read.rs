@@ -49,7 +49,7 @@ fn word(bytes: &[u8], range: Range<usize>) -> Option<u32> {
 }
 
 impl Run {
-    /// Reads a file.
+    /// Reads a whole file into memory. It may still be growing; see [`Self::torn`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|error| Error::Io { path: path.to_owned(), error })?;
         Self::of(path, bytes)

@@ -75,7 +75,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds an event.
+    /// Adds an event, after the rows that were added before it.
     pub fn note(&mut self, at: Stamp, text: &str) -> Result<(), Error> {
         self.flush()?;
         self.document(b'N', &Note { at, text: text.to_owned() })

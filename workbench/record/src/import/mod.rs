@@ -29,7 +29,6 @@ pub use tool::{Tool, detect, read};
 
 use crate::series::Series;
 
-/// Import options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Seconds between reports if the text has no times. Otherwise derived from the times; 1 if
@@ -59,7 +58,6 @@ pub struct Operation {
     pub is_write: bool,
     /// Latency in seconds; NaN if unknown.
     pub seconds: f64,
-    /// Size in bytes.
     pub bytes: f64,
     /// Offset in bytes; NaN if unknown.
     pub offset: f64,
@@ -72,7 +70,6 @@ pub struct Bucket {
     pub time: (f64, f64),
     /// Lower bound, and upper bound (exclusive).
     pub range: (f64, f64),
-    /// Number of operations.
     pub count: f64,
 }
 
@@ -81,9 +78,9 @@ pub struct Bucket {
 pub struct Imported {
     /// Series; time 0 is the start.
     pub series: Vec<Series>,
-    /// Single operations.
+    /// Empty unless the source lists each operation.
     pub operations: Vec<Operation>,
-    /// Counts by latency.
+    /// Empty unless the source has histograms.
     pub latencies: Vec<Bucket>,
     /// Kind of the times.
     pub clock: Clock,

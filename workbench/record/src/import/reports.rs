@@ -51,7 +51,7 @@ impl Reports {
         Self { begins_with_boot, hides_idle, ..Self::default() }
     }
 
-    /// Starts a report.
+    /// Starts a report. `at`: its time, if the first line has it.
     pub fn begin(&mut self, at: Option<(Clock, f64)>) {
         self.all.push(Report::default());
         if let Some((clock, at)) = at {
@@ -89,7 +89,6 @@ impl Reports {
         self.all.last().is_some_and(|r| r.values.contains_key(key))
     }
 
-    /// Number of reports.
     pub fn len(&self) -> usize {
         self.all.len()
     }

@@ -20,11 +20,11 @@ const KEPT_MAX: usize = 4096;
 /// An entry of a host list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// All hosts.
+    /// All hosts: `*`.
     Everyone,
     /// A network with its prefix length, or one address.
     Network(IpAddr, u8),
-    /// A host name.
+    /// A host name in lower case. Matches the addresses that it resolves to.
     Name(String),
     /// All hosts whose names match: `*` and `?` match within one label, a leading dot matches any
     /// host of a domain.

@@ -39,7 +39,6 @@ pub struct Share {
     /// [`files::namespace::Namespace`] that shows others too. Shares of one pool should use the
     /// same tree, so that clients can cross from one file system to the next.
     pub vfs: Arc<dyn Vfs>,
-    /// Clients and options.
     pub options: ShareOptions,
 }
 
@@ -77,7 +76,7 @@ impl FixedExports {
         Self { shares: Mutex::new(shares), generation: AtomicU64::new(1) }
     }
 
-    /// Replaces the shares.
+    /// Replaces the shares. The next request already uses the new ones.
     pub fn set(&self, shares: Vec<Share>) {
         *self.shares.lock() = shares;
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -177,7 +176,7 @@ enum Unknown {
     NotThere,
     /// Not available until a key is loaded.
     Locked,
-    /// The lookup failed.
+    /// The lookup failed. The client gets this status.
     Failed(Status),
 }
 
@@ -215,7 +214,8 @@ impl Watched {
         Self { exports, table: RwLock::new(table), hosts: hosts::HostNames::default(), secure_by_default }
     }
 
-    /// The current shares.
+    /// The current shares. Rebuilds the table, with a lock held, if [`Exports::generation`] has
+    /// changed.
     pub fn table(&self) -> Arc<Table> {
         let generation = self.exports.generation();
         {

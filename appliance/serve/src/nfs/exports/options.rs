@@ -38,7 +38,6 @@ pub struct ShareOptions {
 /// What a client may do with a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// Changes are refused.
     pub read_only: bool,
     /// Root is not squashed.
     pub trusts_root: bool,
@@ -64,7 +63,7 @@ pub enum Squash {
 }
 
 impl Default for ShareOptions {
-    /// `on`.
+    /// The options of `sharenfs=on`.
     fn default() -> Self {
         Self {
             rules: vec![Rule { who: HostPattern::Everyone, refuses: false, read_only: false }],

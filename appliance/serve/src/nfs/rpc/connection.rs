@@ -46,7 +46,7 @@ pub(super) struct Budgets {
     pub answers: Arc<Budget>,
 }
 
-/// Partially received input.
+/// What was received of the next call. The thread that reads holds its lock.
 pub(super) struct Input {
     pub framer: Framer,
     /// Bytes of the budget that the framer's buffer uses.

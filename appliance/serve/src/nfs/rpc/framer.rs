@@ -19,7 +19,7 @@ pub(super) const SPARE_MIN: usize = 128 << 10;
 /// Initial size of the buffer, which then doubles.
 const BUFFER_MIN: usize = 4096;
 
-/// A complete record.
+/// A complete record without the headers of its fragments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
     /// A slice of the input.

@@ -13,7 +13,7 @@ const MACHINE_BYTES_MAX: usize = 255;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 
-/// Authentication flavours.
+/// Authentication flavours (`auth_flavor`).
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
 
@@ -35,13 +35,12 @@ pub struct SysCredential {
 }
 
 impl SysCredential {
-    /// Supplementary groups.
+    /// Supplementary groups; at most 16.
     pub fn groups(&self) -> &[u32] {
         &self.groups[..self.groups_len]
     }
 }
 
-/// The caller's credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
     /// AUTH_NONE: anonymous.
@@ -74,7 +73,6 @@ pub struct CallHeader {
     pub credential: Credential,
 }
 
-/// A received message.
 #[derive(Debug, Clone, Copy)]
 pub enum Message {
     /// A call; the arguments follow.
@@ -144,18 +142,13 @@ pub enum Accept {
     Success,
     /// The program does not exist.
     ProgramUnavailable,
-    /// The program does not support this version.
-    ProgramMismatch {
-        /// Lowest supported version.
-        low: u32,
-        /// Highest supported version.
-        high: u32,
-    },
+    /// The program supports only the versions from `low` to `high`.
+    ProgramMismatch { low: u32, high: u32 },
     /// The procedure does not exist.
     ProcedureUnavailable,
     /// The arguments cannot be decoded.
     GarbageArguments,
-    /// Internal error.
+    /// SYSTEM_ERR: the server failed, for example because a thread panicked.
     SystemError,
 }
 

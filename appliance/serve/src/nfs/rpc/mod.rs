@@ -69,7 +69,6 @@ impl From<Malformed> for Fault {
 pub struct Call<'a> {
     /// What was called, and by whom.
     pub header: CallHeader,
-    /// The client's connection.
     pub peer: &'a Peer,
     /// Started when the last byte of the call arrived.
     pub arrived: Stopwatch,
@@ -89,10 +88,10 @@ pub enum Wait {
 
 /// One version of a program.
 pub trait Program: Send + Sync {
-    /// RPC program number.
+    /// RPC program number, such as 100003 for NFS.
     fn number(&self) -> u32;
     fn version(&self) -> u32;
-    /// Name for statistics.
+    /// Name in statistics, such as `nfs4`.
     fn name(&self) -> &'static str;
     /// Names of the procedures by number, for statistics.
     fn procedures(&self) -> &'static [&'static str];

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 pub enum Transport {
     /// A stream of records.
     Tcp,
-    /// Datagrams.
+    /// Datagrams, each with one call or reply.
     Udp,
 }
 

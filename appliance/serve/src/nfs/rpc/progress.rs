@@ -85,7 +85,7 @@ impl ReadState {
         self.is_starved.load(Ordering::SeqCst)
     }
 
-    /// Memory is available.
+    /// Ends the pause that [`Self::starve`] began.
     pub fn feed(&self) {
         self.is_starved.store(false, Ordering::SeqCst);
     }

@@ -40,7 +40,6 @@ impl Registry {
         Self { figures, ..Self::default() }
     }
 
-    /// Statistics.
     pub fn figures(&self) -> &Arc<Figures> {
         &self.figures
     }

@@ -156,7 +156,7 @@ impl Engine {
         Ok(())
     }
 
-    /// All connected peers.
+    /// The peers of all open TCP connections.
     pub fn peers(&self) -> Vec<Peer> {
         self.connections.read().values().map(|c| c.peer.clone()).collect()
     }

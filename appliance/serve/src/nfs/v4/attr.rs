@@ -27,7 +27,6 @@ pub(crate) struct Subject<'a> {
     pub minor: u32,
     pub attr: &'a Attr,
     pub change: u64,
-    /// File handle.
     pub handle: &'a [u8],
     pub fsid: (u64, u64),
     /// `mounted_on_fileid`: for the root of a file system a number that no file has, otherwise the
@@ -170,7 +169,7 @@ fn write_acl(w: &mut Writer, list: &[Ace]) {
     }
 }
 
-/// Attributes to set.
+/// A decoded `fattr4`: attributes to set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NewAttrs {
     /// The attributes that the client sent.

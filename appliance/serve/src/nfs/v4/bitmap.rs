@@ -83,7 +83,7 @@ numbers! {
     SUPPATTR_EXCLCREAT = 75, CHANGE_ATTR_TYPE = 79, MODE_UMASK = 81, XATTR_SUPPORT = 82,
 }
 
-/// Attributes of 4.0.
+/// Supported attributes that RFC 7530 defines.
 const OF_V40: Bitmap = Bitmap::of(&[
     SUPPORTED_ATTRS,
     TYPE,

@@ -56,7 +56,7 @@ pub struct Config {
     pub minor_versions: [bool; 3],
 }
 
-/// NFS version 4.
+/// Version 4 of the NFS program. One lock protects the state of all clients.
 pub struct Server {
     core: Arc<Core>,
     config: Config,

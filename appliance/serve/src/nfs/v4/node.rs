@@ -38,7 +38,7 @@ impl Node {
         figures.note_file(self.share.fs_guid, &self.share.dataset, self.key.object);
     }
 
-    /// The current attributes.
+    /// Takes the attributes that [`Self::keep`] cached, if any; otherwise reads them.
     pub fn attr(&self) -> Result<Attr> {
         match self.fresh.take() {
             Some(attr) => Ok(attr),

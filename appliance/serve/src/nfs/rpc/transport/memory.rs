@@ -42,7 +42,7 @@ impl Memory {
         &self.budgets
     }
 
-    /// Bytes in use.
+    /// Bytes that calls and answers use, in total.
     pub fn used(&self) -> usize {
         self.budgets.calls.used() + self.budgets.answers.used()
     }

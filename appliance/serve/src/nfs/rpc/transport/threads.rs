@@ -16,7 +16,7 @@ const STALLED_PERIOD: Duration = Duration::from_secs(1);
 const STACK_BYTES: usize = 1 << 20;
 
 impl Engine {
-    /// Starts the threads.
+    /// Starts the threads that serve and their monitor, and returns.
     pub fn run(self: &Arc<Self>) -> io::Result<()> {
         for _ in 0..self.limits.threads.max(1) {
             self.start_thread(true)?;

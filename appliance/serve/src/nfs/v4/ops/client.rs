@@ -8,7 +8,7 @@ use crate::nfs::xdr::{Reader, Writer};
 /// `NFS4_OPAQUE_LIMIT`.
 const OPAQUE_BYTES_MAX: usize = 1024;
 
-/// Flags of EXCHANGE_ID.
+/// Flags of EXCHANGE_ID (RFC 8881 section 18.35).
 const SUPP_MOVED_REFER: u32 = 0x1;
 const SUPP_MOVED_MIGR: u32 = 0x2;
 const SUPP_FENCE_OPS: u32 = 0x4;

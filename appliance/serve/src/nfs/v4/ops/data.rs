@@ -13,7 +13,7 @@ use observe::event::note;
 const UNSTABLE: u32 = 0;
 const DATA_SYNC: u32 = 1;
 const FILE_SYNC: u32 = 2;
-/// Largest offset.
+/// Maximum size of a file. A WRITE beyond it gets `FBIG`.
 pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
 
 impl Compound<'_> {

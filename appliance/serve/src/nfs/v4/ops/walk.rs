@@ -13,7 +13,7 @@ use files::vfs::{Attr, FileKind};
 /// `NFS4_FHSIZE`.
 const HANDLE_BYTES_MAX: usize = 128;
 const _: () = assert!(HANDLE_BYTES <= HANDLE_BYTES_MAX);
-/// `AUTH_SYS`.
+/// The only flavour that SECINFO and SECINFO_NO_NAME announce.
 const AUTH_SYS: u32 = 1;
 
 /// `ACCESS4_*`: read, lookup, modify, extend, delete, execute, and of RFC 8276 xaread, xawrite,

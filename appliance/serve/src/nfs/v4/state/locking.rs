@@ -32,6 +32,6 @@ pub(crate) enum LockWho {
 pub(crate) enum LockAnswer {
     Locked(StateId),
     Free,
-    /// This lock conflicts.
+    /// Refused because of this lock.
     Denied(HeldLock),
 }

@@ -83,7 +83,7 @@ pub(crate) struct Start {
 pub(crate) enum Chore {
     /// Record on stable storage that this client may reclaim after a restart.
     Record(Vec<u8>),
-    /// Remove that record.
+    /// Remove the record of this client.
     Forget(Vec<u8>),
 }
 

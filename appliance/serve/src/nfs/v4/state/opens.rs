@@ -36,7 +36,7 @@ pub(crate) struct OpenRequest<'a> {
     pub file: FileHandle,
     pub access: u32,
     pub deny: u32,
-    /// CLAIM_PREVIOUS.
+    /// CLAIM_PREVIOUS: reclaims an open after a restart of the server.
     pub reclaims: bool,
     /// Keeps the file from being freed while it is open.
     pub held: Held,

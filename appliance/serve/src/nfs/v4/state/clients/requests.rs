@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// EXCHANGE_ID.
+    /// EXCHANGE_ID. A new client remains unconfirmed until its first CREATE_SESSION.
     pub fn exchange_id(&mut self, args: &ExchangeId<'_>) -> Result<ExchangeAnswer> {
         let confirmed = self.find(args.name, true, true).map(|c| (c.id, c.principal, c.verifier, c.sequence));
         if args.update {
@@ -225,7 +225,7 @@ impl State {
         Ok(())
     }
 
-    /// DESTROY_CLIENTID.
+    /// DESTROY_CLIENTID. Fails with `CLIENTID_BUSY` while the client has sessions or other state.
     pub fn destroy_client_id(&mut self, id: u64, caller: Caller) -> Result<()> {
         let client = self.clients.get(&id).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
         // The operation has no error for a host that does not belong to the client.

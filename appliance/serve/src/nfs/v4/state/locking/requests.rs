@@ -161,7 +161,7 @@ impl State {
         }
     }
 
-    /// RELEASE_LOCKOWNER.
+    /// RELEASE_LOCKOWNER. Fails with `LOCKS_HELD` while the owner holds a lock.
     pub fn release_lock_owner(&mut self, client: u64, owner: &Arc<[u8]>) -> Result<()> {
         let key = OwnerKey::Lock(client, owner.clone());
         let states: Vec<(u64, FileHandle)> = self
@@ -181,7 +181,8 @@ impl State {
         Ok(())
     }
 
-    /// FREE_STATEID.
+    /// FREE_STATEID. Fails with `LOCKS_HELD` for an open, and for a lock owner that holds locks on
+    /// the file.
     pub fn free_state(&mut self, asker: Asker, id: &StateId) -> Result<()> {
         let index = self.index_of(id)?;
         match self.states.get(&index) {

@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// OPEN_CONFIRM.
+    /// OPEN_CONFIRM (4.0). Fails with `BAD_STATEID` if the owner is already confirmed.
     pub fn open_confirm(&mut self, id: &StateId, file: FileHandle) -> Result<StateId> {
         let (index, open) = self.open_mut(Asker::Any, id)?;
         if open.file != file {
@@ -108,7 +108,8 @@ impl State {
         Ok(self.state_id(index, seqid))
     }
 
-    /// OPEN_DOWNGRADE.
+    /// OPEN_DOWNGRADE. Fails with `INVAL` unless the new values are the union of some earlier
+    /// opens.
     pub fn downgrade(
         &mut self,
         asker: Asker,
@@ -149,7 +150,7 @@ impl State {
         }
     }
 
-    /// CLOSE.
+    /// CLOSE. Clients of 4.1 get [`StateId::INVALID`] back.
     pub fn close(&mut self, asker: Asker, id: &StateId, file: FileHandle) -> Result<StateId> {
         self.check_confirmed(id)?;
         let (index, open) = self.open_mut(asker, id)?;

@@ -119,7 +119,7 @@ impl State {
         Ok(())
     }
 
-    /// DESTROY_SESSION.
+    /// DESTROY_SESSION. Fails unless the caller is the client that owns the session.
     pub fn destroy_session(&mut self, id: &[u8; 16], caller: Caller) -> Result<()> {
         let session = self.sessions.get(id).ok_or(Status::BADSESSION)?;
         if let Some(client) = self.clients.get_mut(&session.client) {
@@ -130,7 +130,7 @@ impl State {
         Ok(())
     }
 
-    /// SEQUENCE.
+    /// SEQUENCE. A new request renews the lease. Fails with `DELAY` while the slot is busy.
     pub fn sequence(&mut self, args: &SequenceArgs) -> Result<SequenceAnswer> {
         let session = self.sessions.get_mut(&args.session).ok_or(Status::BADSESSION)?;
         if self.clients.get(&session.client).is_some_and(|client| !client.is_of_host(args.host)) {

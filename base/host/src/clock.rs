@@ -62,7 +62,7 @@ impl Instant {
         })
     }
 
-    /// Time since then.
+    /// Time since then; zero if it is in the future.
     pub fn elapsed(&self) -> Duration {
         Self::now().duration_since(*self)
     }
@@ -100,7 +100,6 @@ impl Sub for Instant {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts the stopwatch.
     pub fn start() -> Self {
         Self(Instant::now())
     }

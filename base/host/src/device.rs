@@ -40,7 +40,7 @@ pub trait Device: Send + Sync {
     /// Fills `buf` with the bytes at `offset`. Reading past the end returns an error of kind
     /// `UnexpectedEof`.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
-    /// Size in bytes.
+    /// Changes only with [`Device::remeasure`].
     fn size_bytes(&self) -> u64;
     /// Name for messages: the path.
     fn name(&self) -> &str;
@@ -108,7 +108,7 @@ pub struct FileDevice {
     /// use a quarter less processor time, on ext4 and on tmpfs. Writes that wait for a device share
     /// the lock.
     writing: Option<RwLock<()>>,
-    /// Duration of writes.
+    /// Duration of writes: decides whether they share `writing`.
     latency: Latency,
     name: String,
 }

@@ -52,14 +52,14 @@ pub trait Threads: Send + Sync {
     fn wait(&self, key: usize, longest: Option<Duration>) -> bool;
     /// Wakes one of the threads that wait for `key`, or `all`.
     fn wake(&self, key: usize, all: bool);
-    /// Returns after `duration`.
+    /// Suspends the calling thread for `duration` of this machine's time.
     fn sleep(&self, duration: Duration);
     /// The calling thread needs a lock that another thread holds. Lets other threads run until
     /// `try_lock` returns true.
     fn contend(&self, try_lock: &mut dyn FnMut() -> bool);
 }
 
-/// A simulated machine.
+/// A simulated machine. Threads of the real machine have none.
 #[derive(Clone)]
 pub struct Machine {
     pub clock: Arc<dyn Clock>,

@@ -9,7 +9,7 @@ pub fn bytes<const N: usize>() -> [u8; N] {
     out
 }
 
-/// A random number.
+/// A random number. Costs a system call on the real machine.
 pub fn u64() -> u64 {
     u64::from_ne_bytes(bytes())
 }

@@ -131,7 +131,7 @@ pub fn unlocked<T: ?Sized, U>(guard: &mut MutexGuard<'_, T>, work: impl FnOnce()
     })
 }
 
-/// A condition variable.
+/// A parking_lot condition variable or, on a simulated machine, a key that its threads wait for.
 #[derive(Debug, Default)]
 pub struct Condvar(parking_lot::Condvar);
 

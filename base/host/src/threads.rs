@@ -13,7 +13,7 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// Starts a thread.
+/// Starts a thread on the caller's machine. Fails if the system cannot start one.
 pub fn spawn<T, F>(name: &str, work: F) -> io::Result<JoinHandle<T>>
 where
     T: Send + 'static,
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Runs the thread.
+    /// Called on the new thread. On a simulated machine, waits for its turn before `work`.
     fn run<T>(self, work: impl FnOnce() -> T) -> T {
         let _turn = self.0.map(|(machine, number)| {
             machine.threads.begin(number);
@@ -142,7 +142,7 @@ impl<'scope> Scope<'scope, '_> {
         self.try_spawn(work).expect("the system starts a thread")
     }
 
-    /// Starts a thread.
+    /// Starts a thread, or returns the system's error.
     pub fn try_spawn<F, T>(&self, work: F) -> io::Result<ScopedJoinHandle<'scope, T>>
     where
         F: FnOnce() -> T + Send + 'scope,

@@ -26,12 +26,10 @@ fn shard() -> usize {
 pub struct Counter([Shard; SHARDS]);
 
 impl Counter {
-    /// Adds 1.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
     }
@@ -52,7 +50,6 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -62,7 +59,6 @@ impl Gauge {
         self.0.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Layer {
-    /// NFS version 3.
     #[default]
     Nfs3,
     /// NFS version 4.0.
@@ -139,7 +138,7 @@ const STREAM: &[&str] = &[
 const NBD: &[&str] = &["read", "write", "flush", "trim", "write_zeroes", "block_status", "other"];
 
 impl Layer {
-    /// All layers.
+    /// In the order of their numbers.
     pub const ALL: [Self; 9] =
         [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd, Self::Log, Self::Send, Self::Receive];
 
@@ -196,9 +195,9 @@ pub struct Note {
     pub place: u32,
     /// Object number of the file in it; 0 is unknown.
     pub object: u64,
-    /// Byte offset.
+    /// Byte offset in the file, volume or device.
     pub offset: u64,
-    /// Size in bytes.
+    /// Size in bytes; `u32::MAX` if it is larger.
     pub size: u32,
     pub cache: Lookups,
     /// 0, an error number (errno(3)), or [`WRONG_BYTES`].
@@ -226,7 +225,7 @@ pub struct Event {
     /// Client, numbered by [`Names`]; the pool if the layer is [`Layer::Disk`], [`Layer::Log`],
     /// [`Layer::Send`] or [`Layer::Receive`]; 0 is unknown.
     pub client: u32,
-    /// User ID.
+    /// User ID of the caller; 0 also in layers without users, which are all but NFS and FUSE.
     pub user: u32,
     /// What was done for it. The place is the device if the layer is [`Layer::Disk`].
     pub note: Note,

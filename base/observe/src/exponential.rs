@@ -10,7 +10,6 @@ use crate::{Spread, Unit};
 /// Buckets for each doubling, as a power of two.
 pub const SCALE: i32 = 3;
 
-/// An exponential histogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exponential {
     /// Number of values that are zero.

@@ -47,7 +47,7 @@ fn last_of(class: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Counts a value. Takes no lock.
     pub fn record(&self, value: u64) {
         self.counts[class_of(value)].fetch_add(1, Ordering::Relaxed);
         self.sum.add(value);
@@ -80,7 +80,6 @@ impl Histogram {
 /// A snapshot of a [`Histogram`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Number of values.
     pub count: u64,
     /// Sum of the values; wraps at 2^64.
     pub sum: u64,

@@ -140,7 +140,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty registry.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }

@@ -36,9 +36,7 @@ use crate::error::{Error, Result};
 /// The subject that an entry applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// The file's owner.
     Owner,
-    /// The file's group.
     OwningGroup,
     /// Everyone, including owner and group.
     Everyone,
@@ -155,7 +153,7 @@ pub struct AclPhys {
     pub object: u64,
     /// ACL version, 0 or 1.
     pub version: u16,
-    /// Number of entries.
+    /// Number of entries; in version 0, `z_acl_size`.
     pub count: u32,
     /// Size of all entries in bytes.
     pub size_bytes: u32,

@@ -107,7 +107,7 @@ impl Dva {
 /// Contents of an embedded pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EmbeddedKind {
-    /// The block's data.
+    /// The block's data, at most 112 bytes after compression.
     Data,
     /// Nothing: a redacted stream omitted the data.
     Redacted,
@@ -261,7 +261,7 @@ impl BlkPtr {
         if self.is_embedded() { Ok(Checksum::Off) } else { Checksum::from_raw(self.bits(40, 8) as u8) }
     }
 
-    /// Compression algorithm.
+    /// Fails for a number that OpenZFS does not define.
     pub fn compression(&self) -> Result<Compression> {
         Compression::from_raw(self.bits(32, 7) as u8)
     }

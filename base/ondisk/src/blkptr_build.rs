@@ -35,9 +35,7 @@ pub struct NewBlock {
     pub lsize_bytes: u64,
     /// Size on disk before parity, in bytes: a multiple of 512 up to 32 MiB.
     pub psize_bytes: u64,
-    /// Compression algorithm.
     pub compression: Compression,
-    /// Checksum algorithm.
     pub checksum: Checksum,
 }
 

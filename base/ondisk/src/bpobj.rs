@@ -50,9 +50,7 @@ pub struct Header {
 /// Sizes of blocks without parity and copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Logical {
-    /// Bytes after compression.
     pub compressed_bytes: u64,
-    /// Bytes before compression.
     pub uncompressed_bytes: u64,
 }
 
@@ -61,7 +59,6 @@ pub struct Logical {
 pub struct Subobjects {
     /// Object that holds their object numbers; 0: none.
     pub object: u64,
-    /// Number of subobjects.
     pub count: u64,
 }
 

@@ -42,7 +42,7 @@ pub const RANGE_BYTES: u64 = 16 << 20;
 pub struct Header {
     /// Object of the entries.
     pub entries_object: u64,
-    /// Number of counts.
+    /// Number of 16-bit counts, one for each range of the vdev.
     pub counts: u64,
     /// Byte order of the counts.
     pub counts_endian: Endian,
@@ -60,7 +60,7 @@ impl Header {
     /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 56;
 
-    /// Parses the bonus.
+    /// Parses the bonus. A byte order other than 0 and 1 is an error.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [entries_object, counts, order, total_count, range_bytes, used_bytes, saved_bytes] =
             words("brt_vdev_phys", bonus, endian)?;
@@ -72,7 +72,6 @@ impl Header {
         Ok(Self { entries_object, counts, counts_endian, total_count, range_bytes, used_bytes, saved_bytes })
     }
 
-    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let order = u64::from(self.counts_endian == Endian::Big);

@@ -170,7 +170,6 @@ impl<'a> PackedValue<'a> {
 pub struct Phys {
     /// Addresses, two words each; in an encrypted block the third is the salt and part of the IV.
     pub addresses: [u64; 6],
-    /// Number of references.
     pub references: u64,
     /// Txg in which the block was written.
     pub birth: Txg,
@@ -245,7 +244,6 @@ impl Phys {
 /// of its eight words).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
-    /// Number of blocks.
     pub blocks: u64,
     /// Logical size in bytes.
     pub lsize_bytes: u64,
@@ -316,7 +314,7 @@ impl LogHeader {
     /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 64;
 
-    /// Parses the bonus.
+    /// Parses the bonus. Fails with [`Error::Unsupported`] for versions other than 1.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [info, length_bytes, first_txg] = words("ddt_log_header", bonus, endian)?;
         need("ddt_log_header", bonus, Self::SIZE_BYTES)?;
@@ -327,7 +325,6 @@ impl LogHeader {
         Ok(Self { is_flushing: info & 0x100 != 0, checkpoint, length_bytes, first_txg: Txg(first_txg) })
     }
 
-    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let info = 1 | (u64::from(self.is_flushing) << 8) | (u64::from(self.checkpoint.is_some()) << 9);

@@ -69,7 +69,7 @@ pub struct Dnode {
     pub checksum: u8,
     /// `dn_compress`, raw; 0: inherit.
     pub compression: u8,
-    /// `dn_flags`.
+    /// `dn_flags`: a combination of `FLAG_*`.
     pub flags: u8,
     /// Size of a data block in bytes.
     pub data_block_bytes: u32,

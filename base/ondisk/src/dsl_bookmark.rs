@@ -57,7 +57,7 @@ pub struct SpaceTriple {
     pub used: u64,
     /// Stored size, without parity and copies.
     pub compressed: u64,
-    /// Before compression.
+    /// Logical size, before compression.
     pub uncompressed: u64,
 }
 

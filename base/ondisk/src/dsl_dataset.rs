@@ -114,7 +114,7 @@ pub struct DslDataset {
     pub unique_bytes: u64,
     /// 56-bit ID for the file system ID (fsid).
     pub fsid_guid: u64,
-    /// Permanent GUID.
+    /// Never changes. A received snapshot has the GUID of the one that was sent.
     pub guid: u64,
     /// A combination of `FLAG_*`.
     pub flags: u64,

@@ -69,7 +69,7 @@ pub struct UsedBreakdown {
     pub refreservation: u64,
 }
 
-/// A DSL directory.
+/// The bonus of a directory (`dsl_dir_phys_t`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DslDir {
     /// Creation time in seconds since 1970.
@@ -96,7 +96,7 @@ pub struct DslDir {
     pub props_zap: u64,
     /// ZAP of delegated permissions; 0: none.
     pub delegation_zap: u64,
-    /// See [`DslDir::FLAG_USED_BREAKDOWN`].
+    /// `dd_flags`: 0 or [`DslDir::FLAG_USED_BREAKDOWN`].
     pub flags: u64,
     /// Space breakdown; zeros without the flag.
     pub used: UsedBreakdown,

@@ -31,7 +31,7 @@ use crate::types::Txg;
 pub struct ErrorBookmark {
     /// Object number of the dataset in the MOS; 0 is the MOS itself.
     pub objset: u64,
-    /// Object number.
+    /// Object number; 0 is the meta-dnode.
     pub object: u64,
     /// Level in the block tree; negative as described above.
     pub level: i64,
@@ -42,7 +42,7 @@ pub struct ErrorBookmark {
 /// A block of a dataset and of the datasets that share it (`zbookmark_err_phys_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeadError {
-    /// Object number.
+    /// Object number; 0 is the meta-dnode.
     pub object: u64,
     /// Level in the block tree.
     pub level: i64,

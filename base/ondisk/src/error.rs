@@ -12,7 +12,6 @@ pub enum Error {
         structure: &'static str,
         /// Field, by its name in the format, such as `ub_magic`.
         field: &'static str,
-        /// The value found.
         found: String,
         /// The values that are accepted.
         expected: String,
@@ -28,7 +27,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an [`Error::Corrupt`].
     pub fn corrupt(
         structure: &'static str,
         field: &'static str,
@@ -49,5 +47,4 @@ impl Error {
     }
 }
 
-/// Result of parsing.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -27,7 +27,7 @@
 /// What Weir can do with a pool on which a feature is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Support {
-    /// Read the pool.
+    /// Read the pool. `pool::feature::can_write` says whether Weir can also write it.
     Read,
     /// Nothing: if the feature is required for reading, the pool is refused.
     None,
@@ -77,7 +77,6 @@ pub struct Feature {
     pub name: &'static str,
     /// GUID, its name on disk.
     pub guid: &'static str,
-    /// One-line description.
     pub summary: &'static str,
     pub flags: Flags,
     /// Names of features that must be enabled first.

@@ -80,7 +80,8 @@ impl Header {
         self.pieces.iter().filter(|bp| !bp.is_hole())
     }
 
-    /// Encodes the header.
+    /// The size is the smallest multiple of 512 bytes that holds the pieces; the gap in front of
+    /// the trailer is zeros.
     pub fn to_bytes(&self) -> Vec<u8> {
         let size = (self.pieces.len() * blkptr::SIZE_BYTES + Trailer::SIZE_BYTES).next_multiple_of(SIZE_BYTES);
         let mut out: Vec<u8> = self.pieces.iter().flat_map(|bp| bp.to_bytes(self.trailer.endian)).collect();

@@ -43,12 +43,10 @@ use crate::nvlist::Nvlist;
 pub mod keys {
     /// Time in seconds since 1970.
     pub const TIME: &str = "history time";
-    /// Command line.
     pub const COMMAND: &str = "history command";
-    /// User ID.
+    /// User ID of the caller.
     pub const WHO: &str = "history who";
     pub const ZONE: &str = "history zone";
-    /// Host name.
     pub const HOST: &str = "history hostname";
     /// Txg in which the record was written.
     pub const TXG: &str = "history txg";
@@ -66,13 +64,12 @@ pub mod keys {
     pub const OUTPUT: &str = "out_nvl";
     /// Size in bytes of an output that was omitted.
     pub const OUTPUT_SIZE: &str = "out_size";
-    /// Dataset name.
     pub const DATASET_NAME: &str = "dsname";
     /// Object number of the dataset.
     pub const DATASET_ID: &str = "dsid";
-    /// Error number.
+    /// Error number of the ioctl; missing if it succeeded.
     pub const ERRNO: &str = "errno";
-    /// Duration in nanoseconds.
+    /// Duration of the ioctl in nanoseconds.
     pub const ELAPSED_NS: &str = "elapsed_ns";
 }
 
@@ -164,7 +161,6 @@ impl Header {
         Ok(Self { create_end, physical_end, begin, end, records_lost })
     }
 
-    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let words = [self.create_end, self.physical_end, self.begin, self.end, self.records_lost];

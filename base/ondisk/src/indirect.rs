@@ -52,7 +52,7 @@ pub struct MappingHeader {
     pub max_offset_bytes: u64,
     /// Total size of all ranges in bytes.
     pub mapped_bytes: u64,
-    /// Number of ranges.
+    /// Number of ranges, 24 bytes each.
     pub entries: u64,
     /// Object of the obsolete counts; 0 or `None`: not recorded.
     pub counts_object: Option<u64>,
@@ -71,7 +71,7 @@ impl MappingHeader {
         Ok(Self { max_offset_bytes, mapped_bytes, entries, counts_object })
     }
 
-    /// Encodes the bonus.
+    /// Encodes 24 bytes, or 32 with `counts_object`.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let words = [self.max_offset_bytes, self.mapped_bytes, self.entries];
         to_bytes(words.into_iter().chain(self.counts_object), endian)

@@ -98,7 +98,7 @@ impl LogPointer {
         Self { offset_bytes, payload_start: payload.0, payload_bytes: payload.1, prop, checksum }
     }
 
-    /// A null pointer.
+    /// A null pointer, which ends the chain of log blocks.
     pub const NOWHERE: Self = Self { offset_bytes: 0, payload_bytes: 0, payload_start: 0, prop: 0, checksum: [0; 4] };
 
     /// Encodes the pointer, little-endian.

@@ -110,7 +110,7 @@ pub struct Objset {
     /// Header of the intent log.
     pub zil: ZilHeader,
     pub kind: ObjsetKind,
-    /// `os_flags`.
+    /// `os_flags`: a combination of `FLAG_*`.
     pub flags: u64,
     /// MAC over the parts that a raw send carries.
     pub portable_mac: [u8; 32],
@@ -118,9 +118,9 @@ pub struct Objset {
     pub local_mac: [u8; 32],
     /// Space by user, from pool version 15 on.
     pub user_used: Option<Dnode>,
-    /// Space by group.
+    /// Space by group, from pool version 15 on.
     pub group_used: Option<Dnode>,
-    /// Space by project.
+    /// Space by project, only in blocks of 4 KiB.
     pub project_used: Option<Dnode>,
     /// Byte order of the writer.
     pub endian: Endian,

@@ -144,7 +144,6 @@ pub mod directory {
 
 /// Names in configurations, in labels and in the MOS (`ZPOOL_CONFIG_`).
 pub mod config {
-    /// Pool version.
     pub const VERSION: &str = "version";
     /// Name of the pool.
     pub const POOL_NAME: &str = "name";
@@ -162,7 +161,7 @@ pub mod config {
     pub const VDEV_TREE: &str = "vdev_tree";
     /// Type of the vdev ([`vdev_type`](super::vdev_type)).
     pub const TYPE: &str = "type";
-    /// Child vdevs.
+    /// Array of nvlists: the child vdevs in the order of their IDs.
     pub const CHILDREN: &str = "children";
     /// Index among its siblings.
     pub const ID: &str = "id";
@@ -198,7 +197,7 @@ pub mod config {
     pub const WHOLE_DISK: &str = "whole_disk";
     /// 1: the device was missing when the configuration was written.
     pub const NOT_PRESENT: &str = "not_present";
-    /// Hot spares.
+    /// Array of nvlists: hot spares.
     pub const SPARES: &str = "spares";
     /// 1: a spare that is in use.
     pub const IS_SPARE: &str = "is_spare";
@@ -218,7 +217,7 @@ pub mod config {
     pub const PHYS_PATH: &str = "phys_path";
     /// 1: the vdev is a log device.
     pub const IS_LOG: &str = "is_log";
-    /// Cache devices.
+    /// Array of nvlists: cache devices.
     pub const L2CACHE: &str = "l2cache";
     /// Indices of top-level vdevs that no longer exist.
     pub const HOLE_ARRAY: &str = "hole_array";
@@ -362,7 +361,7 @@ pub mod vdev_top {
 pub mod vdev_leaf {
     /// Offset up to which the device is initialized.
     pub const INITIALIZE_LAST_OFFSET: &str = "com.delphix:next_offset_to_initialize";
-    /// State of initialization.
+    /// 0 none, 1 active, 2 canceled, 3 suspended, 4 complete (`vdev_initializing_state_t`).
     pub const INITIALIZE_STATE: &str = "com.delphix:vdev_initialize_state";
     /// When that state was entered.
     pub const INITIALIZE_ACTION_TIME: &str = "com.delphix:vdev_initialize_action_time";

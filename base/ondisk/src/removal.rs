@@ -83,7 +83,7 @@ impl Removing {
 /// A mapping being condensed: rewritten without its obsolete ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condensing {
-    /// The removed vdev.
+    /// ID of the removed top-level vdev.
     pub vdev: u64,
     /// Object of the obsolete space map that is being condensed.
     pub previous_obsolete_space_map: u64,
@@ -117,12 +117,12 @@ pub struct Rebuild {
     /// Running time in milliseconds.
     pub run_time_ms: u64,
     pub scanned_bytes: u64,
-    /// Bytes read.
+    /// Size of the ranges that were read.
     pub issued_bytes: u64,
     pub rebuilt_bytes: u64,
-    /// Bytes to scan.
+    /// Estimated size of the ranges to scan (`vrp_bytes_est`).
     pub total_bytes: u64,
-    /// Number of errors.
+    /// Number of ranges that could not be rebuilt.
     pub errors: u64,
 }
 

@@ -119,7 +119,6 @@ pub struct Registered {
     pub number: u16,
     /// Length in bytes; 0: variable, stored in the header.
     pub length: u16,
-    /// Byte-swap class.
     pub byte_swap: ByteSwap,
 }
 
@@ -137,7 +136,7 @@ impl Registered {
         Ok(Self { number: value as u16, length: (value >> 24) as u16, byte_swap })
     }
 
-    /// Packs the value.
+    /// The inverse of [`Registered::unpack`].
     pub fn pack(self) -> u64 {
         u64::from(self.number) | (self.byte_swap as u64) << 16 | u64::from(self.length) << 24
     }
@@ -146,7 +145,7 @@ impl Registered {
 /// The header of packed attributes, `sa_hdr_phys_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaHeader {
-    /// Layout number.
+    /// Number of the layout in the ZAP `LAYOUTS`, 10 bits.
     pub layout: u16,
     /// Size of the header in bytes, from the header itself.
     pub size_bytes: usize,

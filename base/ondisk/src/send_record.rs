@@ -59,7 +59,7 @@ bitflags::bitflags! {
         const DEDUP_PROPS = 1 << 1;
         /// Spill blocks of system attributes.
         const SA_SPILL = 1 << 2;
-        /// Embedded blocks.
+        /// May have `DRR_WRITE_EMBEDDED` records.
         const EMBED_DATA = 1 << 16;
         /// LZ4 inside embedded blocks.
         const LZ4 = 1 << 17;
@@ -94,9 +94,7 @@ bitflags::bitflags! {
 pub struct Crypt {
     /// Salt from which the key is derived.
     pub salt: [u8; 8],
-    /// Initialisation vector.
     pub iv: [u8; 12],
-    /// Message authentication code.
     pub mac: [u8; 16],
 }
 

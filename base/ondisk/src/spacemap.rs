@@ -98,7 +98,7 @@ impl Header {
         })
     }
 
-    /// Encodes the bonus.
+    /// Encodes `SIZE_V0_BYTES`, or `SIZE_BYTES` with a histogram.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let size = if self.histogram.is_some() { Self::SIZE_BYTES } else { Self::SIZE_V0_BYTES };
         let mut out = vec![0; size];

@@ -60,7 +60,7 @@ pub struct Multihost {
 }
 
 impl Multihost {
-    /// Milliseconds between heartbeats.
+    /// Milliseconds between heartbeats; `None` if the writer did not record it.
     pub fn interval_ms(&self) -> Option<u32> {
         (self.config & 1 != 0).then_some(((self.config >> 8) & 0xff_ffff) as u32)
     }
@@ -89,7 +89,6 @@ pub enum ScratchState {
     Unknown(u16),
 }
 
-/// A parsed uberblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uberblock {
     /// Pool version, 1 to 28 or 5000.

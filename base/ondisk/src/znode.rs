@@ -76,9 +76,9 @@ bitflags::bitflags! {
         const SYSTEM = 1 << 34;
         /// DOS attribute archive.
         const ARCHIVE = 1 << 35;
-        /// Cannot be changed.
+        /// Contents and attributes cannot be changed (`chattr +i`).
         const IMMUTABLE = 1 << 36;
-        /// Cannot be removed.
+        /// Cannot be removed or renamed.
         const NOUNLINK = 1 << 37;
         /// Can only be appended to.
         const APPENDONLY = 1 << 38;

@@ -39,7 +39,6 @@ pub enum Algorithm {
     Fletcher2,
     /// Sums of 32-bit words up to the fourth order: the default.
     Fletcher4,
-    /// SHA-256.
     Sha256,
     /// SHA-512/256.
     Sha512,
@@ -133,7 +132,7 @@ pub fn checksum(algorithm: Algorithm, data: &[u8], order: Order, salt: Option<&S
     }
 }
 
-/// An incremental checksum.
+/// Computes the checksum of data that arrives in pieces.
 pub struct Hasher {
     order: Order,
     state: State,

@@ -30,7 +30,6 @@ pub mod zstd;
 
 pub use error::Error;
 
-/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Sun's fast LZ variant, the default of old pools.

@@ -31,7 +31,6 @@ pub enum Gang {
     None,
     /// A gang header. If it cannot be allocated, the pool is full.
     Header,
-    /// A gang member.
     Member,
 }
 

@@ -116,7 +116,7 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// The in-memory cache.
+/// The pool's cache in memory: ZFS's ARC, not the standard library's pointer type.
 pub struct Arc {
     inner: Mutex<Inner>,
 }
@@ -262,7 +262,7 @@ impl Arc {
         (taken, std::mem::take(&mut i.outgoing.refused))
     }
 
-    /// Evicts all blocks.
+    /// Evicts all blocks and drops their ghosts. The size limit stays.
     pub fn clear(&self) {
         let mut i = self.inner.lock();
         let cap = std::mem::take(&mut i.cap);

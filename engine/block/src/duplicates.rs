@@ -43,7 +43,7 @@ pub enum Found {
     /// They are not stored, or in fewer copies than requested. The caller writes them and then
     /// calls [`Duplicates::wrote`] or [`Duplicates::gave_up`].
     Write {
-        /// Copies to write.
+        /// Number of copies to write, in addition to those in `have`.
         copies: u8,
         /// The copies that exist already.
         have: Option<Stored>,
@@ -52,7 +52,7 @@ pub enum Found {
     No,
 }
 
-/// The dedup tables.
+/// The dedup tables, for the block layer. `pool::dedup` implements it.
 pub trait Duplicates: Send + Sync {
     /// Looks up the contents of a pointer whose checksum, sizes and compression are set. Blocks
     /// while another thread is writing the same contents.

@@ -48,7 +48,7 @@ pub struct FoundLabel {
 pub struct Labels {
     /// The labels that fit on the device, up to four.
     pub labels: Vec<FoundLabel>,
-    /// All valid uberblocks.
+    /// Those whose checksum matches and that can be parsed, by label and slot.
     pub uberblocks: Vec<FoundUberblock>,
 }
 

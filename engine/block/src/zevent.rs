@@ -82,7 +82,7 @@ pub mod class {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Event id (`eid`).
+    /// `eid`: the first event of a queue is 1, each further one is one more.
     pub id: u64,
     /// Time: seconds since 1970, and nanoseconds.
     pub time: (u64, u32),

@@ -8,7 +8,6 @@ use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::{DslBookmark, RedactionList};
 
-/// A bookmark.
 #[derive(Clone)]
 pub struct Bookmark {
     name: String,
@@ -51,12 +50,12 @@ impl Bookmark {
         &self.name
     }
 
-    /// Its dataset.
+    /// The head that it belongs to.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// The on-disk structure.
+    /// As read when the bookmark was opened.
     pub fn phys(&self) -> &DslBookmark {
         &self.phys
     }

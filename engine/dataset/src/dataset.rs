@@ -131,12 +131,11 @@ impl Dataset {
         self.0.id
     }
 
-    /// The on-disk structure.
+    /// As read when the dataset was opened.
     pub fn phys(&self) -> &DslDataset {
         &self.0.phys
     }
 
-    /// Its directory.
     pub fn dir(&self) -> &Arc<Dir> {
         &self.0.dir
     }
@@ -147,7 +146,7 @@ impl Dataset {
         self.phys().has(DslDataset::FLAG_INCONSISTENT)
     }
 
-    /// Its tree.
+    /// All datasets of the pool, from which this one was opened.
     pub fn tree(&self) -> &Arc<Datasets> {
         &self.1
     }
@@ -317,7 +316,7 @@ impl Dataset {
         Ok(holds)
     }
 
-    /// Number of holds.
+    /// Number of holds; 0 for a head.
     pub fn hold_count(&self) -> Result<u64> {
         match self.0.phys.userrefs_zap {
             0 => Ok(0),

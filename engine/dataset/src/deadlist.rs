@@ -16,7 +16,7 @@ pub struct Deadlist {
 }
 
 enum Form {
-    /// A single list.
+    /// A single list, in pools before version 26.
     Old(Bpobj),
     /// Lists by birth txg, with the grand total.
     Keyed { total: SpaceTriple, zap: Zap },

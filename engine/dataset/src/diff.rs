@@ -21,9 +21,8 @@ pub enum ObjectChange {
     InUse(u64),
     /// A range of numbers without objects in the later state; the earlier one may have had some.
     Free {
-        /// First number.
         first: u64,
-        /// Last number.
+        /// Last number, inclusive.
         last: u64,
     },
 }

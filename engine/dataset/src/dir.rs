@@ -51,7 +51,6 @@ impl SnapshotNames {
         self.by_name.iter().map(|(name, id)| (name.as_str(), *id))
     }
 
-    /// Number of snapshots.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -102,7 +101,7 @@ impl Dir {
         self.parent.as_ref()
     }
 
-    /// The on-disk structure.
+    /// As read when the directory was opened.
     pub fn phys(&self) -> &DslDir {
         &self.phys
     }

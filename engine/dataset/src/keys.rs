@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The loaded keys.
+/// The loaded keys of a pool's datasets. They are only in memory.
 #[derive(Default)]
 pub struct KeyStore {
     /// Wrapping keys, by the directory object of their encryption root.
@@ -30,11 +30,11 @@ pub struct KeyStore {
 pub enum KeyLocation {
     /// Not an encryption root.
     None,
-    /// Prompts the user.
+    /// `prompt`: the user types it.
     Prompt,
     /// A file, by its absolute path.
     File(String),
-    /// A URL.
+    /// An `http://` or `https://` URL.
     Url(String),
 }
 
@@ -72,7 +72,6 @@ impl Dataset {
 }
 
 impl KeyStore {
-    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

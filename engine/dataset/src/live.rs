@@ -150,7 +150,7 @@ impl LiveDatasets {
         Arc::new(Self { writer, keys, open, log_figures: Arc::default(), refreshing: Mutex::default() })
     }
 
-    /// The txg engine.
+    /// The txg engine of the pool.
     pub fn writer(&self) -> &Arc<Writer> {
         &self.writer
     }
@@ -531,7 +531,7 @@ impl LiveDataset {
         &self.objset
     }
 
-    /// The txg engine.
+    /// The txg engine of the pool.
     pub fn writer(&self) -> &Arc<Writer> {
         &self.writer
     }
@@ -542,7 +542,7 @@ impl LiveDataset {
         &self.log
     }
 
-    /// The current properties.
+    /// The current properties. Later changes do not appear in the result.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().clone()
     }

@@ -3,7 +3,7 @@
 use errors::{Error, Result};
 use std::cmp::Ordering;
 
-/// A parsed name.
+/// A valid name, split before `@` or `#`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatasetName<'a> {
     /// `pool/fs`.
@@ -17,9 +17,9 @@ pub struct DatasetName<'a> {
 pub enum Tail<'a> {
     /// No suffix: the name is that of the head.
     Head,
-    /// `@snapshot`.
+    /// The name after the `@`.
     Snapshot(&'a str),
-    /// `#bookmark`.
+    /// The name after the `#`.
     Bookmark(&'a str),
 }
 

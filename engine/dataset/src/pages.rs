@@ -110,7 +110,6 @@ impl Children {
         name.bytes().chain((step % 2 == 1).then_some(b'/'))
     }
 
-    /// Number of children.
     pub fn len(&self) -> usize {
         self.children.len()
     }

@@ -31,15 +31,12 @@ pub enum Error {
     #[error("{place}: missing {what}")]
     Missing {
         place: String,
-        /// The missing devices.
+        /// Names of the devices, separated by commas.
         what: String,
     },
     /// The dataset is encrypted and its key is not loaded.
     #[error("{place}: the encryption key is not loaded")]
-    KeyUnavailable {
-        /// The dataset.
-        place: String,
-    },
+    KeyUnavailable { place: String },
     /// The block was left out of a redacted send stream.
     #[error("{place}: the data was left out when the dataset was received from a redacted stream")]
     Redacted { place: String },
@@ -139,32 +136,26 @@ impl Refusal {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Makes an [`Error::Corrupt`].
     pub fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Corrupt { place: place.into(), what: what.into() }
     }
 
-    /// Makes an [`Error::Unsupported`].
     pub fn unsupported(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Unsupported { place: place.into(), what: what.into() }
     }
 
-    /// Makes an [`Error::Io`].
     pub fn io(place: impl Into<String>, error: std::io::Error) -> Self {
         Self::Io { place: place.into(), error: Arc::new(error) }
     }
 
-    /// Makes an [`Error::Missing`].
     pub fn missing(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Missing { place: place.into(), what: what.into() }
     }
 
-    /// Makes an [`Error::NotFound`].
     pub fn not_found(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::NotFound { place: place.into(), what: what.into() }
     }
 
-    /// Makes an [`Error::Invalid`].
     pub fn invalid(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Invalid { place: place.into(), what: what.into() }
     }

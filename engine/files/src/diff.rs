@@ -21,9 +21,7 @@ const ON_DELETE_QUEUE: &[u8] = b"(on_delete_queue)";
 /// What happened to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was created.
     Added,
-    /// It was removed.
     Removed,
     /// Its contents or attributes changed.
     Modified,
@@ -39,7 +37,6 @@ pub struct Change {
     pub kind: ChangeKind,
     /// Path from the file system's root, which is `/`.
     pub path: Vec<u8>,
-    /// Kind of file.
     pub file: FileKind,
     /// Time of its last attribute change.
     pub ctime: Time,

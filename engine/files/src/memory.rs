@@ -198,7 +198,7 @@ impl MemoryVfs {
         node
     }
 
-    /// A new directory.
+    /// Creates a directory with mode 0755.
     pub fn add_dir(&mut self, dir: NodeId, name: impl AsRef<[u8]>) -> NodeId {
         self.add(dir, name, FileKind::Directory, 0o755)
     }

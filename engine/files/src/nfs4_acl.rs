@@ -13,21 +13,19 @@ pub const READ: u32 = 0x1;
 pub const WRITE: u32 = 0x2;
 /// Append data, or create directories in a directory.
 pub const APPEND: u32 = 0x4;
-/// Read named attributes.
+/// `ACE4_READ_NAMED_ATTRS`: read extended attributes.
 pub const READ_NAMED: u32 = 0x8;
-/// Write named attributes.
+/// `ACE4_WRITE_NAMED_ATTRS`: set extended attributes.
 pub const WRITE_NAMED: u32 = 0x10;
 /// Execute, or look up names.
 pub const EXECUTE: u32 = 0x20;
 /// Delete entries of a directory.
 pub const DELETE_CHILD: u32 = 0x40;
-/// Read attributes.
 pub const READ_ATTRIBUTES: u32 = 0x80;
 /// Set times.
 pub const WRITE_ATTRIBUTES: u32 = 0x100;
 /// Delete this file or directory.
 pub const DELETE: u32 = 0x1_0000;
-/// Read the ACL.
 pub const READ_ACL: u32 = 0x2_0000;
 /// Set the ACL or the mode.
 pub const WRITE_ACL: u32 = 0x4_0000;

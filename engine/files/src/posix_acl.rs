@@ -48,7 +48,7 @@ struct Entry {
     id: u32,
 }
 
-/// A valid list.
+/// A list with sorted entries, and with a mask if users or groups are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PosixAcl(Vec<Entry>);
 

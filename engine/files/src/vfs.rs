@@ -83,27 +83,23 @@ pub struct Attr {
     pub ino: u64,
     /// Generation; it differs when an object number is reused.
     pub generation: u64,
-    /// File type.
     pub kind: FileKind,
     /// Permission bits with setuid, setgid and sticky (07777).
     pub mode: u32,
     /// Number of hard links.
     pub links: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Project; 0 if the dataset has no projects.
     pub project: u64,
-    /// Device number of a device node (Linux `dev_t` as `major << 20 | minor` split below).
+    /// Major number of a device node, as Linux numbers them; 0 for other files.
     pub rdev_major: u32,
-    /// Minor device number.
     pub rdev_minor: u32,
     /// Size in bytes; of a directory, entries + 2 as OpenZFS shows it.
     pub size: u64,
     /// 512-byte units used on disk.
     pub blocks_512: u64,
-    /// Preferred I/O size.
+    /// Preferred I/O size (`st_blksize`).
     pub block_bytes: u32,
     /// Time of last access.
     pub atime: Time,
@@ -131,15 +127,15 @@ pub struct DirEntry {
 /// The result of statfs(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatFs {
-    /// Unit of the next three fields, in bytes.
+    /// Unit of the next two fields, in bytes.
     pub block_bytes: u64,
     /// Size of the file system.
     pub blocks: u64,
-    /// Free space.
+    /// Space that can still be written.
     pub blocks_free: u64,
     /// Objects in use and free.
     pub files: u64,
-    /// Free objects.
+    /// Objects that can still be created.
     pub files_free: u64,
     /// Longest name, in bytes.
     pub name_max: u32,
@@ -150,9 +146,7 @@ pub struct StatFs {
 /// The subject of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaOf {
-    /// A user's.
     User,
-    /// A group's.
     Group,
 }
 
@@ -161,30 +155,23 @@ pub enum QuotaOf {
 pub struct Quota {
     /// Bytes in use, as of the last txg.
     pub bytes: u64,
-    /// Limit in bytes.
+    /// Limit in bytes; `None`: no limit.
     pub bytes_max: Option<u64>,
-    /// Objects in use.
+    /// Objects in use, as of the last txg.
     pub objects: u64,
-    /// Limit in objects.
+    /// Limit in objects; `None`: no limit.
     pub objects_max: Option<u64>,
 }
 
-/// What to create in a directory.
+/// What to create in a directory. A symbolic link has its target, a device its numbers in Linux.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewNode {
-    /// An empty file.
     Regular,
-    /// An empty directory.
     Directory,
-    /// A symbolic link to this target.
     Symlink(Vec<u8>),
-    /// A named pipe.
     Fifo,
-    /// A socket.
     Socket,
-    /// A character device.
     CharDevice { major: u32, minor: u32 },
-    /// A block device.
     BlockDevice { major: u32, minor: u32 },
 }
 
@@ -193,7 +180,6 @@ pub enum NewNode {
 pub enum SetTime {
     /// The time of the change.
     Now,
-    /// A given time.
     To(Time),
 }
 
@@ -202,9 +188,7 @@ pub enum SetTime {
 pub struct SetAttr {
     /// Permission bits with setuid, setgid and sticky (07777).
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
     /// Size: truncates, or extends with a hole.
     pub size: Option<u64>,
@@ -277,7 +261,6 @@ pub enum SyncKind {
 /// file system enforces what belongs to it: quotas, setuid bits that a change clears, groups
 /// inherited from directories.
 pub trait Vfs: Send + Sync {
-    /// The root directory.
     fn root(&self) -> NodeId;
     /// The node called `name` in `dir`; `.` and `..` are supported.
     fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr>;
@@ -312,7 +295,7 @@ pub trait Vfs: Send + Sync {
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>>;
     /// First hole offset at or after `offset` (`SEEK_HOLE`); the size if there is none.
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64>;
-    /// Space and objects.
+    /// Space and objects of the file system that contains `node`.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
 
     /// The directory in which a node was last given a name, if known; that name may be gone.

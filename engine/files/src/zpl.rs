@@ -111,7 +111,6 @@ impl FileSystem {
         Ok(Arc::new(Self { sa, master, dirs: Mutex::default(), live, objset, options }))
     }
 
-    /// The object set.
     pub fn objset(&self) -> &Arc<ObjectSet> {
         &self.objset
     }

@@ -119,7 +119,6 @@ impl Object {
         Arc::strong_count(&self.inner) > 1
     }
 
-    /// Object number.
     pub fn id(&self) -> u64 {
         self.inner.id
     }
@@ -134,7 +133,7 @@ impl Object {
         &self.inner.store
     }
 
-    /// The dnode.
+    /// The dnode as of when this view was opened; see [`Object::dnode_now`].
     pub fn dnode(&self) -> &Dnode {
         &self.inner.dnode
     }

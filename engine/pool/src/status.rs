@@ -228,13 +228,11 @@ pub struct VdevStatus {
     pub slow_ios: u64,
     /// Bytes that were rewritten because they were wrong.
     pub self_healed_bytes: u64,
-    /// Number of reads.
+    /// Reads since the pool was opened.
     pub read_ops: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Number of writes.
+    /// Writes since the pool was opened.
     pub write_ops: u64,
-    /// Bytes written.
     pub write_bytes: u64,
     /// Allocated bytes, of top-level devices and the root (`vs_alloc`).
     pub alloc_bytes: u64,
@@ -319,9 +317,7 @@ pub enum Progress {
     /// There was none.
     #[default]
     None,
-    /// In progress.
     Active,
-    /// Completed.
     Finished,
     /// Cancelled before it completed.
     Cancelled,
@@ -334,11 +330,11 @@ pub struct ScanStatus {
     pub state: Progress,
     pub start_time: u64,
     pub end_time: u64,
-    /// Bytes to examine.
+    /// Bytes to examine; blocks in an error scrub.
     pub to_examine_bytes: u64,
     /// Bytes examined so far.
     pub examined_bytes: u64,
-    /// Bytes skipped.
+    /// Bytes examined that needed no read.
     pub skipped_bytes: u64,
     /// Bytes repaired or resilvered.
     pub processed_bytes: u64,
@@ -407,9 +403,9 @@ pub struct ExpandStatus {
 /// Size of the dedup tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DedupStatus {
-    /// Number of entries.
+    /// Number of entries: one for each distinct block.
     pub entries: u64,
-    /// Size on disk.
+    /// Space that the tables use in the MOS.
     pub disk_bytes: u64,
     /// Size in memory when loaded.
     pub core_bytes: u64,
@@ -422,7 +418,6 @@ pub struct DedupStatus {
 pub struct DedupRow {
     /// Exponent of the power of two.
     pub bucket: u32,
-    /// Number of blocks.
     pub blocks: u64,
     /// Logical bytes.
     pub lsize: u64,
@@ -430,7 +425,7 @@ pub struct DedupRow {
     pub psize: u64,
     /// Bytes on the devices.
     pub dsize: u64,
-    /// Number of references.
+    /// Sum of the reference counts.
     pub ref_blocks: u64,
     /// Logical bytes, counted once per reference.
     pub ref_lsize: u64,

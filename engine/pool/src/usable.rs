@@ -224,7 +224,6 @@ impl Pool {
 pub struct Planned {
     /// Parity of a raidz; 0: a mirror, or a single device.
     pub parity: u64,
-    /// Number of leaves.
     pub leaves: u64,
     /// Size of the smallest leaf.
     pub leaf_bytes: u64,

@@ -55,7 +55,6 @@ pub enum Outcome {
     Torn,
     /// The operation takes at least `latency`, and no more than `lanes` of them run at a time.
     Slow {
-        /// Minimum duration.
         latency: Duration,
         /// Maximum number of concurrent operations; at least 1.
         lanes: usize,
@@ -80,7 +79,7 @@ pub struct Rule {
     pub operations: Vec<Operation>,
     /// Ranges that it affects; empty: the whole device. Flushes and probes have no range.
     pub areas: Vec<Area>,
-    /// Probability in millionths.
+    /// Probability in millionths; from 1,000,000 on, every operation.
     pub per_million: u32,
     pub outcome: Outcome,
 }

@@ -12,7 +12,6 @@ pub struct Partition {
     pub number: u32,
     /// Offset on the disk, in bytes.
     pub start_bytes: u64,
-    /// Size in bytes.
     pub size_bytes: u64,
 }
 

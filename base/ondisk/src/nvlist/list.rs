@@ -236,7 +236,7 @@ impl Nvlist {
         }
     }
 
-    /// A nested list.
+    /// `None` if it is missing or has another type.
     pub fn get_nvlist(&self, name: &str) -> Option<&Nvlist> {
         match self.get(name)? {
             Value::Nvlist(v) => Some(v),

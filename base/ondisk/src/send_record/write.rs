@@ -4,7 +4,7 @@ use super::{Body, CHECKSUM_OFFSET, Crypt, MAGIC, RECORD_BYTES, Record};
 use crate::endian::Endian;
 
 impl Record {
-    /// Encodes the record.
+    /// Encodes the record without its payload. BEGIN has no checksum.
     pub fn to_bytes(&self, endian: Endian) -> [u8; RECORD_BYTES] {
         let mut w = Writer { out: [0; RECORD_BYTES], endian };
         w.u32(0, self.body.kind().into());

@@ -49,9 +49,7 @@ pub struct Header {
     pub next_table_copied: u64,
     /// First block never used.
     pub free_block: u64,
-    /// Number of leaves.
     pub leaves: u64,
-    /// Number of entries.
     pub entries: u64,
     /// Initial value of the hash.
     pub salt: u64,

@@ -32,19 +32,17 @@ bitflags::bitflags! {
     pub struct NormFlags: u64 {
         /// Convert letters to upper case.
         const TO_UPPER = 0x02;
-        /// Canonical decomposition.
         const CANON_DECOMP = 0x10;
-        /// Compatibility decomposition.
         const COMPAT_DECOMP = 0x20;
         /// Canonical composition after decomposition.
         const CANON_COMP = 0x40;
-        /// Normalization form D.
+        /// `normalization=formD`.
         const NFD = 0x10;
-        /// Normalization form C.
+        /// `normalization=formC`.
         const NFC = 0x50;
-        /// Normalization form KD.
+        /// `normalization=formKD`.
         const NFKD = 0x20;
-        /// Normalization form KC.
+        /// `normalization=formKC`.
         const NFKC = 0x60;
     }
 }

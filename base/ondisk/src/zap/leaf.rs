@@ -52,7 +52,7 @@ const CHAIN_END: u16 = 0xffff;
 pub(super) const ENTRY: u8 = 252;
 const ARRAY: u8 = 251;
 
-/// A leaf block.
+/// A leaf block of a fat ZAP (`zap_leaf_phys_t`).
 #[derive(Debug, Clone, Copy)]
 pub struct Leaf<'a> {
     /// Top hash bits shared by all entries.

@@ -49,10 +49,10 @@ use crate::blkptr::{self, BlkPtr};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
-/// Seconds and nanoseconds.
+/// Seconds since 1970, and nanoseconds.
 pub type Time = [u64; 2];
 
-/// Attributes beyond POSIX.
+/// Attributes beyond POSIX (`lr_attr_t`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
     /// Which attributes are set (`xva_reqattrmap`).
@@ -68,11 +68,10 @@ pub struct Attributes {
 /// An ACL in a log record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl<'a> {
-    /// Number of entries.
     pub count: u64,
     /// Flags of the ACL.
     pub flags: u64,
-    /// The encoded entries.
+    /// The entries as encoded on disk; see [`crate::acl`].
     pub entries: &'a [u8],
     /// IDs from other identity domains.
     pub fuids: Vec<u64>,
@@ -85,7 +84,6 @@ pub struct Acl<'a> {
 pub struct Create<'a> {
     /// Object of the parent directory.
     pub directory: u64,
-    /// Object number.
     pub object: u64,
     /// Number of slots of its dnode.
     pub slots: u8,
@@ -97,9 +95,8 @@ pub struct Create<'a> {
     pub generation: u64,
     /// Creation time: seconds since 1970 and nanoseconds.
     pub created: Time,
-    /// Device number.
+    /// Device number as the writer encodes it; 0 unless it is a device node.
     pub rdev: u64,
-    /// Attributes beyond POSIX.
     pub attributes: Option<Attributes>,
     pub acl: Option<Acl<'a>>,
     /// Identity domains of owner and group, if there is no ACL.
@@ -139,7 +136,7 @@ pub enum Body<'a> {
         mtime: Time,
         attributes: Option<Attributes>,
     },
-    /// The ACL changed.
+    /// The ACL was replaced.
     Acl { object: u64, acl: Acl<'a> },
     /// An extended attribute was set or, if `value` is `None`, removed.
     SetSaXattr { object: u64, name: &'a [u8], value: Option<&'a [u8]> },
@@ -152,7 +149,6 @@ pub enum Body<'a> {
 /// The file that a whiteout leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whiteout {
-    /// Object number.
     pub object: u64,
     /// Number of slots of its dnode.
     pub slots: u8,
@@ -164,7 +160,7 @@ pub struct Whiteout {
     pub generation: u64,
     /// Creation time: seconds since 1970 and nanoseconds.
     pub created: Time,
-    /// Device number.
+    /// Device number as the writer encodes it; a whiteout is a character device with number 0.
     pub rdev: u64,
 }
 

@@ -11,7 +11,6 @@ const BLOCK_BYTES: usize = 128;
 
 type Half = [Wrapping<u64>; 8];
 
-/// An incremental digest.
 #[derive(Clone)]
 pub(super) struct EdonR {
     pipe: [Half; 2],
@@ -43,7 +42,6 @@ impl EdonR {
         hash
     }
 
-    /// Appends `data`.
     pub(super) fn update(&mut self, mut data: &[u8]) {
         if self.filled > 0 {
             let taken = data.len().min(BLOCK_BYTES - self.filled);

@@ -85,7 +85,6 @@ pub enum Error {
     Short {
         /// Size of the block.
         found: usize,
-        /// Minimum size.
         needed: usize,
     },
     /// The magic of neither byte order: the block was never written, or holds something else.

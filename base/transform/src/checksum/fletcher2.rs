@@ -13,7 +13,6 @@ pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {
     state.words()
 }
 
-/// The running sums.
 #[derive(Debug, Clone)]
 pub struct Fletcher2 {
     order: Order,
@@ -47,7 +46,7 @@ impl Fletcher2 {
         self.words = [a0, a1, b0, b1];
     }
 
-    /// The four sums.
+    /// `[a0, a1, b0, b1]`, the order in which they are stored.
     pub fn words(&self) -> [u64; 4] {
         self.words
     }

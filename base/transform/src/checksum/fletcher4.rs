@@ -35,7 +35,6 @@ pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {
     state.words()
 }
 
-/// The running sums.
 #[derive(Debug, Clone)]
 pub struct Fletcher4 {
     order: Order,
@@ -68,7 +67,7 @@ impl Fletcher4 {
         }
     }
 
-    /// The four sums.
+    /// `[A, B, C, D]`, the order in which they are stored.
     pub fn words(&self) -> [u64; 4] {
         self.words
     }

@@ -17,7 +17,6 @@ const FINAL: u64 = 1 << 63;
 const SCHEMA: u64 = 0x1_3341_4853;
 const DIGEST_BITS: u64 = 256;
 
-/// An incremental digest.
 #[derive(Clone)]
 pub(super) struct Skein {
     chain: [u64; 8],
@@ -45,7 +44,6 @@ impl Skein {
         Self { chain, chained: 0, pending: [0; BLOCK_BYTES], filled: 0 }
     }
 
-    /// Appends `data`.
     pub(super) fn update(&mut self, mut data: &[u8]) {
         if data.is_empty() {
             return;
@@ -78,7 +76,6 @@ impl Skein {
         chain_block(&mut self.chain, block, [self.chained, MESSAGE | first | last]);
     }
 
-    /// The digest.
     pub(super) fn finish(mut self) -> [u8; 32] {
         let mut block = self.pending;
         block[self.filled..].fill(0);

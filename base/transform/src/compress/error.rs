@@ -9,9 +9,7 @@ pub enum Error {
     Short {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// Bytes found.
         have: usize,
-        /// Bytes expected.
         want: usize,
     },
     /// A length in the header exceeds the stream.
@@ -19,9 +17,7 @@ pub enum Error {
     Length {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// Length found.
         length: u32,
-        /// Largest length expected.
         limit: usize,
     },
     /// The stream violates the rules of the algorithm.
@@ -29,7 +25,6 @@ pub enum Error {
     Malformed {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// The violated rule.
         what: String,
     },
 }

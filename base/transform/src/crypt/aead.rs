@@ -16,17 +16,11 @@ use super::{AuthenticationFailed, IV_BYTES, MAC_BYTES, Suite};
 // Boxing the largest variant would only add an indirection: a cipher is held in an `Arc` anyway.
 #[allow(clippy::large_enum_variant)]
 pub enum Cipher {
-    /// [`Suite::Aes128Ccm`].
     Aes128Ccm(Ccm<Aes128, U16, U12>),
-    /// [`Suite::Aes192Ccm`].
     Aes192Ccm(Ccm<Aes192, U16, U12>),
-    /// [`Suite::Aes256Ccm`].
     Aes256Ccm(Ccm<Aes256, U16, U12>),
-    /// [`Suite::Aes128Gcm`].
     Aes128Gcm(AesGcm<Aes128, U12>),
-    /// [`Suite::Aes192Gcm`].
     Aes192Gcm(AesGcm<Aes192, U12>),
-    /// [`Suite::Aes256Gcm`].
     Aes256Gcm(AesGcm<Aes256, U12>),
 }
 

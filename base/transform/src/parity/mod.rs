@@ -81,7 +81,6 @@ impl Backend {
         Self::ALL.into_iter().rev().find(|backend| backend.available()).unwrap_or(Self::Scalar)
     }
 
-    /// Short name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",

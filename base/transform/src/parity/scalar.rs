@@ -69,7 +69,6 @@ impl Lane for Word {
     }
 }
 
-/// One byte.
 #[derive(Clone, Copy)]
 struct Byte(u8);
 

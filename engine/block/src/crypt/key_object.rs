@@ -51,7 +51,6 @@ impl Attribute {
         Self { int_bytes: 8, ints: vec![value] }
     }
 
-    /// A byte string.
     pub fn bytes(bytes: &[u8]) -> Self {
         Self { int_bytes: 1, ints: bytes.iter().map(|byte| u64::from(*byte)).collect() }
     }

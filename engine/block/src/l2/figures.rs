@@ -34,7 +34,6 @@ pub struct Figures {
     pub misses: u64,
     /// Bytes read for hits.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Uncompressed bytes of the blocks held.
     pub size_bytes: u64,
@@ -44,7 +43,6 @@ pub struct Figures {
     pub index_bytes: u64,
     /// Reads whose checksum did not match.
     pub wrong: u64,
-    /// Reads that failed.
     pub read_errors: u64,
     /// Blocks rebuilt from the devices after the pool was opened.
     pub rebuilt_blocks: u64,

@@ -38,7 +38,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Secondary {
     None,
-    /// Metadata only.
     Metadata,
     /// Data and metadata.
     #[default]

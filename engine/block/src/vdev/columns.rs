@@ -137,7 +137,6 @@ impl Map {
         self.columns.chunks_exact(self.width)
     }
 
-    /// Number of rows.
     pub fn row_count(&self) -> usize {
         self.columns.len() / self.width
     }

@@ -10,7 +10,6 @@
 pub struct Entry {
     /// Offset on the removed vdev.
     pub source_bytes: u64,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// Top-level vdev that holds the bytes now (it may be removed, too).
     pub vdev: u32,

@@ -101,7 +101,6 @@ pub enum Class {
     Rebuild,
 }
 
-/// Number of classes.
 pub const CLASSES: usize = 9;
 
 /// Minimum and maximum of a class on the device, by class. OpenZFS's defaults, except for maxima

@@ -59,7 +59,6 @@ pub struct Moving(RwLock<Reflow>);
 
 /// While this is held, no sector of the vdev is moved.
 pub(super) struct Still<'m> {
-    /// Released on drop.
     _guard: RwLockReadGuard<'m, Reflow>,
 }
 
@@ -73,7 +72,7 @@ impl Moving {
         Self(RwLock::new(reflow))
     }
 
-    /// Current progress.
+    /// Blocks while the caller of [`Moving::stop`] holds its guard.
     pub fn now(&self) -> Reflow {
         *self.0.read_recursive()
     }

@@ -39,7 +39,7 @@ pub struct Tree {
 /// Why no source gave bytes that pass the check.
 #[derive(Debug, Default, Clone)]
 pub struct Failure {
-    /// Missing devices.
+    /// Names of devices that are unavailable.
     pub missing: Vec<String>,
     /// Devices whose read failed.
     pub io: Vec<(String, Arc<std::io::Error>)>,

@@ -47,9 +47,7 @@ pub(crate) struct Written {
 /// How the object set of a block is encrypted.
 #[derive(Clone, Copy)]
 pub(crate) enum Seal<'a> {
-    /// Not encrypted.
     None,
-    /// With these keys.
     Keys(&'a DatasetKeys),
     /// With keys that are not loaded: a raw receive. Only blocks that need no key are written in
     /// this way: indirect blocks, whose MAC is computed from those below, and the root block, which

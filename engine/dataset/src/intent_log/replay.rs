@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 /// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Replayed {
-    /// Records passed on.
+    /// Records that were replayed.
     pub records: u64,
     /// Records that were not replayed.
     pub skipped_records: u64,

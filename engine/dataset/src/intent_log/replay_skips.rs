@@ -77,7 +77,7 @@ pub struct SkippedRecord {
     pub txg: u64,
     /// Its type, as `zdb` prints it.
     pub kind: &'static str,
-    /// Human-readable subject.
+    /// Names and object numbers that it concerns, for messages.
     pub what: String,
     /// Why it was skipped.
     pub cause: String,

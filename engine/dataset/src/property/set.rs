@@ -32,7 +32,6 @@ pub struct PropertySet {
 /// An effective value, by who set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy<'a> {
-    /// Set locally.
     Local(&'a Value),
     /// Received with a stream.
     Received(&'a Value),

@@ -26,7 +26,7 @@ pub struct PropertyValue {
 pub enum Source {
     /// Not applicable: `-`.
     None,
-    /// Not set.
+    /// Set nowhere: the property's default.
     Default,
     /// Temporarily overridden by a mount or import option.
     Temporary,

@@ -20,7 +20,6 @@ pub struct View<'a> {
 /// Which datasets are mounted.
 #[derive(Default, Clone, Copy)]
 pub enum Mounts<'a> {
-    /// Nothing.
     #[default]
     None,
     /// Everything that an import mounts.

@@ -75,7 +75,7 @@ impl Applier {
         }
     }
 
-    /// Applies one record.
+    /// Applies one record. Fails if a stream of this kind, raw or not, must not have it.
     pub(super) fn apply(&mut self, tx: &Tx, packet: VerifiedRecord) -> Result<()> {
         let payload = packet.payload;
         match &packet.record.body {

@@ -124,7 +124,7 @@ fn begin_in(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted)
     }
 }
 
-/// A new dataset.
+/// Begins a receive that creates the dataset. `None`: see [`begin_in`].
 fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
     let name = &wanted.dataset;
     if incoming.begin.from_guid != 0 && wanted.origin.is_none() {

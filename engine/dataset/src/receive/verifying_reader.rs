@@ -13,7 +13,6 @@ use std::io::Read;
 /// A record that a sum covers.
 pub struct VerifiedRecord {
     pub record: Record,
-    /// The payload.
     pub payload: Vec<u8>,
     /// Start of the record, in bytes from the start of the input.
     pub offset: u64,

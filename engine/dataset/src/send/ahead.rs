@@ -14,7 +14,6 @@ use ondisk::{BlkPtr, Compression};
 pub(super) const BYTES_MAX: u64 = 32 << 20;
 /// Maximum steps waiting to be sent. Guessed: a block of dnodes makes 64.
 const STEPS_MAX: usize = 4096;
-/// Maximum reader threads.
 const READERS_MAX: usize = 8;
 
 /// The form in which a block is sent.
@@ -24,7 +23,7 @@ pub(super) enum Form {
     Embedded,
     /// As stored on disk.
     Stored,
-    /// Logical contents.
+    /// Decompressed.
     Contents,
 }
 

@@ -102,7 +102,6 @@ impl Outgoing {
         self.from.as_deref()
     }
 
-    /// The BEGIN record.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }

@@ -32,7 +32,7 @@ pub struct PackageOptions {
     pub backup: bool,
     /// `-h`: holds.
     pub holds: bool,
-    /// `-w`.
+    /// `-w`: raw streams.
     pub raw: bool,
     /// `-s`: skips datasets that lack the snapshot.
     pub skip_missing: bool,
@@ -48,7 +48,7 @@ pub struct PackageOptions {
 pub struct Planned {
     /// The snapshot to send.
     pub to: Dataset,
-    /// The base.
+    /// What the stream is incremental from; `None`: a full stream.
     pub from: Option<Base>,
 }
 

@@ -42,7 +42,6 @@ const CACHE_BYTES: u64 = 64 << 20;
 /// meaningful.
 const SPILL_FLAG: u8 = 4;
 const SPILL_FLAGS_COUNT: u32 = 8;
-/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
 /// A snapshot in a stream.

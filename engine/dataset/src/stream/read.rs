@@ -21,7 +21,7 @@ pub struct Packet<'a> {
     pub offset: u64,
 }
 
-/// Parses a stream.
+/// Parses a stream, or a package of streams.
 pub struct Reader<R> {
     source: R,
     /// Known after the first record.

@@ -29,12 +29,11 @@ impl<W: Write> Writer<W> {
         Self { watch, ..self }
     }
 
-    /// Bytes written.
+    /// Bytes written so far: records and payloads.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
@@ -85,7 +84,6 @@ impl<W: Write> Writer<W> {
         self.bare_end([0; 4])
     }
 
-    /// Flushes buffered data.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(|e| Error::io("the stream", e))
     }

@@ -17,7 +17,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Full name.
+    /// Full name, such as `tank/home@monday`.
     pub fn name(&self) -> &str {
         match self {
             Self::Dataset(d) => d.name(),
@@ -49,7 +49,6 @@ impl Entry {
     }
 }
 
-/// What to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions {
     pub filesystems: bool,
@@ -63,7 +62,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Everything below.
+    /// All kinds at any depth, without hidden datasets.
     pub fn all() -> Self {
         Self { filesystems: true, volumes: true, snapshots: true, bookmarks: true, depth: None, hidden: false }
     }

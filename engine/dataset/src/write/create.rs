@@ -257,7 +257,6 @@ pub struct Bootstrap<'a> {
     pub key: Option<Zeroizing<Vec<u8>>>,
     /// The loaded keys; the new key is added.
     pub keys: &'a KeyStore,
-    /// Creates its contents.
     pub maker: FileSystemMaker,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) store: &'a Arc<Store>,
     /// Blocks born at or before this txg are kept.
     pub(crate) min_txg: u64,
-    /// Where to resume.
+    /// Where to resume; `None`: at the start.
     pub(crate) resume: Option<At>,
     /// Skip everything below an unreadable block, instead of stopping.
     pub(crate) gives_up: bool,

@@ -21,7 +21,7 @@ use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjectType, SpaceTriple};
 use pool::SpaceCheck;
 
-/// Promotes clone `name`.
+/// Promotes the clone `name`. Returns when the change is on disk.
 pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
     let ((keys, _), name) = (live.parts(), name.to_owned());
     live.writer().task(move |sync| {

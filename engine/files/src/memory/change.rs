@@ -356,7 +356,7 @@ impl State {
         }
     }
 
-    /// A regular file.
+    /// The node, if it is a regular file. Fails for any other.
     pub fn regular(&self, node: NodeId) -> Result<&Node> {
         match self.node(node)? {
             n if n.is_dir() => refuse(Refusal::IsDirectory),

@@ -50,7 +50,7 @@ pub enum Way {
 pub trait Provider: Send + Sync {
     /// Full name, for messages and the mount table.
     fn name(&self) -> String;
-    /// The dataset's files.
+    /// Opens the dataset's files. Fails if it is encrypted and its key is not loaded.
     fn root(&self) -> Result<Arc<dyn Vfs>>;
     /// Visibility of `.zfs`.
     fn control(&self) -> Control;

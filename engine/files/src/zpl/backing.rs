@@ -122,9 +122,9 @@ pub trait Backing: Send + Sync {
     fn commit(&self, node: Option<u64>) -> Result<()>;
     /// Requests an early sync because much data is waiting for the next txg. Does not wait.
     fn sync_soon(&self) {}
-    /// The current properties.
+    /// The current properties. The result does not follow later changes.
     fn settings(&self) -> Arc<Settings>;
-    /// Space for statfs.
+    /// Current space, for statfs.
     fn space(&self) -> Space;
     /// Whether a user, group or project has used up its space or, if `objects`, its number of
     /// files.

@@ -408,7 +408,7 @@ pub struct CreateOptions {
     pub uid: u32,
     /// Group of the root directory.
     pub gid: u32,
-    /// Creation time.
+    /// Times of the root directory.
     pub time: Time,
     /// Files have projects (`project_quota` is enabled).
     pub projects: bool,

@@ -26,13 +26,13 @@ pub enum CaseSensitivity {
 pub(super) struct MasterNode {
     /// ZPL version, 1 to [`VERSION_MAX`].
     pub version: u64,
-    /// The root directory.
+    /// Object of the root directory.
     pub root: u64,
     /// Names and layouts of system attributes. `None`: files have znodes.
     pub sa_attrs: Option<u64>,
     /// Files that were removed while open.
     pub delete_queue: Option<u64>,
-    /// Identity domains.
+    /// Object with the names of identity domains; `None` if there are none.
     pub fuid_table: Option<u64>,
     /// Directory of SMB shares.
     pub shares: Option<u64>,

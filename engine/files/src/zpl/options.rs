@@ -26,7 +26,7 @@ pub struct Options {
     pub record_bytes: u32,
     /// `longname=on`: names of up to 1023 bytes.
     pub long_names: bool,
-    /// Space for statfs.
+    /// Space for statfs, unless the file system is open for writing.
     pub space: Space,
 }
 

@@ -40,7 +40,7 @@ impl AsRef<[u8]> for Buffer {
 /// New contents of a block.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// Plain contents.
+    /// Contents that are compressed and encrypted only when they are written.
     Plain(Buffer),
     /// A block as received from a stream.
     Raw(Arc<RawBlock>),
@@ -84,7 +84,7 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Drops everything older.
+    /// Drops the changes so far, and marks everything older as gone.
     pub fn wipe(&mut self) {
         self.wiped = true;
         self.blocks.clear();

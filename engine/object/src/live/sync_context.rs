@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// A block that is about to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Object number.
     pub object: u64,
     /// Type of the object; for a spill block, of the bonus.
     pub object_type: ObjectType,

@@ -35,7 +35,6 @@ impl Part {
 /// A run of blocks that are all holes, or all data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Length in bytes.
     pub bytes: u64,
     /// Whether they are zeros that take no space.
     pub is_hole: bool,

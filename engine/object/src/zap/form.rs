@@ -135,7 +135,7 @@ impl Form {
         Ok(Self { epoch, kind, first: keep_first.then_some(first) })
     }
 
-    /// Returns block 0.
+    /// Block 0, without a read if it is kept in memory.
     pub fn first(&self, source: &dyn BlockSource) -> Result<Block> {
         match &self.first {
             Some(first) => Ok(first.clone()),

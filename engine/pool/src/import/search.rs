@@ -24,7 +24,7 @@ pub enum PoolState {
     Spare,
     /// A level-2 cache device.
     Level2Cache,
-    /// An unknown value.
+    /// Any other number; OpenZFS writes none to labels.
     Other(u64),
 }
 

@@ -83,7 +83,8 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Starts `count` threads.
+    /// Starts `count` threads, but at least one. If none can be started, the walk reads blocks
+    /// itself.
     pub fn new(count: usize) -> Self {
         let (jobs, receiver) = unbounded::<Job>();
         let run = |receiver: Receiver<Job>| {

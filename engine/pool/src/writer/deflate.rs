@@ -11,7 +11,7 @@ impl Deflate {
         Self(RwLock::new(ratios))
     }
 
-    /// Adds a device.
+    /// Adds the ratio of a new top-level device, whose number is the next one.
     pub fn push(&self, ratio: u64) {
         self.0.write().push(ratio);
     }

@@ -57,7 +57,6 @@ pub trait Participant: Send + Sync {
 /// The logs belong to datasets, which this crate does not know.
 pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
 
-/// How to write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     /// Claims the intent logs. Without it, intent logs are overwritten: only for pools that have

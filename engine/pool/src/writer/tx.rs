@@ -66,7 +66,7 @@ impl SyncTx<'_> {
         self.shared.config.identity.lock().version
     }
 
-    /// The object directory.
+    /// The object directory of the MOS. Each call opens it.
     pub fn directory(&self) -> Result<Zap> {
         Zap::open(self.mos().object(DIRECTORY_OBJECT)?)
     }

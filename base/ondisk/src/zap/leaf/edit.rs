@@ -34,7 +34,7 @@ const LE: Endian = Endian::Little;
 pub enum Key<'k> {
     /// A name without its NUL.
     Name(&'k [u8]),
-    /// 64-bit numbers.
+    /// The words of a `ZAP_FLAG_UINT64_KEY` key.
     Words(&'k [u64]),
 }
 
@@ -135,7 +135,6 @@ impl<'a> LeafMut<'a> {
         Leaf::parse(self.bytes, LE)
     }
 
-    /// Number of entries.
     pub fn entries(&self) -> u16 {
         LE.u16(&self.bytes[ENTRY_COUNT..])
     }

@@ -129,7 +129,6 @@ pub const NORMALIZE_TABLE: &[Word] = &[("none", 0), ("formD", 16), ("formKC", 96
 
 pub const VERSION_TABLE: &[Word] = &[("1", 1), ("2", 2), ("3", 3), ("4", 4), ("5", 5), ("current", 5)];
 
-/// Off and on.
 pub const BOOLEAN_TABLE: &[Word] = &[("off", 0), ("on", 1)];
 
 pub const KEYSTATUS_TABLE: &[Word] = &[("none", 0), ("unavailable", 1), ("available", 2)];

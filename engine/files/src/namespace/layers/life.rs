@@ -196,7 +196,7 @@ impl Namespace {
         Ok(layer)
     }
 
-    /// Drops a reference.
+    /// Drops a reference. Without references, a closed snapshot or volume may be forgotten.
     pub(in crate::namespace) fn release(&self, layer: &Arc<Layer>) {
         let before = layer.references.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if before != Ok(1) || layer.guid.is_none() {

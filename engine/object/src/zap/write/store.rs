@@ -95,7 +95,7 @@ pub(super) fn little(store: &dyn BlockStore, blkid: u64) -> Result<Block> {
     Ok(Block { data: bytes.into(), endian: Endian::Little })
 }
 
-/// Blocks in memory.
+/// Blocks of a ZAP that is built in memory and written to its object when it is complete.
 pub(crate) struct Memory {
     blocks: Mutex<BTreeMap<u64, Vec<u8>>>,
     block_bytes: AtomicUsize,

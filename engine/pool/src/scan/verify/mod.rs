@@ -41,7 +41,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How to verify.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Number of threads; 0: one for each processor.

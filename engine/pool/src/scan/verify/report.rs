@@ -64,16 +64,16 @@ pub struct WrongReferences {
     pub offset_bytes: u64,
     /// References in the tables.
     pub says: u64,
-    /// References found.
+    /// References that the walk found.
     pub found: u64,
 }
 
 /// The result of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Blocks visited.
+    /// Pointers to stored blocks; a shared block counts once for each reference.
     pub blocks: u64,
-    /// Bytes before compression.
+    /// Size of the blocks before compression.
     pub logical_bytes: u64,
     /// Bytes allocated, including parity.
     pub allocated_bytes: u64,

@@ -29,7 +29,7 @@ pub struct NewDevice {
     pub shape: Shape,
     /// log2 of its allocation unit in bytes.
     pub ashift: u8,
-    /// Allocatable bytes.
+    /// Size without the labels, in bytes. The part after the last whole metaslab is not used.
     pub asize_bytes: u64,
     /// log2 of the metaslab size in bytes: [`super::metaslab_shift`].
     pub metaslab_shift: u8,

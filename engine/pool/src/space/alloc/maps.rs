@@ -31,7 +31,7 @@ pub trait MapWriter {
     fn create_map(&self, block_bytes: u32, with_histogram: bool) -> Result<u64>;
     /// Writes bytes at `offset`, which may be the end of the map.
     fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Empties a map.
+    /// Drops the entries of a map. Its header stays as it is.
     fn truncate_map(&self, object: u64) -> Result<()>;
     /// Sets the object's bonus buffer.
     fn set_header(&self, object: u64, header: &Header) -> Result<()>;

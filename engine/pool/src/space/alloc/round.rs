@@ -57,7 +57,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// The syncing txg.
+    /// The syncing txg. Its lock is held until the result is dropped.
     pub fn lock(&self) -> MutexGuard<'_, Round> {
         self.syncing.lock()
     }

@@ -27,7 +27,7 @@ pub fn metaslab_shift(asize_bytes: u64) -> u8 {
     shift.max(METASLAB_SHIFT_MIN)
 }
 
-/// Number of metaslabs.
+/// Number of whole metaslabs. The rest of the device is not used.
 pub fn metaslab_count(asize_bytes: u64, shift: u8) -> u64 {
     asize_bytes.checked_shr(u32::from(shift)).unwrap_or(0)
 }

@@ -56,7 +56,6 @@ const CHECKPOINTED: u8 = 1 << 5;
 /// The object of a space map, as last written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapState {
-    /// Object number.
     pub object: u64,
     /// Block size of the object.
     pub block_bytes: u64,
@@ -68,7 +67,7 @@ pub struct MapState {
     pub histogram: Option<[u64; HISTOGRAM_BUCKETS]>,
 }
 
-/// The free space.
+/// The free space of a metaslab, if it is in memory.
 enum Free {
     /// The map was not read yet, or the metaslab was unloaded.
     Unloaded,
@@ -125,7 +124,7 @@ pub(super) struct Slab {
     pub ashift: u8,
     /// Upper bound for the largest free segment, in units.
     pub largest: AtomicU32,
-    /// Allocatable units.
+    /// Allocatable units, also while the map is not loaded.
     pub free_units: AtomicU32,
     /// Reserved for the intent log.
     pub is_log: AtomicBool,
@@ -232,7 +231,8 @@ impl Slab {
         fits || (hopefully && !self.exact.load(Ordering::Relaxed) && self.free_units.load(Ordering::Relaxed) >= need)
     }
 
-    /// Allocates `need` units.
+    /// Allocates `need` consecutive units and returns the first. `None`: there is no such segment,
+    /// or the map is broken. Reads the map if it is not loaded.
     pub fn allocate(&self, reader: Reader<'_>, need: u32, txg: u64, is_log: bool) -> Result<Option<u32>> {
         let mut inner = self.load(reader)?;
         let inner = &mut *inner;

@@ -29,7 +29,7 @@ pub struct ClassSpace {
 }
 
 impl ClassSpace {
-    /// Allocatable bytes.
+    /// What can be allocated now: neither allocated nor deferred.
     pub fn free_bytes(&self) -> u64 {
         self.size_bytes - (self.allocated_bytes + self.deferred_bytes).min(self.size_bytes)
     }

@@ -42,7 +42,7 @@ impl Growing {
         births.set_bonus(cx.tx(), self.births_count.to_le_bytes().to_vec())
     }
 
-    /// Destroys the objects.
+    /// Destroys the mapping, its counts and the births.
     pub fn destroy(&self, cx: &SyncTx<'_>) -> Result<()> {
         destroy_object(cx, self.object, &self.header)?;
         cx.mos().free_object(cx.tx(), self.births)

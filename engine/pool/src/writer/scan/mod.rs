@@ -189,7 +189,7 @@ impl Writer {
         self.shared.change_scan(run::begin_resilver)
     }
 
-    /// Current scan activity.
+    /// A paused scan does not count as active; a requested resilver does.
     pub fn scan_activity(&self) -> ScanActivity {
         let state = self.shared.background.scan.state.lock();
         let running = state.scan.as_ref().filter(|s| is_active(s) && !is_paused(s)).map(|s| s.function);

@@ -8,7 +8,7 @@ use ondisk::pool_dir::{config, vdev_leaf as key};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Kind of work.
+/// Work on the free space of leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     /// Discard free space.

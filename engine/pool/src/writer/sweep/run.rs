@@ -38,7 +38,6 @@ struct Worker<'v> {
 
 /// Why a pass over a device ended.
 enum Pass {
-    /// It is complete.
     Done,
     /// Leaves joined or left.
     Changed,

@@ -15,7 +15,6 @@ pub enum Order {
         rate: u64,
     },
     Cancel,
-    /// Suspend it.
     Suspend,
     /// Clear the state as if it had never run (`zpool initialize -u`); only for initialize.
     Forget,

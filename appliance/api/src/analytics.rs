@@ -285,8 +285,8 @@ pub struct RecordedOperation {
     pub user: String,
     /// Share; for a device, its name.
     pub share: String,
-    /// Path of the file; empty for devices and logs. `<hidden>` if the caller may not see file
-    /// names.
+    /// File as `DATASET/PATH`; empty for devices and logs. `<hidden>` if the caller may not see
+    /// file names.
     pub file: String,
     /// Object number of the file; 0 if unknown or if the caller may not see file names.
     pub object: u64,

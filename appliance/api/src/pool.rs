@@ -78,15 +78,15 @@ pub struct Pool {
 /// The most urgent problem of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// True if nothing needs attention. The other fields are then absent.
+    /// True if nothing needs attention. `status` may still suggest an upgrade.
     pub ok: bool,
-    /// The problem, as `zpool status` describes it below `status:`.
+    /// The problem, as `zpool status` describes it below `status:`; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// The recommended action, as `zpool status` shows it below `action:`.
+    /// What to do, as `zpool status` shows it below `action:`; absent if there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// URL of the page of OpenZFS's documentation that explains the problem.
+    /// URL of the page of OpenZFS's documentation on the problem; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
 }
@@ -302,8 +302,7 @@ pub enum Purpose {
 pub struct ImportPool {
     /// Name or GUID of the pool.
     pub pool: String,
-    /// Absolute paths of directories or devices to search; empty: the default places of `zpool
-    /// import`.
+    /// Absolute paths of directories or devices to search; empty: `/dev`.
     #[serde(default)]
     pub places: Vec<String>,
     /// Name to import it under; absent: its own name.

@@ -60,7 +60,7 @@ pub struct SetShare {
     pub protocol: Option<Protocol>,
 }
 
-/// A client of the file servers.
+/// A client of the NFS server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Client {
     /// IP address of the client.

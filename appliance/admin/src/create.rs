@@ -31,7 +31,7 @@ pub struct CreateRequest {
     pub name: String,
     /// Temporary name, used until the pool is exported.
     pub temporary_name: Option<String>,
-    /// The devices, validated.
+    /// Devices of the pool; [`crate::layout`] has validated them.
     pub layout: Layout,
     /// log2 of the allocation unit; `None` for each device's own.
     pub ashift: Option<u8>,

@@ -7,7 +7,6 @@ use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatu
 /// The most important problem of a pool. ZFS name: zpool_status_t.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No problem.
     Ok,
     /// A resilver is running.
     Resilvering,
@@ -35,7 +34,7 @@ pub enum Reason {
     CorruptLabelNr,
     /// The pool's own metadata is damaged.
     CorruptPool,
-    /// Files are damaged.
+    /// The error log names files that are damaged.
     CorruptData,
     /// Devices are faulted; redundancy is left.
     FaultedDevR,
@@ -43,7 +42,7 @@ pub enum Reason {
     MissingDevR,
     /// Labels are damaged; redundancy is left.
     CorruptLabelR,
-    /// Devices had errors.
+    /// Devices had errors, but are in service.
     FailingDev,
     OfflineDev,
     RemovedDev,
@@ -56,7 +55,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// OpenZFS's message id.
+    /// OpenZFS's message id, the last part of the URL after `see:`; `None` if `zpool status` shows
+    /// none.
     pub fn message_id(self) -> Option<&'static str> {
         Some(match self {
             Self::MissingDevR => "ZFS-8000-2Q",

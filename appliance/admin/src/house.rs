@@ -148,7 +148,7 @@ impl House {
         &self.zevents
     }
 
-    /// The imported pools.
+    /// The list of imported pools on disk. It may name pools that this process has not open.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -360,7 +360,7 @@ impl OwnedPool {
         }
     }
 
-    /// Its import record.
+    /// A copy of its entry in the list of imported pools.
     pub fn record(&self) -> Imported {
         self.record.read().clone()
     }
@@ -374,7 +374,6 @@ impl OwnedPool {
         self.record.read().name.clone()
     }
 
-    /// Its identity.
     pub fn guid(&self) -> u64 {
         self.record.read().guid
     }
@@ -460,7 +459,7 @@ impl OwnedPool {
         &self.names
     }
 
-    /// The loaded keys.
+    /// Keys of its encrypted datasets that are loaded in this process.
     pub fn keys(&self) -> &Arc<KeyStore> {
         match &self.access {
             Access::Write(pool) => &pool.keys,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A pool that was found.
 pub struct Candidate {
-    /// Devices and labels.
+    /// The devices that were found, with their labels.
     pub found: FoundPool,
     pub status: PoolStatus,
     /// State in the labels.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 
-/// A stored key.
+/// A loaded key, as the file has it.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 struct Kept {
     dataset: String,

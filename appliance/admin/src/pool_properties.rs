@@ -30,9 +30,9 @@ pub enum PoolSetting {
 /// When a property is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// At pool creation.
+    /// By `zpool create -o`.
     Create,
-    /// On an imported pool.
+    /// By `zpool set`.
     Set,
 }
 

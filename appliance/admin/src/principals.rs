@@ -67,7 +67,7 @@ pub fn with_id(property: &str) -> Cow<'_, str> {
     found.map_or(Cow::Borrowed(property), Cow::Owned)
 }
 
-/// Parses a quota.
+/// Parses the assignment of a quota property, such as `userquota@ann=10G`. `none` is 0: no limit.
 pub fn quota(name: &str, value: &str) -> Result<Quota, Reason> {
     let invalid = |why: String| Reason::new(Kind::Invalid, why);
     let (principal, objects, who) = quota_of(name).ok_or_else(|| invalid(format!("invalid property '{name}'")))?;

@@ -285,7 +285,8 @@ fn number(dataset: &Dataset, name: &str) -> Option<u64> {
     text(dataset, name).and_then(|n| n.parse().ok())
 }
 
-/// See [`crate::OpenPool::unreplayed`].
+/// Describes changes that are only in the intent log; `None` if there are none or the log cannot be
+/// read.
 pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
     // A log that cannot be read does not block access to the files; `verify` reports what is wrong
     // with it.

@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// An imported pool.
+/// A pool in the list of imported pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Imported {
@@ -54,7 +54,7 @@ pub struct Imported {
     pub offline: Vec<u64>,
 }
 
-/// The state folder.
+/// The folder of the list, and of all other state of Weir.
 #[derive(Debug, Clone)]
 pub struct State {
     folder: PathBuf,

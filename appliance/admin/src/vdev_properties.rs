@@ -77,7 +77,7 @@ pub fn find(name: &str) -> Option<&'static str> {
 /// A vdev property with a valid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevSetting {
-    /// Stored as given.
+    /// A property that is stored as it is: name and value.
     Stored(String, SetValue),
     /// Whether the vdev accepts new blocks.
     Allocating(bool),

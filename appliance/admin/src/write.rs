@@ -61,7 +61,7 @@ fn write_options() -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), ..WriteOptions::default() }
 }
 
-/// Creates file systems.
+/// The functions that fill a new file system: those of the ZPL.
 pub fn maker() -> dataset::write::FileSystemMaker {
     files::zpl::MAKER
 }

@@ -78,7 +78,7 @@ impl Tier {
     }
 }
 
-/// An archived statistic.
+/// An archived statistic, stored as JSON in the table `datasets`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// Number of the statistic in the archive.
@@ -202,7 +202,7 @@ impl Archive {
         }
     }
 
-    /// The archived statistics.
+    /// Definitions of all archived statistics, read from the database.
     pub fn definitions(&self) -> io::Result<Vec<Definition>> {
         let read = self.db.begin_read().map_err(other)?;
         let table = read.open_table(DATASETS).map_err(other)?;

@@ -118,7 +118,8 @@ pub fn pack(columns: &[(u64, Column)], scheme: Option<Scheme>) -> io::Result<Vec
     Ok(out)
 }
 
-/// Decodes a block.
+/// Decodes a block: columns by start, in seconds since 1970. Fails with `InvalidData` if it is
+/// damaged or of another version.
 pub fn unpack(bytes: &[u8], scheme: Option<Scheme>) -> io::Result<Vec<(u64, Column)>> {
     let (&version, mut rest) = bytes.split_first().ok_or_else(damaged)?;
     let len = take(&mut rest).filter(|len| version == VERSION && *len <= LONGEST).ok_or_else(damaged)?;

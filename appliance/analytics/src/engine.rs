@@ -301,7 +301,8 @@ impl Engine {
         }
     }
 
-    /// All counted statistics.
+    /// All counted statistics, including suspended ones and those that are only watched. Reads the
+    /// archive.
     pub fn datasets(&self) -> io::Result<Vec<Dataset>> {
         let sizes = self.0.archive.sizes()?;
         let state = self.0.state.lock();

@@ -82,7 +82,7 @@ const KIND_WEIGHT: f64 = 0.8;
 /// Maximum number of values listed for a field.
 const LISTED: usize = 20;
 
-/// Compares operations.
+/// Counts operations inside and outside a selection, and compares the counts.
 pub struct Explainer {
     fields: Vec<Field>,
     tallies: Vec<[Tally; 2]>,
@@ -122,7 +122,8 @@ impl Explainer {
         })
     }
 
-    /// Adds an operation.
+    /// Adds an operation to the selection or the rest. Ignores it if it does not match the
+    /// statistic.
     pub fn add(&mut self, event: &Event, names: &dyn Describe) {
         if !self.base.takes(event, names) {
             return;

@@ -18,7 +18,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Field {
-    /// Type of operation.
+    /// Type of operation, such as `read`.
     Op,
     Client,
     User,
@@ -27,7 +27,7 @@ pub enum Field {
     File,
     /// Time from request to reply.
     Latency,
-    /// Size in bytes.
+    /// Size of the operation in bytes.
     Size,
     /// Offset in the file or on the device.
     Offset,
@@ -48,7 +48,7 @@ pub enum Field {
     Disk,
     /// Utilization in percent.
     Utilization,
-    /// Network device.
+    /// Network device, such as `eth0`.
     Device,
     /// Direction: in or out.
     Direction,
@@ -98,7 +98,6 @@ const FIELDS: &[(Field, &str, &str)] = &[
 ];
 
 impl Field {
-    /// All fields.
     pub fn all() -> impl Iterator<Item = Self> {
         FIELDS.iter().map(|(field, ..)| *field)
     }
@@ -144,9 +143,9 @@ pub enum Wanted {
 /// A parsed name of a statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// For example `nfs3`.
+    /// Part of the name before the dot, for example `nfs3`.
     pub module: String,
-    /// For example `ops`.
+    /// Part of the name after the dot, for example `ops`.
     pub stat: String,
     /// Conditions that all counted operations meet.
     pub predicates: Vec<Predicate>,

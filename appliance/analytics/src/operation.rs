@@ -11,7 +11,7 @@ pub struct Operation {
     pub ended: u64,
     /// Module of its statistics.
     pub layer: &'static str,
-    /// Type of operation.
+    /// Type of operation, such as `read`.
     pub op: &'static str,
     /// Client; the pool for a device, log or stream.
     pub client: String,
@@ -23,9 +23,8 @@ pub struct Operation {
     pub file: String,
     /// Object number of the file.
     pub object: u64,
-    /// Byte offset.
+    /// Byte offset in the file or on the device.
     pub offset: u64,
-    /// Size in bytes.
     pub size: u64,
     /// Time from request to reply.
     pub latency: u64,

@@ -92,7 +92,7 @@ pub struct Extent {
     pub first: u64,
     /// Completion of the newest event in nanoseconds since 1970.
     pub last: u64,
-    /// Number of events.
+    /// Number of events, those in memory included.
     pub events: u64,
     /// Size on disk in bytes.
     pub bytes: u64,
@@ -158,7 +158,8 @@ impl Ring {
         Ok(Self { folder: folder.to_owned(), limit, names, state: Mutex::new(state) })
     }
 
-    /// Adds events.
+    /// Adds events, in order of arrival. They are written when a frame is full, or by
+    /// [`Self::flush`].
     pub fn append(&self, events: &[Event]) {
         let mut state = self.state.lock();
         if state.open.is_empty() {
@@ -303,7 +304,7 @@ impl Ring {
         }
     }
 
-    /// The current extent.
+    /// Measures what is recorded now.
     pub fn extent(&self) -> Extent {
         let state = self.state.lock();
         let done = || state.open.iter().map(|e| e.done);

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 /// A label of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
-    /// A name.
+    /// A name, such as that of a device.
     Text(String),
     /// A number, for heat maps.
     Number(u64),

@@ -30,7 +30,6 @@ pub enum Scheme {
 
 /// A power of the base, divided into parts.
 struct Power {
-    /// Its smallest number.
     first: u64,
     /// Width of its parts.
     step: u64,
@@ -83,7 +82,7 @@ impl Scheme {
         }
     }
 
-    /// Number of classes.
+    /// Number of classes; they are numbered from 0.
     pub fn classes(self) -> u32 {
         self.table().map_or(PERCENTS, |t| t.classes)
     }

@@ -274,7 +274,7 @@ impl Tally {
         }
     }
 
-    /// Counts an operation.
+    /// Counts an operation if it matches the predicates.
     pub fn add(&mut self, event: &Event, names: &dyn Describe) {
         let Some(only) = self.passes(event, names) else { return };
         let lookups = counts(event.note.cache);

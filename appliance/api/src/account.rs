@@ -7,31 +7,31 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look at everything but accounts and the audit log.
+    /// May read everything except accounts and the audit log.
     Viewer,
-    /// Besides: create, set, share, verify; nothing by which data or access is lost.
+    /// May also create, set, share and verify, but nothing that loses data or gives others access.
     Operator,
-    /// Everything.
+    /// May do everything, including destroying pools and managing users.
     Administrator,
 }
 
-/// Who may log in over TCP.
+/// A user who may log in over TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct User {
-    /// Name.
+    /// Unique name of the user.
     pub name: String,
     /// Role of the user.
     pub role: Role,
-    /// Time of creation.
+    /// Time of creation, in seconds since 1970.
     pub created: u64,
-    /// Time of the last login.
+    /// Time of the last login with a password, in seconds since 1970; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_login: Option<u64>,
-    /// Sessions that are open.
+    /// Number of open browser sessions.
     pub sessions: u64,
 }
 
-/// Creates a user.
+/// A user to create. Fails with `conflict` if the name is taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateUser {
@@ -47,21 +47,22 @@ pub struct CreateUser {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChangeUser {
-    /// Role of the user.
+    /// New role; absent: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// New password.
+    /// New password, 10 to 256 bytes; absent: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
 }
 
-/// Logs in.
+/// Credentials for a login. The response sets the session cookie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
-    /// Name.
+    /// Name of the user.
     pub user: String,
-    /// Password.
+    /// Password of the user. After too many failed attempts, logins are refused for a while with
+    /// `too_many_requests`.
     pub password: String,
 }
 
@@ -72,43 +73,45 @@ pub struct Session {
     pub user: String,
     /// Role of the user.
     pub role: Role,
-    /// Authentication.
+    /// How the caller authenticated.
     pub by: Authentication,
-    /// Value for the header `X-CSRF-Token`, required in every request that changes something and
-    /// carries the cookie.
+    /// Value for the header `X-CSRF-Token`, which is required in every request that changes
+    /// something and carries the cookie. Absent if the caller has no session cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csrf_token: Option<String>,
-    /// When the session ends, if it is not used before.
+    /// Time when the session ends unless it is used again, in seconds since 1970. Absent if the
+    /// caller has no session cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
 }
 
-/// Authentication.
+/// How a caller proves its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
-    /// A local process on the Unix socket.
+    /// The Unix socket: the kernel reports the user ID of the local process.
     Socket,
-    /// A cookie.
+    /// The cookie `weir_session`, set by a login over TCP.
     Session,
-    /// `Authorization: Bearer`.
+    /// A token in the header `Authorization: Bearer`.
     Token,
 }
 
-/// Changes one's own password.
+/// Changes the password of the current user, whose other sessions end. Requires a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePassword {
-    /// The one that holds.
+    /// The current password.
     pub current: String,
-    /// The one that shall.
+    /// The new password, 10 to 256 bytes.
     pub new: String,
 }
 
 /// Whether the first administrator has not been created yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SetupState {
-    /// There are no users yet; the log contains a setup link.
+    /// Whether there are no users yet. The log of the daemon then contains a setup link, which is
+    /// valid for an hour.
     pub needed: bool,
 }
 
@@ -116,59 +119,61 @@ pub struct SetupState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// From the link.
+    /// Token from the setup link in the log of the daemon. It can be used once.
     pub token: String,
-    /// Name.
+    /// Name of the administrator: 1 to 32 of `a-z 0-9 . _ -`, beginning with a letter.
     pub user: String,
-    /// Password.
+    /// Password of the administrator: 10 to 256 bytes.
     pub password: String,
 }
 
-/// A token for programs.
+/// A token with which programs authenticate. It does not contain the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
-    /// Number.
+    /// Number of the token; never reused.
     pub id: u64,
-    /// Its purpose.
+    /// Label given at creation; not unique.
     pub name: String,
-    /// Whose it is.
+    /// User who created it. The token is removed together with this user.
     pub user: String,
     /// Its role, at most that of its user.
     pub role: Role,
-    /// It shows these statistics and opens nothing else; without: all that its role may.
+    /// Statistics to which the token is restricted; absent: it may do everything that its role
+    /// allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<Vec<String>>,
-    /// Time of creation.
+    /// Time of creation, in seconds since 1970.
     pub created: u64,
-    /// When it ends.
+    /// Time from which it is refused, in seconds since 1970; absent: it does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// When it was last used, to the minute.
+    /// Time of the last use, in seconds since 1970 and accurate to a minute. Absent if it was not
+    /// used since the daemon started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used: Option<u64>,
 }
 
-/// Creates a token.
+/// A token to create for the current user. Requires a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// Its purpose.
+    /// Label, 1 to 100 bytes without control characters.
     pub name: String,
-    /// Its role, at most that of its user.
+    /// Role of the token, at most that of the user.
     pub role: Role,
-    /// Days until it ends; without: never.
+    /// Validity in days, 1 or more; absent: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
-    /// Statistics (1 to 32), such as those of a worksheet, to which the token is restricted. Its
-    /// role is `viewer`.
+    /// Statistics to which the token is restricted, such as those of a worksheet: 1 to 32. Its role
+    /// must then be `viewer`. Absent: no restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<Vec<String>>,
 }
 
-/// A new token.
+/// A new token and its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
-    /// It.
+    /// The token, as lists show it.
     #[serde(flatten)]
     pub token: Token,
     /// The secret to send as `Authorization: Bearer`. It is not shown again.

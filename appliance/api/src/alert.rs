@@ -7,21 +7,22 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertReduction {
-    /// All of it: operations or bytes a second, a size, a percentage.
+    /// The whole value: operations or bytes per second, a size, a percentage.
     Total,
-    /// Of a heat map: the average of what is broken down.
+    /// Of a heat map: the average of the breakdown field, such as the latency.
     Average,
-    /// Of a heat map: a percentile, rounded down to the beginning of its row.
+    /// Of a heat map: a percentile of the breakdown field, rounded down to the lower edge of its
+    /// row.
     Percentile,
 }
 
-/// On which side of the limit it fires.
+/// Side of the limit on which the alert fires. A value equal to the limit does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertSide {
-    /// Above it.
+    /// Fires while values exceed the limit.
     Above,
-    /// Below it.
+    /// Fires while values are less than the limit.
     Below,
 }
 
@@ -31,12 +32,12 @@ pub enum AlertSide {
 pub enum AlertAction {
     /// An HTTP server: a POST with an `AlertNotice` as JSON. Redirections are not followed.
     Webhook {
-        /// `https://…` or `http://…`.
+        /// URL of the server, which begins with `https://` or `http://`.
         url: String,
     },
-    /// People, by the command `alerts.mail_command` of the configuration.
+    /// A mail, sent by the command `alerts.mail_command` of the configuration.
     Mail {
-        /// Their addresses.
+        /// Mail addresses of the recipients.
         to: Vec<String>,
     },
     /// The system log that `alerts.syslog` of the configuration names.
@@ -47,9 +48,10 @@ pub enum AlertAction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlertRule {
-    /// For people: 1 to 200 characters.
+    /// Title, 1 to 200 characters.
     pub title: String,
-    /// Such as `nfs3.ops[op=read][latency]`. It is counted as long as there is the alert.
+    /// Name of the statistic, such as `nfs3.ops[op=read][latency]`. It is counted as long as the
+    /// alert exists.
     pub statistic: String,
     /// Value compared each second.
     pub reduction: AlertReduction,
@@ -61,13 +63,15 @@ pub struct AlertRule {
     /// The limit, in the unit of the statistic; for `average` and `percentile`, in the unit of the
     /// breakdown (nanoseconds, bytes).
     pub limit: f64,
-    /// It fires after so many seconds in a row, 1 to 86,400.
+    /// Seconds in a row that values must be beyond the limit until the alert fires: 1 to 86,400,
+    /// default 60.
     #[serde(default = "minute")]
     pub for_seconds: u32,
-    /// It clears after so many seconds in a row, 1 to 86,400.
+    /// Seconds in a row that values must not be beyond the limit until the alert clears: 1 to
+    /// 86,400, default 60.
     #[serde(default = "minute")]
     pub clear_seconds: u32,
-    /// Whether it is not looked at.
+    /// Whether the alert is not evaluated. Default false.
     #[serde(default)]
     pub suspended: bool,
     /// Receivers of notifications, besides the daemon's events: at most 8.
@@ -79,32 +83,33 @@ fn minute() -> u32 {
     60
 }
 
-/// An alert, as it is.
+/// An alert: its definition and its current state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alert {
-    /// Number.
+    /// Number of the alert, assigned at creation; used in paths.
     pub id: u32,
-    /// Statistic that it watches.
+    /// Statistic, limit, times and receivers.
     pub rule: AlertRule,
     /// User who created it or changed it last.
     pub owner: String,
-    /// Since when it fires: seconds since 1970.
+    /// Time since which it has been firing, in seconds since 1970; absent if it does not fire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firing_since: Option<u64>,
-    /// The value of the last second that had one.
+    /// Value of the last second that had one, in the unit of the limit; absent if there was none
+    /// yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_value: Option<f64>,
-    /// Notices that are still to be delivered.
+    /// Number of notifications that are not delivered yet.
     pub waiting: u64,
-    /// Error of the last notification that could not be delivered.
+    /// Error of the last notification that could not be delivered; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
-/// All alerts.
+/// All alerts, in one page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AlertList {
-    /// They.
+    /// Alerts that exist, including suspended ones.
     pub items: Vec<Alert>,
 }
 
@@ -113,33 +118,34 @@ pub struct AlertList {
 pub struct AlertNotice {
     /// Number of the alert.
     pub alert: u32,
-    /// Its title.
+    /// Title of the alert.
     pub title: String,
-    /// `firing` or `cleared`.
+    /// Whether the alert has begun to fire or has cleared.
     pub state: AlertState,
-    /// When that was: seconds since 1970.
+    /// Second in which it fired or cleared, since 1970.
     pub second: u64,
-    /// Statistic that is watched.
+    /// Name of the statistic that is watched.
     pub statistic: String,
-    /// The value at that time.
+    /// Value in that second; absent if there was none, such as the average latency of no
+    /// operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// The limit.
+    /// The limit from the definition of the alert.
     pub limit: f64,
-    /// Unit of value and limit.
+    /// Unit of `value` and `limit`.
     pub unit: String,
-    /// The machine.
+    /// Host name of the machine that sends the notification.
     pub host: String,
-    /// All of it, in a sentence.
+    /// All of this in one sentence, for people.
     pub message: String,
 }
 
-/// Action of an alert.
+/// Change of an alert that a notification reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertState {
-    /// It fires.
+    /// The values were beyond the limit for `for_seconds`.
     Firing,
-    /// It does not any more.
+    /// The values were not beyond the limit for `clear_seconds`.
     Cleared,
 }

@@ -4,64 +4,64 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A statistic that can be asked for.
+/// A statistic that can be queried and counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Statistic {
-    /// Such as `nfs3.ops`: names are made of it by brackets, `nfs3.ops[op=read][latency]`.
+    /// Base name, such as `nfs3.ops`. Brackets select and break down: `nfs3.ops[op=read][latency]`.
     pub name: String,
-    /// Category.
+    /// Heading under which the statistic is listed, such as `Protocol`.
     pub category: String,
-    /// As titles have it.
+    /// Title for people, without breakdown.
     pub title: String,
     /// Unit: `ops`, `bytes`, `percent`.
     pub unit: String,
-    /// What it means.
+    /// Meaning of the statistic in one sentence.
     pub help: String,
-    /// Whether its values are levels (averaged over time) and not rates (a second).
+    /// True if values are levels, which are averaged over time; false if they are rates per second.
     pub level: bool,
-    /// Possible breakdowns.
+    /// Fields by which the statistic can be broken down or selected.
     pub fields: Vec<StatisticField>,
 }
 
 /// A possible breakdown of a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticField {
-    /// As it is written in names.
+    /// Name of the field, as written in the brackets of statistic names.
     pub name: String,
-    /// As titles have it.
+    /// Name of the field, for people.
     pub title: String,
     /// Whether it is numeric, which makes a heat map.
     pub heat_map: bool,
 }
 
-/// Statistics.
+/// All statistics that the daemon can count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticList {
-    /// They.
+    /// Statistics, in the order in which forms show them.
     pub items: Vec<Statistic>,
 }
 
 /// A statistic that is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
-    /// Number.
+    /// Number of the counted statistic, used in paths.
     pub id: u32,
-    /// Its name.
+    /// Name of the statistic, with its selections and breakdown.
     pub name: String,
-    /// The name in words.
+    /// Title for people, derived from the name.
     pub title: String,
-    /// Since when.
+    /// Time since which it is counted, in seconds since 1970.
     pub created: u64,
-    /// Whether counting is suspended.
+    /// Whether counting is suspended. Values recorded before can still be queried.
     pub suspended: bool,
-    /// Whether it is kept on disk.
+    /// Whether its values are stored on disk and survive a restart.
     pub archived: bool,
     /// Whether it is counted only while a client reads it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
-    /// Bytes in memory.
+    /// Memory that its values occupy, in bytes.
     pub incore_bytes: u64,
-    /// Bytes on disk.
+    /// Disk space that its values occupy, in bytes; 0 if it is not archived.
     pub ondisk_bytes: u64,
     /// Recent processor time for counting it, in nanoseconds per operation.
     pub cost_ns: f64,
@@ -70,49 +70,51 @@ pub struct Counted {
 /// Statistics that are counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CountedList {
-    /// They.
+    /// Counted statistics, including suspended ones.
     pub items: Vec<Counted>,
 }
 
-/// Counts a statistic from now on.
+/// A statistic to count from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountStatistic {
-    /// Its name.
+    /// Name of the statistic, such as `nfs3.ops[op=read][latency]`.
     pub name: String,
-    /// Whether it is kept on disk, over restarts; only in memory else.
+    /// Whether values are stored on disk, so that they survive a restart. Default false: only in
+    /// memory.
     #[serde(default)]
     pub archived: bool,
 }
 
-/// Changes how a statistic is counted.
+/// Suspends or resumes a counted statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeCounted {
-    /// Whether counting is suspended; existing data is kept.
+    /// Whether counting is suspended. Values recorded before are kept.
     pub suspended: bool,
 }
 
-/// Deletes data of a statistic.
+/// Deletes recorded values of a statistic up to a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneCounted {
-    /// Before this second.
+    /// Values before this second, since 1970, are deleted.
     pub before: u64,
 }
 
 /// Values of a statistic over a time span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticData {
-    /// Its name.
+    /// Name of the statistic in canonical form.
     pub name: String,
-    /// The name in words.
+    /// Title for people, derived from the name.
     pub title: String,
-    /// Unit.
+    /// Unit of `total` and of the cells, such as `ops`, `bytes` or `percent`.
     pub unit: String,
-    /// Whether values are levels: divide by `seconds` for the average. Rates: divide by `step`.
+    /// True if values are levels: divide them by `seconds` for the average. False if they are
+    /// rates: divide by `step`.
     pub level: bool,
-    /// Seconds of a column.
+    /// Length of a column, in seconds.
     pub step: u64,
     /// Seconds before this one are complete. A time before it without a column was not recorded; a
     /// later one is not recorded yet.
@@ -121,8 +123,7 @@ pub struct StatisticData {
     /// Recorded columns in ascending order. A time without a column was not recorded, which is not
     /// the same as zero.
     pub columns: Vec<StatisticColumn>,
-    /// Meaning of the cells' keys: names, or for a heat map the first number and the one after the
-    /// last.
+    /// Meaning of the keys in `cells`: names, or for a heat map the range of a row.
     pub keys: BTreeMap<String, CellKey>,
 }
 
@@ -130,54 +131,55 @@ pub struct StatisticData {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum CellKey {
-    /// A client, a file …
+    /// Name of a value, such as a client or a file.
     Name(String),
-    /// A row of a heat map.
+    /// Row of a heat map.
     Range {
-        /// The first number in it.
+        /// Lower edge of the row, inclusive, in the unit of the breakdown (nanoseconds, bytes).
         from: u64,
-        /// The first that is not in it any more; absent for the last row, which has no end.
+        /// Upper edge of the row, exclusive; absent for the last row, which has no end.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<u64>,
     },
 }
 
-/// A span of time of a statistic.
+/// One column: the values of a statistic in `step` seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticColumn {
     /// Start, in seconds since 1970.
     pub start: u64,
-    /// How many of its seconds were recorded.
+    /// Number of its seconds that were recorded.
     pub seconds: u32,
-    /// All of it. The cells add up to it.
+    /// Sum over the recorded seconds; the cells add up to it.
     pub total: u64,
-    /// Of a heat map: the average of what is broken down.
+    /// Of a heat map: average of the breakdown field. Absent for other statistics, and without
+    /// operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
-    /// Of a heat map: the largest.
+    /// Of a heat map: largest value of the breakdown field; absent for other statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// Key and count, one after the other.
+    /// Keys and counts in turn: `[key, count, key, count, …]`. `keys` has the meaning of each key.
     pub cells: Vec<u64>,
 }
 
-/// Values of statistics in one second.
+/// Values of several statistics in one second: a message of the live stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LiveColumns {
-    /// Which: seconds since 1970.
+    /// The second, since 1970.
     pub second: u64,
-    /// In the order in which they were asked for.
+    /// One entry per statistic, in the order of the request.
     pub statistics: Vec<LiveStatistic>,
 }
 
 /// Value of a statistic in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LiveStatistic {
-    /// Its name.
+    /// Name of the statistic in canonical form.
     pub name: String,
-    /// Its column; nothing if it was not counted.
+    /// Values of this second; null if it was not recorded.
     pub column: Option<StatisticColumn>,
-    /// Meaning of the keys of its cells.
+    /// Meaning of the keys in `cells`: names, or for a heat map the range of a row.
     pub keys: BTreeMap<String, CellKey>,
 }
 
@@ -186,123 +188,129 @@ pub struct LiveStatistic {
 pub struct ExportedValue {
     /// Start of the column, in seconds since 1970.
     pub start: u64,
-    /// The same for people, in UTC.
+    /// The same time for people, in UTC.
     pub time: String,
-    /// How many of the column's seconds were recorded.
+    /// Number of the column's seconds that were recorded.
     pub seconds: u32,
-    /// Value of the breakdown, such as a client or a file; missing for a heat map or without a
+    /// Value of the breakdown, such as a client or a file; absent for a heat map or without a
     /// breakdown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Of a heat map: the first number of the row.
+    /// Of a heat map: lower edge of the row, inclusive; absent for other statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// Of a heat map: the first number above it; nothing for the last row, which has no end.
+    /// Of a heat map: upper edge of the row, exclusive; absent for the last row, which has no end,
+    /// and for other statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// Amount.
+    /// Sum over the recorded seconds, in the unit of the statistic.
     pub count: u64,
-    /// A second (rates), or on average (levels).
+    /// Count per second for rates, average for levels.
     pub value: f64,
 }
 
-/// What distinguishes the operations in a rectangle.
+/// What distinguishes the operations in a rectangle of a graph from the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticExplanation {
-    /// Operations in the range.
+    /// Number of operations in the rectangle.
     pub inside: u64,
-    /// Operations they were compared with.
+    /// Number of operations with which they were compared.
     pub outside: u64,
-    /// Fields, the most telling first.
+    /// Fields that distinguish them, the most significant first.
     pub fields: Vec<ExplainedField>,
-    /// Where the selected spent their time, on average.
+    /// Average times of the operations in the rectangle.
     pub times_inside: OperationTimes,
-    /// Where the others did.
+    /// Average times of the operations with which they were compared.
     pub times_outside: OperationTimes,
 }
 
-/// A field, with its values.
+/// A field and how its values differ between the rectangle and the rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedField {
-    /// As it is written in names.
+    /// Name of the field, as written in the brackets of statistic names.
     pub field: String,
-    /// As titles have it.
+    /// Name of the field, for people.
     pub title: String,
-    /// From 0, nothing special, to 1.
+    /// Significance from 0 (no difference) to 1: the score of its most significant value.
     pub score: f64,
-    /// The most special values.
+    /// The most significant values, at most 20.
     pub values: Vec<ExplainedValue>,
-    /// Values that are not listed.
+    /// Number of values that are not listed.
     pub more: u64,
 }
 
-/// A value of a field.
+/// A value of a field and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedValue {
-    /// What it is called.
+    /// Name of the value, such as a client or a file.
     pub value: String,
-    /// Operations with it in the rectangle.
+    /// Number of operations with this value in the rectangle.
     pub inside: u64,
-    /// Others.
+    /// Number of operations with this value among those compared with.
     pub outside: u64,
-    /// From 0, as everywhere, to 1.
+    /// Significance: 0 if as frequent as elsewhere, 1 if all operations in the rectangle and no
+    /// others have it.
     pub score: f64,
 }
 
-/// Average nanoseconds per operation, by what they were spent on.
+/// Average time per operation, in nanoseconds, and the parts of it spent waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OperationTimes {
-    /// From request to answer.
+    /// Time from request to reply.
     pub latency_ns: f64,
-    /// Part of it: waiting in the queue.
+    /// Part of the latency: waiting in the queue of the connection.
     pub queue_wait_ns: f64,
-    /// Part of it: waiting for the intent log.
+    /// Part of the latency: waiting for the intent log.
     pub log_wait_ns: f64,
-    /// Part of it: waiting for a transaction group.
+    /// Part of the latency: waiting for a transaction group.
     pub txg_wait_ns: f64,
-    /// Part of it: waiting for devices.
+    /// Part of the latency: waiting for devices.
     pub disk_wait_ns: f64,
 }
 
-/// One operation, of the last minutes.
+/// One recorded operation. Only recent ones are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordedOperation {
-    /// End, in nanoseconds since 1970 (JavaScript rounds them to a quarter of a microsecond).
+    /// Completion time, in nanoseconds since 1970 (JavaScript rounds it to a quarter of a
+    /// microsecond).
     pub ended_ns: u64,
-    /// `nfs3`, `nfs4`, `nfs4-1`, `fuse`, `disk` or `nbd`.
+    /// Module of the statistics that count it: `nfs3`, `nfs4`, `nfs4-1`, `fuse`, `disk`, `nbd`,
+    /// `zil`, `send` or `receive`.
     pub layer: String,
-    /// What it was.
+    /// Type of the operation, such as `read`.
     pub op: String,
-    /// Client; for a device, its pool.
+    /// Client; for a device, a log or a stream, the pool.
     pub client: String,
-    /// For whom; empty for devices.
+    /// User; empty for devices and logs.
     pub user: String,
-    /// Of which share; the device.
+    /// Share; for a device, its name.
     pub share: String,
-    /// Which file; empty for devices.
+    /// File as `DATASET/PATH`; empty for devices and logs. `<hidden>` if the caller may not see
+    /// file names.
     pub file: String,
-    /// Its number; 0 if unknown.
+    /// Object number of the file; 0 if unknown or if the caller may not see file names.
     pub object: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub size: u64,
-    /// How long it took.
+    /// Time from request to reply, in nanoseconds.
     pub latency_ns: u64,
-    /// Part of it: NFS calls waiting behind others of their connection.
+    /// Part of the latency, in nanoseconds: NFS calls waiting behind others of their connection.
     pub queue_wait_ns: u64,
-    /// Waiting for the intent log.
+    /// Part of the latency, in nanoseconds: waiting for the intent log.
     pub log_wait_ns: u64,
-    /// Waiting for a transaction group.
+    /// Part of the latency, in nanoseconds: waiting for a transaction group.
     pub txg_wait_ns: u64,
-    /// Waiting for devices.
+    /// Part of the latency, in nanoseconds: waiting for devices.
     pub disk_wait_ns: u64,
-    /// Result of the cache lookup: `data hits`, `data misses` …, `no lookup`.
+    /// Slowest cache lookup of the operation: `data hits`, `data misses`, `prefetched data hits`,
+    /// `metadata hits`, `metadata misses`, `L2ARC hits`, or `no lookup`.
     pub cache: String,
     /// `ok`, or the error.
     pub result: String,
-    /// In a stream: number of operations missing before this one, because the client read more
-    /// slowly than they occurred.
+    /// In a stream: number of operations omitted before this one, because the client read more
+    /// slowly than they occurred; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
 }
@@ -311,9 +319,9 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Operations.
+/// Recorded operations of a statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordedOperationList {
-    /// They, the newest last.
+    /// Operations in order of completion, the newest last.
     pub items: Vec<RecordedOperation>,
 }

@@ -46,11 +46,11 @@ pub struct CommandRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Terminal {
-    /// Standard input.
+    /// Whether standard input is a terminal.
     pub input: bool,
-    /// Standard output.
+    /// Whether standard output is a terminal.
     pub output: bool,
-    /// Standard error.
+    /// Whether standard error is a terminal.
     pub error: bool,
 }
 
@@ -58,9 +58,9 @@ pub struct Terminal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandFrame {
-    /// For standard output.
+    /// Text to write to standard output.
     Stdout(String),
-    /// For standard error.
+    /// Text to write to standard error.
     Stderr(String),
     /// The command waits for an answer.
     Ask(CommandQuestion),
@@ -73,11 +73,11 @@ pub enum CommandFrame {
 pub struct CommandQuestion {
     /// Secret to return with the answer.
     pub id: String,
-    /// The request.
+    /// What the client is to supply.
     pub wanted: Wanted,
 }
 
-/// The request.
+/// What a command asks its client for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {

@@ -148,7 +148,7 @@ use utoipa::OpenApi;
 )))]
 struct Schemas;
 
-/// The document.
+/// Builds the OpenAPI 3.1 document. `openapi.json` is its pretty-printed form.
 pub fn document() -> Value {
     let schemas = serde_json::to_value(Schemas::openapi()).expect("schemas are JSON");
     let schemas = schemas["components"]["schemas"].clone();

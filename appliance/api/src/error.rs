@@ -6,29 +6,29 @@ use utoipa::ToSchema;
 /// The body of every answer that is not a success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorReply {
-    /// What went wrong.
+    /// The only member, so that an error is never mistaken for a result.
     pub error: ErrorBody,
 }
 
 /// The error, its place, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// For programs.
+    /// Kind of the error, for programs. It determines the HTTP status.
     pub code: ErrorCode,
-    /// For people.
+    /// The error in words, for people. The text may change between versions.
     pub message: String,
-    /// Subject: a pool, a dataset, a field of the request.
+    /// Subject of the error: a pool, a dataset, or a field of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The value found.
+    /// Value that was found; absent if the error is not about a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// The expected value.
+    /// Values that would be accepted; absent if the error is not about a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
 }
 
-/// Kinds of failure.
+/// Kinds of error, each with its HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -40,11 +40,11 @@ pub enum ErrorCode {
     Forbidden,
     /// 404: the named object does not exist.
     NotFound,
-    /// 405: the path knows other methods.
+    /// 405: the path supports other methods.
     MethodNotAllowed,
-    /// 409: it cannot be done as things are now.
+    /// 409: the current state does not permit it.
     Conflict,
-    /// 409: something is lost by it; the request has to repeat the name in `confirm`.
+    /// 409: data would be lost; the request must repeat the name of the object in `confirm`.
     ConfirmationRequired,
     /// 413: the request is too large.
     TooLarge,
@@ -54,11 +54,11 @@ pub enum ErrorCode {
     Failed,
     /// 429: too many attempts; `Retry-After` says when to try again.
     TooManyRequests,
-    /// 500: internal error.
+    /// 500: an error of the daemon, which its log explains.
     Internal,
     /// 501: this version cannot do it.
     Unsupported,
-    /// 503: not now; the process is starting, stopping or too busy.
+    /// 503: temporarily impossible; the daemon is starting, stopping or too busy.
     Unavailable,
 }
 

@@ -4,15 +4,15 @@ use crate::{Client, Job, Pool};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Kinds of event.
+/// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// The process started, stopped, or read its configuration.
+    /// The daemon started, stopped, or read its configuration.
     Service,
     /// A pool was imported, exported, created or destroyed, or its state changed.
     Pool,
-    /// A device failed or came back.
+    /// A device failed or returned.
     Device,
     /// A dataset was created, changed or destroyed.
     Dataset,
@@ -20,21 +20,21 @@ pub enum EventKind {
     Share,
     /// A job started or ended.
     Job,
-    /// A login, or an attempt.
+    /// A user logged in or out, or an attempt failed.
     Login,
     /// A command was run.
     Command,
     /// Users or tokens were changed.
     Account,
-    /// An alert fires, clears, or could not be delivered.
+    /// An alert fired, cleared, or could not be delivered.
     Alert,
 }
 
-/// How much an event matters.
+/// How urgent an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing to do.
+    /// Informational: nothing needs to be done.
     Info,
     /// A warning that needs attention.
     Warning,
@@ -42,23 +42,23 @@ pub enum Severity {
     Error,
 }
 
-/// Something that happened.
+/// An event of the daemon or its pools. The last 10,000 are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Sequence number, which continues after a restart.
     pub id: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the event, in milliseconds since 1970.
     pub time_ms: u64,
-    /// What kind.
+    /// What the event is about.
     pub kind: EventKind,
-    /// How much it matters.
+    /// How urgent it is.
     pub severity: Severity,
-    /// Subject: a pool, dataset, device or user.
+    /// Subject: a pool, dataset, device or user. Absent if the event concerns the whole daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Description of the event.
+    /// The event in words, for people.
     pub message: String,
-    /// Author of the request.
+    /// User who caused it; absent if it happened by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -68,32 +68,32 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LiveMessage {
-    /// Something happened.
+    /// A new event.
     Event {
-        /// It.
+        /// The event, as `GET /v1/events` lists it.
         event: Event,
     },
-    /// Events were dropped before this client got them: load everything again.
+    /// Events were dropped before this client received them: load all data again.
     Missed,
-    /// All pools as they are now. Sent at the beginning and when one has changed.
+    /// All pools in their current state. Sent at the beginning and after changes.
     Pools {
-        /// They.
+        /// All imported pools; it replaces what was sent before.
         pools: Vec<Pool>,
     },
     /// The current state of a job. Sent for each job at the beginning and, at most once a second,
     /// when it has changed.
     Job {
-        /// It.
+        /// The job with its current progress.
         job: Job,
     },
-    /// Datasets have changed: what is shown of this pool's should be asked for again.
+    /// Datasets have changed: request those of this pool again.
     Datasets {
-        /// The pool.
+        /// Name of the pool.
         pool: String,
     },
     /// Clients of the file servers with their rates. Sent every 2 s while there are any.
     Clients {
-        /// They.
+        /// All clients; it replaces what was sent before.
         clients: Vec<Client>,
     },
 }
@@ -101,31 +101,31 @@ pub enum LiveMessage {
 /// A request that changed something, or was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// When, in milliseconds since 1970.
+    /// Time of the request, in milliseconds since 1970.
     pub time_ms: u64,
-    /// User, `token NAME of USER`, `uid 0` of a local process, or `-` if unknown.
+    /// Caller: a user, `token NAME of USER`, `uid 0` of a local process, or `-` if unknown.
     pub who: String,
-    /// From where: an address, or `local` with the process's number.
+    /// Origin: an IP address, `local process PID`, or `local`.
     pub from: String,
-    /// The operation, or the command with its arguments, without secrets.
+    /// Operation, or command with its arguments, without secrets.
     pub what: String,
-    /// To which pool, dataset or user.
+    /// Pool, dataset, user or settings that it was about; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Whether it was done.
+    /// Whether it succeeded.
     pub outcome: Outcome,
-    /// Why not.
+    /// Why it failed or was refused; absent if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
+    /// It succeeded.
     Ok,
-    /// Tried, and failed.
+    /// It was permitted, but failed.
     Failed,
     /// Refused: the caller lacks permission.
     Denied,

@@ -4,7 +4,7 @@ use crate::Verification;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Kinds of job.
+/// What a job does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
@@ -18,80 +18,82 @@ pub enum JobKind {
     Scrub,
     /// Resilvers devices. Starts automatically and cannot be stopped.
     Resilver,
-    /// A stream or package that a command sends. Listed once it takes longer than a second.
+    /// Sends a stream or stream package, started by a command. Listed once it takes longer than a
+    /// second.
     Send,
-    /// The same, received.
+    /// Receives a stream or stream package, started by a command. Listed once it takes longer than
+    /// a second.
     Receive,
 }
 
-/// How far a job is.
+/// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// It runs.
+    /// It is running.
     Running,
-    /// It is being stopped.
+    /// It is running, but will stop soon: a user has cancelled it.
     Cancelling,
-    /// It finished; see the result.
+    /// It finished. `message` and `verification` have the result.
     Done,
-    /// It failed.
+    /// It failed. `message` has the reason.
     Failed,
     /// It was stopped by a user.
     Cancelled,
-    /// The process ended before it did.
+    /// The daemon stopped before the job ended.
     Interrupted,
 }
 
-/// A job.
+/// A job: work that continues after its request. The last 100 ended ones are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Number; never given twice.
+    /// Number of the job; never reused.
     pub id: u64,
-    /// What it does.
+    /// Type of work.
     pub kind: JobKind,
-    /// Target: a pool or dataset.
+    /// Pool or dataset that it works on.
     pub target: String,
-    /// How far it is.
+    /// Whether it runs, and how it ended.
     pub state: JobState,
-    /// User who started it.
+    /// User who started it, as in the audit log.
     pub started_by: String,
-    /// When.
+    /// Start time, in seconds since 1970.
     pub started: u64,
-    /// When it ended.
+    /// End time, in seconds since 1970; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// How much is done.
+    /// Bytes done, rate and estimated time left.
     pub progress: JobProgress,
-    /// Current step, or the reason for its failure.
+    /// While it runs, the current step; later its result or the reason for its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Result of the verification.
+    /// Result of a verification; absent for other jobs and while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
 }
 
-/// How much of a job is done.
+/// Progress of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
-    /// Bytes done.
+    /// Bytes processed so far.
     pub done_bytes: u64,
-    /// Bytes to do; an estimate that may grow.
+    /// Bytes to process in total: an estimate that may grow. 0 if unknown.
     pub total_bytes: u64,
-    /// Done part of the total.
+    /// `done_bytes` in percent of `total_bytes`, 0 to 100.
     pub percent: f64,
-    /// Recent bytes per second.
+    /// Average rate over the last 10 seconds; 0 after the end.
     pub bytes_per_second: f64,
-    /// Estimated seconds until it is done.
+    /// Estimated seconds until the end; absent if no rate or total is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<u64>,
 }
 
-/// Starts a job.
+/// A job to start. Fails with `conflict` if one of this kind is running on the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartJob {
-    /// Recommended action.
+    /// `verify` or `scrub`. Other kinds start automatically or by their command, and are refused.
     pub kind: JobKind,
-    /// To which pool or dataset.
+    /// Name of an imported pool.
     pub target: String,
 }

@@ -12,7 +12,7 @@ macro_rules! lists {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
         pub struct $name {
-            /// This page.
+            /// The items of this page.
             pub items: Vec<$item>,
             /// `cursor` of the next page; absent on the last one.
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,11 +30,11 @@ lists! {
     DatasetList of Dataset;
     /// Holds, by snapshot and tag.
     HoldList of Hold;
-    /// Properties.
+    /// All properties of a pool or dataset.
     PropertyList of Property;
     /// Properties that can be set.
     PropertyDefinitionList of PropertyDefinition;
-    /// What is shared.
+    /// File systems shared by NFS or SMB, by name.
     ShareList of Share;
     /// Clients of the file servers.
     ClientList of Client;
@@ -42,12 +42,12 @@ lists! {
     JobList of Job;
     /// Events, oldest first.
     EventList of Event;
-    /// Users.
+    /// All users, by name.
     UserList of User;
-    /// Tokens.
+    /// Tokens: all of them for administrators, otherwise one's own.
     TokenList of Token;
     /// Requests in the audit log, newest first.
     AuditList of AuditEntry;
-    /// The current configuration.
+    /// All settings of the daemon with their current values.
     SettingList of Setting;
 }

@@ -13,15 +13,15 @@ use crate::Role;
 /// HTTP methods in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Looks.
+    /// Reads; changes nothing.
     Get,
-    /// Does.
+    /// Creates an object or performs an action.
     Post,
-    /// Sets.
+    /// Replaces an object as a whole.
     Put,
-    /// Changes.
+    /// Changes the named parts of an object.
     Patch,
-    /// Removes.
+    /// Removes an object.
     Delete,
 }
 
@@ -38,36 +38,35 @@ impl Method {
     }
 }
 
-/// Where a parameter stands.
+/// Where a parameter is placed in the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In the path; percent-encoded, so that `/` is `%2F`.
     Path,
-    /// Behind the question mark.
+    /// In the query string.
     Query,
 }
 
-/// A parameter.
+/// A parameter of an operation in the path or the query string.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
-    /// Name.
+    /// Name in the path template or the query string.
     pub name: &'static str,
-    /// Where.
     pub place: Place,
-    /// `string`, `integer` or `boolean`.
+    /// Type: `string`, `integer` or `boolean`.
     pub kind: &'static str,
-    /// What it means.
+    /// Description for `openapi.json`, with range and default.
     pub help: &'static str,
 }
 
-/// What comes back when all is well.
+/// Response to a successful request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// 200 with this schema.
     Json(&'static str),
     /// 201 with this schema.
     Created(&'static str),
-    /// 204.
+    /// 204, without a body.
     Nothing,
     /// 200, server-sent events whose data have this schema.
     Events(&'static str),
@@ -82,32 +81,31 @@ pub enum Reply {
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Name, unique.
+    /// Unique name: `operationId` in `openapi.json`; the daemon finds the handler by it.
     pub id: &'static str,
-    /// Method.
     pub method: Method,
-    /// Path with `{parameters}`.
+    /// Path with `{parameters}`, relative to the root of the server.
     pub path: &'static str,
-    /// The least role; `None`: anybody.
+    /// Lowest role that may perform it; `None`: no authentication is required.
     pub role: Option<Role>,
-    /// What it does, in a sentence.
+    /// Summary for `openapi.json`: what it does, in a sentence.
     pub summary: &'static str,
-    /// Parameters.
+    /// Query parameters. Those of the path follow from `path`.
     pub params: &'static [Param],
     /// Schema of the request's body.
     pub body: Option<&'static str>,
-    /// What comes back.
+    /// Response to a successful request.
     pub reply: Reply,
 }
 
 impl Operation {
-    /// The first part of the path: operations of one kind stand together.
+    /// Group in `openapi.json`: the first part of the path after `/v1/`, or `service`.
     pub fn tag(&self) -> &'static str {
         let rest = self.path.strip_prefix("/v1/").unwrap_or("service");
         rest.split('/').next().unwrap_or(rest)
     }
 
-    /// Whether it only looks.
+    /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
         self.method == Method::Get
     }
@@ -684,7 +682,7 @@ const OPERATIONS: &[Operation] = &[
     .gives(Reply::File(&["application/octet-stream"])),
 ];
 
-/// All operations.
+/// All operations, in the order of the document.
 pub fn operations() -> &'static [Operation] {
     OPERATIONS
 }

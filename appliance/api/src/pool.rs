@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// How a pool or a device is, in `zpool status`'s words.
+/// State of a pool or device, in the words of `zpool status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
-    /// In service.
+    /// Works normally.
     Online,
-    /// It works, with parts missing.
+    /// Works, but without full redundancy or with unavailable parts.
     Degraded,
     /// It had too many errors, or its contents are damaged.
     Faulted,
@@ -21,205 +21,207 @@ pub enum State {
     Removed,
     /// It cannot be opened.
     Unavail,
-    /// It was split off into another pool.
+    /// Its data was split off into another pool (`zpool split`).
     Split,
     /// Its devices refuse writes; reads continue. Resumed by `zpool clear`.
     Suspended,
-    /// A spare that waits.
+    /// A hot spare that is not in use.
     Avail,
-    /// A spare in use.
+    /// A hot spare that replaces a device.
     Inuse,
-    /// Not known.
+    /// The state is not known to this version.
     Unknown,
 }
 
-/// A pool, in a line.
+/// A pool in short form, as in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     /// Name under which it is imported.
     pub name: String,
-    /// Identity: a decimal number.
+    /// GUID, a decimal number of 64 bits.
     pub guid: String,
-    /// Its state.
+    /// State of the pool as a whole.
     pub state: State,
-    /// Problems, and what to do about them.
+    /// Most urgent problem and recommended action.
     pub health: Health,
     /// Whether it is imported read-only.
     pub read_only: bool,
-    /// Allocatable bytes of all devices, parity included.
+    /// Property `size`: bytes of all top-level devices, parity included.
     pub size_bytes: u64,
-    /// Bytes allocated, parity included.
+    /// Property `allocated`: bytes in use, parity included.
     pub allocated_bytes: u64,
-    /// Bytes free, parity included.
+    /// Property `free`: bytes not in use, parity included.
     pub free_bytes: u64,
-    /// Allocated part of the size.
+    /// Property `capacity`: allocated bytes in percent of the size.
     pub capacity_percent: u64,
-    /// Fragmentation of the free space.
+    /// Property `fragmentation` of the free space, in percent. Absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
     /// Bytes used by all datasets, without parity.
     pub used_bytes: u64,
-    /// Bytes that datasets can still take.
+    /// Bytes that can still be written to datasets, without parity.
     pub available_bytes: u64,
-    /// Referenced to allocated bytes of deduplicated blocks.
+    /// Property `dedupratio`: referenced divided by allocated bytes of deduplicated blocks.
     pub dedup_ratio: f64,
-    /// Put before all mount points, if given at import.
+    /// Directory prepended to all mount points; absent if none was given at import.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub altroot: Option<String>,
-    /// Errors in the pool's error log.
+    /// Number of entries in the pool's error log.
     pub error_count: u64,
-    /// The newest txg on disk.
+    /// Newest transaction group on disk.
     pub txg: u64,
-    /// Background work on the whole pool.
+    /// The current or last scrub or resilver; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<Scan>,
 }
 
-/// The most pressing thing that is wrong with a pool.
+/// The most urgent problem of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// Nothing needs attention.
+    /// True if nothing needs attention. `status` may still suggest an upgrade.
     pub ok: bool,
-    /// The text that `zpool status` shows below `status:`.
+    /// The problem, as `zpool status` describes it below `status:`; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// The text below `action:`.
+    /// What to do, as `zpool status` shows it below `action:`; absent if there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The page that explains it.
+    /// URL of the page of OpenZFS's documentation on the problem; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
 }
 
-/// A pool with everything in it that is not a dataset.
+/// A pool with its devices, features and known damage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolDetail {
-    /// The line.
+    /// The short form.
     #[serde(flatten)]
     pub pool: Pool,
-    /// Its devices: data, logs, special and dedup devices below one root.
+    /// Root of the device tree: data, log, special and dedup devices.
     pub devices: Device,
-    /// Level-2 caches.
+    /// L2ARC devices.
     pub caches: Vec<Device>,
-    /// Hot spares.
+    /// Hot spares, in use or not.
     pub spares: Vec<Device>,
-    /// Features and how they are.
+    /// Features that this version knows, and their states.
     pub features: Vec<Feature>,
     /// Files that are known to be damaged, by name. At most 1,000.
     pub damaged_files: Vec<String>,
-    /// Warnings from opening it.
+    /// Warnings from opening the pool, for people.
     pub warnings: Vec<String>,
-    /// The lines below `scan:`, `remove:`, `checkpoint:` and `expand:` of `zpool status`.
+    /// Removal, checkpoint and raidz expansion in progress, one sentence each.
     pub activity: Vec<String>,
 }
 
 /// A device and its children.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Device {
-    /// As `zpool status` names it.
+    /// Name, as `zpool status` shows it.
     pub name: String,
     /// `root`, `mirror`, `raidz`, `draid`, `file`, `disk`, `replacing`, `spare`, `indirect`,
     /// `hole`, `missing` …
     pub kind: String,
     /// Class: `normal`, `log`, `special`, `dedup`, `l2cache`, `spare`.
     pub class: String,
-    /// Identity: a decimal number.
+    /// GUID, a decimal number of 64 bits.
     pub guid: String,
-    /// Its state.
+    /// State of the device.
     pub state: State,
-    /// Why it is so.
+    /// Reason for the state: OpenZFS's `vdev_aux` in lower case, such as `open failed`. Absent if
+    /// there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where it is.
+    /// Path of the device or file; absent for devices that consist of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Reads that failed.
+    /// Number of failed reads since the pool was opened or its errors were cleared.
     pub read_errors: u64,
-    /// Writes that failed.
+    /// Number of failed writes since the pool was opened or its errors were cleared.
     pub write_errors: u64,
-    /// Reads that brought something else than was written.
+    /// Number of reads with a wrong checksum since the pool was opened or its errors were cleared.
     pub checksum_errors: u64,
-    /// Operations that took longer than 30 s.
+    /// Number of operations that took longer than the setting `events.slow_ms`, by default 30
+    /// seconds.
     pub slow_operations: u64,
     /// Bytes rewritten because they were damaged.
     pub self_healed_bytes: u64,
-    /// Operations since the pool was opened.
+    /// Number of reads since the pool was opened.
     pub read_operations: u64,
-    /// Bytes since the pool was opened.
+    /// Bytes read since the pool was opened.
     pub read_bytes: u64,
-    /// Operations since the pool was opened.
+    /// Number of writes since the pool was opened.
     pub write_operations: u64,
-    /// Bytes since the pool was opened.
+    /// Bytes written since the pool was opened.
     pub write_bytes: u64,
-    /// Bytes it holds; 0 where that is known only above.
+    /// Capacity in bytes; 0 if only the top-level device has one.
     pub size_bytes: u64,
-    /// Bytes allocated on it; 0 where that is known only above.
+    /// Bytes allocated; 0 if only the top-level device counts them.
     pub allocated_bytes: u64,
-    /// How torn its free space is.
+    /// Fragmentation of the free space, in percent; absent if only the top-level device has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
-    /// What it consists of.
+    /// Devices that it consists of; empty for a leaf.
     #[schema(no_recursion)]
     pub children: Vec<Device>,
 }
 
-/// A feature of a pool.
+/// A feature flag of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Feature {
     /// Short name, as in `feature@NAME`.
     pub name: String,
-    /// Its state.
+    /// Whether the feature is enabled and in use.
     pub state: FeatureState,
 }
 
-/// How a feature is.
+/// State of a feature flag, as in `zpool get feature@NAME`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureState {
-    /// Off.
+    /// Not enabled.
     Disabled,
-    /// On, and nothing on disk depends on it.
+    /// Enabled, but nothing on disk depends on it.
     Enabled,
-    /// On, and in use.
+    /// Enabled and in use: older software may be unable to open the pool.
     Active,
 }
 
-/// A scrub or resilver.
+/// The current or last scrub or resilver of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Scan {
     /// `scrub` or `resilver`.
     pub kind: String,
     /// `active`, `paused`, `finished` or `cancelled`.
     pub state: String,
-    /// When it began.
+    /// Start time, in seconds since 1970.
     pub started: u64,
-    /// When it ended.
+    /// End time, in seconds since 1970; absent while it runs or is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Bytes looked at.
+    /// Bytes checked so far.
     pub done_bytes: u64,
-    /// Bytes to look at.
+    /// Bytes to check in total.
     pub total_bytes: u64,
-    /// Bytes repaired.
+    /// Bytes repaired by a scrub or written by a resilver.
     pub repaired_bytes: u64,
     /// Errors that could not be repaired.
     pub errors: u64,
 }
 
-/// A pool that could be imported.
+/// A pool that was found on devices and is not imported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ImportablePool {
-    /// Its name.
+    /// Name in its labels; an import may change it.
     pub name: String,
-    /// Identity: a decimal number.
+    /// GUID, a decimal number of 64 bits; identifies the pool if names are ambiguous.
     pub guid: String,
-    /// How it would be.
+    /// State that the pool would have after an import.
     pub state: State,
-    /// Problems, and what to do about them.
+    /// Most urgent problem and recommended action.
     pub health: Health,
-    /// It was destroyed.
+    /// Whether the pool was destroyed. Importing it may recover it.
     pub destroyed: bool,
-    /// Its devices.
+    /// Root of the device tree, with the devices that were found.
     pub devices: Device,
 }
 
@@ -227,9 +229,10 @@ pub struct ImportablePool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
-    /// Its name.
+    /// Name of the new pool.
     pub name: String,
-    /// Devices, in groups.
+    /// Devices of the pool: one group for each redundancy group or purpose. 1 to 1,000 paths in
+    /// all.
     pub groups: Vec<DeviceGroup>,
     /// Properties of the pool (`-o`).
     #[serde(default)]
@@ -237,119 +240,119 @@ pub struct CreatePool {
     /// Properties of its root dataset (`-O`).
     #[serde(default)]
     pub dataset_properties: BTreeMap<String, String>,
-    /// Take devices that seem to be in use, and groups that do not match (`-f`).
+    /// Use devices that seem to be in use, and groups of different redundancy (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// Devices of one top-level device, or of several if they are single.
+/// Devices that form one top-level device, or with layout `single` one each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceGroup {
-    /// How they are put together.
+    /// Redundancy between the devices.
     pub layout: Layout,
-    /// What for.
+    /// Use of the devices. Default: `data`.
     #[serde(default)]
     pub purpose: Purpose,
     /// Absolute paths of devices or files.
     pub paths: Vec<String>,
-    /// Missing files are created, each of this size.
+    /// Size in bytes of files to create for paths that do not exist; absent: all paths must exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub make_files_bytes: Option<u64>,
 }
 
-/// How devices are put together.
+/// Redundancy between the devices of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Single devices without redundancy.
+    /// No redundancy: each device is a top-level device.
     Single,
-    /// All hold the same.
+    /// Every device holds the same data; one is enough.
     Mirror,
-    /// One may fail.
+    /// Single parity: one device may fail.
     Raidz1,
-    /// Two may fail.
+    /// Double parity: two devices may fail.
     Raidz2,
-    /// Three may fail.
+    /// Triple parity: three devices may fail.
     Raidz3,
 }
 
-/// What devices are for.
+/// Use of a group of devices (`zpool create`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Data.
+    /// Data and metadata of the pool.
     #[default]
     Data,
-    /// The intent log.
+    /// Intent log (`log`).
     Log,
-    /// Metadata and small blocks.
+    /// Metadata and small blocks (`special`).
     Special,
-    /// Dedup tables.
+    /// Dedup tables (`dedup`).
     Dedup,
-    /// Level-2 cache.
+    /// L2ARC (`cache`).
     Cache,
-    /// Hot spares.
+    /// Hot spares (`spare`).
     Spare,
 }
 
-/// `zpool import`.
+/// `zpool import`: imports a pool that was found on devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportPool {
-    /// Name or number of the pool.
+    /// Name or GUID of the pool.
     pub pool: String,
-    /// Folders or devices to look in; none: the usual places.
+    /// Absolute paths of directories or devices to search; empty: `/dev`.
     #[serde(default)]
     pub places: Vec<String>,
-    /// Import it under this name.
+    /// Name to import it under; absent: its own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_name: Option<String>,
-    /// Only to be looked at.
+    /// Import it read-only (`-o readonly=on`).
     #[serde(default)]
     pub read_only: bool,
-    /// Put before all mount points.
+    /// Directory to prepend to all mount points; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altroot: Option<String>,
-    /// Also if another system had it last (`-f`).
+    /// Import it even if it seems to be in use by another system (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// `zpool export`.
+/// `zpool export`: closes a pool. Running jobs of the pool are cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExportPool {
-    /// Also while it is in use (`-f`).
+    /// Unmount file systems even if they are in use (`-f`).
     pub force: bool,
 }
 
-/// `zpool destroy`, `zfs destroy`: the name must be repeated to confirm.
+/// `zpool destroy`: destroys a pool. The name must be repeated to confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirm {
-    /// Name of the object to destroy.
+    /// Name of the pool, repeated to confirm.
     pub confirm: String,
-    /// Also descendants (`-r`).
+    /// Without effect on pools.
     #[serde(default)]
     pub recursive: bool,
-    /// Also while it is in use (`-f`).
+    /// Unmount file systems even if they are in use (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// `zpool clear`.
+/// `zpool clear`: clears errors, and resumes a suspended pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClearPool {
-    /// One device; none: all.
+    /// Name of the device whose errors are cleared; absent: all devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// Properties of a pool as they are after being set.
+/// All properties of a pool after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolProperties {
-    /// All of them.
+    /// Properties, in the order of `zpool get all`.
     pub items: Vec<Property>,
 }

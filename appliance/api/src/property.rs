@@ -7,93 +7,94 @@ use utoipa::ToSchema;
 /// A property, its value and the source of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Property {
-    /// Name.
+    /// Name, as `zfs get` and `zpool get` show it.
     pub name: String,
-    /// Value for programs: numbers in full.
+    /// Value for programs: numbers are unabbreviated, as with `-p`.
     pub value: String,
-    /// Value for people.
+    /// Value for people: numbers are abbreviated, such as `1.50G`.
     pub text: String,
-    /// Its source.
+    /// Where the value comes from.
     pub source: Source,
-    /// The dataset that it is inherited from.
+    /// Dataset from which it is inherited; absent for other sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<String>,
-    /// Whether it can be set here.
+    /// Whether it can be set on this object.
     pub editable: bool,
 }
 
-/// Where a value comes from.
+/// Where the value of a property comes from, as in the column `SOURCE` of `zfs get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// It is what it is.
+    /// `-`: a read-only value.
     None,
-    /// Nothing is set.
+    /// The default value: neither the object nor an ancestor sets it.
     Default,
-    /// Overridden for now, by the mount or the import.
+    /// Overridden until the next mount or import.
     Temporary,
-    /// Set here.
+    /// Set on this object.
     Local,
-    /// Set above.
+    /// Set on an ancestor.
     Inherited,
-    /// Came with a stream.
+    /// Received with a stream.
     Received,
 }
 
 /// Description of a property, for forms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertyDefinition {
-    /// Name.
+    /// Name, as `zfs get` and `zpool get` show it.
     pub name: String,
-    /// Of pools or of datasets.
+    /// Whether pools or datasets have it.
     pub of: PropertyOf,
-    /// What values are.
+    /// Type of its values.
     pub kind: ValueKind,
-    /// The words it can be, if it is one of some.
+    /// Words that are accepted; empty unless `kind` is `choice`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub choices: Vec<String>,
-    /// The value when nothing is set.
+    /// Value if nothing is set; absent if there is no fixed default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// Values that are accepted, in one line.
     pub values: String,
-    /// What it means, in one sentence.
+    /// Meaning of the property in one sentence.
     pub help: String,
-    /// It can be set at any time.
+    /// Whether it can be set at any time.
     pub editable: bool,
-    /// It is chosen when the dataset or pool is created.
+    /// Whether it can only be set at creation.
     pub set_once: bool,
-    /// Datasets below take it over.
+    /// Whether descendants inherit it.
     pub inheritable: bool,
-    /// Kinds of dataset that have it: `filesystem`, `volume`, `snapshot`, `bookmark`.
+    /// Kinds of dataset that have it: `filesystem`, `volume`, `snapshot`, `bookmark`. Empty for
+    /// pools.
     pub kinds: Vec<String>,
 }
 
-/// Whose a property is.
+/// Type of object that has a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertyOf {
-    /// Pools.
+    /// A property of pools (`zpool get`).
     Pool,
-    /// Datasets.
+    /// A property of datasets (`zfs get`).
     Dataset,
 }
 
-/// What values are.
+/// Type of a property's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
-    /// A number.
+    /// A decimal number without unit, or a percentage.
     Number,
-    /// A number of bytes.
+    /// A size in bytes. Suffixes such as `10G` are accepted.
     Bytes,
     /// A factor, such as `1.50`.
     Ratio,
-    /// Seconds since 1970.
+    /// A time, in seconds since 1970.
     Time,
-    /// One of `choices`.
+    /// One of the words in `choices`.
     Choice,
-    /// Text.
+    /// Any text.
     Text,
 }
 
@@ -101,8 +102,9 @@ pub enum ValueKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChangeProperties {
-    /// New values.
+    /// Properties to set, by name; values as in `zfs set`.
     pub set: BTreeMap<String, String>,
-    /// Properties that shall hold what is set above, or the default. Done after `set`.
+    /// Properties to reset to the inherited value or the default (`zfs inherit`), after `set`.
+    /// Pools do not inherit.
     pub inherit: Vec<String>,
 }

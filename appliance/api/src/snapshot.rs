@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// `zfs snapshot`: all of them at one moment.
+/// `zfs snapshot`: takes snapshots, all of the same moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshots {
-    /// Full names, `pool/a@name`, all in one pool.
+    /// Full names, `pool/a@name`, all in one pool: 1 to 1,000.
     pub names: Vec<String>,
-    /// Of all datasets below them too, under the same names (`-r`).
+    /// Also of all descendants, under the same names (`-r`).
     #[serde(default)]
     pub recursive: bool,
     /// User properties of the snapshots (`-o`).
@@ -19,7 +19,7 @@ pub struct CreateSnapshots {
     pub properties: BTreeMap<String, String>,
 }
 
-/// `zfs destroy`.
+/// `zfs destroy`: destroys a dataset, a bookmark, or snapshots of one dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyDataset {
@@ -31,75 +31,77 @@ pub struct DestroyDataset {
     /// Also clones and their dependents (`-R`).
     #[serde(default)]
     pub clones: bool,
-    /// A snapshot that is held or cloned goes once it is not any more (`-d`).
+    /// Destroy a snapshot later if it is held or cloned: after its last hold and clone are gone
+    /// (`-d`).
     #[serde(default)]
     pub deferred: bool,
-    /// Also datasets in use (`-f`).
+    /// Unmount file systems even if they are in use (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// Datasets and snapshots that would be destroyed.
+/// What a destroy request would destroy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DestroyPreview {
-    /// How many datasets, snapshots and bookmarks.
+    /// Number of datasets, snapshots and bookmarks.
     pub count: u64,
-    /// Their names: the first 1000, in the order in which they would go.
+    /// Names of the first 1,000, in the order of destruction.
     pub names: Vec<String>,
-    /// Bytes that snapshots would free. Not known in advance for file systems and volumes.
+    /// Bytes that destroying snapshots would free; absent for file systems and volumes, where it is
+    /// not known in advance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimed_bytes: Option<u64>,
 }
 
-/// `zfs rollback`.
+/// `zfs rollback`: reverts a dataset to a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollBack {
-    /// The snapshot's name, repeated to confirm that later changes are lost.
+    /// Full name of the snapshot, repeated to confirm that later changes are lost.
     pub confirm: String,
-    /// Destroys snapshots and bookmarks that are newer (`-r`).
+    /// Destroy newer snapshots and bookmarks (`-r`).
     #[serde(default)]
     pub recursive: bool,
-    /// Destroys these and clones of them (`-R`).
+    /// Destroy newer snapshots and bookmarks, and clones of them (`-R`).
     #[serde(default)]
     pub clones: bool,
-    /// Also when something is in use (`-f`).
+    /// Unmount file systems even if they are in use (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// `zfs clone`.
+/// `zfs clone`: creates a file system or volume from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloneSnapshot {
     /// Full name of the clone, in the same pool.
     pub to: String,
-    /// Also creates missing parents (`-p`).
+    /// Create missing parents (`-p`).
     #[serde(default)]
     pub parents: bool,
-    /// Properties of the clone.
+    /// Properties to set on the clone (`-o`), by name; values as in `zfs set`.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
 }
 
-/// `zfs bookmark`.
+/// `zfs bookmark`: creates a bookmark of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateBookmark {
-    /// Full name, `pool/a#name`.
+    /// Full name of the bookmark, such as `pool/a#name`.
     pub name: String,
-    /// Of the snapshots of the same name below too (`-r`).
+    /// Also for the snapshots of the same name below (`-r`).
     #[serde(default)]
     pub recursive: bool,
 }
 
-/// `zfs hold` and `zfs release`.
+/// `zfs hold` and `zfs release`: a hold protects a snapshot from being destroyed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldSnapshot {
     /// Tag of the hold.
     pub tag: String,
-    /// Of the snapshots of the same name below too (`-r`).
+    /// Also for the snapshots of the same name below (`-r`).
     #[serde(default)]
     pub recursive: bool,
 }
@@ -107,10 +109,10 @@ pub struct HoldSnapshot {
 /// A hold on a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
-    /// The snapshot.
+    /// Full name of the snapshot, `pool/a@name`.
     pub snapshot: String,
-    /// What it is called.
+    /// Tag of the hold; unique for each snapshot.
     pub tag: String,
-    /// Since when: seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub created: u64,
 }

@@ -4,101 +4,101 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Whether the process works.
+/// Health or readiness of the daemon. The status is 503 if a check failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthReply {
     /// Whether all checks passed.
     pub ok: bool,
-    /// The checks.
+    /// Checks that were made, passed or not.
     pub checks: Vec<Check>,
 }
 
-/// Something that was looked at.
+/// A check of health or readiness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// What.
+    /// Name of the check: `threads`, `started` or `pools`.
     pub name: String,
-    /// Whether it is as it should be.
+    /// Whether the check passed.
     pub ok: bool,
-    /// What is wrong.
+    /// Why the check failed; absent if it passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Versions.
+/// Versions of the daemon, the API and the OpenZFS release that it follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Version {
-    /// Weir's.
+    /// Version of the daemon.
     pub weir: String,
-    /// That of this interface.
+    /// Version of this API: `1`, as in its paths.
     pub api: String,
     /// The release of OpenZFS whose commands are modelled.
     pub openzfs: String,
-    /// This machine's name.
+    /// Host name of the machine.
     pub host: String,
 }
 
 /// Resources used by the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct System {
-    /// When it started.
+    /// Start time of the daemon, in seconds since 1970.
     pub started: u64,
-    /// Its number.
+    /// Process ID of the daemon.
     pub pid: u32,
-    /// Bytes of memory.
+    /// Resident memory, in bytes.
     pub memory_bytes: u64,
-    /// Seconds of processor time.
+    /// Processor time used, in seconds; grows faster than time if several threads work.
     pub cpu_seconds: f64,
-    /// Open files and sockets.
+    /// Number of open files and sockets.
     pub open_files: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Processors of the machine.
+    /// Number of processors of the machine.
     pub processors: u64,
-    /// The block caches of all pools together.
+    /// Block caches (ARC) of all pools together.
     pub cache: Cache,
 }
 
-/// The block cache.
+/// Size and hits of the block cache (ARC).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Cache {
-    /// Most bytes it may hold.
+    /// Maximum size in bytes.
     pub max_bytes: u64,
-    /// Bytes it holds.
+    /// Current size in bytes.
     pub used_bytes: u64,
-    /// Reads that it answered.
+    /// Number of reads answered from the cache.
     pub hits: u64,
-    /// Reads that went to devices.
+    /// Number of reads that were not in the cache.
     pub misses: u64,
 }
 
-/// A setting that is in force.
+/// A setting of the daemon with its current value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Setting {
-    /// Its key in the configuration file, such as `nfs.address`.
+    /// Key in the configuration file, such as `nfs.listen`.
     pub name: String,
-    /// Its value, as the file would say it.
+    /// Current value, as written in the configuration file.
     pub value: String,
-    /// The value when nothing is set.
+    /// Value if nothing is set.
     pub default: String,
-    /// Its source.
+    /// Where the current value comes from.
     pub source: SettingSource,
-    /// What it means.
+    /// Meaning of the setting.
     pub help: String,
-    /// When a change is in force.
+    /// When a change takes effect.
     pub changes: SettingChanges,
-    /// The value after a restart, when that is another one.
+    /// Value after the next restart; absent if it equals the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
 }
 
-/// When a change of a setting is in force.
+/// When a change of a setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingChanges {
-    /// At once.
+    /// Immediately.
     Now,
-    /// After a restart.
+    /// After a restart of the daemon.
     Restart,
 }
 
@@ -114,22 +114,22 @@ pub struct ChangeSettings {
 /// Result of a change of settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsChanged {
-    /// Keys that have another value now.
+    /// Keys whose value has changed and is in effect.
     pub changed: Vec<String>,
-    /// Keys whose new value is in force after a restart.
+    /// Keys whose new value takes effect after a restart.
     pub restart: Vec<String>,
 }
 
-/// Where a setting comes from.
+/// Where the value of a setting comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingSource {
-    /// Nothing is set.
+    /// Not set: the built-in default.
     Default,
-    /// The configuration file.
+    /// Set in the configuration file.
     File,
-    /// Set through the API.
+    /// Set through this API.
     Interface,
-    /// An option of the command line.
+    /// An option on the command line.
     Option,
 }

@@ -3,66 +3,66 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How bad it is.
+/// Overall result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Everything is readable and as it should be.
+    /// Everything is readable and correct.
     Clean,
-    /// All data is readable, but something is wrong: copies, parity, devices, space or accounting.
+    /// All data is readable, but copies, parity, devices, space maps or accounting have errors.
     Damaged,
-    /// Some data cannot be read in any way.
+    /// Some data cannot be read from any copy.
     Lost,
 }
 
-/// Result of the verification.
+/// Result of a verification, which reads all copies and all parity of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
-    /// How bad it is.
+    /// Overall result.
     pub verdict: Verdict,
-    /// Txg that was looked at.
+    /// Transaction group whose state was verified.
     pub txg: u64,
-    /// Blocks read.
+    /// Number of blocks read.
     pub blocks: u64,
-    /// Bytes read, each copy once.
+    /// Bytes read from devices, every copy once.
     pub bytes: u64,
-    /// Blocks with something wrong that can be read all the same.
+    /// Number of blocks with damaged copies that can still be read.
     pub damaged_blocks: u64,
-    /// Blocks that cannot be read in any way.
+    /// Number of blocks that cannot be read from any copy.
     pub lost_blocks: u64,
-    /// Files and other objects that are damaged. At most 1,000.
+    /// Damaged files and other objects. At most 1,000.
     pub files: Vec<DamagedFile>,
-    /// Devices with something wrong.
+    /// Devices on which errors were found or that are unavailable.
     pub devices: Vec<DamagedDevice>,
-    /// Everything else, in sentences.
+    /// Other findings, one sentence each.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 /// A file or another object that is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DamagedFile {
-    /// The dataset, or `<metadata>`.
+    /// Name of the dataset or snapshot; `MOS` for the objects of the pool itself.
     pub dataset: String,
-    /// The path in it, or the kind of object.
+    /// Path in the dataset, or a description of the object.
     pub path: String,
-    /// Whether some of it is lost.
+    /// Whether some of its data is lost.
     pub lost: bool,
-    /// Blocks concerned.
+    /// Number of its damaged blocks.
     pub blocks: u64,
 }
 
-/// A device with something wrong.
+/// A device on which errors were found, or that is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DamagedDevice {
-    /// Its path.
+    /// Path of the device or, if it is missing, its name in the pool.
     pub name: String,
-    /// Why it could not be used, if so.
+    /// Why it could not be read; absent if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// Copies or columns with wrong contents.
+    /// Number of copies or columns with wrong or outdated contents.
     pub bad_copies: u64,
-    /// Reads that failed.
+    /// Number of copies or columns that could not be read.
     pub read_errors: u64,
 }

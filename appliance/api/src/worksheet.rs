@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Contents of a worksheet that users can change.
+/// The part of a worksheet that users edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveWorksheet {
@@ -12,9 +12,9 @@ pub struct SaveWorksheet {
     /// Comment, up to 4096 bytes.
     #[serde(default)]
     pub comment: String,
-    /// Its graphs, from above: up to 64. Saving it archives their statistics.
+    /// Graphs from top to bottom, at most 64. Saving the worksheet archives their statistics.
     pub graphs: Vec<WorksheetGraph>,
-    /// Time span that it shows.
+    /// Time span of all graphs.
     pub span: WorksheetSpan,
 }
 
@@ -22,7 +22,7 @@ pub struct SaveWorksheet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorksheetGraph {
-    /// Its statistic, such as `nfs3.ops[latency]`.
+    /// Name of the statistic, such as `nfs3.ops[latency]`.
     pub name: String,
     /// Display settings of the page: stored unchanged, up to 4096 bytes.
     #[serde(default)]
@@ -30,45 +30,45 @@ pub struct WorksheetGraph {
     pub view: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Time span of a worksheet: the last `seconds`, or always `from` to `to`.
+/// Time span of a worksheet: either the last `seconds`, or the fixed span `from` to `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorksheetSpan {
-    /// The last so many seconds.
+    /// Length in seconds of a span that ends now; absent for a fixed span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// First second, since 1970.
+    /// First second of a fixed span, since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The first second that is not shown any more.
+    /// End of a fixed span (exclusive), in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
 }
 
-/// A worksheet that is kept.
+/// A stored worksheet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Worksheet {
-    /// Number.
+    /// Number of the worksheet; never reused.
     pub id: u32,
-    /// What it is called.
+    /// Title, 1 to 200 bytes; not unique.
     pub title: String,
-    /// Comment.
+    /// Comment, up to 4096 bytes; may be empty.
     pub comment: String,
-    /// Owner.
+    /// User who created it.
     pub owner: String,
-    /// When.
+    /// Time of creation, in seconds since 1970.
     pub created: u64,
-    /// When it was changed last.
+    /// Time of the last change, in seconds since 1970.
     pub changed: u64,
-    /// Its graphs, from above.
+    /// Graphs from top to bottom.
     pub graphs: Vec<WorksheetGraph>,
-    /// Time span that it shows.
+    /// Time span of all graphs.
     pub span: WorksheetSpan,
 }
 
-/// Worksheets.
+/// All worksheets, in one page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorksheetList {
-    /// They, by title.
+    /// Worksheets, sorted by title.
     pub items: Vec<Worksheet>,
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// See the module.
+/// The caller of one command, in this process or at the other end of a connection.
 pub trait Client {
     /// The directory to which paths are relative.
     fn folder(&self) -> io::Result<PathBuf>;

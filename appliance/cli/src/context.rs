@@ -229,7 +229,7 @@ fn overview(program: &str, verbs: &[Verb]) -> String {
 pub const VERSIONS: [&str; 2] =
     [concat!("zfs-2.3.2-weir", env!("CARGO_PKG_VERSION")), concat!("zfs-kmod-2.3.2-weir", env!("CARGO_PKG_VERSION"))];
 
-/// `version [-j]`.
+/// `version [-j]` of `zpool` and `zfs`.
 pub fn version(cx: &mut Context<'_>, program: &str, args: &[String]) -> Outcome {
     let options = crate::getopt::Options { short: "j", long: &[("json", false, 'j')] };
     let parsed = options.parse(args).map_err(Failure::usage)?;

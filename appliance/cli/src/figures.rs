@@ -116,7 +116,7 @@ fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stoppe
     }
 }
 
-/// The current statistics.
+/// The statistics of now, ready to be written.
 pub fn document(writer: &Writer, pool: &str, places: &[PathBuf]) -> Document {
     Document {
         pool: pool.to_owned(),

@@ -24,7 +24,7 @@ pub struct Parsed {
 /// An error in a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// An unknown option.
+    /// An unknown option, as the user wrote it.
     Unknown(String),
     /// An option lacks its argument.
     NoArgument(String),
@@ -40,7 +40,7 @@ impl std::fmt::Display for Wrong {
 }
 
 impl Options {
-    /// Parses `args`.
+    /// Parses arguments without the verb. Stops at the first error.
     pub fn parse(&self, args: &[String]) -> Result<Parsed, Wrong> {
         let mut parsed = Parsed::default();
         let mut args = args.iter();

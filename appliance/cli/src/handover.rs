@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
-/// The program.
+/// Name of the program, which is looked up beside `weir` and in `PATH`.
 pub const PROGRAM: &str = "weir-bench";
 /// The name that it gets when `weir` runs it.
 pub const CALLER: &str = "weir";

@@ -25,12 +25,12 @@ pub fn in_zone<R>(tz: Option<&str>, run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// `1.50K`, `512`, `3M`.
+/// A number in OpenZFS's short form: `1.50K`, `512`, `3M`.
 pub fn nice_number(number: u64) -> String {
     nice(number, "")
 }
 
-/// `1.50K`, `512B`, `3M`.
+/// Bytes in OpenZFS's short form: `1.50K`, `512B`, `3M`.
 pub fn nice_bytes(number: u64) -> String {
     nice(number, "B")
 }

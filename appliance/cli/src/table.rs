@@ -7,7 +7,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub heading: String,
-    /// Minimum width.
+    /// Minimum width in characters.
     pub width: usize,
     /// Aligned to the right, as numbers are.
     pub right: bool,

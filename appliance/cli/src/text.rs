@@ -34,7 +34,7 @@ pub fn kind_words(attr: &Attr) -> &'static str {
     }
 }
 
-/// `-rwxr-sr-t`.
+/// Type and permissions as `ls -l` shows them, such as `-rwxr-sr-t`.
 pub fn mode_string(kind: FileKind, mode: u32) -> String {
     let mut s = String::with_capacity(10);
     s.push(kind_letter(kind));

@@ -30,9 +30,9 @@ const WAITING: usize = 65_536;
 
 /// The engine and its thread.
 pub struct Analytics {
-    /// Answers queries.
+    /// Counts statistics and answers queries about them.
     pub engine: Engine,
-    /// Receives events.
+    /// Where the servers and devices report operations.
     pub events: Arc<Events>,
     /// Sends the values of each second to live readers.
     pub columns: Columns,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Minimum interval over which rates are computed.
 const LATELY: Duration = Duration::from_millis(1800);
 
-/// The last sample.
+/// The last sample of all clients, and the rates computed from it.
 #[derive(Default)]
 pub struct Clients(Mutex<Last>);
 

@@ -12,7 +12,7 @@ pub struct Shared {
     pub dataset: String,
     /// Path for clients; `None`: it has no mount point.
     pub path: Option<String>,
-    /// Value of `sharenfs`.
+    /// Value of `sharenfs`, `off` included.
     pub options: String,
     /// The dataset from which `sharenfs` is inherited, if it is another one.
     pub inherited_from: Option<String>,

@@ -79,7 +79,7 @@ impl Running {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Its current state.
+    /// A copy of its current state, for the API.
     pub fn job(&self) -> Job {
         self.shown.lock().job.clone()
     }

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// The newest of the files, opened for appending, and its size and number limits.
 pub struct Lines {
     path: PathBuf,
     file_bytes: u64,
@@ -61,7 +61,8 @@ impl Lines {
         }
     }
 
-    /// Appends a document.
+    /// Appends a document as a line, and rotates the files if needed. A write error is logged; the
+    /// next append opens the file again.
     pub fn append(&self, document: &impl Serialize) {
         let Ok(mut line) = serde_json::to_vec(document) else { return };
         line.push(b'\n');

@@ -50,7 +50,7 @@ struct Table {
 /// Which datasets of a tree are mounted, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Include the descendants.
+    /// Whether descendants are mounted, too.
     pub children: bool,
     /// A separate mount for each dataset; requires root.
     pub separate: bool,

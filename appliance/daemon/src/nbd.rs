@@ -27,7 +27,6 @@ pub struct PoolVolumes {
 pub struct One {
     /// This volume or snapshot only, whatever its `volmode`. It is also the default export.
     pub name: String,
-    /// Export it read-only.
     pub read_only: bool,
 }
 

@@ -85,7 +85,7 @@ pub fn document(families: &[Family], started: u64, now: u64) -> Json {
     }]})
 }
 
-/// Aggregation temporality `CUMULATIVE`.
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE` of OTLP: values count from the start of the process.
 const CUMULATIVE: u8 = 2;
 
 fn metric(family: &Family, started: u64, now: u64) -> Json {

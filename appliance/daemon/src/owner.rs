@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Releases a dataset and its descendants.
 pub type LetGo = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The program's commands.
+/// The commands `zpool`, `zfs` and `weir`, which the program provides.
 pub trait Commands: Send + Sync {
     /// Runs a command and returns its exit code. Called in a thread that may block.
     fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8;
@@ -81,7 +81,7 @@ impl Owner {
         self.changed.notify_all();
     }
 
-    /// Whether commands run.
+    /// Whether commands run: the pools are open, and the process is not stopping.
     pub fn is_ready(&self) -> bool {
         let work = self.work.lock();
         work.ready && !work.stopping

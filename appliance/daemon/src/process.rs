@@ -14,9 +14,9 @@ static START: Info =
 /// Resource usage of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// Resident bytes.
+    /// Resident memory, `VmRSS`.
     pub memory_bytes: u64,
-    /// Processor time.
+    /// Processor time of all threads.
     pub cpu_nanoseconds: u64,
     pub open_files: u64,
     pub threads: u64,

@@ -19,7 +19,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(30);
 /// The same, until the pools are open.
 const OPENING: Duration = Duration::from_secs(1);
-/// Originator in events.
+/// User to whom events attribute the snapshots.
 const BY: &str = "schedule";
 
 /// State kept between rounds.

@@ -27,12 +27,12 @@ pub fn folder(state: &Path) -> PathBuf {
     state.join("run")
 }
 
-/// The daemon's socket.
+/// Path of the socket of `weir serve`.
 pub fn of_daemon(state: &Path) -> PathBuf {
     folder(state).join("weir.sock")
 }
 
-/// The socket of a process with one pool.
+/// Path of the socket of a process with one pool.
 pub fn of_pool(state: &Path, guid: u64) -> PathBuf {
     folder(state).join(format!("{guid}.sock"))
 }
@@ -44,7 +44,7 @@ fn lock_path(socket: &Path) -> PathBuf {
 /// A socket on which this process listens. It is removed on drop.
 pub struct Listening {
     path: PathBuf,
-    /// For [`Listening::listener`].
+    /// `None` after [`Listening::listener`] returned it.
     listener: Option<UnixListener>,
     _lock: File,
 }

@@ -40,7 +40,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
-/// Limit for connections.
+/// Limit for connections that are served at once.
 const CONNECTIONS: usize = 1024;
 /// Limit for connections of one network: an IPv4 address, or the /64 of an IPv6 address.
 const OF_AN_ADDRESS: usize = 128;
@@ -56,9 +56,9 @@ const IN_LOBBY: Duration = Duration::from_millis(500);
 const LOBBY_TURN: Duration = Duration::from_millis(50);
 /// Connections in the lobby at once. Guessed: a descriptor and a small task each.
 const LOBBY: usize = 256;
-/// Of one network.
+/// The same for one network.
 const LOBBY_OF_AN_ADDRESS: usize = 64;
-/// For a handshake, and for the head of a request.
+/// Time limit for a TLS handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Time limit for a client that does not read its answer.
@@ -118,7 +118,7 @@ struct Room {
     visitors: Mutex<BTreeMap<IpAddr, Vec<Arc<Visitor>>>>,
 }
 
-/// A counted connection.
+/// Holds a place in a [`Room`] for one connection; freed on drop.
 struct Place {
     room: Arc<Room>,
     network: IpAddr,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Interval while there are subscribers.
 const LISTENED: Duration = Duration::from_secs(2);
-/// Interval without subscribers.
+/// Interval while there are none.
 const ALONE: Duration = Duration::from_secs(10);
 
 /// Interval at which the progress of freeing is updated.
@@ -61,7 +61,7 @@ impl Upkeep {
     }
 }
 
-/// Watches until [`crate::wake::Wake::end`].
+/// Watches until [`crate::wake::Wake::end`], in a thread of its own.
 pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut told: Vec<Pool> = Vec::new();

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
-/// Counts by key.
 type Sums = BTreeMap<String, u64>;
 
 struct Filer {

@@ -20,14 +20,14 @@ pub enum Change {
         root: String,
         /// Root of the environment that it copies.
         like: String,
-        /// Title in menus.
+        /// Title of the menu entry, for people.
         title: String,
     },
     /// An environment was renamed.
     Renamed {
-        /// Old root.
+        /// Name of its root before the change.
         from: String,
-        /// New root.
+        /// Name of its root after the change.
         to: String,
     },
     /// An environment was destroyed.

@@ -59,7 +59,7 @@ pub struct Environment {
 /// A file system or volume of an environment.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Full name.
+    /// Full name, such as `pool/ROOT/name`.
     pub name: String,
     /// Whether it is a volume.
     pub is_volume: bool,

@@ -17,7 +17,7 @@ pub struct Draid {
     pub parity: u64,
     /// Data devices per group.
     pub data: u64,
-    /// Distributed spares.
+    /// Distributed spares, in devices.
     pub spares: u64,
 }
 

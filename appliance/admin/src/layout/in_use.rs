@@ -30,7 +30,7 @@ pub enum Owner {
     Active(String),
     /// A pool that was not exported.
     PotentiallyActive(String),
-    /// An exported pool.
+    /// A pool that was exported: its name.
     Exported(String),
     /// A pool that is imported here and has it as a hot spare, in use or not. Pools may share it.
     Spare(String),

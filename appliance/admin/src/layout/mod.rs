@@ -31,7 +31,7 @@ const RAIDZ_DEVICES_MAX: usize = 255;
 /// A file or disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// Absolute path.
+    /// Absolute path, as it goes into the configuration.
     pub path: PathBuf,
     /// Whether it is a disk, not a file.
     pub is_disk: bool,
@@ -51,13 +51,13 @@ impl Leaf {
 /// Redundancy of a top-level vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// A single leaf.
+    /// No redundancy: exactly one leaf.
     Single,
     /// All leaves hold the same.
     Mirror,
     /// RAID-Z with that many parity devices.
     Raidz(u64),
-    /// dRAID.
+    /// dRAID, which has its own parameters.
     Draid(Draid),
 }
 
@@ -66,11 +66,11 @@ pub enum Group {
 pub enum Purpose {
     /// Normal data and metadata.
     Normal,
-    /// The intent log.
+    /// The intent log (SLOG).
     Log,
     /// Metadata and small blocks.
     Special,
-    /// Dedup tables.
+    /// Dedup tables (DDT).
     Dedup,
 }
 
@@ -82,12 +82,10 @@ pub enum Use {
     Cache,
 }
 
-/// A top-level vdev.
+/// A top-level vdev to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Top {
-    /// Redundancy.
     pub group: Group,
-    /// Allocation class.
     pub purpose: Purpose,
     pub leaves: Vec<Leaf>,
 }
@@ -112,7 +110,7 @@ pub struct Layout {
     /// Top-level vdevs, in order.
     pub tops: Vec<Top>,
     pub spares: Vec<Leaf>,
-    /// Cache devices (L2ARC).
+    /// L2ARC devices.
     pub caches: Vec<Leaf>,
 }
 
@@ -272,7 +270,7 @@ impl Layout {
         words
     }
 
-    /// All devices.
+    /// All devices: of the vdevs, spares and caches.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.tops.iter().flat_map(|t| &t.leaves).chain(&self.spares).chain(&self.caches)
     }

@@ -10,7 +10,7 @@ const FUZZ_BYTES: u64 = 16 << 20;
 pub struct Replication {
     /// `file`, `disk`, `mirror`, `raidz` or `draid`.
     pub kind: &'static str,
-    /// Number of leaves.
+    /// Number of leaves; 1 for a file or disk.
     pub children: u64,
     /// Parity, for raidz and draid.
     pub parity: u64,

@@ -18,11 +18,10 @@ use crate::layout::{Group, Layout, Leaf, Purpose, Top};
 use pool::usable::{Planned, planned};
 use std::collections::BTreeMap;
 
-/// An available device.
+/// A device that a layout may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub leaf: Leaf,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// log2 of the sector size, in bytes.
     pub ashift: u8,
@@ -32,13 +31,13 @@ pub struct Candidate {
     pub shelf: Option<String>,
 }
 
-/// Optimization goal.
+/// What the advised proposal is best at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Goal {
     /// Two failures, or the failure of a shelf, lose no data; everything else comes second.
     #[default]
     Balance,
-    /// Capacity.
+    /// Most usable bytes.
     Space,
     /// Small random reads and writes.
     Speed,
@@ -47,7 +46,6 @@ pub enum Goal {
 /// Requirements for the proposals.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Wish {
-    /// Optimization goal.
     pub goal: Goal,
     /// Number of hot spares; `None` for a number that suits the devices.
     pub spares: Option<usize>,
@@ -69,7 +67,7 @@ pub struct Rates {
     pub stream_write: f64,
 }
 
-/// A proposed layout.
+/// A layout for the devices, with its estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// Name, such as `mirrors of 2` or `raidz2 of 6`.

@@ -17,15 +17,15 @@ const DAY: u64 = 24 * 60 * MINUTE;
 /// How often a snapshot is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// Every 15 minutes.
+    /// Every 15 minutes, from each full hour.
     Frequent,
-    /// Every hour.
+    /// At each full hour.
     Hourly,
-    /// Every day.
+    /// At 00:00 UTC.
     Daily,
     /// Every week, starting on Monday.
     Weekly,
-    /// Every month.
+    /// On the first day of the month, 00:00 UTC.
     Monthly,
 }
 

@@ -33,7 +33,7 @@ pub struct Ruled {
     refused: [bool; 5],
 }
 
-/// An invalid rule.
+/// A rule with an invalid value. It takes no snapshots, and hides an inherited rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     /// Dataset where it is set.

@@ -6,7 +6,7 @@ use crate::write::NotWritable;
 use errors::{Error, Refusal as Denied};
 use std::io::ErrorKind;
 
-/// Kinds of refusals.
+/// Why a verb refuses, for programs. The API maps each kind to an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A named object does not exist.

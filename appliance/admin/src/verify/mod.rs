@@ -19,7 +19,7 @@ use dataset::tree::{Entry, ListOptions};
 use pool::scan::{self, DeviceFaults, OnProgress, Options, Report};
 use std::time::{Duration, Instant};
 
-/// Overall result.
+/// Overall result, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Everything is readable and right.
@@ -51,7 +51,7 @@ pub struct Device {
     pub top: String,
     /// Why it cannot be used, if so.
     pub absent: Option<String>,
-    /// Faults found.
+    /// What was found on it.
     pub faults: DeviceFaults,
 }
 
@@ -98,7 +98,6 @@ pub struct Verification {
     pub txg: u64,
     /// Time of the txg, in seconds since 1970.
     pub txg_time: u64,
-    /// Overall result.
     pub verdict: Verdict,
     /// Counts and lists, by number.
     pub report: Report,
@@ -111,7 +110,7 @@ pub struct Verification {
     /// Datasets whose accounting does not match.
     pub accounting: Vec<WrongAccounting>,
     pub logs: Logs,
-    /// Duration.
+    /// Duration of the scan, without the translation to names.
     pub elapsed: Duration,
 }
 

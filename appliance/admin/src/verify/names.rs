@@ -17,14 +17,14 @@ const RANGES_MAX: usize = 1000;
 /// Numbers from here on are the accounting objects of an object set.
 const ACCOUNTING_FROM: u64 = u64::MAX - 2;
 
-/// What is damaged.
+/// Where the damage is, in the terms of its dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Contents of a file, as byte ranges with exclusive ends.
+    /// Contents of a file or volume.
     File {
         /// Path in the dataset; empty for a volume.
         path: Vec<u8>,
-        /// Unreadable ranges.
+        /// Byte ranges that cannot be read, with exclusive ends.
         ranges: Vec<(u64, u64)>,
     },
     /// A directory: some of its names cannot be read.
@@ -41,14 +41,13 @@ pub enum Place {
     Object {
         /// Description of the object.
         what: String,
-        /// Unreadable ranges.
+        /// Byte ranges that cannot be read, with exclusive ends.
         ranges: Vec<(u64, u64)>,
     },
     /// The objects in this range of numbers cannot be read: files and directories may be hidden.
     Objects {
-        /// First number.
         first: u64,
-        /// End, exclusive.
+        /// Exclusive.
         end: u64,
     },
     /// Nothing of the dataset can be read.
@@ -62,7 +61,6 @@ pub struct DamagedFile {
     pub dataset: String,
     /// Object number; 0 for the meta dnode.
     pub object: u64,
-    /// What is damaged.
     pub place: Place,
     /// Number of damaged blocks.
     pub blocks: u64,

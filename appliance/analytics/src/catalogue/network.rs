@@ -3,7 +3,7 @@
 use super::statistic::{Shown, Statistic, sampled};
 use crate::name::Field;
 
-/// Bytes by client.
+/// `ip.bytes`: bytes received from and sent to NFS clients.
 pub const BYTES: Statistic = sampled(
     "ip.bytes",
     "Network",

@@ -15,7 +15,7 @@ pub enum Origin {
 /// The amount that an operation adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// One per operation.
+    /// 1 for each operation.
     Operations,
     /// The size of the operation in bytes.
     Bytes,
@@ -39,11 +39,11 @@ pub struct Statistic {
     pub name: &'static str,
     /// Category under which it is listed.
     pub category: &'static str,
-    /// Name in titles.
+    /// Name in titles of graphs, without breakdown and predicates.
     pub title: &'static str,
     /// Unit: `ops`, `bytes`, `percent`.
     pub unit: &'static str,
-    /// Description for users.
+    /// Meaning in a sentence, for users.
     pub help: &'static str,
     pub origin: Origin,
     pub shown: Shown,

@@ -21,7 +21,6 @@ pub type Columns = BTreeMap<u64, Column>;
 /// The answer to a query.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The queried statistic.
     pub name: Name,
     /// Title derived from the name.
     pub title: String,
@@ -35,7 +34,7 @@ pub struct Answer {
     pub step: u64,
     /// All seconds before this one (since 1970) are closed.
     pub closed: u64,
-    /// The recorded columns.
+    /// Columns of `step` seconds in the requested span.
     pub columns: Columns,
     /// The words that the keys of cells refer to, unless they are classes.
     pub words: BTreeMap<u32, Arc<str>>,

@@ -13,7 +13,7 @@ const WAITING: usize = 10_000;
 /// Maximum number of followers: each examines every operation.
 const FOLLOWERS: usize = 16;
 
-/// The current followers.
+/// Queues of the followers; a follower that is dropped ends its queue.
 #[derive(Default)]
 pub struct Followers(Mutex<Vec<Weak<Mutex<Queue>>>>);
 

@@ -52,14 +52,14 @@ pub enum Counting {
     Sampled(SampledTally),
 }
 
-/// A counted statistic.
+/// A statistic while it is counted, archived or not.
 pub struct Live {
     pub definition: Definition,
     pub name: Name,
     pub archived: bool,
     /// Counted on request; others are counted only while watched.
     pub wanted: bool,
-    /// Number of watchers.
+    /// Number of [`super::Watch`]es; each keeps the statistic counted.
     pub watchers: usize,
     /// The open second began before this statistic was counted.
     pub partial: bool,

@@ -13,7 +13,7 @@ pub trait Resolver: Send + Sync {
     fn user(&self, id: u32) -> Option<String>;
 }
 
-/// Resolves no names.
+/// Resolves nothing: files and users are shown by their numbers.
 impl Resolver for () {
     fn file(&self, _: &str, _: u64) -> Option<String> {
         None

@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 pub enum Scale {
     #[default]
     Linear,
-    /// Logarithmic.
     Log,
 }
 
 /// The share of the largest values to ignore when choosing the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 pub enum Outliers {
-    /// Ignore none.
+    /// No values are ignored.
     #[default]
     #[serde(rename = "none")]
     None,
@@ -48,7 +47,7 @@ impl Outliers {
     }
 }
 
-/// A vertical axis.
+/// The vertical axis of a heat map, and how it divides into slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
     pub scheme: Scheme,
@@ -156,9 +155,9 @@ impl Axis {
 /// Adjacent classes that are drawn as one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// First class.
+    /// First class of the row.
     pub first: u32,
-    /// Last class.
+    /// Last class of the row, inclusive.
     pub last: u32,
     /// Slots from the bottom, end exclusive.
     pub slots: (u32, u32),

@@ -17,28 +17,27 @@ pub enum Coloring {
     Rank,
     /// In proportion to the maximum.
     Linear,
-    /// By the logarithm.
+    /// In proportion to the logarithm of the count.
     Log,
 }
 
-/// A colour palette.
+/// A palette: a series of colours for ascending counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Palette {
     /// Perceived alike by people with colour vision deficiency.
     #[default]
     Cividis,
-    /// Blue, green, yellow.
+    /// From violet over green to yellow.
     Viridis,
-    /// Black, red, yellow.
+    /// From black over red to yellow.
     Inferno,
-    /// Greyscale.
     Grey,
     /// Orange, as in Cloud Analytics.
     Classic,
 }
 
-/// The background.
+/// Brightness of the background, which also reverses the palette.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
@@ -95,7 +94,6 @@ impl Theme {
         rgb(&self.inks().grid)
     }
 
-    /// Background colour.
     pub fn background(self) -> Rgb {
         rgb(&self.inks().background)
     }

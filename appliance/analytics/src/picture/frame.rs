@@ -30,7 +30,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A text label.
+/// A text in the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Label {
     pub x: u32,

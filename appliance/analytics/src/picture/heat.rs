@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Options of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heat {
-    /// Size in pixels.
+    /// Size of the plot area.
     pub area: Area,
     /// Finest resolution of the vertical axis.
     pub rows: u32,
@@ -18,9 +18,9 @@ pub struct Heat {
     pub coloring: Coloring,
     /// The largest values to ignore.
     pub outliers: Outliers,
-    /// Explicit lower bound.
+    /// Lower end of the axis; `None`: chosen from the data.
     pub low: Option<u64>,
-    /// Explicit upper bound.
+    /// Upper end of the axis, exclusive; `None`: chosen from the data.
     pub high: Option<u64>,
 }
 

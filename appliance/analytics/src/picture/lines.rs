@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// A rendered graph.
+/// A rendered graph, without its frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
     /// Pixels; codes are indices of `series`.

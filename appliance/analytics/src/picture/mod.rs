@@ -53,12 +53,10 @@ pub enum Error {
     Png(String),
 }
 
-/// Size of the plot area.
+/// Size of the plot area in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Width in pixels.
     pub width: u32,
-    /// Height in pixels.
     pub height: u32,
 }
 

@@ -14,7 +14,6 @@ use api::Wanted;
 const PLAIN: Options = Options { short: "v", long: &[] };
 const DESTROY: Options = Options { short: "fFsv", long: &[] };
 
-/// `beadm activate`.
 pub fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
     let name = operand(&parsed)?.to_owned();
@@ -61,7 +60,6 @@ fn confirmed(cx: &mut Context<'_>, name: &str) -> Result<bool, Failure> {
     }
 }
 
-/// `beadm destroy`.
 pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
     let name = operand(&parsed)?.to_owned();
@@ -104,7 +102,7 @@ pub(super) struct Destroy<'a> {
     pub origins: bool,
     /// The container given by the user.
     pub root: Option<&'a str>,
-    /// Print each step.
+    /// Print each step (`-v`).
     pub verbose: bool,
 }
 
@@ -169,7 +167,6 @@ pub(super) fn environment(
     Ok(())
 }
 
-/// `beadm rename`.
 pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
     let [from, to] = parsed.operands.as_slice() else { return Err(Failure::usage("")) };
@@ -215,7 +212,6 @@ pub(super) fn rename_to(
     pool.finish().map_err(|e| failed(&format!("{e:#}")))
 }
 
-/// `beadm rollback`.
 pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
     let name = match parsed.operands.as_slice() {
@@ -244,7 +240,6 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `beadm menu`.
 pub fn menu(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
     let name = operand(&parsed)?.to_owned();

@@ -16,7 +16,6 @@ use std::process::{Command, Stdio};
 
 const OPTIONS: Options = Options { short: "ad:e:o:p:v", long: &[] };
 
-/// `beadm create`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let name = operand(&parsed)?.to_owned();
@@ -50,7 +49,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// What to create.
+/// The environment to create, from which one, and how.
 pub struct Wanted<'a> {
     /// Name of the new environment.
     pub name: &'a str,
@@ -84,7 +83,7 @@ pub(super) fn source(
     }
 }
 
-/// `beadm create beName@snapshot`.
+/// Takes a snapshot of each part of an environment: `beadm create beName@snapshot`.
 pub(super) fn snapshot(cx: &mut Context<'_>, name: &str, command: &str, root: Option<&str>) -> Result<(), Failure> {
     let Some((head, short)) = name.split_once('@').filter(|(head, short)| !head.is_empty() && !short.is_empty()) else {
         return Err(Failure::usage(""));

@@ -13,7 +13,7 @@ const OPTIONS: Options = Options { short: "adsHjvk:K:", long: &[("json", false, 
 
 /// A line of a table.
 pub struct Line {
-    /// Spaces in front.
+    /// Number of spaces before the first field.
     pub indent: usize,
     /// The fields, in the order of the columns.
     pub fields: Vec<String>,
@@ -57,7 +57,6 @@ fn text(found: &Found, name: &str) -> Option<String> {
     property(&found.pool.datasets, found.environment.root(), name).ok().flatten().filter(|v| v != "-" && !v.is_empty())
 }
 
-/// `beadm list`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     for other in ['d', 's'] {

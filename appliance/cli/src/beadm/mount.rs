@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 const MOUNT: Options = Options { short: "s:v", long: &[] };
 const UNMOUNT: Options = Options { short: "fv", long: &[] };
 
-/// `beadm mount`.
 pub fn mount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = MOUNT.parse(args).map_err(Failure::usage)?;
     if parsed.has('s') {
@@ -91,7 +90,6 @@ fn temporary() -> std::io::Result<PathBuf> {
     }
 }
 
-/// `beadm unmount`.
 pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
     let name = operand(&parsed)?.to_owned();

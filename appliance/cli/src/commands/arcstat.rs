@@ -40,7 +40,7 @@ const NO_L2_KINDS: &str = "- : blocks on cache devices are not counted by type."
 const NO_L2_PUT_OUT: &str = "- : evictions are not counted by whether a cache device holds the block.";
 const NO_ZFETCH: &str = "- : prefetch streams are not counted; 'used' and pread show the benefit.";
 
-/// All fields.
+/// All fields, in the order of `-a`.
 const COLUMNS: &[Column] = &[
     rate("hits", "Cache reads per second that hit."),
     rate("iohs", NO_IO_HITS),
@@ -262,7 +262,6 @@ pub fn command() -> Command {
     )
 }
 
-/// Runs `weir arcstat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut options = Options::of(matches)?;
     let named = |names: &str| Some(names.split(',').map(str::to_owned).collect());

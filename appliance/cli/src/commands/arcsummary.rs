@@ -72,7 +72,6 @@ pub fn command() -> Command {
         .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only this pool"))
 }
 
-/// Runs `weir arcsummary`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let daemon = DaemonClient::find()?;
     let now = daemon.metrics()?;

@@ -33,7 +33,6 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// Runs `weir cat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut opener = Opener::new(matches);
     // Standard output itself, without Rust's line buffer.

@@ -44,7 +44,6 @@ pub fn command() -> Command {
         .subcommand(Command::new("unset").about("Revert settings to those of the file").arg(unset))
 }
 
-/// Runs `weir config`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("check", check)) => {

@@ -19,7 +19,7 @@ pub fn with_args(command: Command) -> Command {
 pub trait Counters {
     /// All counters at one time.
     type Reading;
-    /// Reads the counters.
+    /// Reads all counters now.
     fn read(&mut self) -> Result<Self::Reading>;
     /// Time of a reading: seconds since 1970.
     fn at(reading: &Self::Reading) -> Duration;

@@ -45,7 +45,6 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// Runs `weir cp`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut paths = source::operands(matches, "paths");
     let to = PathBuf::from(paths.pop().expect("clap insists on two"));

@@ -105,7 +105,6 @@ fn percentile(all: &[Range], percent: f64, max: Option<u64>) -> Option<u64> {
     Some(reached.to.map_or(most, |to| to.min(most)))
 }
 
-/// Runs `weir dist`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(show(matches)).map(|()| ExitCode::SUCCESS)
 }

@@ -69,7 +69,6 @@ pub fn command() -> clap::Command {
         .args(parse::MISSING.iter().map(|letter| missing(*letter)))
 }
 
-/// Runs `weir inject`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let wanted = match parse::wanted(matches) {
         Ok(wanted) => wanted,
@@ -225,7 +224,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
     }
 }
 
-/// `DNODE_MIN_SIZE`.
+/// `DNODE_MIN_SIZE`, in bytes.
 const DNODE_BYTES: u64 = 512;
 
 fn percent(per_million: u32) -> String {

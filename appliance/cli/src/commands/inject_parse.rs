@@ -14,7 +14,7 @@ pub const MISSING: &[char] = &['A', 'C', 'E', 'F', 'I', 'g', 'i', 'm', 'p', 'P',
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// List all rules.
+    /// List the rules of all pools.
     List,
     /// Remove a rule, or all.
     Clear(Option<u64>),
@@ -23,11 +23,10 @@ pub enum Wanted {
         /// Name of the pool.
         pool: String,
     },
-    /// Add a rule.
+    /// Add a rule to a pool.
     Add {
         /// Name of the pool.
         pool: String,
-        /// Target and fault.
         what: What,
         /// Flush the cache afterwards.
         flush: bool,
@@ -39,7 +38,7 @@ pub enum Wanted {
 /// Target and fault of a rule, in the user's terms.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A device.
+    /// A device: all of it, or a part of its labels.
     Device {
         /// Name of the device.
         name: String,
@@ -125,7 +124,7 @@ pub fn line(matches: &ArgMatches) -> Vec<String> {
     line
 }
 
-/// Parses the options.
+/// Parses the options. An error is a message for the user.
 pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
     if let Some(letter) = MISSING.iter().find(|letter| matches.contains_id(&letter.to_string())) {
         return Err(format!("unsupported: '-{letter}' of zinject"));

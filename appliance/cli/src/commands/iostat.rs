@@ -39,7 +39,6 @@ pub fn command() -> Command {
     )
 }
 
-/// Runs `weir iostat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(show(matches, COLUMNS, |_| {
         OfDaemon::new(|_: &_, before: Option<&Metrics>, now: &Metrics| Ok(rows(before, now)))

@@ -64,7 +64,6 @@ struct Row {
     acl: bool,
 }
 
-/// Runs `weir ls`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut opener = Opener::new(matches);
     let full_time = matches.get_flag("full-time");

@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub struct Command {
     /// Defines name, options and help.
     pub command: fn() -> clap::Command,
-    /// Runs the command.
+    /// Runs the command. An error is printed, and the program then exits with `SOME_FAILED`.
     pub run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 

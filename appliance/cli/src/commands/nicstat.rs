@@ -42,14 +42,14 @@ const ERRORS: &[Column] = &[
     column("Defer", Kind::Number(2), 6, "- : Linux does not report it."),
 ];
 
-/// Selection of columns.
+/// Columns to show.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
-    /// `-x`: errors.
+    /// `-x`: columns of errors.
     errors: bool,
     /// `-U`: the share of each direction, instead of that of the busier one.
     directions: bool,
-    /// `-M`: in Mbit.
+    /// `-M`: Mbit/s instead of KiB/s.
     megabits: bool,
     /// `-s`: only bytes received and sent.
     summary: bool,
@@ -140,7 +140,6 @@ struct Network {
     form: Layout,
 }
 
-/// Runs `weir nicstat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let is_tcp = matches.get_flag("tcp");
     if is_tcp || matches.get_flag("udp") {

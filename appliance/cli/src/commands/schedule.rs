@@ -25,7 +25,6 @@ pub fn command() -> clap::Command {
         .arg(Arg::new("scripted").short('H').action(ArgAction::SetTrue).help("No header, tabs between columns"))
 }
 
-/// Runs `weir schedule`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let names = matches.get_many::<String>("dataset").into_iter().flatten().cloned();
     let scripted = matches.get_flag("scripted").then(|| "-H".to_owned());

@@ -114,7 +114,6 @@ struct Operations {
 /// Limit for the operations in one request.
 const LIMIT: u64 = 1000;
 
-/// Runs `weir slower`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(show(matches)).map(|()| ExitCode::SUCCESS)
 }

@@ -48,7 +48,6 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// Runs `weir stat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let words: Option<Vec<String>> = (matches.get_many::<OsString>("source").into_iter().flatten())
         .map(|word| word.to_str().map(str::to_owned))

@@ -65,7 +65,6 @@ struct Busy {
     stats: Vec<String>,
 }
 
-/// Runs `weir top`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     report::quiet(show(matches)).map(|()| ExitCode::SUCCESS)
 }

@@ -22,7 +22,6 @@ pub fn command() -> clap::Command {
         )
 }
 
-/// Runs `weir umount`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let dir = matches.get_one::<PathBuf>("directory").expect("clap insists on it");
     let pools = pools_below(dir);

@@ -77,7 +77,6 @@ pub fn command() -> Command {
     )
 }
 
-/// Runs `weir zilstat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut options = Options::of(matches)?;
     let all = matches.get_flag("all") || options.form == Form::Json || options.glossary || options.schema;

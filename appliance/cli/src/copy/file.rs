@@ -79,7 +79,8 @@ impl OutFile {
         self.failed.lock().get_or_insert(error);
     }
 
-    /// Copies a range.
+    /// Copies a range in steps. An error fails the file, and its other ranges are skipped; with
+    /// [`Options::best_effort`], what cannot be read becomes a hole.
     pub fn copy(&self, vfs: &dyn Vfs, range: Range<u64>, options: &Options, report: &Report) {
         if self.gave_up.load(Ordering::Relaxed) {
             return;

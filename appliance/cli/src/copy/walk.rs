@@ -56,7 +56,7 @@ struct Walker<'a> {
     seen: HashSet<NodeId>,
 }
 
-/// See [`super::copy`].
+/// Copies a file or a tree, as [`super::copy`] describes.
 pub(super) fn copy(
     vfs: &dyn Vfs,
     attr: &Attr,

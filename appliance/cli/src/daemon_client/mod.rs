@@ -70,14 +70,14 @@ impl DaemonClient {
         String::from_utf8(text).context("cannot parse the daemon's answer")
     }
 
-    /// All statistics.
+    /// All metrics, parsed. Each call is one request.
     pub fn metrics(&self) -> Result<Metrics> {
         let text = self.metrics_text()?;
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Metrics::parse(&text, at))
     }
 
-    /// Requests a document.
+    /// Sends a GET request and parses the document of the answer.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         serde_json::from_slice(&self.bytes("GET", path, None)?).context("cannot parse the daemon's answer")
     }

@@ -3,7 +3,7 @@
 /// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Names.
+    /// Names, aligned to the left.
     Text,
     /// Numbers, with this many decimals.
     Number(usize),
@@ -21,7 +21,7 @@ pub struct Column {
     pub name: &'static str,
     /// Kind of its values.
     pub kind: Kind,
-    /// Minimum width.
+    /// Minimum width in characters.
     pub width: usize,
     pub help: &'static str,
 }
@@ -33,9 +33,8 @@ pub const fn column(name: &'static str, kind: Kind, width: usize, help: &'static
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Not counted.
+    /// Not known or not counted: `-` in tables, null in JSON.
     Absent,
-    /// A name.
     Text(String),
     /// A number, in the column's basic unit, such as bytes.
     Number(f64),

@@ -22,7 +22,7 @@ pub fn exact(x: f64) -> String {
     }
 }
 
-/// Unit of bytes.
+/// Unit in which bytes are shown (`-u`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Chosen for each number: for people, not for graphs.

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Format of rows.
+/// How rows are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// For people: aligned, with headings.
@@ -18,10 +18,10 @@ pub enum Form {
     Json,
 }
 
-/// Format of times.
+/// How times are printed (`-T`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeForm {
-    /// `15:49:35`.
+    /// Time of day, such as `15:49:35`.
     Clock,
     /// Seconds since 1970.
     Epoch,
@@ -51,11 +51,11 @@ pub struct Options {
     pub glossary: bool,
     /// `--columns`: print the schema.
     pub schema: bool,
-    /// Interval of reports.
+    /// Time between reports; `None`: one report.
     pub interval: Option<Duration>,
-    /// Number of reports.
+    /// Number of reports after which the command ends; `None`: no limit.
     pub count: Option<u64>,
-    /// Rows between headings.
+    /// Number of rows between headings.
     pub screen: usize,
     /// The output is a terminal.
     pub terminal: bool,
@@ -112,7 +112,7 @@ pub fn interval(text: &str) -> Result<Duration> {
     }
 }
 
-/// Parses a count.
+/// Parses the number of reports: 1 or more.
 pub fn count(text: &str) -> Result<u64> {
     match text.parse::<u64>() {
         Ok(count) if count > 0 => Ok(count),

@@ -31,7 +31,6 @@ pub fn properties(parsed: &Parsed) -> Result<Vec<(String, String)>, Failure> {
     Ok(properties)
 }
 
-/// `zfs create`.
 pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = CREATE.parse(args).map_err(Failure::usage)?;
     let is_volume = parsed.has('V');
@@ -95,7 +94,6 @@ pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
     cx.report(report)
 }
 
-/// `zfs clone`.
 pub fn clone(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = CLONE.parse(args).map_err(Failure::usage)?;
     let properties = properties(&parsed)?;
@@ -110,7 +108,6 @@ pub fn clone(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(cx.report(report))
 }
 
-/// `zfs rename`.
 pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = RENAME.parse(args).map_err(Failure::usage)?;
     let (from, to) = match parsed.operands.as_slice() {

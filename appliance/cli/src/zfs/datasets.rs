@@ -41,7 +41,7 @@ impl Types {
     pub const HEADS: Self = Self { filesystems: true, volumes: true, snapshots: false, bookmarks: false };
     /// All but bookmarks: what OpenZFS calls a dataset.
     pub const DATASETS: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: false };
-    /// Everything.
+    /// Datasets and bookmarks.
     pub const ALL: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: true };
 
     /// Parses the argument of `-t`, e.g. `filesystem,snapshot`.

@@ -8,7 +8,6 @@ use admin::verbs::zfs::destroy::{DestroyRequest, Preview, plan};
 
 const OPTIONS: Options = Options { short: "rRfnpvd", long: &[] };
 
-/// `zfs destroy`.
 pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let name = match parsed.operands.as_slice() {

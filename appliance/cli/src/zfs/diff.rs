@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "FHth", long: &[] };
 
-/// `zfs diff`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let format = DiffFormat {

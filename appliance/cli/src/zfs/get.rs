@@ -48,7 +48,6 @@ fn source_word(source: &Source) -> &'static str {
     }
 }
 
-/// `zfs get`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let (json, as_int) = (parsed.has('j'), parsed.has('I'));

@@ -8,7 +8,6 @@ use dataset::{Entry, Hold, ListOptions};
 
 const OPTIONS: Options = Options { short: "rHp", long: &[] };
 
-/// `zfs holds`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if parsed.operands.is_empty() {

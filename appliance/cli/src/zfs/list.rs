@@ -19,7 +19,6 @@ pub fn depth(text: &str) -> Result<usize, Failure> {
     text.parse().map_err(|_| Failure::usage(format!("{text} is not an integer")))
 }
 
-/// `zfs list`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let json = parsed.has('j');

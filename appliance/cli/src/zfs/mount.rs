@@ -245,7 +245,6 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
     }
 }
 
-/// `zfs unmount`.
 pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
     if !parsed.has('u') {

@@ -9,7 +9,6 @@ use admin::verbs::zfs::rollback::{self, RollbackRequest};
 const ROLLBACK: Options = Options { short: "rRf", long: &[] };
 const PROMOTE: Options = Options { short: "", long: &[] };
 
-/// `zfs rollback`.
 pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = ROLLBACK.parse(args).map_err(Failure::usage)?;
     let snapshot = match parsed.operands.as_slice() {
@@ -23,7 +22,6 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(cx.report(report))
 }
 
-/// `zfs promote`.
 pub fn promote(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = PROMOTE.parse(args).map_err(Failure::usage)?;
     let name = match parsed.operands.as_slice() {

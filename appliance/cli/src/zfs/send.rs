@@ -138,7 +138,6 @@ impl Source {
     }
 }
 
-/// `zfs send`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if parsed.has('D') {

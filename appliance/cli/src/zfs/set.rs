@@ -23,7 +23,6 @@ fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
     Pools::new(cx).entry(cx, name)
 }
 
-/// `zfs set`.
 pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SET.parse(args).map_err(Failure::usage)?;
     let count = parsed.operands.iter().take_while(|o| o.contains('=')).count();
@@ -46,7 +45,6 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(cx.report(report))
 }
 
-/// `zfs inherit`.
 pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = INHERIT.parse(args).map_err(Failure::usage)?;
     let [name, datasets @ ..] = parsed.operands.as_slice() else {

@@ -34,7 +34,6 @@ fn protocols(all: bool, operands: &[String]) -> Vec<Protocol> {
     }
 }
 
-/// `zfs share`.
 pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if !parsed.has('a') && parsed.operands.is_empty() {
@@ -104,7 +103,6 @@ fn not_shown(found: &Found) -> Option<&'static str> {
     }
 }
 
-/// `zfs unshare`.
 pub fn unshare(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UNSHARE.parse(args).map_err(Failure::usage)?;
     let Some((owner, found, mut code)) = wanted(cx, "unshare", parsed.has('a'), &parsed.operands)? else {

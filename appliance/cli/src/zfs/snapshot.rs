@@ -14,7 +14,6 @@ const HOLD: Options = Options { short: "r", long: &[] };
 const RELEASE: Options = Options { short: "r", long: &[] };
 const BOOKMARK: Options = Options { short: "r", long: &[] };
 
-/// `zfs snapshot`.
 pub fn snapshot(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = SNAPSHOT.parse(args).map_err(Failure::usage)?;
     let properties = properties(&parsed)?;
@@ -35,21 +34,18 @@ fn holds(parsed: &Parsed) -> Result<HoldRequest, Failure> {
     }
 }
 
-/// `zfs hold`.
 pub fn hold(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let request = holds(&HOLD.parse(args).map_err(Failure::usage)?)?;
     hold::hold(&cx.invocation(command_line("zfs hold", args)), &request)?;
     Ok(0)
 }
 
-/// `zfs release`.
 pub fn release(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let request = holds(&RELEASE.parse(args).map_err(Failure::usage)?)?;
     hold::release(&cx.invocation(command_line("zfs release", args)), &request)?;
     Ok(0)
 }
 
-/// `zfs bookmark`.
 pub fn bookmark(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = BOOKMARK.parse(args).map_err(Failure::usage)?;
     let request = match parsed.operands.as_slice() {

@@ -28,10 +28,10 @@ pub fn json_source(property: &Property) -> (&'static str, String) {
     }
 }
 
-/// A requested property.
+/// A property that `-o`, `-s` or an operand names.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// The full name.
+    /// Name in full, where the user gave a short form.
     pub name: String,
     /// The name with the id of a user or group instead of its name.
     lookup: String,

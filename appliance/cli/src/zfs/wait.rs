@@ -11,7 +11,6 @@ const OPTIONS: Options = Options { short: "t:", long: &[] };
 /// long.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// `zfs wait`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     for activity in parsed.last('t').into_iter().flat_map(|list| list.split(',')) {

@@ -18,7 +18,6 @@ const OPTIONS: Options = Options {
     ],
 };
 
-/// `zpool add`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let properties = super::attach::ashift(&parsed)?;

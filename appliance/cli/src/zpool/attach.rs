@@ -12,12 +12,10 @@ use pool::writer::Joins;
 const JOIN: Options = Options { short: "fo:sw", long: &[] };
 const DETACH: Options = Options { short: "", long: &[] };
 
-/// `zpool attach`.
 pub fn attach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     join(cx, args, Joins::Attach)
 }
 
-/// `zpool replace`.
 pub fn replace(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     join(cx, args, Joins::Replace)
 }
@@ -65,7 +63,6 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     Ok(0)
 }
 
-/// `zpool detach`.
 pub fn detach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = DETACH.parse(args).map_err(Failure::usage)?;
     let (pool, devices) = operands(&parsed, "missing <device> specification")?;

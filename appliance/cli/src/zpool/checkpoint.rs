@@ -8,7 +8,6 @@ use admin::verbs::zpool::checkpoint::{self, CheckpointRequest};
 
 const OPTIONS: Options = Options { short: "dw", long: &[("discard", false, 'd'), ("wait", false, 'w')] };
 
-/// `zpool checkpoint`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let (discard, waits) = (parsed.has('d'), parsed.has('w'));

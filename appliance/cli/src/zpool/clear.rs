@@ -8,7 +8,6 @@ use admin::verbs::zpool::clear::{self, ClearRequest};
 
 const OPTIONS: Options = Options { short: "FnX", long: &[("power", false, 'P')] };
 
-/// `zpool clear`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if let Some(letter) = ['F', 'n', 'X', 'P'].into_iter().find(|l| parsed.has(*l)) {

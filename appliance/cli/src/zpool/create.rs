@@ -8,7 +8,6 @@ use admin::verbs::zpool::create::{CreateRequest, plan};
 
 const OPTIONS: Options = Options { short: "fndR:m:o:O:t:", long: &[] };
 
-/// `zpool create`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let [name, words @ ..] = parsed.operands.as_slice() else {

@@ -17,7 +17,6 @@ const FREEZE: Options = Options { short: "", long: &[] };
 const REGUID: Options = Options { short: "g:", long: &[] };
 const LABELCLEAR: Options = Options { short: "f", long: &[] };
 
-/// `zpool destroy`.
 pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
     let pool = match parsed.operands.as_slice() {
@@ -39,7 +38,6 @@ pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool freeze`.
 pub fn freeze(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = FREEZE.parse(args).map_err(Failure::usage)?;
     let pool = match parsed.operands.as_slice() {
@@ -51,7 +49,6 @@ pub fn freeze(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool reguid`.
 pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = REGUID.parse(args).map_err(Failure::usage)?;
     let name = match parsed.operands.as_slice() {
@@ -68,7 +65,6 @@ pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool labelclear`.
 pub fn labelclear(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = LABELCLEAR.parse(args).map_err(Failure::usage)?;
     let name = match parsed.operands.as_slice() {

@@ -21,7 +21,6 @@ pub fn clears(args: &[String]) -> bool {
     OPTIONS.parse(args).is_ok_and(|parsed| parsed.has('c'))
 }
 
-/// `zpool events`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if parsed.operands.len() > 1 {

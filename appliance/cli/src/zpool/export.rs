@@ -7,7 +7,6 @@ use admin::verbs::zpool::export::{self, ExportRequest};
 
 const OPTIONS: Options = Options { short: "afF", long: &[] };
 
-/// `zpool export`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if parsed.has('F') {

@@ -49,7 +49,6 @@ pub fn fields(list: &str) -> Result<Vec<Field>, Failure> {
     Ok(found)
 }
 
-/// `zpool get`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let options = GetOptions {

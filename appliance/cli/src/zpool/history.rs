@@ -10,7 +10,6 @@ use std::fmt::Write;
 
 const OPTIONS: Options = Options { short: "li", long: &[] };
 
-/// `zpool history`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;

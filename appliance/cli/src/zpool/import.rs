@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 
 const OPTIONS: Options = Options { short: "ac:d:DfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
-/// `zpool import`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     check(&parsed)?;

@@ -155,11 +155,10 @@ struct Sample {
     at: Instant,
     /// When the pool was opened; `None`: no process has it open.
     opened: Option<Instant>,
-    /// By device path.
+    /// Measurements of devices, by path.
     measured: HashMap<String, Measured>,
 }
 
-/// `zpool iostat`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = match script_columns::parse(cx, "iostat", &OPTIONS, args) {
         Ok(parsed) => parsed,

@@ -16,9 +16,9 @@ pub(super) const CLASSES: [&str; 7] =
 /// Operations of a class.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OfClass {
-    /// Waiting now.
+    /// Operations that wait in the queue now.
     pub pending: u64,
-    /// On the device now.
+    /// Operations that are on the device now.
     pub active: u64,
     /// Time in the queue, in nanoseconds.
     pub wait: Spread,
@@ -104,7 +104,7 @@ fn by_device(families: Vec<Family>) -> HashMap<String, Measured> {
 }
 
 impl Counts {
-    /// Adds another device.
+    /// Adds the counts of another device, for a mirror, a raidz or the pool.
     pub fn add(&mut self, other: &Self) {
         self.read_ops += other.read_ops;
         self.read_bytes += other.read_bytes;

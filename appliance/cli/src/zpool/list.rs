@@ -36,7 +36,6 @@ pub struct ListOptions {
     pub key_guid: bool,
 }
 
-/// `zpool list`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let options = ListOptions {

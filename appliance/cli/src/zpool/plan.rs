@@ -24,7 +24,6 @@ const OPTIONS: Options = Options {
     ],
 };
 
-/// `zpool plan`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let wish = wish(&parsed)?;

@@ -10,7 +10,6 @@ use admin::verbs::zpool::remove::{self, RemoveRequest};
 
 const OPTIONS: Options = Options { short: "npsw", long: &[] };
 
-/// `zpool remove`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let (stops, only_asks) = (parsed.has('s'), parsed.has('n'));

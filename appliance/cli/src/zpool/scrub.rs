@@ -40,7 +40,6 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     each(cx, &parsed, change, &command_line("zpool scrub", args))
 }
 
-/// `zpool resilver`.
 pub fn resilver(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = RESILVER.parse(args).map_err(Failure::usage)?;
     each(cx, &parsed, ScanChange::RestartResilver, &command_line("zpool resilver", args))
@@ -102,7 +101,7 @@ fn line(scan: &ScanStatus) -> Option<String> {
     Some(format!("{percent:.1}% done, {done} of {all} at {rate}/s{left}, {} errors", scan.errors))
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970; 0 if the clock is set before.
 pub fn host_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -97,7 +97,6 @@ fn missing(cx: &Context<'_>, record: &Imported) -> Result<Vec<&'static Feature>,
     Ok(FEATURES_2_3.iter().filter_map(|name| by_name(name)).filter(is_missing).collect())
 }
 
-/// `zpool upgrade`.
 pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UPGRADE.parse(args).map_err(Failure::usage)?;
     let version = match parsed.last('V') {

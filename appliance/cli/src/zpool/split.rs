@@ -10,7 +10,6 @@ use pool::status::{PoolStatus, VdevClass, VdevStatus};
 
 const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
 
-/// `zpool split`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let imports = parsed.has('R');

@@ -28,7 +28,6 @@ fn no_power(parsed: &Parsed, verb: &str) -> Result<(), Failure> {
     }
 }
 
-/// `zpool offline`.
 pub fn offline(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OFFLINE.parse(args).map_err(Failure::usage)?;
     no_power(&parsed, "zpool offline")?;
@@ -39,7 +38,6 @@ pub fn offline(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// `zpool online`.
 pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = ONLINE.parse(args).map_err(Failure::usage)?;
     no_power(&parsed, "zpool online")?;
@@ -58,7 +56,6 @@ pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     outcome.refused.map_or(Ok(0), |refusal| Err(refusal.into()))
 }
 
-/// `zpool reopen`.
 pub fn reopen(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = REOPEN.parse(args).map_err(Failure::usage)?;
     states::reopen(&cx.invocation(command_line("zpool reopen", args)), &parsed.operands)?;

@@ -32,7 +32,6 @@ const OPTIONS: Options = Options {
     ],
 };
 
-/// `zpool status`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = match script_columns::parse(cx, "status", &OPTIONS, args) {
         Ok(parsed) => parsed,

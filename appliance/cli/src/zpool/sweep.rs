@@ -22,7 +22,6 @@ const INITIALIZE: Options = Options {
     long: &[("cancel", false, 'c'), ("suspend", false, 's'), ("uninit", false, 'u'), ("wait", false, 'w')],
 };
 
-/// `zpool trim`.
 pub fn trim(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = TRIM.parse(args).map_err(Failure::usage)?;
     let order = order(&parsed, &['c', 's'])?;
@@ -44,7 +43,6 @@ pub fn trim(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     run(cx, &parsed, Work::Trim, order, &command_line("zpool trim", args))
 }
 
-/// `zpool initialize`.
 pub fn initialize(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = INITIALIZE.parse(args).map_err(Failure::usage)?;
     let order = order(&parsed, &['c', 's', 'u'])?;

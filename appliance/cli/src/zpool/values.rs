@@ -36,10 +36,10 @@ pub fn json_source(source: Source) -> &'static str {
     }
 }
 
-/// A requested property.
+/// A property that `-o` or an operand names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The full name.
+    /// Name in full, where the user gave a short form.
     pub name: String,
     /// The definition; `None`: a feature or a user property.
     pub def: Option<&'static PropertyDef>,

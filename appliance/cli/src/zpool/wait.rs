@@ -50,14 +50,13 @@ pub const ALL: [(Activity, &str); 9] = [
     (Activity::RaidzExpand, "raidz_expand"),
 ];
 
-/// The polling interval.
+/// Interval at which the activities are polled.
 const LOOK: Duration = Duration::from_millis(100);
-/// The lines between two headings.
+/// Number of lines between two headings.
 const SCREEN: u64 = 24;
 
 const OPTIONS: Options = Options { short: "HpnT:t:", long: &[] };
 
-/// `zpool wait`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let mut wanted: Vec<Activity> = ALL.map(|(activity, _)| activity).to_vec();

@@ -34,9 +34,7 @@ const TOKEN_PREFIX: &str = "weir_";
 /// Why an account cannot be created or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Error code for programs.
     pub code: ErrorCode,
-    /// Message for people.
     pub message: String,
 }
 

@@ -32,12 +32,12 @@ pub use sight::Sight;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970; 0 if the clock is set before.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Milliseconds since 1970.
+/// The current time in milliseconds since 1970; 0 if the clock is set before.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }

@@ -22,7 +22,7 @@ const COST: Cost = Cost { memory_kib: 19 << 10, passes: 2, lanes: 1 };
 /// Number of passwords that are checked at a time.
 const AT_A_TIME: usize = 2;
 
-/// Parameters of argon2id.
+/// Parameters of argon2id, stored with each hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Cost {
     memory_kib: u32,

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Limit for the addresses remembered; all others are counted as one.
 const REMEMBERED: usize = 4096;
 
-/// See the module.
+/// Counts of refusals by address, in memory only.
 #[derive(Default)]
 pub struct Refusals(Mutex<HashMap<Option<IpAddr>, Counted>>);
 

@@ -74,7 +74,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a session.
+    /// Ends the session with this number; no effect if there is none.
     pub fn end(&self, number: &str) {
         self.open.lock().remove(&secret::digest(number));
     }

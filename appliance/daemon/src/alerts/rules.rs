@@ -28,7 +28,7 @@ pub enum Refused {
     Failed(String),
 }
 
-/// A validated rule.
+/// A rule that was validated, with its name and threshold parsed.
 pub struct Ready {
     pub name: Name,
     pub threshold: Threshold,

@@ -23,7 +23,7 @@ pub const ATTEMPTS: u32 = 6;
 /// Interval at which a thread checks whether it must stop.
 pub const TURN: Duration = Duration::from_secs(1);
 
-/// The stored state.
+/// Contents of `alerts.json`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kept {
     pub alerts: BTreeMap<u32, KeptAlert>,

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// One second of all watched statistics.
 pub struct Second {
-    /// Seconds since 1970.
+    /// Which second, since 1970.
     pub second: u64,
     texts: HashMap<String, Arc<str>>,
     /// Texts for readers who may not see file names, where they differ.
@@ -72,7 +72,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Starts the thread.
+    /// Starts the thread `weir-columns`. It ends with [`Self::stop`].
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (to, stop) = (channel(BEHIND).0, Arc::new(AtomicBool::new(false)));
         let (engine, sender, stopped) = (engine.clone(), to.clone(), stop.clone());
@@ -93,7 +93,7 @@ impl Columns {
         Ok(Self { to, stop })
     }
 
-    /// Stops the thread.
+    /// Asks the thread to stop, within a quarter of a second. Does not wait for it.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

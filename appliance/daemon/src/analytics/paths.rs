@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const DIRECTORIES: usize = 64;
 /// Limit for the names read from a directory; files behind it have no name here.
 const NAMES: usize = 50_000;
-/// Lifetime of names.
+/// Time after which the names of a directory are read again.
 const FRESH: Duration = Duration::from_secs(5);
 /// Limit for the depth of directories; anything deeper is damage.
 const DEPTH: usize = 512;

@@ -29,7 +29,7 @@ fn column(is_map: bool, start: u64, column: &Column) -> StatisticColumn {
     }
 }
 
-/// A complete answer.
+/// Converts all columns of an answer.
 pub fn data(answer: Answer) -> StatisticData {
     let keys = keys(&answer, answer.columns.values());
     let is_map = answer.scheme.is_some();

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 /// A key of the configuration file.
 pub struct Key {
-    /// `section.name`.
+    /// `section.name`, or `name` at the top level.
     pub name: &'static str,
     pub help: &'static str,
     /// Accepted values, in words.

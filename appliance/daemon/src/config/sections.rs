@@ -25,7 +25,7 @@ pub struct Config {
     pub log: LogConfig,
     pub analytics: AnalyticsConfig,
     pub alerts: AlertsConfig,
-    /// Export of statistics.
+    /// Push of metrics to an OpenTelemetry collector.
     pub otlp: OtlpConfig,
     /// Programs and webhooks for pool events.
     pub events: EventsConfig,
@@ -46,7 +46,7 @@ pub struct ApiConfig {
     pub plain_http: bool,
     /// Certificate chain, PEM; `None`: a self-signed one.
     pub certificate: Option<PathBuf>,
-    /// Private key, PEM.
+    /// Private key of the certificate, PEM. Set if and only if `certificate` is.
     pub key: Option<PathBuf>,
     /// Idle time in hours after which a session ends.
     pub session_hours: u64,

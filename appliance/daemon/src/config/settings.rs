@@ -59,7 +59,7 @@ pub struct Change {
     pub restart: Vec<&'static str>,
 }
 
-/// See the module.
+/// The current configuration, and the one of the next start.
 pub struct Settings {
     source: Source,
     path: PathBuf,
@@ -83,7 +83,7 @@ impl Settings {
         Self { source: Source::default(), path: state.join(KEPT), now, next, changing: Mutex::default() }
     }
 
-    /// The current configuration.
+    /// The configuration in effect. It does not change while the caller holds it.
     pub fn now(&self) -> Arc<Config> {
         self.now.read().clone()
     }

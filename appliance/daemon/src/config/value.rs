@@ -12,7 +12,6 @@ pub struct Size(pub u64);
 /// Use of TLS by NBD, with the certificate of the HTTP interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NbdTls {
-    /// No TLS.
     Off,
     /// Clients may use TLS.
     Offered,
@@ -25,7 +24,7 @@ pub enum NbdTls {
 pub enum Portmap {
     /// They do not: clients name the port.
     Off,
-    /// The system's rpcbind.
+    /// Registers them with the system's rpcbind.
     Register,
     /// This process answers on port 111.
     Answer,
@@ -34,7 +33,7 @@ pub enum Portmap {
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text for people.
+    /// Lines for people.
     Text,
     /// One JSON document per line.
     Json,

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// `PATH` of programs.
+/// `PATH` in the environment of programs.
 const PATH: &str = "/sbin:/bin:/usr/sbin:/usr/bin";
 /// Interval at which to check whether programs have ended, while some run.
 const POLL: Duration = Duration::from_millis(20);
 /// Limit for the bytes of a program's output that are logged.
 const SAID_BYTES: usize = 1000;
 
-/// Runs the programs.
+/// Runs the programs of one directory, for the events that their names select.
 pub struct Runner {
     folder: PathBuf,
     longest: Duration,

@@ -25,7 +25,6 @@ const STREAMS_OF_ONE: usize = 64;
 
 /// Users, sessions and tokens, limits on their requests, and the audit log.
 pub struct Access {
-    /// Users and tokens.
     pub accounts: Accounts,
     pub sessions: Sessions,
     /// Limits on password guessing.

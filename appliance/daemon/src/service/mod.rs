@@ -48,15 +48,15 @@ pub struct Service {
     /// Changes the log level.
     level: SetLevel,
     pub access: Access,
-    /// Recent events.
+    /// The last 10,000 events, and their subscribers.
     pub events: Arc<Events>,
-    /// Long-running work.
+    /// Work that continues after its request, and its results.
     pub jobs: Jobs,
     pub metrics: Metrics,
     pub servers: Servers,
-    /// Statistics per second.
+    /// Statistics of operations, for each second.
     pub analytics: Analytics,
-    /// Alerts on statistics.
+    /// Thresholds on statistics, and their notifications.
     pub alerts: Alerts,
     /// Programs and webhooks for pool events.
     pub programs: Programs,

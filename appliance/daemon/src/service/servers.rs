@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Servers {
     /// TLS configuration, if HTTPS is used.
     pub tls: OnceLock<Arc<tls::Current>>,
-    /// NFS shares.
+    /// Shares of all pools, from which the NFS server reads.
     pub exports: Arc<PoolExports>,
     /// The NFS server, while it runs.
     pub nfs: Mutex<Option<nfs::Server>>,

@@ -43,7 +43,7 @@ pub fn check_modules(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The complete file.
+/// Contents of `smb.conf` for these shares. `folder` holds Samba's state.
 pub fn text(config: &SmbConfig, folder: &Path, shares: &[SmbShare]) -> String {
     let is_root = rustix::process::geteuid().is_root();
     let place = |name: &str| folder.join(name).display().to_string();

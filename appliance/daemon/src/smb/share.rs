@@ -10,7 +10,7 @@ pub struct SmbShare {
     pub name: String,
     /// Mount point, if it is mounted.
     pub path: Option<String>,
-    /// Value of `sharesmb`.
+    /// Value of `sharesmb`, as set.
     pub text: String,
     /// The parsed value of `sharesmb`.
     pub options: SmbOptions,

@@ -102,7 +102,7 @@ pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>
     service.jobs.cancel(id).map(Json).ok_or_else(|| no_job(id))
 }
 
-/// Selects events.
+/// Query of `GET /v1/events`.
 #[derive(Deserialize)]
 pub struct After {
     after: Option<u64>,
@@ -128,7 +128,7 @@ pub async fn audit(State(service): State<Arc<Service>>, Query(page): Query<Page>
     .await
 }
 
-/// Topics of a stream.
+/// Query of `GET /v1/events/stream`.
 #[derive(Deserialize)]
 pub struct Topics {
     topics: Option<String>,

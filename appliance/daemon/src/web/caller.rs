@@ -27,14 +27,14 @@ pub enum Who {
     },
     /// A program with a token.
     Token {
-        /// The token's user.
+        /// User who created the token.
         user: String,
         /// Name of the token; not unique.
         name: String,
         /// Number of the token; never reused.
         id: u64,
     },
-    /// Not authenticated.
+    /// Not authenticated: only public operations.
     Nobody,
 }
 
@@ -100,7 +100,7 @@ impl Caller {
         }
     }
 
-    /// Kind of authentication.
+    /// How the caller authenticated, for the API.
     pub fn by(&self) -> Authentication {
         match self.who {
             Who::Session { .. } => Authentication::Session,

@@ -36,7 +36,7 @@ use std::sync::Arc;
 const FOR_ADMINISTRATORS: &[&str] =
     &["mountpoint", "keylocation", "setuid", "devices", "exec", "zoned", "overlay", "canmount", "sharesmb"];
 
-/// Selects datasets.
+/// Query of `GET /v1/datasets`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Wanted {
     root: Option<String>,

@@ -33,7 +33,7 @@ impl From<Refusal> for Problem {
 /// A change by a verb.
 pub struct Change<'a> {
     pub kind: EventKind,
-    /// The affected pool.
+    /// Name of the pool, also for a change of datasets.
     pub pool: &'a str,
     /// The request as a command line, for the history of the pool and the event.
     pub line: &'a str,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Time after which to retry a request that was over a limit.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// An error answer.
+/// An error and its HTTP response, with the status of its code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Contents of the answer.

@@ -34,7 +34,7 @@ impl Service {
     }
 }
 
-/// Sends server-sent events.
+/// Response `text/event-stream` that sends these chunks, each a complete event.
 pub fn events(from: Receiver<Bytes>) -> Response {
     chunks(from, "text/event-stream")
 }

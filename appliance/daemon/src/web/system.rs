@@ -110,9 +110,9 @@ pub async fn reload_settings(State(service): State<Arc<Service>>, caller: Caller
     waiting(move || changed(service.reload(&caller.name()))).await
 }
 
-/// Prometheus's text format.
+/// Content type of Prometheus's text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Prometheus's protobuf format, which has native histograms.
+/// Content type of Prometheus's protobuf format, which has native histograms.
 const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
 /// Whether the client prefers protobuf: Prometheus asks for it if native histograms are enabled.

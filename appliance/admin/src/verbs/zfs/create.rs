@@ -17,7 +17,7 @@ use dataset::write::{self, NewDataset};
 use errors::Error;
 use pool::Pool;
 
-/// Default `volblocksize`.
+/// `volblocksize` if none is given: 16 KiB.
 const VOLUME_BLOCK: &str = "16384";
 
 /// A dataset to create.
@@ -73,7 +73,7 @@ impl CreateRequest {
     }
 }
 
-/// Checks a request.
+/// Checks a request and adds the properties that follow from a volume's size.
 pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<CreatePlan, Refusal> {
     let name = &request.name;
     if let Some(delimiter) = name.find(['@', '#']).map(|at| &name[at..=at]) {
@@ -168,7 +168,7 @@ fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVol
 /// A clone to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CloneRequest {
-    /// The snapshot.
+    /// Full name of the snapshot.
     pub origin: String,
     pub name: String,
     /// Properties as a user writes them (`-o`).

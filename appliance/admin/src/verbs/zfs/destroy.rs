@@ -22,7 +22,7 @@ use errors::{Error, Refusal as Denied};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// What to destroy.
+/// Operand and options of `zfs destroy`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DestroyRequest {
     /// A file system or volume, snapshots of one (`pool/a@b,c,d%e`), or a bookmark.

@@ -31,7 +31,7 @@ impl HoldRequest {
     }
 }
 
-/// Places holds.
+/// Places holds. Refused for tags that begin with `.`. A refused snapshot does not stop the others.
 pub fn hold(invocation: &Invocation<'_>, request: &HoldRequest) -> Result<(), Refusal> {
     if request.tag.starts_with('.') {
         return Err(Refusal::usage(Kind::Invalid, "tag may not start with '.'"));
@@ -39,7 +39,7 @@ pub fn hold(invocation: &Invocation<'_>, request: &HoldRequest) -> Result<(), Re
     each(invocation, request, Change::Hold)
 }
 
-/// Releases holds.
+/// Releases holds. A refused snapshot does not stop the others.
 pub fn release(invocation: &Invocation<'_>, request: &HoldRequest) -> Result<(), Refusal> {
     each(invocation, request, Change::Release)
 }

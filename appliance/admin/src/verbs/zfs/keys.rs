@@ -29,7 +29,7 @@ pub struct KeysRequest {
     pub recursive: bool,
 }
 
-/// Keys to load.
+/// Operands and options of `zfs load-key`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadKeyRequest {
     pub keys: KeysRequest,

@@ -8,7 +8,7 @@ use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use dataset::write;
 use errors::{Error, Refusal as Denied};
 
-/// What to rename.
+/// Operands and options of `zfs rename`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenameRequest {
     pub from: String,
@@ -32,7 +32,7 @@ impl RenameRequest {
     }
 }
 
-/// Renames.
+/// Renames within a pool. The report says which file systems could not be mounted again.
 pub fn run(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<MountReport, Refusal> {
     let RenameRequest { from, to, .. } = request;
     if request.recursive && request.parents {

@@ -14,7 +14,7 @@ use errors::{Error, Refusal as Denied};
 /// Exit code of libzfs for an invalid property.
 const BAD_PROPERTY: u8 = 255;
 
-/// Properties to set.
+/// Operands and options of `zfs set`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetRequest {
     /// Names and values as a user writes them, each name once.

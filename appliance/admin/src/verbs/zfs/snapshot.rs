@@ -13,7 +13,7 @@ const NONE: &str = "no snapshots were created";
 /// Which snapshots to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotRequest {
-    /// `dataset@name`.
+    /// Full names, `dataset@name`, all in one pool.
     pub names: Vec<String>,
     /// Of all datasets below too (`-r`).
     pub recursive: bool,
@@ -29,7 +29,7 @@ impl SnapshotRequest {
     }
 }
 
-/// Takes the snapshots.
+/// Takes all of the snapshots, or none if one is refused.
 pub fn run(invocation: &Invocation<'_>, request: &SnapshotRequest) -> Result<(), Refusal> {
     let (mut names, mut lookup) = (Vec::new(), Lookup::new(invocation));
     for name in &request.names {

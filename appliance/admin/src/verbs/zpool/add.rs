@@ -18,7 +18,7 @@ use pool::property::{SetValue, Source};
 use pool::status::PoolStatus;
 use std::path::PathBuf;
 
-/// Devices to add.
+/// Operands and options of `zpool add`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddRequest {
     pub pool: String,
@@ -33,7 +33,7 @@ pub struct AddRequest {
     pub allow_in_use: bool,
     /// Mix kinds of redundancy.
     pub allow_replication_mismatch: bool,
-    /// Mix allocation units.
+    /// Mix allocation units, `ashift`.
     pub allow_ashift_mismatch: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct AddRequest {
 pub struct AddPlan {
     record: Imported,
     cannot: String,
-    /// The pool before.
+    /// Status of the pool before the change.
     pub status: PoolStatus,
     pub layout: Layout,
     ashift: Option<u8>,
@@ -63,7 +63,7 @@ impl AddRequest {
     }
 }
 
-/// Checks a request.
+/// Checks the layout against the pool and against the use of the devices. Changes nothing.
 pub fn plan(invocation: &Invocation<'_>, request: AddRequest) -> Result<AddPlan, Refusal> {
     let AddRequest { pool: name, properties, force, .. } = &request;
     let record = record(invocation, name)?;
@@ -96,7 +96,7 @@ pub fn plan(invocation: &Invocation<'_>, request: AddRequest) -> Result<AddPlan,
 }
 
 impl AddPlan {
-    /// Adds the devices.
+    /// Adds the devices to the pool, and their paths to its entry in the list of imported pools.
     pub fn run(self, invocation: &Invocation<'_>) -> Result<(), Refusal> {
         let Self { record, cannot, status, layout, ashift, same_ashift } = self;
         let paths = layout.leaves().map(|leaf: &Leaf| leaf.path.clone());

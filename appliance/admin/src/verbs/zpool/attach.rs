@@ -63,7 +63,7 @@ impl JoinRequest {
     }
 }
 
-/// The new device.
+/// The device that is attached, or that replaces another one.
 struct NewLeaf {
     leaf: Leaf,
     /// Guid of the spare that it is.
@@ -196,7 +196,7 @@ impl DetachRequest {
     }
 }
 
-/// Detaches a device.
+/// Detaches a device from its mirror, `replacing` or `spare` vdev.
 pub fn detach(invocation: &Invocation<'_>, request: &DetachRequest) -> Result<(), Refusal> {
     let record = record(invocation, &request.pool)?;
     let status = invocation.open_to_read(&record)?.status().map_err(|e| Reason::from(e).alone())?;

@@ -12,7 +12,7 @@ use crate::verbs::{Invocation, Reason, Refusal};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointRequest {
     pub pool: String,
-    /// `-d`.
+    /// Discard the checkpoint (`-d`); otherwise, take one.
     pub discard: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::clear;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 
-/// What to clear.
+/// Operands of `zpool clear`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClearRequest {
     pub pool: String,

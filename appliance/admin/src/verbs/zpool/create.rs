@@ -28,7 +28,7 @@ pub struct CreateRequest {
     pub temporary_name: Option<String>,
     /// Properties of the pool, as a user writes them (`-o`).
     pub properties: Vec<(String, String)>,
-    /// `-R`.
+    /// Alternate root directory (`-R`).
     pub altroot: Option<String>,
     /// Properties of the root file system, as a user writes them (`-O`, and `-m` as `mountpoint`).
     pub dataset_properties: Vec<(String, String)>,

@@ -22,7 +22,8 @@ impl DestroyRequest {
     }
 }
 
-/// Destroys the pool.
+/// Destroys the pool. Refused if it is read-only, or if a volume or, without `force`, a file system
+/// is in use.
 pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), Refusal> {
     let name = &request.pool;
     let record = record(invocation, name)?;

@@ -38,7 +38,7 @@ pub struct ImportRequest {
     pub places: Vec<PathBuf>,
     /// Guids of the pools to consider: those of a cache file (`-c`). `None`: all.
     pub only: Option<Vec<u64>>,
-    /// Destroyed pools (`-D`).
+    /// Only destroyed pools (`-D`).
     pub destroyed: bool,
     /// Even if another host may be using it (`-f`).
     pub force: bool,
@@ -82,7 +82,7 @@ pub struct Rewound {
 /// A pool that was imported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportOutcome {
-    /// Its name here.
+    /// Name under which it is imported.
     pub name: String,
     /// Why it can only be read, and what is not mounted.
     pub report: MountReport,
@@ -106,7 +106,7 @@ pub enum Detail {
         name: String,
         host: String,
         hostid: u64,
-        /// Seconds since 1970.
+        /// When the host last wrote to the pool, in seconds since 1970.
         accessed: u64,
     },
     /// The pool has to be recreated from a backup.

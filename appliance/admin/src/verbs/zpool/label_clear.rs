@@ -24,7 +24,8 @@ impl LabelClearRequest {
     }
 }
 
-/// Removes the labels.
+/// Erases the labels. Refused for devices of imported pools, and without `force` for those of other
+/// pools.
 pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(), Refusal> {
     let LabelClearRequest { device: name, force } = request;
     let is_path = name.starts_with('/');

@@ -28,7 +28,7 @@ use errors::Error;
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use std::path::PathBuf;
 
-/// The imported pools.
+/// All imported pools, read from the state folder.
 fn imported(invocation: &Invocation<'_>) -> Result<Vec<Imported>, Refusal> {
     invocation.state.pools().map_err(|e| Refusal::new(Kind::Failed, format!("{e:#}")))
 }

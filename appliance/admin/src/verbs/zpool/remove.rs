@@ -12,7 +12,7 @@ use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use pool::status::VdevClass;
 
-/// Devices to remove.
+/// Operands of `zpool remove`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoveRequest {
     pub pool: String,

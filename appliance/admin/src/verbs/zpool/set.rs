@@ -34,7 +34,7 @@ impl SetRequest {
     }
 }
 
-/// Sets the property.
+/// Sets a property of the pool or, if the request names one, of a device.
 pub fn run(invocation: &Invocation<'_>, request: &SetRequest) -> Result<(), Refusal> {
     if let Some(device) = &request.device {
         return set_device(invocation, request, device);

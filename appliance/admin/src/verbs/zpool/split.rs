@@ -25,7 +25,7 @@ pub struct SplitRequest {
 }
 
 pub struct SplitOutcome {
-    /// The pool before.
+    /// Status of the pool before the split.
     pub status: PoolStatus,
     /// Guids of the devices of the new pool.
     pub devices: Vec<u64>,
@@ -67,7 +67,7 @@ impl SplitOutcome {
     }
 }
 
-/// Splits the pool.
+/// Splits the pool, or with `dry_run` only determines the devices of the new one.
 pub fn run(invocation: &Invocation<'_>, request: &SplitRequest) -> Result<SplitOutcome, Refusal> {
     let record = record(invocation, &request.pool)?;
     let refuse = |reason: Reason| reason.refuse(&request.cannot());

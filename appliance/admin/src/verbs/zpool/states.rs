@@ -46,7 +46,7 @@ pub struct OnlineOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnlineDevice {
     pub device: String,
-    /// Its state now.
+    /// State after the change.
     pub state: VdevState,
 }
 

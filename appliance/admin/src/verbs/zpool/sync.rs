@@ -8,7 +8,7 @@ use crate::verbs::{Invocation, PoolLease, Reason, Refusal};
 /// Which pools to sync.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SyncRequest {
-    /// None means all.
+    /// Names of the pools; empty: all.
     pub pools: Vec<String>,
     /// Writes the configuration of the devices to all labels too (`-f`).
     pub force: bool,

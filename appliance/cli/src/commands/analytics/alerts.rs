@@ -69,7 +69,6 @@ pub fn command() -> Command {
         .subcommand(Command::new("destroy").about("Remove an alert").arg(id()))
 }
 
-/// Runs `weir analytics alerts`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
         return table(matches, COLUMNS, || {

@@ -47,7 +47,6 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs `weir analytics datasets`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some((verb, of)) = matches.subcommand() else {
         return table(matches, COLUMNS, || Ok(list(&DaemonClient::find()?)?.iter().map(row).collect()));

@@ -58,7 +58,6 @@ pub fn edge(text: &str, field: &str) -> Result<u64> {
     }
 }
 
-/// Runs `weir analytics explain`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let options = Options::of(matches)?;
     let mut out = BufWriter::new(std::io::stdout().lock());

@@ -57,7 +57,6 @@ pub fn command() -> Command {
         .args(drawn)
 }
 
-/// Runs `weir analytics export`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let text = |id: &str| matches.get_one::<String>(id).cloned();
     let format = text("format").context("a format")?;

@@ -39,7 +39,6 @@ pub fn command() -> Command {
         .subcommand(handover::listed("overhead"))
 }
 
-/// Runs `weir analytics`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let done = match matches.subcommand() {
         Some(("datasets", matches)) => datasets::run(matches),

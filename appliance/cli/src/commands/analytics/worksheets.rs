@@ -46,7 +46,6 @@ pub fn command() -> Command {
         .subcommand(Command::new("destroy").about("Remove a worksheet; its statistics are still counted").arg(id()))
 }
 
-/// Runs `weir analytics worksheets`.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some((verb, of)) = matches.subcommand() {
         let path = format!("/v1/analytics/worksheets/{}", of.get_one::<u64>("id").context("a number")?);

@@ -8,7 +8,7 @@ use dataset::Dataset;
 use object::ObjectSet;
 use std::sync::Arc;
 
-/// A required argument.
+/// An argument that clap requires; empty if it is not text.
 pub(super) fn argument<'m>(matches: &'m ArgMatches, name: &str) -> &'m str {
     matches.get_one::<String>(name).map_or("", String::as_str)
 }

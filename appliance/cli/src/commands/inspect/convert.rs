@@ -48,7 +48,7 @@ pub fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// Bytes in hexadecimal.
+/// Lower-case hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -39,7 +39,7 @@ pub fn dataset(matches: &ArgMatches) -> Result<Value> {
     Ok(document)
 }
 
-/// A DSL directory.
+/// A DSL directory (`dsl_dir_phys_t`). Its properties and children are numbers of objects.
 pub fn dir(d: &DslDir) -> Value {
     json!({
         "creation_time": convert::time(d.creation_time), "head_dataset": d.head_dataset, "parent": d.parent,

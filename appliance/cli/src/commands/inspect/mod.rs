@@ -159,7 +159,6 @@ pub fn command() -> clap::Command {
         .subcommands(PARTS.iter().map(part))
 }
 
-/// Runs `weir inspect`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let part = PARTS.iter().find(|p| p.name == name).expect("clap knows only these");

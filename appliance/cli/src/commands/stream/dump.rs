@@ -30,15 +30,14 @@ const NOT_SUMMED_UP: [&str; 2] = ["OBJECT_RANGE", "REDACT"];
 
 #[derive(Debug, Clone, Copy)]
 struct Style {
-    /// Print every record.
+    /// Print every record, not only the totals.
     all: bool,
     /// Print the checksums of records.
     checksums: bool,
-    /// Print the payloads.
+    /// Print the payloads in hexadecimal.
     data: bool,
 }
 
-/// Runs `weir stream dump`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (verbose, data) = (matches.get_count("verbose"), matches.get_flag("data"));
     let style = Style { all: data || verbose > 0, checksums: data || verbose > 1, data };

@@ -68,7 +68,6 @@ fn browsing(command: clap::Command, about: &'static str, operands: &'static str)
     })
 }
 
-/// Runs `weir stream`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("dump", matches)) => dump::run(matches),

@@ -43,7 +43,6 @@ pub fn command() -> clap::Command {
         )
 }
 
-/// Runs `weir stream mount`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = match mount_options(matches) {
         Ok(options) => MountOptions { read_only: true, write_back: false, ..options },

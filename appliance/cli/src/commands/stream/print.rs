@@ -4,9 +4,9 @@ use ondisk::Nvlist;
 use ondisk::nvlist::Value;
 use std::io::{self, Write};
 
-/// Bytes per line.
+/// Bytes in a line of a hexadecimal dump.
 const LINE_BYTES: usize = 16;
-/// Bytes per group.
+/// Bytes in a group; a further space separates groups.
 const GROUP_BYTES: usize = 4;
 
 /// Prints a list, indented by `depth` tabs.

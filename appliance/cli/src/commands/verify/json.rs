@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 /// Limit for the entries of each list of ranges.
 const LISTED_MAX: usize = 1000;
 
-/// The complete document.
+/// The document, in the form of the table above.
 pub fn document(v: &Verification) -> Value {
     let r = &v.report;
     json!({

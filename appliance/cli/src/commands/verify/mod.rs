@@ -50,7 +50,6 @@ pub fn command() -> clap::Command {
         .args(source::args())
 }
 
-/// Runs `weir verify`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let name = matches.get_one::<String>("pool").expect("clap requires it");
     let (as_json, quiet) = (matches.get_flag("json"), matches.get_flag("quiet"));

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// Limit for the lines of each list; the rest is counted. `--json` has more.
 const LISTED_MAX: usize = 50;
 
-/// The complete report.
+/// The whole report, with a newline at the end.
 pub fn report(v: &Verification) -> String {
     let mut out = String::new();
     let r = &v.report;

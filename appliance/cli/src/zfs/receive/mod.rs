@@ -51,7 +51,6 @@ pub const USAGE: &[&str] = &[
     "-A <filesystem|volume>",
 ];
 
-/// `zfs receive`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let asked = Asked::new(&parsed)?;

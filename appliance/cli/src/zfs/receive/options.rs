@@ -45,10 +45,10 @@ impl Asked {
     }
 }
 
-/// The encryption properties.
+/// Properties that describe the key of an encryption root.
 const OF_KEYS: [&str; 4] = ["encryption", "keyformat", "keylocation", "pbkdf2iters"];
 
-/// `-o` and `-x`.
+/// The properties of `-o` and `-x`.
 #[derive(Default)]
 pub(super) struct AskedProperties {
     /// `-o origin=snapshot`.

@@ -193,3 +193,22 @@ fn a_flush_that_panics_is_not_one_that_succeeded() {
     assert!(panic.downcast_ref::<String>().is_some_and(|why| why.contains("panics in a flush")));
     assert_eq!(bench.store.unflushed(TXG), 1);
 }
+
+/// Regression: a pool that was given up in the middle of a txg was open to other processes while
+/// its last writes were still on their way.
+#[test]
+fn a_device_is_released_after_the_writes_that_are_on_their_way() {
+    let bench = slow(Layout::Mirror(2));
+    bench.disks.iter().for_each(|disk| disk.latency_us.store(300_000, Ordering::Relaxed));
+    let _sync = doing(Task::Background);
+    for n in 0..16 {
+        write(&bench.store, &noise(n, 1 << 20));
+    }
+    // Those that are held when their number suffices have begun.
+    std::thread::sleep(Duration::from_millis(50));
+    for leaf in bench.store.tree().all_leaves() {
+        leaf.release();
+    }
+    assert!(bench.disks.iter().all(|disk| !disk.was_released_early.load(Ordering::SeqCst)));
+    bench.store.flush().unwrap();
+}

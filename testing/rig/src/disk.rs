@@ -26,6 +26,10 @@ pub struct Disk {
     pub flushes: AtomicU64,
     /// Duration of each read and write, in microseconds.
     pub latency_us: AtomicU64,
+    /// It was released, and so open to other processes, while a write was under way.
+    pub was_released_early: AtomicBool,
+    /// Writes under way.
+    writing: AtomicU64,
     /// Reads that still succeed.
     reads: AtomicU64,
     failed_reads: AtomicU64,
@@ -42,6 +46,8 @@ impl Disk {
             panics: false.into(),
             flushes: 0.into(),
             latency_us: 0.into(),
+            was_released_early: false.into(),
+            writing: 0.into(),
             reads: u64::MAX.into(),
             failed_reads: 0.into(),
         })
@@ -89,7 +95,9 @@ impl Device for Disk {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.writing.fetch_add(1, Ordering::SeqCst);
         self.wait();
+        self.writing.fetch_sub(1, Ordering::SeqCst);
         let is_label = offset < LABEL_BYTES || offset + LABEL_BYTES >= self.size_bytes();
         fail_if(self.fails_writes.load(Ordering::SeqCst))?;
         fail_if(is_label && self.fails_label_writes.load(Ordering::SeqCst))?;
@@ -105,5 +113,9 @@ impl Device for Disk {
 
     fn is_writable(&self) -> bool {
         true
+    }
+
+    fn release(&self) {
+        self.was_released_early.fetch_or(self.writing.load(Ordering::SeqCst) > 0, Ordering::SeqCst);
     }
 }

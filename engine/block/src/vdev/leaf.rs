@@ -284,6 +284,16 @@ impl Leaf {
         device.release();
     }
 
+    /// Gives up write access, so that other processes can open the device for writing. Waits for
+    /// writes in progress: after another process has opened it, they would overwrite what that
+    /// process wrote.
+    pub fn release(&self) {
+        let access = self.state.access.write();
+        if let Some(device) = &access.device {
+            device.release();
+        }
+    }
+
     /// Changes the reason why there is no device. Does nothing if there is one.
     pub fn set_aux(&self, why: Aux) {
         let mut access = self.state.access.write();

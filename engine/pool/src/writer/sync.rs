@@ -253,7 +253,7 @@ impl Shared {
         self.store.stop_second();
         self.store.end_writing();
         // Threads that still read from the pool keep no other process from opening it.
-        self.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
+        self.store.tree().all_leaves().for_each(|leaf| leaf.release());
     }
 
     /// Ends what runs in the background, and waits for it.

@@ -11,7 +11,10 @@
 //!   * after the output was closed, nothing is written or queued
 
 use super::budget::Account;
+#[cfg(not(test))]
 use parking_lot::{Condvar, Mutex};
+#[cfg(test)]
+use rig::schedule::{Condvar, Mutex};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -308,5 +311,151 @@ mod tests {
         assert_eq!((output.queued(), used.load(Ordering::SeqCst)), (0, 0));
         output.put(text("d"), |_| panic!("nothing is written"));
         assert_eq!(used.load(Ordering::SeqCst), 0);
+    }
+
+    /// A socket whose client takes bytes now and then. It reports that it is writable once after
+    /// each time that it was full, as epoll does with `EPOLLET`.
+    #[derive(Default)]
+    struct Edge {
+        room: usize,
+        taken: String,
+        was_full: bool,
+    }
+
+    struct Link {
+        output: Output<Text>,
+        socket: Mutex<Edge>,
+        used: Arc<AtomicUsize>,
+    }
+
+    impl Link {
+        fn new() -> Arc<Self> {
+            let used = Arc::new(AtomicUsize::new(0));
+            let budget = Budget::new(100, used.clone());
+            let output = Output::new(budget.account(Client::Local(1)));
+            Arc::new(Self { output, socket: Mutex::new(Edge::default()), used })
+        }
+
+        fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+            let mut socket = self.socket.lock();
+            let n = pieces[0].len().min(socket.room);
+            if n == 0 {
+                socket.was_full = true;
+                return Err(Errno::AGAIN);
+            }
+            socket.taken += str::from_utf8(&pieces[0][..n]).expect("text");
+            socket.room -= n;
+            Ok(n)
+        }
+
+        fn put(&self, message: &str) {
+            self.output.put(text(message), |pieces| self.write(pieces));
+        }
+
+        /// The client takes `bytes` more; the thread that epoll wakes reports it.
+        fn take(&self, bytes: usize) {
+            let is_edge = {
+                let mut socket = self.socket.lock();
+                socket.room += bytes;
+                std::mem::take(&mut socket.was_full)
+            };
+            if is_edge {
+                self.output.has_room(|pieces| self.write(pieces));
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_sent_once_and_in_order_under_every_schedule() {
+        rig::schedule::explore(600, || {
+            let link = Link::new();
+            let writers: Vec<_> = ["ab", "yz"]
+                .map(|letters| {
+                    let link = link.clone();
+                    rig::schedule::spawn(move || letters.chars().for_each(|c| link.put(&c.to_string().repeat(3))))
+                })
+                .into_iter()
+                .collect();
+            let client = rig::schedule::spawn({
+                let link = link.clone();
+                move || (0..6).for_each(|_| link.take(2))
+            });
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            client.join().unwrap();
+            let taken = link.socket.lock().taken.clone();
+            let of = |letters: &str| taken.chars().filter(|c| letters.contains(*c)).collect::<String>();
+            assert_eq!((of("ab").as_str(), of("yz").as_str()), ("aaabbb", "yyyzzz"), "{taken}");
+            assert_eq!((link.output.queued(), link.used.load(Ordering::SeqCst)), (0, 0));
+            link.output.finish();
+        });
+    }
+
+    #[test]
+    fn closing_releases_memory_and_threads_that_wait_under_every_schedule() {
+        rig::schedule::explore(600, || {
+            let link = Link::new();
+            let writers: Vec<_> = ["aa", "bb"]
+                .map(|message| {
+                    let link = link.clone();
+                    rig::schedule::spawn(move || {
+                        link.put(message);
+                        link.output.wait(1);
+                    })
+                })
+                .into_iter()
+                .collect();
+            let client = rig::schedule::spawn({
+                let link = link.clone();
+                move || link.take(1)
+            });
+            link.output.close();
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            client.join().unwrap();
+            link.output.finish();
+            assert_eq!((link.output.queued(), link.used.load(Ordering::SeqCst)), (0, 0));
+        });
+    }
+
+    /// A server stops answering when much is queued, and continues when it was sent: the thread
+    /// that stops and the one that sends must not each leave it to the other.
+    #[test]
+    fn a_paused_server_continues_under_every_schedule() {
+        rig::schedule::explore(600, || {
+            let link = Link::new();
+            let state = Arc::new((Mutex::new(false), Mutex::new(0)));
+            let serve = |link: &Link, (is_held, answered): &(Mutex<bool>, Mutex<u32>)| {
+                while *answered.lock() < 4 {
+                    if link.output.queued() > 2 {
+                        *is_held.lock() = true;
+                        // It may have been sent in between.
+                        if link.output.queued() > 2 || !std::mem::take(&mut *is_held.lock()) {
+                            return;
+                        }
+                    }
+                    *answered.lock() += 1;
+                    link.put("ab");
+                }
+            };
+            let server = rig::schedule::spawn({
+                let (link, state) = (link.clone(), state.clone());
+                move || serve(&link, &state)
+            });
+            for _ in 0..8 {
+                link.take(1);
+                if link.output.queued() <= 2 && std::mem::take(&mut *state.0.lock()) {
+                    serve(&link, &state);
+                }
+            }
+            server.join().unwrap();
+            // What was queued after the last look of the client.
+            while link.output.queued() > 0 || *state.0.lock() {
+                link.take(1);
+                if link.output.queued() <= 2 && std::mem::take(&mut *state.0.lock()) {
+                    serve(&link, &state);
+                }
+            }
+            assert_eq!(*state.1.lock(), 4);
+            assert_eq!(link.socket.lock().taken, "abababab");
+        });
     }
 }

@@ -180,7 +180,7 @@ export function fresh({ many = 0, snapshots = 0, setup = false, clients = 9 } = 
       { time_ms: Date.now() - 7_200_000, who: "-", from: "192.168.1.77", what: "logIn", target: "eve", outcome: "denied", reason: "Wrong user or password." },
     ],
     clients: Array.from({ length: clients }, (_, nth): Schemas["Client"] => ({
-      address: `192.168.1.${20 + nth * 3}`, protocols: kinds[nth % kinds.length]!, connections: 1 + (nth % 3), since: START + 1000 * nth, last_seen: Math.floor(Date.now() / 1000), operations: Math.floor(dice() * 4e6), errors: nth % 4 === 0 ? Math.floor(dice() * 90) : 0,
+      address: `192.168.1.${20 + nth * 3}`, protocols: kinds[nth % kinds.length]!, connections: 1 + (nth % 3), since: START + 1000 * nth, last_seen: Math.floor(Date.now() / 1000), operations: Math.floor(dice() * 4e6),
       read_bytes: Math.floor(dice() * 90) * G, written_bytes: Math.floor(dice() * 20) * G, operations_per_second: 0, read_bytes_per_second: 0, written_bytes_per_second: 0,
     })),
     setupToken: setup ? "first-start-token" : null,

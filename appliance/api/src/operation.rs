@@ -206,7 +206,7 @@ const RECORDED: &[Param] = &[
     FROM,
     TO,
     number("slower_than_ns", "Only operations that took longer."),
-    number("limit", "Maximum number, newest first: 1 to 10000, default 1000."),
+    number("limit", "Maximum number: the last ones, in order of time. 1 to 10000, default 1000."),
     Param {
         name: "follow",
         place: Place::Query,

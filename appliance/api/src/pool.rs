@@ -1,6 +1,5 @@
 //! Pools, their devices, and the operations on them.
 
-use crate::Property;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -333,9 +332,6 @@ pub struct ExportPool {
 pub struct Confirm {
     /// Name of the pool, repeated to confirm.
     pub confirm: String,
-    /// Without effect on pools.
-    #[serde(default)]
-    pub recursive: bool,
     /// Unmount file systems even if they are in use (`-f`).
     #[serde(default)]
     pub force: bool,
@@ -348,11 +344,4 @@ pub struct ClearPool {
     /// Name of the device whose errors are cleared; absent: all devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-}
-
-/// All properties of a pool after a change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PoolProperties {
-    /// Properties, in the order of `zpool get all`.
-    pub items: Vec<Property>,
 }

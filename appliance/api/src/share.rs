@@ -65,7 +65,7 @@ pub struct SetShare {
 pub struct Client {
     /// IP address of the client.
     pub address: String,
-    /// `nfs3`, `nfs4.0`, `nfs4.1` or `nfs4.2`; empty if versions are not distinguished.
+    /// Versions of NFS that the client has used: `nfs3`, `nfs4.0`, `nfs4.1`, `nfs4.2`.
     pub protocols: Vec<String>,
     /// Number of open connections.
     pub connections: u64,
@@ -75,9 +75,6 @@ pub struct Client {
     pub last_seen: u64,
     /// Number of calls answered.
     pub operations: u64,
-    /// Number of calls answered with an error; absent if they are not counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub errors: Option<u64>,
     /// Bytes of file contents read.
     pub read_bytes: u64,
     /// Bytes of file contents written.

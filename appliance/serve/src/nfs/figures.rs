@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 static TIME: Info = Info {
@@ -29,6 +29,9 @@ static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, h
 /// oldest first.
 const CLIENTS_MAX: usize = 1024;
 
+/// Versions of NFS, as clients are listed with them.
+const PROTOCOLS: [&str; 4] = ["nfs3", "nfs4.0", "nfs4.1", "nfs4.2"];
+
 /// Statistics of one client.
 #[derive(Default)]
 pub struct ClientFigures {
@@ -42,15 +45,43 @@ pub struct ClientFigures {
     pub received: Counter,
     /// Network bytes sent to the client.
     pub sent: Counter,
+    /// Bit n: the client used `PROTOCOLS[n]`.
+    protocols: AtomicU8,
     connections: AtomicU64,
     number: AtomicU32,
     last_seen: AtomicU64,
+}
+
+impl ClientFigures {
+    /// Records that the client used NFS version 3.
+    pub(super) fn used_v3(&self) {
+        self.used(0);
+    }
+
+    /// Records that the client used NFS version 4 with this minor version.
+    pub(super) fn used_v4(&self, minor: u32) {
+        self.used(minor + 1);
+    }
+
+    fn used(&self, nth: u32) {
+        let bit = 1 << nth;
+        if self.protocols.load(Ordering::Relaxed) & bit == 0 {
+            self.protocols.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn protocols(&self) -> Vec<&'static str> {
+        let used = self.protocols.load(Ordering::Relaxed);
+        PROTOCOLS.iter().enumerate().filter(|(nth, _)| used & 1 << nth != 0).map(|(_, name)| *name).collect()
+    }
 }
 
 /// Statistics of one client, as totals. Rates are differences of two samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
     pub address: IpAddr,
+    /// Versions of NFS that the client has used: `nfs3`, `nfs4.0`, `nfs4.1`, `nfs4.2`.
+    pub protocols: Vec<&'static str>,
     /// Current number of connections.
     pub connections: u64,
     /// Calls of all programs so far.
@@ -188,6 +219,7 @@ impl Figures {
             .iter()
             .map(|(address, c)| ClientInfo {
                 address: *address,
+                protocols: c.protocols(),
                 connections: c.connections.load(Ordering::Relaxed),
                 calls: c.calls.get(),
                 read_bytes: c.read.get(),

@@ -366,7 +366,9 @@ mod tests {
         );
         let handle = mount(nfs);
         assert_eq!(number(&call(nfs, v3::PROGRAM, 3, 1, |w| w.opaque(&handle))), 0);
-        assert!(first.clients().iter().any(|c| c.address == nfs.ip() && c.calls.ge(&3)));
+        let clients = first.clients();
+        let client = clients.iter().find(|c| c.address == nfs.ip()).expect("the client is listed");
+        assert!(client.calls >= 3 && client.protocols == ["nfs3"], "{client:?}");
         drop(first);
         let again = start(1);
         assert_eq!(number(&call(again.addresses()[0], v3::PROGRAM, 3, 1, |w| w.opaque(&handle))), 0);

@@ -130,12 +130,16 @@ impl Registry {
             }
         }
         // Version 4 records each operation of a compound itself.
-        let events = self.figures.events().filter(|_| (call.header.program, call.header.version) == NFS3);
+        let is_v3 = (call.header.program, call.header.version) == NFS3;
+        let events = self.figures.events().filter(|_| is_v3);
         if events.is_some() {
             note::clear();
             note::wait(arrived.ns(), |n| &mut n.queue_wait);
         }
         peer.client.calls.increment();
+        if is_v3 {
+            peer.client.used_v3();
+        }
         put_accepted(out, xid, Accept::Success);
         let result = match call.header.procedure {
             0 => Ok(()),

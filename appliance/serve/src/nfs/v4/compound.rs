@@ -147,6 +147,7 @@ pub(super) fn answer(
         finish(w, Status::MINOR_VERS_MISMATCH, 0);
         return Ok(());
     }
+    call.peer.client.used_v4(minor);
     if std::str::from_utf8(tag).is_err() {
         finish(w, Status::INVAL, 0);
         return Ok(());

@@ -22,15 +22,15 @@ pub const CALLER: &str = "weir";
 pub const COMMANDS: &[(&[&str], &str)] = &[
     (
         &["load"],
-        "Load files, NFS servers and volumes: at random, in sequence, metadata, mixes, as vdbench, fio or a known kind of user does",
+        "Generate load on files, NFS servers and volumes: random, sequential, metadata, mixed; or from vdbench and fio files, or by user profile",
     ),
-    (&["bench"], "Benchmarks that can be believed: load, record and judge; compare; search limits"),
+    (&["bench"], "Run benchmarks and judge whether their results are valid; compare results; search limits"),
     (&["record"], "Record statistics of the machine and of Weir into one file per run"),
     (
         &["graph"],
         "Draw charts of recorded runs, and of the output of vmstat, iostat, nicstat, zpool iostat, arcstat, fio and vdbench",
     ),
-    (&["analytics", "overhead"], "Measure what counting costs: off, by default, and with everything on"),
+    (&["analytics", "overhead"], "Measure the overhead of counting: off, with the defaults, and with everything on"),
 ];
 
 /// The command as it appears in the help of `weir`.

@@ -98,7 +98,7 @@ fn a_file_is_loaded_and_judged() {
     );
     assert_eq!(err, "", "{out}");
     assert!(code == Some(0) || out.contains("no result: "), "{code:?} {out}");
-    let facts = std::fs::read_to_string(folder.path().join("result/facts.json")).expect("kept");
+    let facts = std::fs::read_to_string(folder.path().join("result/facts.json")).expect("stored");
     assert!(facts.contains("\"randread\""), "{facts}");
     assert_eq!(run("weir", folder.path(), "bench judge result").0, code);
 }

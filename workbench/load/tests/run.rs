@@ -104,13 +104,13 @@ fn a_load_that_is_stepped_up_has_more_threads_each_step_and_counts_its_operation
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_loads_are_refused_with_a_reason() {
     let never = AtomicBool::new(false);
-    let error = |plan: Plan| format!("{:#}", plan.run(&never).expect_err("it cannot be"));
+    let error = |plan: Plan| format!("{:#}", plan.run(&never).expect_err("refused"));
     let folder = tempfile::tempdir().expect("a folder");
     let file = Target::Path(folder.path().join("file"));
     assert!(error(Plan { size: 0, ..plan(Kind::RandRead, file.clone()) }).contains("operations have"));
-    assert!(error(Plan { size: 1 << 20, ..plan(Kind::RandRead, file.clone()) }).contains("say --file-size"));
+    assert!(error(Plan { size: 1 << 20, ..plan(Kind::RandRead, file.clone()) }).contains("use --file-size"));
     assert!(error(Plan { depth: 2, ..plan(Kind::Meta, Target::Path(folder.path().into())) }).contains("meta"));
     assert!(error(plan(Kind::Meta, file)).contains("is not a directory"));
     let nobody = "nfs://127.0.0.1:1/export/file".parse().expect("an URL");

@@ -162,7 +162,7 @@ fn pictures_in_pixels_are_what_they_were() {
 }
 
 #[test]
-fn steps_tell_what_limits_them() {
+fn steps_show_what_limits_them() {
     let Figure { marks, .. } = figure(Kind::Steps, &[recorded(1)], &Wanted::default()).expect("drawn");
     let texts: Vec<&str> = marks.iter().map(|m| m.text.as_str()).collect();
     assert_eq!(texts[0], "1 clients: CPU 28 %");
@@ -170,7 +170,7 @@ fn steps_tell_what_limits_them() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_is_there() {
+fn an_error_names_the_missing_series_and_those_that_exist() {
     let runs = [imported(&[sample!("nicstat-p.txt")])];
     let error = figure(Kind::Cpu, &runs, &Wanted::default()).expect_err("refused").to_string();
     assert!(

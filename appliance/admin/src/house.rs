@@ -624,17 +624,17 @@ mod tests {
         assert!(house.pool("nosuch").is_err());
         assert_eq!(house.list().len(), 1);
         // The pool for display is updated when its tree changes.
-        let before = first.tree_stamp().expect("told");
-        assert_eq!(first.tree_stamp().expect("told"), before);
+        let before = first.tree_stamp().expect("a stamp");
+        assert_eq!(first.tree_stamp().expect("a stamp"), before);
         let writable = first.writable().expect("open for writing");
         let new = NewDataset { name: "good/x".to_owned(), ..NewDataset::default() };
         dataset::write::create(&writable.live, &new, write::maker()).expect("made");
-        let after = first.tree_stamp().expect("told");
+        let after = first.tree_stamp().expect("a stamp");
         assert_ne!(after, before);
         let files = |pool: &OwnedPool| pool.provider("good/x").and_then(|p| Ok(p.root()?)).expect("its files");
         assert!(Arc::ptr_eq(&files(&first), &files(&second)), "all servers have the same files");
         writable.close_dataset("good/x").expect("closed");
-        assert_ne!(first.tree_stamp().expect("told"), after);
+        assert_ne!(first.tree_stamp().expect("a stamp"), after);
         // After it is closed, it is reopened on demand.
         house.release(good.guid, Leave::Close).expect("synced");
         assert!(house.opened(good.guid).is_none());

@@ -52,7 +52,7 @@ impl Filer {
 
     fn snapshots(&self, of: &str) -> Vec<String> {
         let options = ListOptions { filesystems: false, volumes: false, bookmarks: false, ..ListOptions::all() };
-        let all = self.pool.live.synced().expect("told").list(&["tank"], &options).expect("a list");
+        let all = self.pool.live.synced().expect("datasets").list(&["tank"], &options).expect("a list");
         let own = all.entries.iter().filter_map(|e| e.name().split_once('@'));
         own.filter(|(head, _)| *head == of).map(|(_, short)| short.to_owned()).collect()
     }

@@ -508,12 +508,12 @@ pub(crate) mod tests {
         let names = Plain::default();
         let cache = Lookups { data_hits: 3, data_misses: 1, ..Lookups::default() };
         let events = [Event { note: Note { cache, ..Note::default() }, ..Event::default() }];
-        let told: HashMap<_, _> = column("arc.accesses[hit/miss]", &events, &names)
+        let reported: HashMap<_, _> = column("arc.accesses[hit/miss]", &events, &names)
             .cells
             .into_iter()
             .map(|(word, n)| (names.0.name(word).expect("a word").to_string(), n))
             .collect();
-        assert_eq!(told, HashMap::from([("data hits".to_owned(), 3), ("data misses".to_owned(), 1)]));
+        assert_eq!(reported, HashMap::from([("data hits".to_owned(), 3), ("data misses".to_owned(), 1)]));
         assert_eq!(column("nfs3.ops[hit/miss=data misses]", &events, &names).total, 1);
     }
 }

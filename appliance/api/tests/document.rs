@@ -14,7 +14,7 @@ fn the_document_that_is_checked_in_is_the_one_that_the_code_makes() {
         std::fs::write(path, text()).expect("openapi.json can be written");
     }
     let checked_in = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(checked_in == text(), "openapi.json is old; WEIR_BLESS=1 cargo test -p weir-api writes it anew");
+    assert!(checked_in == text(), "openapi.json is outdated; WEIR_BLESS=1 cargo test -p weir-api updates it");
 }
 
 #[test]

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn commands_and_their_help_are_handed_over() {
-        let asks = |line: &str| is_handed_over(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let handed_over = |line: &str| is_handed_over(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         for line in [
             "load",
             "load randread x",
@@ -106,12 +106,12 @@ mod tests {
             "help analytics overhead",
             "analytics help overhead",
         ] {
-            assert!(asks(line), "{line}");
+            assert!(handed_over(line), "{line}");
         }
         for line in
             ["help", "analytics", "analytics datasets overhead", "help analytics", "serve load", "overhead", "ls help"]
         {
-            assert!(!asks(line), "{line}");
+            assert!(!handed_over(line), "{line}");
         }
         assert!(!is_handed_over(&[]));
     }

@@ -67,7 +67,7 @@ fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
     let rig = with_mount_point(&["a"]);
     rig.good_script(&["env"], "weir zpool create tank $PWD/d/a");
     let held = fs::File::options().write(true).open(rig.path("d/a")).expect("opened");
-    held.try_lock().expect("nobody else has it");
+    held.try_lock().expect("no other process holds it");
     let pid = std::process::id();
     for command in ["zfs set atime=off tank", "zfs create tank/x", "zpool set comment=x tank", "zpool export tank"] {
         let Output { status, stderr, .. } = rig.script(&["env"], &format!("weir {command}"));
@@ -215,14 +215,14 @@ fn a_full_disk_below_suspends_writes_and_everything_ends_without_a_kill() {
         [ "$(timeout 30 cat m/kept)" = promised ] || fail "reads"
         down
         grep -q "suspended: .*d/a: No space left on device" log || fail "what the log says"
-        # Room again: it goes on from what was promised.
+        # With free space again, it continues from what was promised.
         mount -o remount,size=200m d
         up
         [ "$(cat m/kept)" = promised ] || fail "what was promised is gone"
         echo more > m/more; sync m/more || fail "fsync after"
         down
         weir verify tank > said || fail "$(cat said)"
-        # And while it cannot write, it can be let go.
+        # It can be exported while it cannot write.
         mount -o remount,size=26m d; dd if=/dev/zero of=d/junk bs=1M 2> /dev/null
         up; dd if=/dev/urandom of=m/big2 bs=1M count=40 conv=fsync 2> /dev/null && fail "written on a full disk"
         down

@@ -57,7 +57,7 @@ fn serving(image_mib: u64) -> Option<Serving> {
 /// The peak resident size of the process.
 fn peak_mib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("Linux tells");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("reported by Linux");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
 }
 

@@ -103,7 +103,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         .stdout(Stdio::null())
         .spawn()
         .expect("pdbedit runs");
-    std::io::Write::write_all(&mut pdbedit.stdin.take().expect("a pipe"), b"secret1\nsecret1\n").expect("told");
+    std::io::Write::write_all(&mut pdbedit.stdin.take().expect("a pipe"), b"secret1\nsecret1\n").expect("written");
     assert!(pdbedit.wait().expect("it ends").success());
     let user = format!("{name}%secret1");
 
@@ -133,7 +133,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         .stdout(Stdio::null())
         .spawn()
         .expect("smbclient runs");
-    std::io::Write::write_all(open.stdin.as_mut().expect("a pipe"), b"cd d\n").expect("told");
+    std::io::Write::write_all(open.stdin.as_mut().expect("a pipe"), b"cd d\n").expect("written");
     std::thread::sleep(Duration::from_secs(1));
     let destroyed = (0..20).any(|_| {
         let done = rig.weir(&["zfs", "destroy", "tank/docs"]).output().expect("it runs").status.success();

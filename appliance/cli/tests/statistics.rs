@@ -43,15 +43,15 @@ impl Rig {
     /// The totals of a statistic, by key; a raw statistic has an empty key.
     fn sums(&self, name: &str) -> BTreeMap<String, u64> {
         let name = name.replace('[', "%5B").replace(']', "%5D").replace('=', "%3D");
-        let told = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
+        let series = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
         let mut sums = BTreeMap::new();
-        for column in told["columns"].as_array().expect("columns") {
+        for column in series["columns"].as_array().expect("columns") {
             let cells = column["cells"].as_array().expect("cells");
             if cells.is_empty() {
                 *sums.entry(String::new()).or_default() += column["total"].as_u64().expect("a number");
             }
             for cell in cells.chunks(2) {
-                let key = told["keys"][cell[0].to_string()].as_str().expect("a name").to_owned();
+                let key = series["keys"][cell[0].to_string()].as_str().expect("a name").to_owned();
                 *sums.entry(key).or_default() += cell[1].as_u64().expect("a number");
             }
         }

@@ -19,7 +19,7 @@ pub struct Clients(Mutex<Last>);
 struct Last {
     at: Option<Instant>,
     seen: HashMap<IpAddr, Seen>,
-    told: Vec<Client>,
+    listed: Vec<Client>,
 }
 
 #[derive(Clone, Copy)]
@@ -40,19 +40,19 @@ impl Clients {
         let mut last = self.0.lock();
         let elapsed = last.at.map(|then| now.saturating_duration_since(then));
         if elapsed.is_some_and(|e| e < LATELY) {
-            return last.told.clone();
+            return last.listed.clone();
         }
         let seconds = elapsed.map_or(0.0, |e| e.as_secs_f64());
         let rate =
             |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
-        let (mut seen, mut told) = (HashMap::new(), Vec::new());
+        let (mut seen, mut listed) = (HashMap::new(), Vec::new());
         for info in all() {
             let before = last.seen.get(&info.address).copied();
             let since = before.map_or_else(self::now, |b| b.since);
             let (calls, read, written) = (info.calls, info.read_bytes, info.written_bytes);
             let from = before.unwrap_or(Seen { since, calls, read, written });
             seen.insert(info.address, Seen { since, calls, read, written });
-            told.push(Client {
+            listed.push(Client {
                 address: info.address.to_string(),
                 protocols: Vec::new(),
                 connections: info.connections,
@@ -67,8 +67,8 @@ impl Clients {
                 written_bytes_per_second: rate(written, from.written),
             });
         }
-        *last = Last { at: Some(now), seen, told: told.clone() };
-        told
+        *last = Last { at: Some(now), seen, listed: listed.clone() };
+        listed
     }
 }
 
@@ -93,8 +93,8 @@ mod tests {
             clients.look_at(start + Duration::from_secs(seconds), || vec![info(calls, read)])
         };
         assert_eq!(at(0, 10, 1000)[0].operations_per_second, 0.0);
-        let told = &at(2, 30, 5000)[0];
-        assert_eq!((told.operations, told.operations_per_second, told.read_bytes_per_second), (30, 10.0, 2000.0));
-        assert_eq!(at(3, 99, 9999)[0].operations, 30, "too early to tell anew");
+        let listed = &at(2, 30, 5000)[0];
+        assert_eq!((listed.operations, listed.operations_per_second, listed.read_bytes_per_second), (30, 10.0, 2000.0));
+        assert_eq!(at(3, 99, 9999)[0].operations, 30, "too early to compute again");
     }
 }

@@ -182,8 +182,8 @@ impl Io {
         });
         waiting.lock().remove(&id);
         let answer = answer?;
-        let nobody = || io::Error::other(answer.error.unwrap_or_else(|| "cannot prompt for input".to_owned()));
-        answer.bytes.ok_or_else(nobody)
+        let no_prompt = || io::Error::other(answer.error.unwrap_or_else(|| "cannot prompt for input".to_owned()));
+        answer.bytes.ok_or_else(no_prompt)
     }
 }
 

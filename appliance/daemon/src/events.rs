@@ -212,7 +212,7 @@ mod tests {
 
     const ALL: Sight = Sight { files: true };
 
-    fn told(count: usize) -> Events {
+    fn posted(count: usize) -> Events {
         let events = Events::default();
         (0..count).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
         events
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_kept() {
-        let events = told(KEPT + 5);
+        let events = posted(KEPT + 5);
         let (all, more) = events.after(Some(0), KEPT * 2, ALL);
         assert_eq!((all.len(), all[0].id, more), (KEPT, 6, false));
         let (page, more) = events.after(Some(10), 3, ALL);
@@ -253,7 +253,7 @@ mod tests {
         let (_, mut live) = events.listen(None, none);
         let alert = Happening::warning(EventKind::Alert, "too much of /secret");
         events.post(alert.without_files(Some("too much of <hidden>".to_owned())));
-        let heard = live.try_recv().expect("told").seen(none);
+        let heard = live.try_recv().expect("posted").seen(none);
         assert!(matches!(heard, LiveMessage::Event { event } if event.message == "too much of <hidden>"));
         drop(events);
         let events = Events::open(folder.path()).expect("opened again");
@@ -266,13 +266,13 @@ mod tests {
 
     #[test]
     fn who_comes_back_gets_what_he_missed() {
-        let events = told(5);
+        let events = posted(5);
         let (missed, mut live) = events.listen(Some(3), ALL);
         assert_eq!(missed.len(), 2);
         events.post(Happening::error(EventKind::Device, "gone").by("root"));
         assert!(matches!(live.try_recv().map(|m| m.seen(ALL)), Ok(LiveMessage::Event { event }) if event.id == 6));
         assert_eq!(events.listen(Some(99), ALL).0, [LiveMessage::Missed]);
-        assert_eq!(told(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);
+        assert_eq!(posted(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);
         assert_eq!(events.listen(None, ALL).0, []);
     }
 }

@@ -76,7 +76,7 @@ impl Mounts {
     }
 
     /// Sets the receiver of events for new mounts.
-    pub fn tell_to(&self, events: Arc<observe::Events>) {
+    pub fn record_to(&self, events: Arc<observe::Events>) {
         let _ = self.events.set(events);
     }
 
@@ -139,7 +139,7 @@ impl Mounts {
         options.name = dataset.to_owned();
         options.threads.get_or_insert(THREADS);
         if let Some(events) = self.events.get() {
-            options.figures.tell_to(events, &plan.place.display().to_string(), dataset, &namespace);
+            options.figures.record_to(events, &plan.place.display().to_string(), dataset, &namespace);
         }
         let handle = mount(Arc::new(namespace), &plan.place, &options)?;
         let place = handle.dir().to_owned();

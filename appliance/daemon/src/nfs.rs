@@ -193,6 +193,6 @@ mod tests {
         let first = handle_secret(folder.path()).expect("made");
         assert_eq!(handle_secret(folder.path()).expect("kept"), first);
         fs::write(folder.path().join("nfs-secret"), "damaged").expect("written");
-        assert_ne!(handle_secret(folder.path()).expect("made anew"), first);
+        assert_ne!(handle_secret(folder.path()).expect("recreated"), first);
     }
 }

@@ -27,7 +27,7 @@ const BY: &str = "schedule";
 pub struct Schedules {
     done: HashMap<u64, Done>,
     /// Failures in the last round: each is reported once.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 /// Runs until [`crate::wake::Wake::end`]. `clock` returns seconds since 1970.
@@ -61,10 +61,10 @@ impl Schedules {
         for pool in &pools {
             self.look_at(service, pool, now, &mut wrong);
         }
-        for why in wrong.difference(&self.told) {
+        for why in wrong.difference(&self.reported) {
             service.events.post(Happening::warning(EventKind::Dataset, why.clone()).by(BY));
         }
-        self.told = wrong;
+        self.reported = wrong;
     }
 
     fn look_at(&mut self, service: &Arc<Service>, pool: &Arc<OwnedPool>, now: u64, wrong: &mut BTreeSet<String>) {

@@ -150,7 +150,7 @@ mod tests {
         load(&config, folder.path()).expect("kept");
         assert_eq!(fs::read(&path).expect("there"), first);
         config.hosts.push("filer.example".into());
-        load(&config, folder.path()).expect("made anew");
+        load(&config, folder.path()).expect("recreated");
         assert_ne!(fs::read(&path).expect("there"), first);
         let mode = fs::metadata(folder.path().join("tls/key.pem")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let (tell, told) = channel();
+    let (sender, received) = channel();
     std::thread::spawn(move || {
         for (n, stream) in listener.incoming().enumerate() {
             let mut reader = BufReader::new(stream.expect("a client"));
@@ -34,12 +34,12 @@ fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>)
             let answer = answers[n.min(answers.len() - 1)];
             let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             let _ = reader.get_mut().write_all(answer.as_bytes());
-            if tell.send((path.unwrap_or_default(), serde_json::from_slice(&body).expect("JSON"))).is_err() {
+            if sender.send((path.unwrap_or_default(), serde_json::from_slice(&body).expect("JSON"))).is_err() {
                 return;
             }
         }
     });
-    (format!("http://{address}/hook"), told)
+    (format!("http://{address}/hook"), received)
 }
 
 fn rule(title: &str, statistic: &str, limit: f64, actions: Value) -> Value {
@@ -72,7 +72,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
     let root = rig.administrator();
     assert_eq!(rig.make_pool(&root, "tank").status, 201);
 
-    let (url, told) = hook(&["500 Not Now", "200 OK"]);
+    let (url, received) = hook(&["500 Not Now", "200 OK"]);
     let actions = json!([
         {"kind": "webhook", "url": url}, {"kind": "syslog"}, {"kind": "mail", "to": ["ann@example.org"]}]);
     let made = rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&rule("writes", "io.ops", 0.0, actions)));
@@ -87,10 +87,10 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
             rig.ask(&root, "PATCH", "/v1/pools/tank/properties", Some(&set));
             rig.ask(&root, "POST", "/v1/pools/tank/sync", None);
         }
-        notices.extend(told.try_recv());
+        notices.extend(received.try_recv());
         notices.iter().any(|(_, n): &(String, Value)| n["state"] == "cleared").then_some(())
     });
-    assert!(notices.len() >= 3, "refused once, then told again: {notices:#?}");
+    assert!(notices.len() >= 3, "refused once, then sent again: {notices:#?}");
     let (path_told, first) = &notices[0];
     assert_eq!(path_told, "/hook");
     assert_eq!(first, &notices[1].1, "the one that was refused comes again, before the next one");
@@ -140,11 +140,11 @@ fn redirections_are_not_followed_and_what_failed_is_shown() {
     let (elsewhere, told_elsewhere) = hook(&["200 OK"]);
     // The address of the other server is known only now.
     let answer: &'static str = format!("302 Found\r\nLocation: {elsewhere}").leak();
-    let (url, told) = hook(vec![answer].leak());
+    let (url, received) = hook(vec![answer].leak());
     let rule = rule("cpu", "cpu.utilization", -1.0, json!([{"kind": "webhook", "url": url}]));
     let made = rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&rule));
     let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
-    told.recv_timeout(PATIENCE).expect("it is told");
+    received.recv_timeout(PATIENCE).expect("a notice");
     let alert = until("the answer is noted", || {
         Some(rig.ask(&root, "GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
     });
@@ -173,7 +173,7 @@ fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
         assert!(refused.text().contains("alerts.webhook_hosts"), "{}", refused.text());
     }
     // Another form of 127.0.0.1 is noticed when it is resolved, and nothing is connected to.
-    let (url, told) = hook(&["200 OK"]);
+    let (url, received) = hook(&["200 OK"]);
     let made = make(&url.replace("127.0.0.1", "2130706433"));
     assert_eq!(made.status, 201, "{}", made.text());
     let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
@@ -181,5 +181,5 @@ fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
         Some(rig.ask_locally("GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
     });
     assert!(alert["last_error"].as_str().is_some_and(|e| e.contains("alerts.webhook_hosts")), "{alert}");
-    assert!(told.try_recv().is_err());
+    assert!(received.try_recv().is_err());
 }

@@ -85,7 +85,7 @@ fn settings_change_while_a_client_goes_on() {
     let mut line = String::new();
     while !line.contains("changed: api.hosts; after a restart: nfs.listen") {
         line.clear();
-        assert!(stream.read_line(&mut line).expect("it goes on") > 0, "the stream ended");
+        assert!(stream.read_line(&mut line).expect("the stream continues") > 0, "the stream ended");
     }
     let listed = rig.ask(&root, "GET", "/v1/settings", None).json();
     let listen = listed["items"].as_array().expect("a list").iter().find(|s| s["name"] == "nfs.listen").expect("there");

@@ -37,11 +37,11 @@ fn each_operation_is_open_to_its_role_and_those_above() {
                 (Some(least), Some(role)) if *role < least => Some("forbidden"),
                 _ => None,
             };
-            let told = if answer.status < 400 { String::new() } else { answer.code() };
+            let received = if answer.status < 400 { String::new() } else { answer.code() };
             match expected {
-                Some(code) => assert_eq!(told, code, "{} as {role:?}: {}", operation.id, answer.text()),
+                Some(code) => assert_eq!(received, code, "{} as {role:?}: {}", operation.id, answer.text()),
                 None => assert!(
-                    !["unauthenticated", "forbidden"].contains(&told.as_str()),
+                    !["unauthenticated", "forbidden"].contains(&received.as_str()),
                     "{} as {role:?}: {}",
                     operation.id,
                     answer.text()

@@ -568,9 +568,9 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
     assert_eq!(ada.run(set(&list)).status, 1, "it is not hers");
     let mut reply = root.run(Ops::default().put(&file).getattr(&[12, 33]));
     reply.skip(&[22, 9]).bits();
-    let told = reply.opaque();
-    assert_eq!(told[..list.len()], list);
-    assert_eq!(told[list.len()..], 0o444_u32.to_be_bytes(), "the mode says what everyone may");
+    let returned = reply.opaque();
+    assert_eq!(returned[..list.len()], list);
+    assert_eq!(returned[list.len()..], 0o444_u32.to_be_bytes(), "the mode says what everyone may");
     // chmod removes the ACL.
     root.run(Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[33]).opaque(0o640_u32.to_be_bytes()));
     assert_eq!(access(&mut ada).1, 0);

@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(m.labels("a", "pool"), ["t\"x", "u"]);
         let later = Metrics::parse("a{pool=\"u\"} 1\nb 9", Duration::ZERO);
         assert_eq!((later.grown(Some(&m), "b", &[]), later.grown(None, "b", &[])), (Some(2.0), Some(9.0)));
-        assert_eq!(later.grown(Some(&m), "a", &[("pool", "u")]), Some(1.0), "a daemon that started anew");
+        assert_eq!(later.grown(Some(&m), "a", &[("pool", "u")]), Some(1.0), "a restarted daemon");
     }
 }

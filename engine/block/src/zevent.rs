@@ -453,8 +453,8 @@ mod tests {
         reporter.set_identity("tank", 7);
         reporter.sysevent(class::CONFIG_SYNC, |_| ());
         let news = queue.after(0);
-        let told: Vec<_> = news.events.iter().map(|e| (e.id, e.subclass().to_owned())).collect();
-        assert_eq!(told, [(1, "pool_create".into()), (2, "pool_import".into()), (3, "config_sync".into())]);
+        let listed: Vec<_> = news.events.iter().map(|e| (e.id, e.subclass().to_owned())).collect();
+        assert_eq!(listed, [(1, "pool_create".into()), (2, "pool_import".into()), (3, "config_sync".into())]);
         let last = &news.events[2];
         assert_eq!(
             (last.text("pool"), last.payload.get_u64("pool_guid"), last.payload.get_u64("eid")),

@@ -27,7 +27,7 @@ fn cache_file(dir: &Path) -> std::path::PathBuf {
 
 /// The bench's pool with a cache device, whose lock is released with the last store that uses it.
 fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
-    let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("nobody else has it"));
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("no other process holds it"));
     let leaf = Leaf::present(CACHE, device);
     let vdev = Vdev { guid: CACHE, id: 0, kind: Kind::Leaf(leaf), ashift: 9, children: vec![], name: "cache".into() };
     bench.store.change_tree(|tree| Tree { tops: tree.tops.clone(), caches: vec![Arc::new(vdev)], spares: Vec::new() });

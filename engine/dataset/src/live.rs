@@ -161,8 +161,8 @@ impl LiveDatasets {
     }
 
     /// Reports the activity of the intent logs to `events` from now on, under pool name `name`.
-    pub fn tell_to(&self, events: &Arc<observe::Events>, name: &str) {
-        self.log_figures.tell_to(events, name);
+    pub fn record_to(&self, events: &Arc<observe::Events>, name: &str) {
+        self.log_figures.record_to(events, name);
     }
 
     /// The datasets as the last synced txg left them.
@@ -564,7 +564,7 @@ impl LiveDataset {
         if self.counting.is_none() && is_file_system {
             return Err(Error::invalid(
                 self.name(),
-                "a file system is written only by who can tell the owners of files",
+                "a file system can only be written with accounting of file owners",
             ));
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
@@ -764,9 +764,9 @@ impl Participant for Open {
         }
     }
 
-    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+    fn cloned(&self, txg: u64, visit: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
         let all: Vec<_> = self.heads.lock().values().cloned().collect();
-        all.iter().try_for_each(|dataset| dataset.objset.cloned(txg, &mut *tell))
+        all.iter().try_for_each(|dataset| dataset.objset.cloned(txg, &mut *visit))
     }
 
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {

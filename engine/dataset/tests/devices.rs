@@ -119,7 +119,7 @@ fn a_disk_becomes_a_mirror_and_a_disk_again() {
     check(&rig, &files);
     let top = writer.store().tree().tops[0].guid;
     writer.detach(guid(&rig, "second")).unwrap();
-    assert_eq!(guid(&rig, "disk"), top, "the last side goes on under the mirror's identity");
+    assert_eq!(guid(&rig, "disk"), top, "the last side keeps the mirror's identity");
     let labels = block::label::read(second.as_ref(), true);
     assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)) && labels.uberblocks.is_empty());
     files.put(&rig);
@@ -348,7 +348,7 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     memory[2].grow(160 * MIB);
     let expand = |rig: &Rig| rig.found().status().unwrap().root.children[0].expand_bytes;
     assert!(expand(&rig) > 220 << 20, "{}", expand(&rig));
-    assert!(!writer.autoexpand().unwrap(), "nobody wants it by itself");
+    assert!(!writer.autoexpand().unwrap(), "off by default");
     assert!(writer.expand(guid(&rig, "disk-0")).unwrap());
     memory[2].grow(280 * MIB);
     let set = pool::property::SetValue::Number(1);

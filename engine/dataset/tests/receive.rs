@@ -290,9 +290,9 @@ fn clones_find_what_they_stand_on() {
     // The same with an explicit origin.
     take(&rig, &send(&tree, "th/prom@s1", None, Options::default()), "tank/base@s1", false).unwrap();
     let full = send(&tree, "th/prom@s2", None, Options::default());
-    let told = Target { origin: Some("tank/base@s1".to_owned()), ..target("tank/told@s2", false) };
-    try_receive(&rig, &full, &told).unwrap();
-    compare("told", &send(&rig.tree(), "tank/told@s2", None, Options::default()), &full);
+    let chosen = Target { origin: Some("tank/base@s1".to_owned()), ..target("tank/chosen@s2", false) };
+    try_receive(&rig, &full, &chosen).unwrap();
+    compare("chosen", &send(&rig.tree(), "tank/chosen@s2", None, Options::default()), &full);
     rig.check();
     rig.judge();
 }

@@ -77,7 +77,7 @@ impl PosixAcl {
             let id = u32::from_le_bytes([i0, i1, i2, i3]);
             let named = matches!(tag, Tag::User | Tag::Group);
             if bits > 7 || (named && id == NO_ID) {
-                return Err(invalid("entry with impossible permission or nobody's"));
+                return Err(invalid("entry with invalid permissions or without an id"));
             }
             entries.push(Entry { tag, bits, id: if named { id } else { NO_ID } });
         }

@@ -421,7 +421,7 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
     f.sync();
     let f = f.reopened();
     assert_eq!(f.fs.nfs4_acl(node).unwrap(), long);
-    assert_eq!(f.fs.attr(node).unwrap().mode, 0, "nobody in general may anything");
+    assert_eq!(f.fs.attr(node).unwrap().mode, 0, "the mode grants nothing");
     assert!(f.fs.set_nfs4_acl(&root(), node, &[]).is_err());
     assert!(f.fs.set_nfs4_acl(&root(), node, &[ace(0, nfs4_acl::FILE_INHERIT, read, Who::Everyone)]).is_err());
     // chmod discards the list, as aclmode=discard requires.

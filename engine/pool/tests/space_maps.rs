@@ -249,6 +249,6 @@ fn every_txg_agrees(with_logs: bool) {
     assert!(if with_logs { (5..40).contains(&most_logs) } else { most_logs == 0 }, "{most_logs} logs");
     assert!(most_passes < 10, "{most_passes} passes");
     // Maps that are written rarely do not become long in so few txgs.
-    assert!(with_logs || shorter > 0, "no map was written anew");
-    println!("{most_passes} passes at most, {shorter} times a map was written anew");
+    assert!(with_logs || shorter > 0, "no map was rewritten");
+    println!("{most_passes} passes at most, {shorter} times a map was rewritten");
 }

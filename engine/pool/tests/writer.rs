@@ -273,8 +273,8 @@ fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
     let mut news = || {
         let events = queue.after(seen).events;
         seen = queue.last();
-        let told = events.iter().filter(|e| e.class.contains(".vdev_"));
-        told.map(|e| format!("{} {}", e.subclass(), e.text("vdev_path").unwrap_or("-"))).collect::<Vec<_>>()
+        let reported = events.iter().filter(|e| e.class.contains(".vdev_"));
+        reported.map(|e| format!("{} {}", e.subclass(), e.text("vdev_path").unwrap_or("-"))).collect::<Vec<_>>()
     };
     let guid = |path: &str| {
         let tree = writer.store().tree();
@@ -346,7 +346,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     assert!(writer.failure().is_some());
     assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(errors::Refusal::Suspended));
     let pool = writer.pool().unwrap();
-    assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
+    assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads continue");
     // Clearing without a repair changes nothing.
     writer.resume();
     while writer.failure().is_none() {

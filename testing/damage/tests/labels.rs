@@ -108,7 +108,7 @@ fn half_an_image_gives_its_metadata_or_an_error_in_time() {
 }
 
 /// The error message for opening a pool at `place`.
-fn told(place: &Path) -> String {
+fn error_of(place: &Path) -> String {
     admin::open_pool("tank", &[place.to_owned()], &pool::OpenOptions::default()).err().unwrap().to_string()
 }
 
@@ -129,12 +129,12 @@ fn things_that_are_no_pools_are_told_so_in_time() {
     std::fs::create_dir(path("folder")).unwrap();
     let start = Instant::now();
     for name in ["empty", "one-byte", "text", "noise", "huge", "odd", "pipe", "folder", "not-there", "."] {
-        let text = told(&path(name));
+        let text = error_of(&path(name));
         assert!(text.contains("no such pool 'tank'"), "{name}: {text}");
     }
-    assert!(told(&path("pipe")).contains("neither a file nor a block device"));
-    assert!(told(&path("not-there")).contains("No such file"));
-    assert!(told(&path("noise")).contains("label 0: checksum mismatch"));
+    assert!(error_of(&path("pipe")).contains("neither a file nor a block device"));
+    assert!(error_of(&path("not-there")).contains("No such file"));
+    assert!(error_of(&path("noise")).contains("label 0: checksum mismatch"));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 

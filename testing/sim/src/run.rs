@@ -193,7 +193,7 @@ fn run_on(machine: &Arc<Machine>, plan: &Plan, setting: &Setting) -> Result<Done
         rig.files.create(&who, root, name.as_bytes(), &NewNode::Directory, 0o755, 0)?;
     }
     rig.writer.sync()?;
-    rig.writer.allocator().note_untold(setting.trims);
+    rig.writer.allocator().note_untrimmed(setting.trims);
     let start = machine.operations();
     let sync = setting.properties.iter().find(|(name, _)| *name == "sync").map_or("standard", |(_, value)| value);
     let promises = Promises::new(sync);

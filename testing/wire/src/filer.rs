@@ -72,7 +72,7 @@ impl Filer {
             seed,
         };
         if let Server::Weir(_) = this.server {
-            ensure!(!layout.is_encrypted(), "an encrypted pool has nobody who loads its key");
+            ensure!(!layout.is_encrypted(), "an encrypted pool would need its key loaded");
             let config = format!(
                 "arc_max = \"{cache}\"\nmount = false\n[api]\nlisten = []\n[nfs]\nlisten = [\"{address}\"]\nportmap = \"off\"\nsecure = false\n"
             );

@@ -119,7 +119,7 @@ fn what_others_were_made_from_goes_over_to_them() {
     }
     activate(&m.pool, "b", None).expect("activated");
     let debian = m.one("debian");
-    assert_eq!(named_snapshot(&m.pool, &debian).expect("told"), None);
+    assert_eq!(named_snapshot(&m.pool, &debian).expect("known"), None);
     promote_dependents(&m.pool, &debian).expect("promoted");
     let debian = m.one("debian");
     for part in debian.parts.iter().rev() {
@@ -144,7 +144,7 @@ fn a_snapshot_of_a_part_is_none_of_the_environment() {
     let debian = m.one("debian");
     assert_eq!(debian.without("alone").len(), 2);
     assert_eq!(debian.without("none").len(), 3);
-    assert_eq!(named_snapshot(&m.pool, &debian).expect("told").as_deref(), Some("rpool/ROOT/debian@alone"));
+    assert_eq!(named_snapshot(&m.pool, &debian).expect("known").as_deref(), Some("rpool/ROOT/debian@alone"));
     let new = NewEnvironment { name: "x", snapshot: "alone", ..NewEnvironment::default() };
     let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be made").to_string();
     assert!(error.contains("not a snapshot of the whole environment"), "{error}");
@@ -199,6 +199,6 @@ fn environments_of_other_systems_are_found() {
     assert_eq!(names(find(&datasets, Some("rpool/BE")).expect("found")), ["default"]);
     activate(&m.pool, "default", Some("rpool/BE")).expect("activated");
     assert_eq!(names(m.all()), ["debian", "default", "old", "void"]);
-    let left = shared(&m.pool.live.synced().expect("datasets"), &m.all()).expect("told");
+    let left = shared(&m.pool.live.synced().expect("datasets"), &m.all()).expect("known");
     assert_eq!(left, [("rpool/home".to_owned(), "/home".to_owned())]);
 }

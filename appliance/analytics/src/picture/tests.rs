@@ -61,9 +61,9 @@ fn heat_maps_are_those_of_the_examples() {
         let columns: Vec<Option<&Column>> = columns.iter().map(Option::as_ref).collect();
         let drawn = heat(&wanted, scheme, &columns).expect("drawn");
         let expected = &case["expected"];
-        let told = [drawn.axis.low, drawn.axis.high, drawn.outside.0, drawn.outside.1];
+        let limits = [drawn.axis.low, drawn.axis.high, drawn.outside.0, drawn.outside.1];
         let wanted = ["low", "high", "above", "below"].map(|name| number::<u64>(expected, name));
-        assert_eq!(told, wanted, "{}: low, high, above, below", case["name"]);
+        assert_eq!(limits, wanted, "{}: low, high, above, below", case["name"]);
         assert_eq!(drawn.cells, word::<Vec<u64>>(expected, "cells"), "{}", case["name"]);
         hold(case, &drawn.raster);
     }

@@ -197,17 +197,17 @@ fn print<W: Write>(
         report.row(Stamp { at: to, boot: false }, &cells)?;
     }
     if form == Form::Table {
-        let told = PERCENTILES.iter().filter_map(|p| Some((p, percentile(&exact, *p, max)?)));
-        let told: Vec<String> = match total {
+        let parts = PERCENTILES.iter().filter_map(|p| Some((p, percentile(&exact, *p, max)?)));
+        let parts: Vec<String> = match total {
             0 => vec!["nothing happened".to_owned()],
-            _ => told
+            _ => parts
                 .map(|(p, n)| {
                     if *p == 100.0 { format!("max {}", shown(&field, n)) } else { format!("p{p} {}", shown(&field, n)) }
                 })
                 .chain([format!("average {}", shown(&field, (sum / total as f64).round() as u64))])
                 .collect(),
         };
-        writeln!(report.out(), "{total} in all; {}\n", told.join(", "))?;
+        writeln!(report.out(), "{total} in all; {}\n", parts.join(", "))?;
     }
     Ok(report.flush()?)
 }

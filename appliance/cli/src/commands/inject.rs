@@ -160,15 +160,15 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
             let owned = of(pools, pool).map_err(failed)?;
             let what = resolve(owned, what).map_err(failed)?;
             let store = owned.pool().map_err(failed)?.store().clone();
-            let told = told(&what);
+            let description = describe(&what);
             let id = store.injection().add(what);
-            tracing::warn!(pool = owned.name(), id, what = told, "faults are injected");
+            tracing::warn!(pool = owned.name(), id, what = description, "faults are injected");
             if *flush {
                 store.cache().clear();
             }
             match quiet {
                 true => cx.print(&format!("{id}\n")),
-                false => cx.print(&format!("Added rule {id} to '{}': {told}\n", owned.name())),
+                false => cx.print(&format!("Added rule {id} to '{}': {description}\n", owned.name())),
             }
         }
     }
@@ -231,7 +231,7 @@ fn percent(per_million: u32) -> String {
     format!("{:.4}%", f64::from(per_million) / 10_000.0)
 }
 
-fn told(what: &What) -> String {
+fn describe(what: &What) -> String {
     match what {
         What::Device(rule) => {
             let how = match rule.outcome {

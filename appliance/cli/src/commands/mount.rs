@@ -125,8 +125,8 @@ pub fn start() -> Result<ExitCode> {
         .spawn()
         .context("cannot start the serving process")?;
     let mut byte = [0];
-    let told = child.stdout.take().context("no pipe")?.read(&mut byte);
-    if matches!(told, Ok(1)) {
+    let received = child.stdout.take().context("no pipe")?.read(&mut byte);
+    if matches!(received, Ok(1)) {
         return Ok(ExitCode::SUCCESS);
     }
     let status = child.wait()?;

@@ -7,7 +7,7 @@ const COLUMNS: &[Column] = &[
     column("read", Kind::ByteRate, 8, "Bytes read."),
     column("hit%", Kind::Number(1), 5, "Share of hits."),
     column("wait", Kind::Number(2), 5, "Waiting time."),
-    column("client", Kind::Text, 8, "Who asks."),
+    column("client", Kind::Text, 8, "The client."),
 ];
 
 fn options(form: Form) -> Options {

@@ -73,8 +73,8 @@ fn options_stand_above_the_file() {
     config.set_option("api.listen", "127.0.0.1:0").expect("an address");
     config.set_option("api.plain_http", "true").expect("yes");
     assert_eq!((config.arc_max, config.api.plain_http, config.api.listen.len()), (Size(1 << 30), true, 1));
-    let told = config.set_option("api.listen", "here").expect_err("no address").to_string();
-    assert!(told.starts_with("command line: api.listen is 'here', expected addresses"), "{told}");
+    let message = config.set_option("api.listen", "here").expect_err("no address").to_string();
+    assert!(message.starts_with("command line: api.listen is 'here', expected addresses"), "{message}");
     let sources: Vec<_> = config.settings(&config).into_iter().map(|s| (s.name, s.value, s.source)).collect();
     assert!(sources.contains(&("arc_max".into(), "\"1G\"".into(), SettingSource::Option)));
     assert!(sources.contains(&("log.level".into(), "\"warn\"".into(), SettingSource::File)));

@@ -194,13 +194,13 @@ pub async fn stream(
     let (to, from) = channel(UNREAD);
     tokio::spawn(async move {
         let _place = place;
-        tell(&service, &caller, wanted, last, &to).await;
+        send_updates(&service, &caller, wanted, last, &to).await;
     });
     Ok(streams::events(from))
 }
 
 /// Sends messages until the client disconnects or loses its permission, or the process stops.
-async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
+async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
     let pools = tokio::task::spawn_blocking(move || begin.pools()).await.unwrap_or_default();
@@ -261,16 +261,16 @@ pub async fn bytes(
     Query(of): Query<OutputOf>,
     body: axum::body::Body,
 ) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number is waiting for input");
-    let to = service.owner.questions.input(&of.id).ok_or_else(nobody)?;
+    let unknown = || Problem::new(ErrorCode::NotFound, "no command with this number is waiting for input");
+    let to = service.owner.questions.input(&of.id).ok_or_else(unknown)?;
     pass(body, to).await;
     Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response())
 }
 
 /// Returns the output of a command.
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
-    let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
+    let unknown = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
+    let from = service.owner.questions.output(&of.id).ok_or_else(unknown)?;
     Ok(chunks(from, "application/octet-stream"))
 }
 

@@ -212,7 +212,7 @@ mod tests {
             });
             assert!(held.has_writers(node));
         });
-        assert_eq!(writers.load(Ordering::Relaxed), 1, "let go once the pages are there");
+        assert_eq!(writers.load(Ordering::Relaxed), 1, "released once the pages are cached");
         held.store(node, store);
         assert_eq!(stores.load(Ordering::Relaxed), 1, "not while it is open for writing");
         held.done_writing(node);

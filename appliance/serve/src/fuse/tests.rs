@@ -107,7 +107,7 @@ fn what_the_kernel_asks_for_is_counted_by_kind() {
     let registry = observe::Registry::new();
     registry.add(&[("mount", "tank/figures")], &(m.figures.clone() as Arc<dyn observe::Source>));
     let family = |families: &[observe::Family], name: &str| {
-        families.iter().find(|f| f.info.name == name).expect("it is told").series.clone()
+        families.iter().find(|f| f.info.name == name).expect("reported").series.clone()
     };
     let of = |families: &[observe::Family], kind: &str| {
         let series = family(families, "fuse_operation_time").into_iter().find(|s| s.labels[1].1 == kind);

@@ -149,7 +149,7 @@ impl LockTable {
     }
 
     /// Like [`LockTable::lock`], but returns true if a write lock was downgraded to a read lock.
-    /// The caller must then [notify](LockTable::tell) waiting requests.
+    /// The caller must then [notify](LockTable::notify) waiting requests.
     pub fn lock_quietly(
         &self,
         file: FileHandle,
@@ -341,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_when_locks_go() {
+    fn waiting_requests_are_notified_when_locks_are_released() {
         let table = LockTable::new(10);
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = told.clone();
+        let notified = Arc::new(AtomicUsize::new(0));
+        let count = notified.clone();
         table.watch(Arc::new(move |file| {
             assert_eq!(file, FILE);
             count.fetch_add(1, Ordering::Relaxed);
@@ -352,7 +352,7 @@ mod tests {
         table.lock(FILE, &owner(1), range(0, 9), true).unwrap();
         table.unlock(FILE, &owner(1), range(0, 1)).unwrap();
         table.release(|o| *o == owner(1));
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(notified.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -364,7 +364,7 @@ mod tests {
         device.write_at(0, &[2; 512]).expect("no rule any more");
         faults.add(2, rule(&[Operation::Write], Outcome::Failed(libc::ENXIO)));
         assert!(device.write_at(0, &[3; 512]).is_err());
-        assert_eq!(memory.contents()[0], 3, "it was done, and told to have failed");
+        assert_eq!(memory.contents()[0], 3, "it was done, but reported as failed");
         faults.remove(2);
         faults.add(3, rule(&[Operation::Flush, Operation::Probe], Outcome::Prevented(libc::EIO)));
         assert!(device.flush().is_err() && device.probe().is_err());

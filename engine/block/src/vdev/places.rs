@@ -71,13 +71,13 @@ mod tests {
         for n in 0..units {
             expected.extend(columns(offset + n * unit));
         }
-        let mut told = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         for child in 0..top.children.len() {
             for (at, len) in top.places(child, offset, units * unit) {
-                told.extend((at..at + len).step_by(512).map(|at| (child, at)));
+                visited.extend((at..at + len).step_by(512).map(|at| (child, at)));
             }
         }
-        assert_eq!(told, expected, "{offset:#x}, {units}");
+        assert_eq!(visited, expected, "{offset:#x}, {units}");
     }
 
     #[test]

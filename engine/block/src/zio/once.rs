@@ -21,19 +21,19 @@ pub(super) fn place(
     policy: &WritePolicy,
     copies: u8,
 ) -> Result<()> {
-    let anew = |bp: &mut BlkPtr| {
+    let allocate_new = |bp: &mut BlkPtr| {
         bp.set_dedup(false);
         place_anew(store, bp, stored, txg, policy, copies)
     };
-    let Some(duplicates) = store.duplicates() else { return anew(bp) };
+    let Some(duplicates) = store.duplicates() else { return allocate_new(bp) };
     match duplicates.find(bp, copies)? {
-        Found::No => anew(bp),
+        Found::No => allocate_new(bp),
         Found::Stored(found) => {
             let mut same = *bp;
             found.fill(&mut same, Txg(txg));
             if policy.dedup == Dedup::Verified && !holds(store, &same, stored) {
                 duplicates.release(&same)?;
-                return anew(bp);
+                return allocate_new(bp);
             }
             *bp = same;
             Ok(())
@@ -49,7 +49,7 @@ pub(super) fn place(
             };
             if !written {
                 drop(claim);
-                return anew(bp);
+                return allocate_new(bp);
             }
             claim.keep(bp, copies);
             Ok(())

@@ -96,7 +96,7 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
         }
         let at = (number(field::FIELD_RESUME_OBJECT)?, number(field::FIELD_RESUME_OFFSET)?);
         if at != (incoming.list.get_u64("resume_object"), incoming.list.get_u64("resume_offset")) {
-            return invalid("the stream does not go on where the receive broke off");
+            return invalid("the stream does not continue where the receive was interrupted");
         }
         if open.get(node.head).is_some() {
             return Err(Refusal::Busy.at(found.as_str()));

@@ -500,7 +500,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     assert_eq!(walk(&ns, ".zfs/snapshot/s1").expect("there"), made);
     assert_eq!(why(make(&root, b"s1", NewNode::Directory).map(drop)), Some(Refusal::Exists));
     let file = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
-    let handle = ns.handle(file).expect("told");
+    let handle = ns.handle(file).expect("a handle");
 
     let rename = |who: &Caller, to_dir, flags| ns.rename(who, dir, b"s1", to_dir, b"s2", flags);
     let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
@@ -511,7 +511,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s2"]);
     assert_eq!(text(&ns, ".zfs/snapshot/s2/which"), "tank@100");
     assert_eq!(&ns.read(file, 0, 9).expect("what was open still is")[..], b"tank@100");
-    assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("told"), handle);
+    assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("a handle"), handle);
 
     assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::NotPermitted));
     let open = walk(&ns, ".zfs/snapshot/s2/which").expect("there").node;
@@ -552,7 +552,7 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
     take("retaken", 102);
     take("gone", 103);
     let [kept, renamed, retaken, gone] = ["kept", "renamed", "retaken", "gone"].map(look);
-    let handle = ns.handle(renamed).expect("told");
+    let handle = ns.handle(renamed).expect("a handle");
     for round in 0..3 {
         for n in 0..2 * OPEN_MAX {
             let (name, guid) = (format!("s{round}-{n}"), 1000 * (round + 1) + n as u64);
@@ -572,7 +572,7 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
     all.snapshots.lock().iter_mut().find(|(name, _)| name == "renamed").expect("there").0 = "other".to_owned();
     take("retaken", 200);
     assert_eq!(read(renamed).expect("there under another name"), "tank@101");
-    assert_eq!(ns.handle(renamed).expect("told"), handle);
+    assert_eq!(ns.handle(renamed).expect("a handle"), handle);
     for node in [gone, retaken] {
         for _ in 0..2 {
             assert_eq!(read(node).expect_err("gone").refusal(), Some(Refusal::Stale));

@@ -103,8 +103,8 @@ impl ObjectSet {
                 false => BlkPtr::HOLE,
             });
         }
-        let told = self.need_sealing()?.dnodes.lock().get(&blkid).copied();
-        let sealed = match told {
+        let known = self.need_sealing()?.dnodes.lock().get(&blkid).copied();
+        let sealed = match known {
             Some(sealed) => sealed,
             // It was received before the stream was interrupted.
             None => match old()? {

@@ -380,7 +380,7 @@ fn add_missing(e: Error, tops: &[VdevConfig], devices: &Devices) -> Error {
         .filter(|l| l.kind == "missing" || (l.is_leaf() && !devices.contains_key(&l.guid)))
         .map(|l| {
             if l.kind == "missing" {
-                format!("top-level device {} (on which no label tells more)", l.id)
+                format!("top-level device {} (not described by any label)", l.id)
             } else {
                 l.display_name()
             }

@@ -55,7 +55,7 @@ fn measure(leaves: Vec<&block::vdev::Leaf>) {
         if let Some(device) = leaf.device()
             && let Err(error) = device.remeasure()
         {
-            tracing::debug!(device = leaf.path, %error, "its size cannot be told");
+            tracing::debug!(device = leaf.path, %error, "cannot determine its size");
         }
     }
 }

@@ -208,7 +208,7 @@ mod tests {
         assert!(file.judge(&[1; 10]).is_ok());
         assert!(file.judge(&[&[1; 5][..], &[2; 10]].concat()).is_ok());
         assert!(file.judge(&[1; 9]).is_err(), "too short");
-        assert!(file.judge(&[1; 12]).is_err(), "a length that nobody made");
+        assert!(file.judge(&[1; 12]).is_err(), "a length that was never written");
         assert!(file.judge(&[&[2; 5][..], &[1; 5]].concat()).is_err(), "a byte that was never there");
         assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "the server forgot");
         assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "it was not sent again yet");

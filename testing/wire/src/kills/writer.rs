@@ -283,7 +283,7 @@ impl Writer {
     }
 
     fn file(&mut self, id: usize) -> Result<&mut File> {
-        self.files.get_mut(&id).context("a file that nobody made")
+        self.files.get_mut(&id).context("a file that was never created")
     }
 
     // ---- checking

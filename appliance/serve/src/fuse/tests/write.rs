@@ -201,9 +201,9 @@ fn changes_by_others_show_once_they_are_told() {
     vfs.write(&who, node, 0, b"newer").expect("writes");
     vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
-    changed.node(node).expect("told");
-    changed.node(root).expect("told");
-    changed.name(root, b"g").expect("told");
+    changed.node(node).expect("notified");
+    changed.node(root).expect("notified");
+    changed.name(root, b"g").expect("notified");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"newer");
     assert_eq!(fs::metadata(m.dir.join("g")).expect("stat").len(), 0);
     assert_eq!(names(&m.dir), ["f", "g"]);
@@ -296,7 +296,7 @@ fn the_time_of_birth_shows() {
         let times = Timestamps { last_access: old, last_modification: old };
         rustix::fs::utimensat(CWD, dir.join("f"), &times, AtFlags::empty()).expect("utimensat");
         let stat = fs::metadata(dir.join("f")).expect("statx");
-        let Ok(shown) = stat.created() else { return println!("skipped: this kernel's FUSE tells no births") };
+        let Ok(shown) = stat.created() else { return println!("skipped: this kernel's FUSE reports no birth times") };
         let shown = shown.duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         assert_eq!((shown.as_secs() as i64, shown.subsec_nanos()), (born.seconds, born.nanoseconds));
     });
@@ -335,7 +335,7 @@ fn attributes_modes_and_times_are_set() {
 #[test]
 fn setuid_is_gone_for_all_to_see_once_somebody_else_writes() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root can become somebody else");
+        return println!("skipped: only root can become another user");
     }
     plain("setuid", |dir, vfs| {
         fs::set_permissions(dir, Permissions::from_mode(0o777)).expect("chmod");

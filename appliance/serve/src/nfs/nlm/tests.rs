@@ -143,7 +143,7 @@ fn a_client_that_starts_again_has_no_locks() {
         w.opaque(b"h1");
         w.u32(3);
     });
-    assert_eq!(rig.lock(2, (0, 0), true, false), DENIED, "somebody else said so");
+    assert_eq!(rig.lock(2, (0, 0), true, false), DENIED, "another owner sent it");
     rig.call(1, 23, |w| {
         w.opaque(b"h1");
         w.u32(3);
@@ -164,7 +164,7 @@ fn share_reservations_keep_out_what_they_deny() {
             w.bool(false);
         })
     };
-    assert_eq!(share(1, 20, 2, 1), GRANTED, "reads, and nobody may write");
+    assert_eq!(share(1, 20, 2, 1), GRANTED, "reads, and denies writing");
     assert_eq!(share(2, 20, 0, 2), DENIED);
     assert_eq!(share(2, 20, 0, 1), GRANTED);
     assert_eq!(share(1, 21, 0, 0), GRANTED);

@@ -145,7 +145,7 @@ impl Registry {
         times.record(call.header.procedure, spent);
         if let Some(events) = events {
             let user = call.header.credential.user();
-            Figures::tell(events, Layer::Nfs3, call.header.procedure, &peer.client, user, spent);
+            Figures::record_call(events, Layer::Nfs3, call.header.procedure, &peer.client, user, spent);
         }
         let was_done = result.is_ok();
         if let Err(fault) = result {
@@ -239,7 +239,7 @@ mod tests {
         let events = Arc::new(observe::Events::new(1, 10));
         events.switch(true);
         let mut registry = Registry::default();
-        registry.figures.tell_to(events.clone());
+        registry.figures.record_to(events.clone());
         registry.add(Arc::new(Nothing));
         let mut w = Writer::new();
         super::super::message::put_call(&mut w, 1, NFS3.0, NFS3.1, 1);
@@ -248,9 +248,9 @@ mod tests {
         let record = w.to_vec();
         let received = registry.parse(&record).expect("a message");
         registry.answer_received(arrived, &peer(), &record, &received, &mut Writer::new());
-        let mut told = Vec::new();
-        events.drain(&mut told);
-        let [late] = told[..] else { panic!("one call: {told:?}") };
+        let mut drained = Vec::new();
+        events.drain(&mut drained);
+        let [late] = drained[..] else { panic!("one call: {drained:?}") };
         assert!(late.latency >= 20_000_000 && late.note.queue_wait >= 20_000, "{late:?}");
         assert!(u64::from(late.note.queue_wait) <= late.latency.div_ceil(1000), "{late:?}");
     }

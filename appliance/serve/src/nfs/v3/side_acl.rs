@@ -317,15 +317,15 @@ mod tests {
         // Not sorted, and with additional Solaris bits in the mask.
         let list = [(1, 0, 6), (0x20, 0, 0), (2, 77, 7), (4, 0, 4), (0x10, 0, 0xf6)];
         assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::OK);
-        let told = vec![(1, 1000, 6), (2, 77, 7), (4, 100, 4), (0x10, 0, 6), (0x20, 0, 0)];
-        assert_eq!(get(&rig, &file), (told.clone(), Vec::new()));
+        let effective = vec![(1, 1000, 6), (2, 77, 7), (4, 100, 4), (0x10, 0, 6), (0x20, 0, 0)];
+        assert_eq!(get(&rig, &file), (effective.clone(), Vec::new()));
         for bad in
             [&[(1, 0, 6)][..], &[(1, 0, 6), (2, 77, 7), (4, 0, 4), (0x20, 0, 0)], &[(1, 0, 9), (4, 0, 4), (0x20, 0, 0)]]
         {
             assert_eq!(set(&rig, &file, LIST, [bad, &[]]), Status::INVAL, "{bad:?}");
         }
         assert_eq!(set(&rig, &file, DEFAULT_LIST, [&[], &list]), Status::ACCES, "it is no directory");
-        assert_eq!(get(&rig, &file).0, told, "what was refused changed nothing");
+        assert_eq!(get(&rig, &file).0, effective, "what was refused changed nothing");
         let rig = rig.user(1001);
         assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::PERM, "not his");
     }
@@ -338,8 +338,8 @@ mod tests {
         let list = [(1, 0, 7), (2, 77, 5), (4, 0, 5), (0x10, 0, 5), (0x20, 0, 0)];
         assert_eq!(set(&rig, &dir, DEFAULT_LIST, [&[], &list]), Status::OK);
         let d = OF_DEFAULT;
-        let told = vec![(d | 1, 1000, 7), (d | 2, 77, 5), (d | 4, 100, 5), (d | 0x10, 0, 5), (d | 0x20, 0, 0)];
-        assert_eq!(get(&rig, &dir).1, told);
+        let effective = vec![(d | 1, 1000, 7), (d | 2, 77, 5), (d | 4, 100, 5), (d | 0x10, 0, 5), (d | 0x20, 0, 0)];
+        assert_eq!(get(&rig, &dir).1, effective);
         for _ in 0..2 {
             assert_eq!(set(&rig, &dir, DEFAULT_LIST, [&[], &[]]), Status::OK);
             assert_eq!(get(&rig, &dir).1, Vec::new());

@@ -105,7 +105,7 @@ pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: 
 #[derive(Default)]
 struct Tally {
     report: Report,
-    untold_bytes: u64,
+    unreported_bytes: u64,
 }
 
 struct Checker<'a> {
@@ -139,11 +139,11 @@ impl Checker<'_> {
     }
 
     fn note_progress(&self, tally: &mut Tally, bytes: u64) {
-        tally.untold_bytes += bytes;
-        if tally.untold_bytes < PROGRESS_BYTES {
+        tally.unreported_bytes += bytes;
+        if tally.unreported_bytes < PROGRESS_BYTES {
             return;
         }
-        self.meter.add(std::mem::take(&mut tally.untold_bytes));
+        self.meter.add(std::mem::take(&mut tally.unreported_bytes));
     }
 
     fn finish(self, mut unknown: Vec<String>) -> Report {

@@ -200,11 +200,11 @@ impl Allocator {
             return Err(Error::corrupt(place(), "it is in a log space map and has no space map of its own"));
         };
         let none = Ranges::default();
-        let anew = self.written_anew(slab, &inner, &before, &none);
+        let rewrite = self.condensed(slab, &inner, &before, &none);
         let delta = slab.start_flush(&mut inner);
         let histogram = slab.histogram(&inner, &none);
         drop(inner);
-        let written = self.append(slab, (txg, 1), maps, before, (&delta.allocated, &delta.freed), anew, histogram);
+        let written = self.append(slab, (txg, 1), maps, before, (&delta.allocated, &delta.freed), rewrite, histogram);
         let mut inner = slab.lock();
         match written {
             Ok(map) => inner.map = Some(map),
@@ -374,7 +374,7 @@ mod tests {
     fn each_metaslab_is_flushed_before_there_are_too_many_logs() {
         assert_eq!(rate(960, 50, 1 << 20, 1000, 1000), 10_000, "ten in each of 96 txgs");
         assert_eq!(rate(3, 50, 1 << 20, 1000, 1000), 32, "one in 32 txgs");
-        assert_eq!(rate(0, 50, 0, 0, 0), 11, "for the sake of those logs that nobody needs");
+        assert_eq!(rate(0, 50, 0, 0, 0), 11, "to free logs that are no longer needed");
     }
 
     #[test]

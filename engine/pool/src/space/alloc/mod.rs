@@ -96,7 +96,7 @@ pub struct Allocator {
     /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
     checkpoint_txg: AtomicU64,
     /// Freed space is noted for a later trim.
-    tells: AtomicBool,
+    tracks_untrimmed: AtomicBool,
 }
 
 /// The pool features that matter to the allocator.
@@ -128,7 +128,7 @@ impl Allocator {
             keeps: keep::Keeps::default(),
             evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),
-            tells: AtomicBool::new(false),
+            tracks_untrimmed: AtomicBool::new(false),
         }
     }
 

@@ -106,7 +106,7 @@ enum Step {
     /// Holds free space, as trim does.
     Hold {
         which: usize,
-        untold: bool,
+        untrimmed: bool,
     },
     Let,
     Sync {
@@ -126,7 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(sectors, copies, class, is_ahead)| Step::Allocate { sectors, copies, class, is_ahead }),
         10 => any::<usize>().prop_map(|which| Step::Free { which }),
         1 => Just(Step::Pass),
-        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, untold)| Step::Hold { which, untold }),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, untrimmed)| Step::Hold { which, untrimmed }),
         2 => Just(Step::Let),
         2 => (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(reopen, unload, flush)| Step::Sync { reopen, unload, flush }),
@@ -139,7 +139,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
     let (mut txg, mut passes) = (5, 0);
     let mut full = 0;
     let mut held: Vec<(u32, Held)> = Vec::new();
-    allocator.note_untold(true);
+    allocator.note_untrimmed(true);
     for step in steps {
         match *step {
             Step::Allocate { sectors, copies, class, is_ahead } => {
@@ -185,14 +185,14 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 passes += 1;
                 allocator.sync_maps(txg, &maps).unwrap();
             }
-            Step::Hold { which, untold } => {
+            Step::Hold { which, untrimmed } => {
                 let vdev = devices[which % devices.len()].vdev;
                 let mut at = Sweep::default();
                 (0..which % 3).for_each(|_| at.skip_slab());
-                let meant = if untold { Meant::Untold } else { Meant::Free };
+                let meant = if untrimmed { Meant::Untrimmed } else { Meant::Free };
                 if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, meant).unwrap() {
                     if which % 2 == 0 {
-                        one.was_told();
+                        one.mark_trimmed();
                     }
                     held.push((vdev, one));
                 }

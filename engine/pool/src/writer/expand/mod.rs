@@ -131,7 +131,7 @@ fn run(shared: &Arc<Shared>) {
             None => Err(Error::invalid(shared.store.name(), "the device that is to be widened has no metaslabs")),
         };
         if let Err(error) = result {
-            tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion does not go on for now");
+            tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion is interrupted");
             let mut state = shared.background.expansion.state.lock();
             if !shared.background.expansion.thread.lock().1 {
                 shared.background.expansion.changed.wait_for(&mut state, PATIENCE);

@@ -79,9 +79,9 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
         cx.feature_increment(FEATURE)?;
     }
     tree.logs().iter().for_each(|leaf| leaf.clear_scanned());
-    state.began_anew(cx.txg());
+    state.restart(cx.txg());
     keep(cx, state, vdev, rebuild)?;
-    tell(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
+    log_history(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
     if active.is_none() {
         cx.shared.report_rebuild(class::RESILVER_START);
     }
@@ -89,7 +89,7 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     Ok(())
 }
 
-fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
+fn log_history(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
     let guid = cx.shared.config.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
@@ -248,7 +248,7 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     rebuild.end_time = cx.shared.now();
     keep(cx, state, vdev, rebuild)?;
     cx.feature_decrement(FEATURE)?;
-    tell(cx, vdev, if complete { "complete" } else { "canceled" })?;
+    log_history(cx, vdev, if complete { "complete" } else { "canceled" })?;
     cx.shared.report_rebuild(class::RESILVER_FINISH);
     let tree = cx.store().tree();
     if complete && rebuild.errors == 0 {
@@ -283,7 +283,7 @@ struct Copying<'a> {
     written: AtomicU64,
     errors: AtomicU64,
     begun: Instant,
-    told: Mutex<Instant>,
+    reported: Mutex<Instant>,
 }
 
 impl<'a> Copying<'a> {
@@ -300,7 +300,7 @@ impl<'a> Copying<'a> {
             written: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             begun: Instant::now(),
-            told: Mutex::new(Instant::now()),
+            reported: Mutex::new(Instant::now()),
         }
     }
 
@@ -401,11 +401,11 @@ impl<'a> Copying<'a> {
 
     /// Updates the progress that is shown.
     fn show(&self) {
-        let Some(mut told) = self.told.try_lock() else { return };
-        if told.elapsed() < Duration::from_millis(100) {
+        let Some(mut reported) = self.reported.try_lock() else { return };
+        if reported.elapsed() < Duration::from_millis(100) {
             return;
         }
-        *told = Instant::now();
+        *reported = Instant::now();
         let mut now = self.plan.rebuild;
         now.run_time_ms = now.run_time_ms.saturating_add(self.begun.elapsed().as_millis() as u64);
         let scanned = self.issued.load(Ordering::Relaxed);

@@ -110,7 +110,7 @@ pub(super) fn is_paused(scan: &Scan) -> bool {
 }
 
 impl State {
-    pub fn began_anew(&mut self, txg: u64) {
+    pub fn restart(&mut self, txg: u64) {
         self.generation += 1;
         self.changes.clear();
         self.in_batch = false;

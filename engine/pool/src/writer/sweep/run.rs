@@ -107,7 +107,7 @@ fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
 }
 
 fn wait(shared: &Shared, error: &Error) {
-    tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
+    tracing::warn!(pool = shared.store.name(), %error, "trim or initialize is interrupted");
     let mut state = shared.background.sweeps.state.lock();
     if !state.stop {
         shared.background.sweeps.changed.wait_for(&mut state, PATIENCE);

@@ -272,7 +272,7 @@ fn reservations_keep_others_out_and_can_be_given_back() {
     assert_eq!(state.close(asker, &StateId { seqid: 0, ..narrow }, FILE), Ok(StateId::INVALID));
     state.close(Asker::Client(b), &other, FILE).unwrap();
     let (_, released) = state.take_chores();
-    assert_eq!((released.len(), state.counts().2), (1, 0), "the file is let go with the last open");
+    assert_eq!((released.len(), state.counts().2), (1, 0), "the file is released with the last open");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn locks_belong_to_their_open_and_to_their_owner() {
     let (ask_a, ask_b) = (Asker::Client(a), Asker::Client(b));
     let new = |open| LockWho::New { open, owner: Arc::from(*b"l") };
     let LockAnswer::Locked(lock) = state.lock(ask_a, &new(open_a), FILE, all(), true, false).unwrap() else {
-        panic!("nobody has it")
+        panic!("no client has it")
     };
     assert_eq!(
         state.lock(ask_b, &new(open_b), FILE, all(), true, false),
@@ -311,7 +311,7 @@ fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
     state.tick(LEASE / 2);
     assert_eq!(open(&mut state, b, 1, 1, 0), Err(Status::SHARE_DENIED));
     state.tick(10 * LEASE);
-    assert_eq!(state.test_state(Asker::Client(a), &id), Ok(()), "nobody asked");
+    assert_eq!(state.test_state(Asker::Client(a), &id), Ok(()), "no recall was sent");
     open(&mut state, b, 1, 1, 0).unwrap();
     assert_eq!(state.test_state(Asker::Client(a), &id), Err(Status::EXPIRED));
     assert_eq!(state.counts().0, 1);

@@ -80,7 +80,7 @@ fn unmount_unloads_the_keys_of_the_roots_that_it_unmounts() {
     }
     rig.good("zfs mount -a");
     rig.good("zfs unmount -u tank/secret/a");
-    assert_eq!(status(&rig), "available\n", "it is no encryption root");
+    assert_eq!(status(&rig), "available\n", "it is not an encryption root");
     rig.good("zfs unmount -u tank/secret");
     assert_eq!(status(&rig), "unavailable\n");
     rig.good("zfs mount -al");

@@ -135,7 +135,7 @@ fn properties_of_devices_are_set_and_errors_cleared() {
     rig.bad(
         "zpool set allocating=off tank mirror-0",
         1,
-        "cannot set property allocating for mirror-0 on tank: no other device of the pool takes blocks",
+        "cannot set property allocating for mirror-0 on tank: no other device of the pool accepts blocks",
     );
     assert_eq!(get("allocating", "c"), "allocating\toff\tlocal\n");
     rig.judge("tank");

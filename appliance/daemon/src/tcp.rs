@@ -330,7 +330,7 @@ pub async fn serve(
                 Some(in_lobby) => served.take_from(in_lobby, address.ip()).await,
                 None => place,
             };
-            let Some(place) = place else { return tracing::debug!(%address, "there is no place for it") };
+            let Some(place) = place else { return tracing::debug!(%address, "the connection limit is reached") };
             let visitor = place.visitor.clone();
             tokio::select! {
                 result = connection(stream, address, tls, router, stopped, visitor.clone()) => {

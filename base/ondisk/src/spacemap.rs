@@ -239,7 +239,9 @@ impl Iterator for Items<'_> {
                     run_units: ((word >> VDEV_BITS) & ((1 << 36) - 1)) + 1,
                     vdev: Some((word & 0xff_ffff) as u32),
                 })),
-                None => Err(Error::corrupt("space_map", "two-word entry", "cut off by the end", "two words")),
+                None => {
+                    Err(Error::corrupt("space_map", "two-word entry", "truncated by the end of the map", "two words"))
+                }
             },
             _ => Ok(Item::Range(Entry {
                 action: action(word >> 15),

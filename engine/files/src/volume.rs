@@ -162,6 +162,6 @@ impl Volume {
 fn check_kind(objset: &ObjectSet, name: &str) -> Result<()> {
     match objset.phys().kind {
         ondisk::ObjsetKind::Volume => Ok(()),
-        kind => Err(Error::invalid(name, format!("is no volume: its object set is {kind:?}"))),
+        kind => Err(Error::invalid(name, format!("is not a volume: its object set is {kind:?}"))),
     }
 }

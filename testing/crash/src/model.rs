@@ -260,7 +260,7 @@ impl Model {
         }
         let steps = self.steps.len();
         let mut report = format!(
-            "{steps} steps, {} synced by this thread, {by_others} by any; none fits what is there:\n{complaints}",
+            "{steps} steps, {} synced by this thread, {by_others} by any; none matches the current state:\n{complaints}",
             self.synced
         );
         for (number, named) in self.steps.iter().enumerate().skip(least.saturating_sub(6)) {
@@ -285,7 +285,7 @@ impl Model {
                 }
                 (Entry::Dir, Some(Found::Dir)) => {}
                 (Entry::Symlink(to), Some(Found::Symlink(is))) if to == is => {}
-                _ => return Some(format!("{path} is something else")),
+                _ => return Some(format!("{path} has another type or contents")),
             }
         }
         found.keys().find(|path| !names.contains_key(*path)).map(|path| format!("{path} should not be there"))

@@ -112,7 +112,7 @@ impl fmt::Display for Report {
         let mb = |b: u64| b as f64 / f64::from(1 << 20);
         write!(
             f,
-            "server: {:.0} s of processor; memory {:.0} MiB at first, {:.0} at the end, {:.0} at most; cache {:.0}. No error, nothing read that was not written",
+            "server: {:.0} s of processor; memory {:.0} MiB at first, {:.0} at the end, {:.0} at most; cache {:.0}. No error, only written data was read",
             self.processor.as_secs_f64(),
             mb(self.first),
             mb(self.last),
@@ -126,7 +126,7 @@ impl Report {
     /// Fails if memory exceeded its limit, or if 99.9 % of the cached reads took longer than
     /// `slowest_ms` milliseconds (unless that is 0).
     pub fn check(&self, slowest_ms: u64) -> Result<()> {
-        ensure!(self.most <= CACHE.1 + BEYOND_BYTES, "the server took {} MiB", self.most >> 20);
+        ensure!(self.most <= CACHE.1 + BEYOND_BYTES, "the server used {} MiB", self.most >> 20);
         let slow = self.reads.within(999);
         ensure!(slowest_ms == 0 || slow <= slowest_ms * 1000, "99.9 % of the cached reads within {slow} us");
         Ok(())
@@ -178,7 +178,7 @@ impl Client {
             }),
         )?;
         let (status, mut r) = client::status(&answer)?;
-        ensure!(status == 0, "CREATE says {status}");
+        ensure!(status == 0, "CREATE returned {status}");
         let malformed = |_| anyhow!("CREATE answers without a handle");
         ensure!(r.bool().map_err(malformed)?, "CREATE answers without a handle");
         let handle = r.opaque(64).map_err(malformed)?.to_vec();
@@ -244,7 +244,7 @@ impl Client {
 
     fn receive(&mut self) -> Result<()> {
         let (xid, answer) = self.connection.receive()?;
-        let (asked, at) = self.asked.remove(&xid).context("an answer to nothing")?;
+        let (asked, at) = self.asked.remove(&xid).context("a reply without a call")?;
         let wait = at.elapsed();
         let (status, mut r) = client::status(&answer)?;
         ensure!(status == 0, "client {}: status {status}", self.number);
@@ -257,16 +257,16 @@ impl Client {
             }
             Asked::Read(n, version) => {
                 self.waits[0].add(wait);
-                let malformed = |_| anyhow!("READ answers {} bytes that are cut off", answer.len());
+                let malformed = |_| anyhow!("READ returned {} truncated bytes", answer.len());
                 client::optional_attributes(&mut r).map_err(malformed)?;
                 let (count, _end) = (r.u32().map_err(malformed)?, r.bool().map_err(malformed)?);
                 let data = r.opaque(1 << 20).map_err(malformed)?;
-                ensure!(count as usize == BLOCK && data.len() == BLOCK, "READ gives {count} bytes");
+                ensure!(count as usize == BLOCK && data.len() == BLOCK, "READ returned {count} bytes");
                 let found = u64::from_le_bytes(data[16..24].try_into()?);
                 let newest = self.versions[n as usize].1;
                 ensure!(
                     (version..=newest).contains(&found) && data == block(self.number, n, found),
-                    "client {} block {n}: version {found} is there, or bytes of none; {version} was acknowledged, {newest} sent",
+                    "client {} block {n}: found version {found}, or bytes of none; {version} was acknowledged, {newest} sent",
                     self.number
                 );
             }
@@ -296,7 +296,7 @@ fn seldom(connections: &mut [Connection], root: &[u8], stop: &AtomicBool, calls:
         for connection in connections.iter_mut() {
             let answer = connection.call(p::GETATTR, &args)?;
             let status = client::status(&answer)?.0;
-            ensure!(status == 0, "GETATTR says {status}");
+            ensure!(status == 0, "GETATTR returned {status}");
             calls.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(1));
             if stop.load(Ordering::Relaxed) {

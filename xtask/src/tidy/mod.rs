@@ -82,7 +82,7 @@ pub fn list(root: &Path, name: &str) -> Result<()> {
     let checks = checks(root)?;
     let Some(check) = checks.iter().find(|check| check.name == name) else {
         let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
-        bail!("there is no check {name}; the checks are {}", names.join(", "));
+        bail!("no check is named {name}; available: {}", names.join(", "));
     };
     for place in check.figures.iter().flat_map(|figure| &figure.places) {
         println!("{place}");
@@ -161,7 +161,7 @@ fn compare(checks: &[Check], limits: &Limits) -> Outcome {
         }
     }
     for name in limits.checks().filter(|&name| limited(checks).all(|(check, _)| check.name != name)) {
-        outcome.failed.push(format!("{LIMITS}: there is no check {name} with limits"));
+        outcome.failed.push(format!("{LIMITS}: no check named {name} has limits"));
     }
     outcome
 }

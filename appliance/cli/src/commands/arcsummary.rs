@@ -176,7 +176,7 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             line(0, "Blocks read ahead", Figure::Count(ahead), "Blocks prefetched before they were needed."),
             line(
                 1,
-                "Of these, wanted later",
+                "Of these, used later",
                 Figure::Of(sum("weir_cache_prefetched_hits_total"), ahead),
                 "Useful prefetches.",
             ),

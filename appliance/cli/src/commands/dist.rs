@@ -32,7 +32,7 @@ pub fn command() -> Command {
         .about("Show the distribution and percentiles of latencies, sizes or offsets")
         .long_about(
             "NAME is a statistic broken down by a number, such as nfs3.ops[latency] or nfs3.ops[op=write][size]; without a \
-             breakdown, by latency. Shows the last minute, what --from and --to say, or each INTERVAL from now on.",
+             breakdown, by latency. Shows the last minute, the range of --from and --to, or each INTERVAL from now on.",
         )
         .arg(Arg::new("name").value_name("NAME").required(true).help("The statistic"))
         .arg(Arg::new("all").short('a').long("all").action(ArgAction::SetTrue).help("Show each range as counted, not merged into powers of two or half decades"))

@@ -30,7 +30,7 @@ pub fn command() -> clap::Command {
     let missing =
         |letter: char| Arg::new(letter.to_string()).short(letter).num_args(0..=1).hide(true).action(ArgAction::Append);
     clap::Command::new("inject")
-        .about("Make devices fail, lie or slow down, or blocks unreadable, in a pool that is in use")
+        .about("Inject device failures, wrong data and delays, or make blocks unreadable, in a pool in use")
         .long_about(
             "Adds rules that inject errors into a pool that `weir serve` or `weir mount` has open, to rehearse failures and to \
              test. Without arguments it lists the rules. A rule lasts until it is removed or the process ends. \

@@ -20,7 +20,12 @@ const COLUMNS: &[Column] = &[
     column("wsvc_t", Kind::Number(1), 6, NO_QUEUE),
     column("asvc_t", Kind::Number(1), 6, "Average time of a read or write, in milliseconds."),
     column("%w", Kind::Number(0), 3, NO_QUEUE),
-    column("%b", Kind::Number(0), 3, "Share of the time with something under way, if never two at once; 100 at most."),
+    column(
+        "%b",
+        Kind::Number(0),
+        3,
+        "Share of the time with an operation in progress, if never two concurrently; at most 100.",
+    ),
     column("device", Kind::Text, 8, "The device, after its pool."),
 ];
 

@@ -77,7 +77,7 @@ impl Mailbox {
     pub fn take(&self) -> Vec<usize> {
         // Read first, so that an answer that arrives meanwhile makes the event readable again.
         if let Err(error) = rustix::io::read(&self.event, &mut [0; 8]) {
-            tracing::debug!(%error, "woken for nothing");
+            tracing::debug!(%error, "woken without a request");
         }
         std::mem::take(&mut *self.done.lock())
     }
@@ -295,7 +295,7 @@ impl Drop for Slot {
         // SAFETY: mapped by `new` with this length, and no longer in use: neither by the kernel,
         // whose commands have ended (see `ring`), nor by a reply.
         if let Err(error) = unsafe { munmap(self.payload.cast(), self.payload_bytes) } {
-            tracing::error!(%error, "cannot give memory back");
+            tracing::error!(%error, "cannot release memory");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn check(request: &Request, agreed: Agreed, opened: &Opened) -> Resul
         }
         Flush | Disconnect | Other(_) => return Ok(()),
         BlockStatus if !agreed.allocation => return wrong(errno::INVAL, "no context was agreed on"),
-        BlockStatus if request.length == 0 => return wrong(errno::INVAL, "nothing is asked for"),
+        BlockStatus if request.length == 0 => return wrong(errno::INVAL, "the requested range is empty"),
         Read if request.length > REQUEST_BYTES_MAX => return wrong(errno::OVERFLOW, "longer than 32 MiB"),
         Read | Write | Trim | WriteZeroes | BlockStatus | Cache => {}
     }

@@ -70,7 +70,7 @@ impl Notes {
         let mut names = self.names.lock();
         names.before.clear();
         if let Err(error) = self.save(&names) {
-            tracing::warn!(%error, "cannot note which clients did not take their locks back");
+            tracing::warn!(%error, "cannot store which clients did not reclaim their locks");
         }
     }
 }

@@ -467,7 +467,7 @@ fn call_back(core: &Core, queue: &Receiver<Waiting>) {
             Ok(r.opaque(NAME_MAX).and_then(|_| r.u32()) == Ok(GRANTED))
         });
         if !matches!(accepted, Ok(true)) {
-            tracing::debug!(client = %given.client, ?accepted, "a lock that was waited for was not taken");
+            tracing::debug!(client = %given.client, ?accepted, "the client did not accept a granted lock");
             let _ = core.locks.unlock(given.file, &given.owner, given.range);
         }
     }

@@ -284,7 +284,7 @@ impl Server {
         if !self.registered.is_empty()
             && let Err(error) = portmap::register(&self.registered, false)
         {
-            tracing::warn!(%error, "cannot take programs back from the port mapper");
+            tracing::warn!(%error, "cannot unregister programs from the port mapper");
         }
         self.engine.stop(self.patience);
     }

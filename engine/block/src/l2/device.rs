@@ -112,7 +112,7 @@ impl CacheDevice {
     pub fn write(&self, index: &Index, blocks: Vec<Stored>) -> io::Result<()> {
         let mut ring = self.ring.lock();
         if ring.failed {
-            return Err(io::Error::other("it is not written any more"));
+            return Err(io::Error::other("it is no longer written"));
         }
         let result = self.write_to(index, &mut ring, blocks);
         ring.failed |= result.is_err();

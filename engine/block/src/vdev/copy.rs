@@ -52,7 +52,7 @@ impl Tree {
 
     fn plain(&self, vdev: u32) -> Result<&Vdev, Failure> {
         let top = self.tops.get(vdev as usize).filter(|top| matches!(top.kind, Kind::Leaf(_) | Kind::Mirror(_)));
-        top.map(|top| &**top).ok_or_else(|| Failure::other(format!("device {vdev} is no disk or mirror")))
+        top.map(|top| &**top).ok_or_else(|| Failure::other(format!("device {vdev} is not a disk or mirror")))
     }
 }
 

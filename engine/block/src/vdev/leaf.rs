@@ -772,7 +772,7 @@ impl Leaf {
             self.state.flush.failed.store(true, Ordering::Release);
             self.count_write_error();
             self.report(class::IO, Report { errno: errno(error), ..report });
-            tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
+            tracing::error!(device = %self.path, %error, "written data may be lost: the device no longer accepts writes");
             if dirty {
                 self.note_missed(first, last.max(first));
             }

@@ -116,7 +116,7 @@ impl Applier {
             return Err(bad(format!("object {id}")));
         }
         match self.set.object(id) {
-            Err(Error::NotFound { .. }) => Err(bad(format!("object {id} is not there"))),
+            Err(Error::NotFound { .. }) => Err(bad(format!("object {id} does not exist"))),
             found => found,
         }
     }

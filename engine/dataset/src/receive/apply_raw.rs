@@ -73,7 +73,7 @@ impl Applier {
             return Err(bad(format!("{} bytes at {} of blocks of {size}", write.logical_bytes, write.offset)));
         }
         if write.offset / size > object.max_block_id() {
-            return Err(bad(format!("a block at {}, behind the last one", write.offset)));
+            return Err(bad(format!("a block at {}, beyond the last one", write.offset)));
         }
         let block = taken(write.compression, write.logical_bytes, (write.flags, &write.crypt), payload, self.endian)?;
         object.put_raw(tx, write.offset / size, block)

@@ -147,7 +147,7 @@ fn newer(cx: &Cx<'_>, node: &Node, head: &DslDataset, since: u64) -> Result<Vec<
                 found.push(at);
                 at = phys.prev_snap;
             }
-            _ => return Err(Error::invalid(&*node.name, "the snapshot that was built on is gone")),
+            _ => return Err(Error::invalid(&*node.name, "the base snapshot no longer exists")),
         }
     }
     Ok(found)

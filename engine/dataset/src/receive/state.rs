@@ -92,7 +92,7 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
         let same = number(field::FIELD_RESUME_TOGUID)? == Some(begin.to_guid)
             && number(field::FIELD_RESUME_FROMGUID)?.unwrap_or(0) == begin.from_guid;
         if !phys.has(DslDataset::FLAG_INCONSISTENT) || !same {
-            return invalid("there is no receive of this stream that broke off");
+            return invalid("there is no interrupted receive of this stream");
         }
         let at = (number(field::FIELD_RESUME_OBJECT)?, number(field::FIELD_RESUME_OFFSET)?);
         if at != (incoming.list.get_u64("resume_object"), incoming.list.get_u64("resume_offset")) {

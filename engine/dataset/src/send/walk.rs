@@ -159,7 +159,7 @@ impl Walk<'_> {
             return Err(Error::corrupt(format!("block {at}"), what));
         }
         if !spill && !shape.object_type.is_metadata() && block > shape.max_block {
-            return Err(Error::corrupt(format!("block {at}"), format!("it lies behind the last, {}", shape.max_block)));
+            return Err(Error::corrupt(format!("block {at}"), format!("it is beyond the last, {}", shape.max_block)));
         }
         let is_metadata = spill || shape.object_type.is_metadata();
         if is_metadata && !self.is_raw && bp.endian() != self.endian {

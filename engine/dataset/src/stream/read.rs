@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
         let (found, expected) = (record.checksum, self.sum.words());
         if found != [0; 4] && found != expected {
             let what = format!(
-                "its checksum is {}, expected {}: what lies before it was altered",
+                "its checksum is {}, expected {}: the data before it was altered",
                 words(found),
                 words(expected)
             );

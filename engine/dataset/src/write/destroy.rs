@@ -82,7 +82,7 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     }
     let dir = cx.dir(node.dir)?.phys;
     if dir.parent == 0 {
-        return Err(Error::invalid(name, "the pool's own dataset goes with the pool"));
+        return Err(Error::invalid(name, "the root dataset is destroyed with the pool"));
     }
     if open.get(node.head).is_some() {
         return Err(Refusal::Busy.at(name));

@@ -45,7 +45,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
 /// The head to roll back; `None`: the snapshot is of this txg, and the caller must wait for it.
 fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
     let found = tree::find(cx, to)?;
-    let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is no snapshot"))?;
+    let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is not a snapshot"))?;
     let node = Node { name: tree::name_of(cx, found.dir)?, snapshot: None, ..found };
     let head = cx.dataset(node.head)?.phys;
     let more_recent = || Error::invalid(to, format!("there is a snapshot or bookmark more recent than '{to}'"));

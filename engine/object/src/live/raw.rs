@@ -112,7 +112,7 @@ impl ObjectSet {
                     CryptParams { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() }
                 }
                 _ => {
-                    let what = format!("the stream does not say how block {blkid} of dnodes is encrypted");
+                    let what = format!("the stream has no encryption parameters for block {blkid} of dnodes");
                     return Err(Error::corrupt(self.place_of_set(), what));
                 }
             },

@@ -97,7 +97,7 @@ impl Writer {
         drop(store);
         // The new pool is opened like any other, so that its state in memory comes from its blocks.
         let found = search_devices(devices.into_values()).pools.into_iter().next();
-        let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?;
+        let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was created"))?;
         let writer = Self::open(&found, &OpenOptions { created, ..open.clone() }, options)?;
         // The first objects are counted like all others: otherwise the space of `$MOS` would become
         // negative when they shrink.

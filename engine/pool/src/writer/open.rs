@@ -161,7 +161,7 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
         Err(_) if name.contains('#') => {
             return Err(Error::unsupported(
                 name,
-                "writing to a partition found inside a disk: give the partition's own path",
+                "writing to a partition found inside a disk: use the partition's own path",
             ));
         }
         Err(e) => return Err(Error::io(name, e)),

@@ -76,7 +76,7 @@ impl SyncTx<'_> {
         match shared.allocator.class_of(id) {
             None | Some(Class::Log) => return Err(unsuitable()),
             Some(Class::Normal) if !yes && !shared.allocator.has_other_open(id) => {
-                return Err(Error::invalid(shared.store.name(), "no other device of the pool takes blocks"));
+                return Err(Error::invalid(shared.store.name(), "no other device of the pool accepts blocks"));
             }
             _ => {}
         }

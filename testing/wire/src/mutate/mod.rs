@@ -297,7 +297,7 @@ impl Worker<'_> {
         let _ = sender.join();
         match result {
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-                bail!("a connection with nothing more to come is not closed within {PATIENCE:?}")
+                bail!("an idle connection is not closed within {PATIENCE:?}")
             }
             // A reset counts as closed.
             _ => Ok(answers),
@@ -363,7 +363,7 @@ impl Plan {
                     if began.elapsed() < self.time / 4 {
                         first = now;
                     }
-                    ensure!(most <= CACHE.1 + BEYOND_BYTES, "the server took {} MiB", most >> 20);
+                    ensure!(most <= CACHE.1 + BEYOND_BYTES, "the server used {} MiB", most >> 20);
                 }
                 Ok(())
             };

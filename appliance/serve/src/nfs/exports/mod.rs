@@ -186,7 +186,7 @@ fn why_unknown(error: &errors::Error) -> Unknown {
         Error::NotFound { .. } | Error::Refused { why: Refusal::Stale, .. } => Unknown::NotThere,
         Error::KeyUnavailable { .. } => Unknown::Locked,
         Error::Io { .. } | Error::Refused { why: Refusal::Suspended | Refusal::Busy, .. } => {
-            tracing::warn!(%error, "cannot look up the share of a file system; clients ask again");
+            tracing::warn!(%error, "cannot look up the share of a file system; clients retry");
             Unknown::Failed(Status::JUKEBOX)
         }
         other => Unknown::Failed(Status::from(other)),

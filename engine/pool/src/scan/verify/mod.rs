@@ -159,7 +159,7 @@ impl Checker<'_> {
         // Lost data blocks were still marked as used; blocks below lost metadata were not.
         let is_metadata = |at: &Bookmark| at.level != LOG_LEVEL && (at.level != 0 || at.object == 0);
         if report.damage.iter().any(|d| is_metadata(&d.at) || (d.at.level == 0 && d.span_bytes == 0)) {
-            unknown.push("some metadata cannot be read, and what lies below it is not known".into());
+            unknown.push("some metadata cannot be read, and what it references is unknown".into());
         }
         self.used.note_beyond(&mut report);
         if unknown.is_empty() {

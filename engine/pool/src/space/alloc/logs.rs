@@ -255,7 +255,7 @@ impl Allocator {
             if !inner.unflushed.add_all(&change.taken.0, &change.taken.1) {
                 let at = format!("{}: metaslab {}", change.group.name, change.slab.id);
                 drop(inner);
-                self.anomaly(format!("{at}: txg {txg} allocates what is allocated, or frees what is free"));
+                self.anomaly(format!("{at}: txg {txg} allocates allocated space, or frees free space"));
             }
         }
         written.map(|()| true)

@@ -155,7 +155,7 @@ pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
             Some(Step::Copied | Step::Full) => {}
             Some(Step::Nothing) => end::finish(cx, &mut state)?,
             Some(Step::Failed(error)) => {
-                tracing::error!(%error, "{}: the removal of a device is given up", cx.store().name());
+                tracing::error!(%error, "{}: the removal of a device is canceled", cx.store().name());
                 end::give_up(cx, &mut state)?;
             }
             None => end::give_up(cx, &mut state)?,

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_stand_for_their_crates_and_remarks_for_nothing() {
+    fn layers_include_their_crates_and_remarks_are_ignored() {
         let uses: &[(&str, &str, &[&str])] = &[
             ("base", "ondisk", &[]),
             ("base", "host", &[]),

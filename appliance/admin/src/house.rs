@@ -576,7 +576,7 @@ mod tests {
     /// A caller that had looked up the pool before reopened it, and its devices stayed locked for a
     /// pool that no one could see.
     #[test]
-    fn a_pool_that_was_exported_is_not_opened_by_who_found_it_before() {
+    fn an_exported_pool_is_not_reopened_by_an_earlier_lookup() {
         let dir = tempfile::tempdir().expect("a folder");
         let state = State::new(dir.path().join("state"));
         let (record, opened) = pool(dir.path(), "gone");
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pool_is_opened_once_and_one_that_is_away_hinders_no_other() {
+    fn each_pool_is_opened_once_and_a_missing_one_blocks_no_other() {
         let dir = tempfile::tempdir().expect("a folder");
         let state = State::new(dir.path().join("state"));
         let (good, opened) = pool(dir.path(), "good");

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_a_device_locked_is_told() {
+    fn the_process_that_locks_a_device_is_named() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("disk");
         std::fs::write(&path, [0; 4096]).expect("written");

@@ -87,7 +87,7 @@ fn each_period_has_one_and_the_newest_are_kept() {
 }
 
 #[test]
-fn what_was_missed_is_made_up_for_once_and_restarts_take_none_twice() {
+fn missed_snapshots_are_taken_once_and_restarts_take_no_duplicates() {
     let mut filer = Filer::new(&[]);
     for (label, keep) in [("frequent", "4"), ("hourly", "24"), ("daily", "31"), ("weekly", "8"), ("monthly", "12")] {
         filer.set("tank", &format!("weir:snapshot-{label}"), keep);
@@ -113,7 +113,7 @@ fn what_was_missed_is_made_up_for_once_and_restarts_take_none_twice() {
 }
 
 #[test]
-fn only_what_a_rule_took_is_destroyed_and_never_what_is_held_or_cloned() {
+fn only_snapshots_of_a_rule_without_holds_or_clones_are_destroyed() {
     let mut filer = Filer::new(&["tank/a"]);
     filer.set("tank/a", "weir:snapshot-hourly", "1");
     let take = |filer: &Filer, short: &str, mark: &[(String, String)]| {

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_the_description_says() {
+    fn frames_match_their_documentation() {
         let text = |frame: &CommandFrame| serde_json::to_string(frame).expect("they are plain");
         assert_eq!(text(&CommandFrame::Stdout("a\n".into())), r#"{"stdout":"a\n"}"#);
         assert_eq!(text(&CommandFrame::Exit(2)), r#"{"exit":2}"#);

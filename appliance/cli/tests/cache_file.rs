@@ -42,7 +42,7 @@ fn pools_are_in_their_cache_file_while_they_are_imported() {
 }
 
 #[test]
-fn a_file_that_is_no_cache_file_is_left_alone() {
+fn a_file_that_is_not_a_cache_file_is_unchanged() {
     let rig = Rig::new(&["a"]);
     std::fs::write(rig.path("notes"), "mine\n").expect("written");
     rig.good("zpool create -O mountpoint=none tank DIR/d/a");
@@ -67,7 +67,7 @@ fn a_file_that_is_no_cache_file_is_left_alone() {
 /// The file may be older than the pool's last change, and the devices may have other names in the
 /// same folder.
 #[test]
-fn import_takes_the_pools_of_a_cache_file_alone() {
+fn import_uses_only_the_pools_of_a_cache_file() {
     let rig = Rig::new(&["a", "b", "c"]);
     rig.good("zpool create -O mountpoint=none -o cachefile=DIR/cache tank DIR/d/a");
     std::fs::copy(rig.path("cache"), rig.path("old")).expect("copied");

@@ -132,7 +132,7 @@ const TRANSCRIPT: &[&str] = &[
 ];
 
 #[test]
-fn what_runs_in_the_daemon_says_what_it_says_alone() {
+fn commands_in_the_daemon_print_the_same_as_without_it() {
     let (alone, mut served) = (Rig::new(&["a", "b", "c"]), Rig::new(&["a", "b", "c"]));
     served.serve();
     let mut different = Vec::new();
@@ -147,7 +147,7 @@ fn what_runs_in_the_daemon_says_what_it_says_alone() {
 }
 
 #[test]
-fn two_clients_at_once_both_get_what_they_want() {
+fn two_concurrent_clients_both_get_their_output() {
     let mut rig = Rig::new(&["a", "b"]);
     rig.serve();
     std::thread::scope(|scope| {
@@ -224,7 +224,7 @@ fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
 }
 
 #[test]
-fn a_second_daemon_is_refused_and_one_that_was_killed_leaves_nothing_behind() {
+fn a_second_daemon_is_refused_and_a_killed_one_leaves_nothing() {
     let mut rig = Rig::new(&["a"]);
     rig.serve();
     rig.good("zpool create -m none tank DIR/d/a");
@@ -247,7 +247,7 @@ fn a_second_daemon_is_refused_and_one_that_was_killed_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_a_command_asks_is_asked_of_its_client() {
+fn prompts_of_a_command_go_to_its_client() {
     use std::io::Write;
     let mut rig = Rig::new(&["a"]);
     rig.serve();
@@ -379,7 +379,7 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
 /// Skipped without root, which mounting one file system inside another needs, and where FUSE is not
 /// available.
 #[test]
-fn file_systems_are_mounted_where_their_properties_say() {
+fn file_systems_are_mounted_according_to_their_properties() {
     let mut rig = Rig::new(&["a"]);
     rig.start("serve");
     let (code, _, err) = rig.run("zpool create -m DIR/m/tank tank DIR/d/a");
@@ -536,7 +536,7 @@ fn share_and_unshare_complain_like_openzfs() {
 
 /// `-l` was accepted and ignored.
 #[test]
-fn share_loads_the_keys_of_what_it_shares() {
+fn share_loads_the_keys_of_shared_datasets() {
     let mut rig = Rig::new(&["a"]);
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
     rig.start(SERVE);

@@ -11,7 +11,7 @@ fn refused(rig: &Rig, line: &str) -> String {
 }
 
 #[test]
-fn spares_and_caches_of_pools_that_are_gone_are_free() {
+fn spares_and_caches_of_destroyed_pools_are_free() {
     let rig = Rig::new(&["a", "b", "c", "e", "f"]);
     for leaves in ["destroy", "export"] {
         rig.good("zpool create -f -O mountpoint=none tank DIR/d/a spare DIR/d/b cache DIR/d/c");
@@ -44,7 +44,7 @@ fn spares_and_caches_of_pools_that_are_gone_are_free() {
 }
 
 #[test]
-fn a_device_whose_labels_are_gone_is_replaced_by_itself() {
+fn a_device_with_lost_labels_can_replace_itself() {
     let mut rig = Rig::new(&["a", "b", "c"]);
     rig.serve();
     rig.good("zpool create -O mountpoint=none tank raidz1 DIR/d/a DIR/d/b DIR/d/c");
@@ -65,7 +65,7 @@ fn a_device_whose_labels_are_gone_is_replaced_by_itself() {
 
 /// The last copy of the data is not given up.
 #[test]
-fn a_device_that_the_pool_needs_is_not_replaced_by_itself() {
+fn a_required_device_cannot_replace_itself() {
     let mut rig = Rig::new(&["a"]);
     rig.serve();
     rig.good("zpool create -O mountpoint=none tank DIR/d/a");

@@ -63,7 +63,7 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
+fn a_pool_held_by_another_process_is_refused_and_the_process_named() {
     let rig = with_mount_point(&["a"]);
     rig.good_script(&["env"], "weir zpool create tank $PWD/d/a");
     let held = fs::File::options().write(true).open(rig.path("d/a")).expect("opened");
@@ -106,7 +106,7 @@ fn a_pool_on_media_that_take_no_writes_can_be_read() {
 }
 
 #[test]
-fn a_device_that_shrank_while_it_was_away_is_named_and_nothing_is_lost_once_it_is_back() {
+fn a_device_that_shrank_while_offline_is_named_and_nothing_is_lost_once_it_is_restored() {
     let rig = with_mount_point(&["a"]);
     rig.good_script(&["env"], "weir zpool create tank $PWD/d/a && weir zfs create tank/kept && weir zpool export tank");
     rig.cut("a", 100 << 20);
@@ -155,7 +155,7 @@ fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
 }
 
 #[test]
-fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
+fn a_pool_without_its_log_device_is_imported_only_with_an_option() {
     let rig = with_mount_point(&["a", "log"]);
     let script = r#"
         weir zpool create tank $PWD/d/a log $PWD/d/log && weir zfs create tank/kept && weir zpool export tank || fail "create"
@@ -178,7 +178,7 @@ fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
 }
 
 #[test]
-fn devices_that_changed_places_are_known_by_what_they_hold() {
+fn devices_with_exchanged_paths_are_identified_by_their_labels() {
     let rig = with_mount_point(&["a", "b", "c", "x"]);
     let script = r#"
         weir zpool create tank $PWD/d/a $PWD/d/b && weir zfs create tank/kept && weir zpool export tank
@@ -233,7 +233,7 @@ fn a_full_disk_below_suspends_writes_and_everything_ends_without_a_kill() {
 }
 
 #[test]
-fn a_side_of_a_mirror_that_is_cut_or_deleted_under_way_costs_nothing() {
+fn truncating_or_deleting_a_side_of_a_mirror_in_use_loses_nothing() {
     if !can_mount() {
         return;
     }

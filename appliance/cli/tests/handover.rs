@@ -25,7 +25,7 @@ fn run(program: &Path, args: &[&str], path: &Path) -> (Option<i32>, String, Stri
 }
 
 #[test]
-fn arguments_and_exit_code_pass_through_the_program_beside_or_in_path() {
+fn arguments_and_exit_code_pass_through_the_program_next_to_it_or_in_path() {
     let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let weir = alone(folder.path());
     script(&other.path().join("weir-bench"), "printf '%s|' elsewhere \"$@\"; exit 3");

@@ -139,7 +139,7 @@ fn mount_heeds_its_options_for_all_file_systems() {
 }
 
 #[test]
-fn share_refuses_what_cannot_be_read() {
+fn share_refuses_unreadable_datasets() {
     let mut rig = Rig::new(&["a"]);
     rig.start(SERVE);
     encrypted(&rig);
@@ -317,7 +317,7 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
 }
 
 #[test]
-fn what_no_value_of_a_property_can_be_is_refused() {
+fn invalid_property_values_are_refused() {
     let rig = Rig::new(&["a"]);
     let bad = |line: &str, err: &str| {
         let (code, _, said) = rig.run(line);

@@ -177,7 +177,7 @@ fn a_temporary_name_is_not_written_to_the_pool() {
 }
 
 #[test]
-fn what_cannot_be_added_is_refused_in_openzfs_words() {
+fn invalid_additions_are_refused_with_openzfs_messages() {
     let rig = Disks::new(&["a", "b", "c", "d", "e"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank mirror a b");
@@ -215,7 +215,7 @@ fn what_cannot_be_added_is_refused_in_openzfs_words() {
 }
 
 #[test]
-fn what_cannot_become_a_pool_is_refused_in_openzfs_words() {
+fn invalid_pools_are_refused_with_openzfs_messages() {
     let rig = Disks::new(&["a", "b", "c", "d", "e", "f", "g"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank a");
@@ -526,7 +526,7 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
 /// The part of a recorded session of OpenZFS 2.3.2 that is about snapshots, with an additional pool
 /// and without files.
 #[test]
-fn snapshots_and_clones_come_and_go_as_openzfs_does() {
+fn snapshots_and_clones_are_created_and_destroyed_like_in_openzfs() {
     let rig = Disks::new(&["a", "b"]);
     rig.good("zpool create -O mountpoint=none tank a");
     rig.good("zpool create -O mountpoint=none rz b");
@@ -749,7 +749,7 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
 /// failed because the pool was in use.
 /// Without a server, a pool whose root has no mount point was an error.
 #[test]
-fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
+fn mount_all_skips_datasets_that_are_not_mounted_automatically() {
     let rig = Disks::new(&["a"]);
     rig.good("zpool create -m none tank a");
     rig.good("zfs mount -a");
@@ -761,7 +761,7 @@ fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
 }
 
 #[test]
-fn what_was_unmounted_can_be_mounted_again_at_once() {
+fn an_unmounted_dataset_can_be_mounted_again_immediately() {
     let rig = Disks::new(&["a"]);
     let place = rig.folder().join("mnt");
     std::fs::create_dir(&place).expect("a folder");

@@ -52,7 +52,7 @@ fn judge(rig: &Rig) {
 }
 
 #[test]
-fn a_tree_is_received_and_follows_what_happens_to_it() {
+fn a_tree_is_received_and_follows_later_changes() {
     let rig = with_pool(false);
     rig.good("zfs create -o compression=gzip-7 -o com.example:note=hello tank/src");
     rig.good("zfs create -o quota=64M tank/src/a");
@@ -117,7 +117,7 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
 }
 
 #[test]
-fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
+fn short_names_of_properties_override_and_exclude_received_ones() {
     let rig = with_pool(false);
     rig.good("zfs create -o recordsize=16K -o compression=gzip tank/src");
     rig.good("zfs snapshot tank/src@1");
@@ -130,7 +130,7 @@ fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_openzfs_says_it() {
+fn errors_are_those_of_openzfs() {
     let rig = with_pool(false);
     rig.good("zfs create tank/a");
     rig.good("zfs snapshot tank/a@1");
@@ -168,7 +168,7 @@ fn what_is_wrong_is_said_as_openzfs_says_it() {
 }
 
 #[test]
-fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
+fn with_a_daemon_it_receives_the_stream_and_interrupted_receives_resume() {
     let rig = with_pool(true);
     rig.good("zfs create -V 16M tank/volume");
     rig.good("zfs create tank/a");
@@ -198,7 +198,7 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
 }
 
 #[test]
-fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
+fn plain_streams_are_encrypted_according_to_options_and_ancestors() {
     let rig = with_pool(true);
     std::fs::write(rig.path("key"), "correct horse battery").expect("a key");
     let own = format!("-o encryption=aes-128-ccm -o keyformat=passphrase -o keylocation=file://{}", rig.path("key"));

@@ -55,7 +55,7 @@ impl Samba {
 }
 
 #[test]
-fn clients_of_samba_find_what_is_shared_and_nothing_else() {
+fn samba_clients_see_only_shared_file_systems() {
     if !["/usr/sbin/smbd", "smbclient", "pdbedit"].into_iter().all(has) {
         eprintln!("skipped: Samba is not installed (apt-get install samba smbclient)");
         return;

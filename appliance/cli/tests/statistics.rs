@@ -108,7 +108,7 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
 }
 
 #[test]
-fn who_is_busy_and_how_latencies_are_spread_is_shown() {
+fn busy_clients_and_latency_distributions_are_shown() {
     let rig = serving();
     let disk = rig.path("d/disk");
     // The span reaches back to before the daemon started.
@@ -135,7 +135,7 @@ fn who_is_busy_and_how_latencies_are_spread_is_shown() {
 }
 
 #[test]
-fn what_is_counted_can_be_changed() {
+fn the_counted_statistics_can_be_changed() {
     let rig = serving();
     assert_eq!(
         words(rig.good("analytics datasets").lines().next().expect("a heading")),
@@ -161,7 +161,7 @@ fn what_is_counted_can_be_changed() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_without_a_word() {
+fn a_closed_pipe_ends_a_command_silently() {
     let rig = serving();
     for line in ["stat nfs3.ops 1", "top 1"] {
         let mut child = rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -175,7 +175,7 @@ fn a_reader_that_goes_away_ends_a_command_without_a_word() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_told() {
+fn invalid_requests_are_reported() {
     let rig = serving();
     for (line, message) in [
         ("stat nosuch.ops", "unknown statistic 'nosuch.ops'"),
@@ -228,7 +228,7 @@ fn the_tools_that_people_know_have_their_columns() {
 }
 
 #[test]
-fn pools_show_what_they_read_and_write() {
+fn pools_show_their_reads_and_writes() {
     let rig = serving();
     let table = rig.good("zpool iostat");
     let heading = "              capacity     operations     bandwidth \n\
@@ -260,7 +260,7 @@ fn pools_show_what_they_read_and_write() {
 
 /// The queues of the device are seen by commands that run in the daemon.
 #[test]
-fn the_queues_of_devices_show_what_passed_them() {
+fn device_queues_show_their_operations() {
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
@@ -321,7 +321,7 @@ fn a_pool_that_no_process_has_is_idle() {
 }
 
 #[test]
-fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they_run() {
+fn streams_next_to_the_daemon_are_counted_and_shown_while_they_run() {
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());

@@ -119,7 +119,7 @@ fn a_volume_is_copied_out_of_a_stream() {
 }
 
 #[test]
-fn what_is_wrong_with_a_stream_is_said() {
+fn errors_in_a_stream_are_reported() {
     let Some(weir) = Weir::with_history() else { return };
     let path = weir.send("full", &["th/prom@s1"]);
     let text = weir.text(&["stream", "dump", &path]);
@@ -141,7 +141,7 @@ fn what_is_wrong_with_a_stream_is_said() {
 }
 
 #[test]
-fn sends_say_what_openzfs_says() {
+fn sends_print_the_messages_of_openzfs() {
     let Some(weir) = Weir::with_history() else { return };
     // Recorded with the kernel module, for this very pool.
     let expected = "incremental\tth/prom@s1\tth/prom@s2\t228648\nsize\t228648\n";

@@ -267,7 +267,7 @@ fn a_lying_raidz_column_is_found_and_two_lose_the_block() {
 }
 
 #[test]
-fn a_pool_with_a_device_away_is_degraded_and_readable() {
+fn a_pool_with_a_missing_device_is_degraded_and_readable() {
     for (scenario, name, device) in
         [("mirror3", "tm", "m1"), ("raidz1-3-a9", "tz1", "z2"), ("draid2-4d-1s-8c", "td", "w1")]
     {
@@ -313,7 +313,7 @@ fn a_bad_member_of_a_gang_block_loses_its_file() {
 }
 
 #[test]
-fn a_pool_whose_root_is_gone_is_lost_and_says_so() {
+fn a_pool_without_its_root_is_reported_as_lost() {
     let Some(pool) = copy("no-features", "tb") else { return };
     let root = pool.open().uberblock().root;
     for n in 0..root.dvas().count() {
@@ -325,7 +325,7 @@ fn a_pool_whose_root_is_gone_is_lost_and_says_so() {
 }
 
 #[test]
-fn what_is_no_pool_could_not_be_verified() {
+fn a_device_without_a_pool_cannot_be_verified() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("x"), vec![7; 1 << 20]).expect("writes");
     assert_eq!(verify(folder.path(), "tank").code, 3);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_what_two_looks_differ_by() {
+    fn rates_are_differences_between_two_samples() {
         let info = |calls, read_bytes| ClientInfo {
             address: IpAddr::from([192, 0, 2, 1]),
             connections: 1,

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_their_numbers_go_on_after_a_restart() {
+    fn events_and_their_numbers_continue_after_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let events = Events::open(folder.path()).expect("opened");
         (0..3).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_told_to_those_who_may_see_them_also_after_a_restart() {
+    fn file_names_are_shown_to_authorized_users_also_after_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let none = Sight { files: false };
         let events = Events::open(folder.path()).expect("opened");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_gets_what_he_missed() {
+    fn a_reconnecting_client_gets_missed_events() {
         let events = posted(5);
         let (missed, mut live) = events.listen(Some(3), ALL);
         assert_eq!(missed.len(), 2);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_longer_is_a_job_with_what_has_passed_until_he_ends() {
+    fn a_long_stream_is_a_job_with_its_progress_until_it_ends() {
         let (flows, jobs) = shown();
         let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
         flow.total(1000);

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_cancelled_ends_and_one_that_fails_says_why() {
+    fn a_cancelled_job_ends_and_a_failed_one_has_a_reason() {
         let jobs = jobs();
         let (ready, wait_ready) = channel();
         let job = jobs.start(JobKind::Verify, "tank", "root", move |running| {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_a_pool_end_before_it_is_let_go_of() {
+    fn jobs_of_a_pool_end_before_it_is_released() {
         let jobs = jobs();
         let spin = |running: &Running| {
             while !running.is_cancelled() {
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_tells_a_rate_and_the_time_left() {
+    fn progress_has_a_rate_and_the_remaining_time() {
         let jobs = jobs();
         let (go, gone) = channel();
         let id = jobs

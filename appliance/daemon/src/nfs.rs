@@ -181,7 +181,7 @@ mod tests {
 
     /// Regression: the server had no state directory, so every restart lost the clients' locks.
     #[test]
-    fn who_has_locks_is_kept_in_the_state_folder() {
+    fn clients_with_locks_are_stored_in_the_state_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = settings(&Config::default(), folder.path()).expect("settings");
         assert_eq!(settings.state.as_deref(), Some(folder.path()));

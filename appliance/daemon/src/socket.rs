@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_listener_is_refused_and_what_a_dead_one_left_is_removed() {
+    fn a_second_listener_is_refused_and_a_stale_socket_is_removed() {
         let dir = tempfile::tempdir().expect("a folder");
         let socket = of_daemon(dir.path());
         assert!(connect(&socket).expect("nothing there").is_none());

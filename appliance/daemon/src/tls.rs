@@ -141,7 +141,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_certificate_is_made_once_and_anew_for_other_names() {
+    fn a_certificate_is_created_once_and_again_for_other_names() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::default().api;
         load(&config, folder.path()).expect("made");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_certificate_is_told_by_name() {
+    fn an_invalid_certificate_file_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c.pem");
         fs::write(&path, "nothing").expect("written");

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_told_once() {
+    fn changes_are_reported_once() {
         let good = seen(State::Online, 0, (State::Online, 0));
         let bad = seen(State::Degraded, 3, (State::Removed, 0));
         assert_eq!(messages(&BTreeMap::new(), &good), ["the pool is imported, ONLINE"]);

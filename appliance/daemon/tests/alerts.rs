@@ -59,7 +59,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_again() {
+fn an_alert_notifies_its_receivers_when_it_fires_and_clears_and_retries() {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, mail) = (folder.path().join("log"), folder.path().join("mail"));
     let socket = UnixDatagram::bind(&log).expect("bound");
@@ -132,7 +132,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
 }
 
 #[test]
-fn redirections_are_not_followed_and_what_failed_is_shown() {
+fn redirections_are_not_followed_and_failures_are_shown() {
     let mut config = Config::default();
     config.alerts.webhook_hosts = vec!["127.0.0.1".to_owned()];
     let rig = Rig::with(config, false);
@@ -158,7 +158,7 @@ fn redirections_are_not_followed_and_what_failed_is_shown() {
 }
 
 #[test]
-fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
+fn operators_cannot_make_the_server_call_local_addresses() {
     let rig = Rig::new();
     let _root = rig.administrator();
     let operator = rig.token_of("operator");

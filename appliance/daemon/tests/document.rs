@@ -101,7 +101,7 @@ impl Document {
 }
 
 #[test]
-fn every_operation_does_what_the_document_says() {
+fn every_operation_matches_the_document() {
     let rig = Rig::new();
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../api/openapi.json")).expect("checked in");
@@ -577,7 +577,7 @@ fn next_message(from: &mut impl std::io::BufRead) -> Value {
 }
 
 #[test]
-fn the_validator_finds_what_does_not_fit() {
+fn the_validator_finds_mismatches() {
     let document = json!({"components": {"schemas": {"A": {"type": "object", "required": ["a"], "properties": {
         "a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"enum": ["x"]},
         "d": {"type": "array", "items": {"$ref": "#/components/schemas/A"}}}}}}});

@@ -67,7 +67,7 @@ fn with_file(text: &str) -> (Rig, std::path::PathBuf) {
 }
 
 #[test]
-fn settings_change_while_a_client_goes_on() {
+fn settings_change_while_a_client_continues() {
     let (rig, file) = with_file("api.hosts = ['old.example']\n");
     let root = rig.administrator();
     let ask = |host: &str| {
@@ -103,7 +103,7 @@ fn settings_change_while_a_client_goes_on() {
 }
 
 #[test]
-fn a_new_certificate_is_shown_to_who_comes_next() {
+fn a_new_certificate_is_used_for_new_connections() {
     let rig = Rig::with(daemon::Config::default(), true);
     let current = rig.service.servers.tls.get().expect("over TLS").clone();
     let before = current.sha256();

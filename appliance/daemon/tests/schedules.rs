@@ -10,7 +10,7 @@ use serde_json::json;
 const START: u64 = 1_795_388_400;
 
 #[test]
-fn rules_set_over_the_interface_are_kept_and_told() {
+fn rules_set_over_the_api_are_stored_and_returned() {
     let rig = Rig::new();
     let root = rig.administrator();
     assert_eq!(rig.make_pool(&root, "tank").status, 201);

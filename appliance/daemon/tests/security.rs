@@ -80,7 +80,7 @@ fn a_token_for_statistics_opens_them_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_operation_is_not_served() {
+fn unknown_paths_are_not_served() {
     let rig = Rig::new();
     let root = rig.administrator();
     for (method, path) in
@@ -101,7 +101,7 @@ fn on_the_unix_socket_the_same_user_is_administrator() {
 }
 
 #[test]
-fn nobody_has_a_password_that_nobody_set() {
+fn there_is_no_default_password() {
     let rig = Rig::new();
     for (user, password) in [("root", ""), ("admin", "admin"), ("root", "root"), ("weir", "weir")] {
         let answer =
@@ -176,7 +176,7 @@ fn names_of_other_sites_do_not_lead_here() {
 }
 
 #[test]
-fn every_answer_says_what_browsers_may_do_with_it() {
+fn every_answer_has_security_headers() {
     let rig = Rig::new();
     for path in ["/", "/v1/version", "/v1/pools", "/v1/nothing", "/healthz"] {
         let answer = rig.ask(&Client::default(), "GET", path, None);
@@ -225,7 +225,7 @@ fn guesses_that_come_at_once_are_no_more_than_those_that_come_one_by_one() {
 }
 
 #[test]
-fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
+fn a_stream_ends_with_its_token_or_its_role_even_if_the_name_is_reused() {
     let rig = Rig::new();
     let root = rig.administrator();
     rig.service.access.accounts.create("op", api::Role::Operator, PASSWORD, false).expect("made");
@@ -364,7 +364,7 @@ fn operators_set_no_properties_by_which_they_would_get_the_machine() {
 }
 
 #[test]
-fn over_tls_the_cookie_is_for_tls_alone() {
+fn over_tls_the_cookie_is_marked_secure() {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
     use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};

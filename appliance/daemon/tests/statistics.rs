@@ -120,7 +120,7 @@ fn pause() {
 }
 
 #[test]
-fn what_goes_on_beneath_the_file_system_is_counted() {
+fn operations_below_the_file_system_are_counted() {
     let filer = Filer::new();
     for name in [
         "txg.phases[phase]",
@@ -161,7 +161,7 @@ fn what_goes_on_beneath_the_file_system_is_counted() {
 }
 
 #[test]
-fn reads_that_had_to_be_healed_are_told_by_disk_and_explain_a_storm_of_repairs() {
+fn repaired_reads_are_counted_by_disk_and_explain_a_storm_of_repairs() {
     let filer = Filer::new();
     filer.load(Kind::SeqWrite, true);
     let read = || filer.load(Kind::RandRead, false);

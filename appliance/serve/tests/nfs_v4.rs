@@ -185,7 +185,7 @@ fn files_are_made_written_read_and_removed() {
 }
 
 #[test]
-fn a_request_that_comes_twice_is_done_once() {
+fn a_repeated_request_is_executed_once() {
     let house = two_shares();
     let mut client = Client::new(&house, 1, "c");
     let dir = client.handle("/srv/a");
@@ -259,7 +259,7 @@ impl ClientRecords for Kept {
 }
 
 #[test]
-fn after_a_restart_clients_get_back_what_they_had_before_others_may_take_it() {
+fn after_a_restart_clients_reclaim_their_state_before_others_may_take_it() {
     let records = Arc::new(Kept::default());
     let vfs: Arc<dyn Vfs> = Arc::new(tree(5).writable());
     let start = || house(vec![share("/a", 5, vfs.clone(), "rw,no_root_squash")], records.clone());
@@ -452,7 +452,7 @@ fn after_a_request_that_panicked_its_slot_and_its_owner_can_be_used() {
 }
 
 #[test]
-fn a_snapshot_whose_share_cannot_be_looked_up_is_asked_for_again() {
+fn a_snapshot_with_a_failed_share_lookup_is_retried() {
     let (house, vfs) = faulty();
     let mut client = Client::new(&house, 1, "c");
     let file = FileHandle { fs_guid: 70, object: 1, generation: 1 };
@@ -577,7 +577,7 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
 }
 
 #[test]
-fn every_attribute_that_is_told_to_be_there_is_and_can_be_compared() {
+fn every_supported_attribute_is_returned_and_can_be_compared() {
     let house = two_shares();
     for minor in 0..3 {
         let mut client = Client::new(&house, minor, &format!("c{minor}"));
@@ -656,7 +656,7 @@ fn holes_space_copies_and_named_values_are_there_in_the_last_version() {
 }
 
 #[test]
-fn what_is_no_request_of_the_version_is_refused_by_its_name() {
+fn operations_of_other_versions_are_refused_by_name() {
     let house = two_shares();
     let mut old = Client::new(&house, 0, "old");
     let mut reply = old.run(Ops::default().op(53));
@@ -681,7 +681,7 @@ fn any_op() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn no_bytes_make_the_server_panic_or_lose_its_way(minor in 0..4_u32, ops in prop::collection::vec(any_op(), 0..6), count in 0..8_u32) {
+    fn no_input_makes_the_server_panic_or_desynchronize(minor in 0..4_u32, ops in prop::collection::vec(any_op(), 0..6), count in 0..8_u32) {
         let house = two_shares();
         let mut client = Client::new(&house, minor.min(2), "c");
         let root = Ops::default().path("/srv/a/hello");

@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_or_deleted_under_way_takes_no_more_promises() {
+    fn a_file_truncated_or_deleted_in_use_fails_later_writes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         let open = || {

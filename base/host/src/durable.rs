@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn on_an_error_the_old_contents_stay_and_nothing_is_left_behind() {
+    fn on_an_error_the_old_contents_stay_and_no_files_are_left() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         fs::create_dir(&path).expect("made");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_lock_is_the_owners_alone_also_where_it_was_open_to_all() {
+    fn a_lock_file_is_made_private_also_if_it_was_public() {
         let folder = tempfile::tempdir().expect("a folder");
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs::write(&old, "").expect("written");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_made_for_all_is_for_the_owner_alone() {
+    fn public_files_of_earlier_versions_are_made_private() {
         let folder = tempfile::tempdir().expect("a folder");
         let (below, file) = (folder.path().join("a/b"), folder.path().join("a/b/ops"));
         fs::create_dir_all(&below).expect("made");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_in_between_is_the_difference() {
+    fn the_difference_is_the_count_in_between() {
         let (h, later) = (Histogram::default(), Histogram::default());
         [1, 5, 500, 500].iter().for_each(|v| h.record(*v));
         let before = h.spread();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_tells_its_figures_with_the_labels_of_the_whole() {
+    fn metrics_of_a_part_have_the_labels_of_the_whole() {
         struct Town(Well);
         impl Source for Town {
             fn collect(&self, out: &mut Collector<'_>) {

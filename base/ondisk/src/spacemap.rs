@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn metaslab_map_is_what_zdb_says_and_writes_back() {
+    fn metaslab_map_matches_zdb_and_is_encoded_back() {
         let bytes = golden!("spacemap_v1.bin");
         let all: Vec<_> = items(bytes, Endian::Little).collect::<Result<_>>().unwrap();
         assert_eq!(all[0], Item::Debug { action: Action::Alloc, pass: 1, txg: Txg(5) });

@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_gets_what_came_since_and_how_much_he_missed() {
+    fn a_listener_gets_new_events_and_the_number_of_missed_ones() {
         let reporter = Reporter::new("tank");
         reporter.sysevent(class::POOL_IMPORT, |_| ());
         let queue = Arc::<Queue>::default();

@@ -52,7 +52,7 @@ fn without_cache(store: &Store) {
 }
 
 #[test]
-fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
+fn evicted_blocks_are_read_from_the_cache_device_and_found_after_a_restart() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = cache_file(dir.path());
     let bench = bench(Layout::Disk, 9);
@@ -110,7 +110,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
 }
 
 #[test]
-fn a_cache_device_that_lies_costs_warmth_only() {
+fn a_corrupt_cache_device_costs_only_hits() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = cache_file(dir.path());
     let bench = bench(Layout::Disk, 9);

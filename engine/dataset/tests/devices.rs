@@ -11,7 +11,7 @@ use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
 use std::sync::Arc;
 
 #[test]
-fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
+fn an_offline_device_stays_offline_and_is_resilvered_by_its_dtl() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -49,7 +49,7 @@ fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
 }
 
 #[test]
-fn a_fault_lasts_until_it_is_cleared_and_marks_what_is_needed_only() {
+fn a_fault_lasts_until_it_is_cleared_and_required_devices_only_degrade() {
     let mirror = |names: [&str; 2]| NewVdev {
         kind: "mirror",
         parity: 0,
@@ -245,7 +245,7 @@ fn a_log_device_that_was_overwritten_is_not_used_from_the_next_scrub_on() {
 }
 
 #[test]
-fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
+fn a_spare_is_active_until_the_device_is_repaired_or_becomes_permanent() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -296,7 +296,7 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
 }
 
 #[test]
-fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
+fn a_resilver_fills_new_devices_and_detaches_replaced_ones() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);

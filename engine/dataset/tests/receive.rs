@@ -168,7 +168,7 @@ fn turned_zap(compression: u8, payload: &[u8], bytes: u64) -> Vec<u8> {
 }
 
 #[test]
-fn streams_of_big_endian_hosts_become_what_was_sent() {
+fn streams_of_big_endian_hosts_are_received() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let from = [
@@ -193,7 +193,7 @@ fn streams_of_big_endian_hosts_become_what_was_sent() {
 }
 
 #[test]
-fn a_flipped_bit_leaves_nothing_behind() {
+fn a_flipped_bit_leaves_no_dataset() {
     let Some(tree) = history() else { return };
     let whole = send(&tree, "th/vol@v1", None, Options::default());
     let rig = Rig::new();
@@ -215,7 +215,7 @@ fn a_flipped_bit_leaves_nothing_behind() {
 }
 
 #[test]
-fn increments_go_on_top_of_what_they_build_on() {
+fn increments_are_received_on_their_base() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let plain = Options::default();
@@ -264,7 +264,7 @@ fn increments_go_on_top_of_what_they_build_on() {
 }
 
 #[test]
-fn clones_find_what_they_stand_on() {
+fn clones_find_their_origin() {
     let Some(tree) = history() else { return };
     let origins: Vec<_> = tree.list(&[], &dataset::ListOptions::heads()).unwrap().entries;
     let clones = origins.iter().filter_map(|e| e.dataset()).filter_map(|d| Some((d.clone(), d.origin().unwrap()?)));
@@ -334,7 +334,7 @@ fn rest(tree: &Arc<Datasets>, rig: &Rig, dataset: &str, to: &str, from: Option<&
 }
 
 #[test]
-fn what_breaks_off_goes_on_where_it_was() {
+fn an_interrupted_receive_resumes_where_it_was() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let resumable = |to: &str, force: bool| Target { resumable: true, ..target(to, force) };
@@ -387,7 +387,7 @@ fn what_breaks_off_goes_on_where_it_was() {
 }
 
 #[test]
-fn properties_of_streams_stand_beside_those_set_here() {
+fn received_properties_exist_next_to_local_ones() {
     let rig = Rig::new();
     rig.create("tank/p", &[("atime", "off"), ("com.example:mine", "1")]).unwrap();
     let brought = |list: &[(&str, Value)]| ReceivedProperties {
@@ -459,7 +459,7 @@ impl Read for WithCuts<'_> {
 }
 
 #[test]
-fn after_a_power_cut_the_pool_opens_and_the_receive_goes_on_or_begins_anew() {
+fn after_a_power_cut_the_pool_opens_and_the_receive_resumes_or_restarts() {
     let Some(tree) = history() else { return };
     let plain = Options::default();
     let full = send(&tree, "th/prom@s1", None, plain);

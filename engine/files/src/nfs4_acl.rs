@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_a_mode_gives_what_the_mode_gives() {
+    fn an_acl_of_a_mode_grants_the_access_of_the_mode() {
         for mode in 0..0o1000 {
             let list = of_mode(mode, false);
             for (who, shift) in [(user(1, &[]), 6), (user(5, &[2]), 3), (user(5, &[]), 0)] {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_stands_for_the_group_in_the_mode() {
+    fn the_mask_replaces_the_group_in_the_mode() {
         assert_eq!(full().mode(), 0o761);
         assert!(!full().is_mode_alone());
         assert_eq!(full().with_mode(0o640).mode(), 0o640);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_gets_what_both_the_list_and_its_creator_allow() {
+    fn a_new_file_gets_the_access_that_the_list_and_its_creator_allow() {
         let (acl, mode) = full().inherited(0o2666);
         assert_eq!(mode, 0o2660);
         assert_eq!(acl.mode(), 0o660);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_list_is_refused() {
         let whole = [(1, 7, NO_ID), (4, 5, NO_ID), (32, 5, NO_ID)];
         let mut bad = vec![vec![1], vec![1, 0, 0, 0], bytes(&whole)[..20].to_vec()];
         bad.push(bytes(&whole[..2]));

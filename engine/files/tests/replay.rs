@@ -258,7 +258,7 @@ fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
 /// A log whose device disappeared after the import seemed to have no records, and was freed at
 /// mount.
 #[test]
-fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discards_it() {
+fn a_claimed_log_on_a_missing_device_waits_for_it_or_is_discarded() {
     let who = root();
     let rig = Rig::with_log_device();
     let fs = rig.make("tank/fs", &[]);

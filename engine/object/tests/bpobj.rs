@@ -137,7 +137,7 @@ fn large_tree(mos: &Arc<ObjectSet>, tx: &Tx) -> u64 {
 }
 
 #[test]
-fn frees_in_a_livelist_count_against_what_was_born() {
+fn frees_in_a_livelist_cancel_allocations() {
     let (store, _) = store();
     let mos = ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta).unwrap();
     let tx = Tx::syncing(10);

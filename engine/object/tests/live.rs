@@ -196,14 +196,14 @@ fn fill(store: &Arc<Store>, bp: &BlkPtr, at: &Bookmark) -> u64 {
 }
 
 #[test]
-fn random_changes_over_many_txgs_are_what_a_plain_model_says() {
+fn random_changes_over_many_txgs_match_a_simple_model() {
     for seed in 0..6 {
         run(seed);
     }
 }
 
 #[test]
-fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_replaced() {
+fn a_txg_synced_during_a_read_does_not_restore_replaced_data() {
     const BLOCK: usize = 4096;
     let (store, _allocator) = store();
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();

@@ -46,7 +46,7 @@ fn totals_are_those_of_the_space_maps() {
 }
 
 #[test]
-fn all_that_is_free_can_be_had_and_nothing_else() {
+fn exactly_the_free_space_can_be_allocated() {
     for pool in pools() {
         let (space, allocator) = (Space::load(&pool).unwrap(), Allocator::load(&pool).unwrap());
         let mut bits: HashMap<u64, Bits> = space.devices.iter().map(|d| (d.vdev, d.allocated.clone())).collect();

@@ -132,7 +132,7 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
 }
 
 #[test]
-fn a_scrub_repairs_what_any_allowed_devices_lost() {
+fn a_scrub_repairs_losses_of_as_many_devices_as_allowed() {
     for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 5), ("raidz", 3, 5)]
     {
         let lost = if kind == "mirror" { count - 1 } else { parity as usize };
@@ -161,7 +161,7 @@ fn a_scrub_repairs_what_any_allowed_devices_lost() {
 }
 
 #[test]
-fn what_a_read_finds_wrong_is_written_over() {
+fn damage_found_by_a_read_is_overwritten() {
     for (kind, parity, count) in [("mirror", 0, 2), ("raidz", 1, 4)] {
         let disks = disks(count);
         let writer = create(kind, parity, &disks);
@@ -197,7 +197,7 @@ fn what_a_read_finds_wrong_is_written_over() {
 }
 
 #[test]
-fn a_resilver_brings_what_was_missed_and_nothing_else() {
+fn a_resilver_writes_exactly_the_missed_data() {
     for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 4)] {
         let disks = disks(count);
         let writer = create(kind, parity, &disks);
@@ -234,7 +234,7 @@ fn a_resilver_brings_what_was_missed_and_nothing_else() {
 }
 
 #[test]
-fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
+fn a_scrub_pauses_stops_and_resumes_after_a_restart() {
     let disks = disks(2);
     let writer = create("mirror", 0, &disks);
     fill(&writer, 1, 2_000_000);
@@ -272,7 +272,7 @@ fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_logged_until_a_scrub_finds_it_gone() {
+fn unrepairable_damage_is_logged_until_a_scrub_finds_none() {
     for features in [vec![], vec!["head_errlog"]] {
         let disks = disks(2);
         let class = block::Class::Normal;

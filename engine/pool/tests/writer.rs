@@ -262,7 +262,7 @@ fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
 }
 
 #[test]
-fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
+fn attached_and_detached_devices_post_the_events_of_openzfs() {
     let first = group("mirror", 0, 2);
     let writer = create(vec![first]);
     let queue = writer.store().reporter().queue();
@@ -304,7 +304,7 @@ fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
 }
 
 #[test]
-fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
+fn a_device_with_larger_sectors_is_refused_and_the_pool_continues_without_it() {
     let (_, writer, mut all) = on_faulty();
     let other = NewVdev { ashift: 9, ..leaf("other") };
     all.extend(devices(std::slice::from_ref(&other)));
@@ -338,7 +338,7 @@ fn add_object(writer: &Writer) -> errors::Result<u64> {
 }
 
 #[test]
-fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
+fn a_pool_with_a_failed_device_suspends_still_reads_and_resumes_after_clear() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
     faulty.fails_writes.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -380,7 +380,7 @@ fn a_pool_whose_labels_cannot_be_written_is_suspended_until_they_can() {
 }
 
 #[test]
-fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
+fn a_suspended_pool_is_released_in_the_state_of_its_last_txg() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
     let synced = writer.synced_txg();

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_must_be_there_and_what_came_after_may() {
+    fn synced_changes_must_exist_and_later_ones_may() {
         assert!(model().judge(&tree(&[("a", 7, b"one")]), None).is_ok());
         assert!(model().judge(&tree(&[("a", 7, b"otwo")]), None).is_ok());
         assert!(model().judge(&tree(&[("b", 7, b"otwo")]), None).is_ok());
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_has_what_it_had_then_and_names_count_for_all_who_sync() {
+    fn a_renamed_file_has_its_contents_and_synced_names_count_for_all_threads() {
         assert!(model().judge(&tree(&[("b", 7, b"one")]), None).is_err());
         assert!(model().judge(&tree(&[("a", 7, b"one")]), Some(Instant::now())).is_err());
         assert!(model().judge(&tree(&[("b", 7, b"otwo")]), Some(Instant::now())).is_ok());

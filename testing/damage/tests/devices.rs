@@ -98,7 +98,7 @@ fn a_hybrid_pool_spares_one_side_of_each_mirror() {
 
 /// Metadata has copies on other devices; contents do not.
 #[test]
-fn what_is_whole_comes_out_of_a_pool_that_lacks_a_whole_mirror() {
+fn undamaged_files_are_read_from_a_pool_without_a_whole_mirror() {
     let scenario = scenario_or_return!("hybrid");
     let whole = undamaged(&scenario);
     let number = |name: &str| scenario.devices.iter().position(|d| d.name().ends_with(name)).unwrap();

@@ -56,7 +56,7 @@ fn a_label_may_give_the_configuration_and_another_the_uberblock() {
 }
 
 #[test]
-fn without_labels_the_error_says_what_is_wrong_with_each() {
+fn without_labels_the_error_names_the_fault_of_each() {
     let scenario = scenario_or_return!("no-features");
     let devices = scenario.devices.iter().map(|d| -> Arc<dyn Device> {
         let mut overlay = Overlay::new(d.clone());
@@ -78,7 +78,7 @@ fn without_uberblocks_the_error_says_so() {
 }
 
 #[test]
-fn a_mirror_side_without_labels_is_as_if_it_were_away() {
+fn a_mirror_side_without_labels_counts_as_missing() {
     let scenario = scenario_or_return!("mirror3");
     let opened = open_damaged(&scenario, |i, d| {
         if i == 1 {
@@ -113,7 +113,7 @@ fn error_of(place: &Path) -> String {
 }
 
 #[test]
-fn things_that_are_no_pools_are_told_so_in_time() {
+fn devices_without_pools_are_reported_promptly() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
     let write = |name: &str, bytes: &[u8]| std::fs::write(path(name), bytes).unwrap();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_there_and_names_come_in_order() {
+    fn acknowledged_changes_must_exist_and_names_are_ordered() {
         let mut m = Model::new(0o755);
         m.begin(10);
         let f = m.add(Kind::File, 0o644);

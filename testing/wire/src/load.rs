@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_to_three_percent() {
+    fn latencies_are_reported_to_three_percent() {
         let mut waits = Waits::new();
         (1..=1000).for_each(|ms| waits.add(Duration::from_millis(ms)));
         for per_mille in [500, 990, 999] {

@@ -67,7 +67,7 @@ fn a_run_is_recorded_described_and_drawn() {
 }
 
 #[test]
-fn a_recording_in_the_background_is_alone_in_its_folder_and_is_stopped() {
+fn a_background_recording_locks_its_folder_and_can_be_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(
         good(folder.path(), "record start run --no-daemon --every 0.1").starts_with("recording into run, as process ")

@@ -37,7 +37,7 @@ fn files_of_this_machine() {
 }
 
 #[test]
-fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
+fn an_nfs_server_with_several_calls_in_flight_and_at_a_rate() {
     let server = support::server();
     let target = |kind| {
         let file = if kind == Kind::Meta { "" } else { "/deep/file" };
@@ -56,7 +56,7 @@ fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
 }
 
 #[test]
-fn a_volume_of_nbd_with_several_requests_under_way_and_flushes() {
+fn an_nbd_volume_with_several_requests_in_flight_and_flushes() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _server = support::volume(&socket);

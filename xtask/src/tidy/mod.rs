@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_limit_fails_with_the_places_and_less_asks_to_lower_it() {
+    fn more_than_the_limit_fails_with_the_places_and_less_requires_lowering_it() {
         let checks = [with_figures("wrong", false, &[("pool", 2), ("block", 3), ("host", 0), ("cli", 1)])];
         let limits = Limits::parse("wrong pool 1\nwrong block 3\nwrong host 2\nwrong gone 7\n").unwrap();
         let outcome = compare(&checks, &limits);

@@ -86,7 +86,7 @@ impl Machine {
 }
 
 #[test]
-fn one_environment_is_mounted_whatever_is_made_and_activated() {
+fn one_environment_is_mounted_after_creating_and_activating_others() {
     let m = Machine::new();
     let of = |name: &str| {
         let mut all =
@@ -112,7 +112,7 @@ fn one_environment_is_mounted_whatever_is_made_and_activated() {
 }
 
 #[test]
-fn what_others_were_made_from_goes_over_to_them() {
+fn clones_take_over_the_snapshots_they_depend_on() {
     let m = Machine::new();
     for name in ["a", "b"] {
         m.copy("debian", name);

@@ -20,7 +20,7 @@ const SIX: &[(&str, u64)] =
     &[("a", 1 << 27), ("b", 1 << 27), ("c", 1 << 27), ("d", 1 << 27), ("e", 1 << 27), ("f", 1 << 28)];
 
 #[test]
-fn words_become_a_layout_that_shows_as_zpool_shows_it() {
+fn arguments_become_a_layout_displayed_like_zpool() {
     let (dir, words) = files(SIX);
     let layout = Layout::parse(&words("mirror a b log c cache d spare e")).expect("good");
     assert_eq!((layout.tops.len(), layout.caches.len(), layout.spares.len()), (2, 1, 1));
@@ -39,7 +39,7 @@ fn words_become_a_layout_that_shows_as_zpool_shows_it() {
 }
 
 #[test]
-fn wrong_words_are_refused_in_openzfs_words() {
+fn wrong_arguments_are_refused_with_openzfs_messages() {
     let (_dir, words) = files(SIX);
     let cases = [
         ("raidz2 a b", "invalid vdev specification: raidz2 requires at least 3 devices"),
@@ -75,7 +75,7 @@ fn wrong_words_are_refused_in_openzfs_words() {
 }
 
 #[test]
-fn devices_that_survive_different_failures_are_told_apart() {
+fn devices_with_different_redundancy_are_distinguished() {
     let (_dir, words) = files(SIX);
     let said = |line: &str| {
         let layout = Layout::parse(&words(line)).expect(line);
@@ -100,7 +100,7 @@ fn devices_that_survive_different_failures_are_told_apart() {
 }
 
 #[test]
-fn a_device_that_is_there_twice_is_noticed() {
+fn a_duplicate_device_is_detected() {
     let (_dir, words) = files(SIX);
     assert!(Layout::parse(&words("mirror a a")).expect("words are good").has_duplicate());
     assert!(!Layout::parse(&words("mirror a b")).expect("good").has_duplicate());
@@ -109,7 +109,7 @@ fn a_device_that_is_there_twice_is_noticed() {
 /// Devices given as such, not as words, make the same layout as the words, and it can be written as
 /// words again.
 #[test]
-fn devices_make_the_layout_of_their_words() {
+fn devices_form_the_requested_layout() {
     let dir = tempfile::tempdir().expect("a folder");
     let leaves = |names: &[&str]| -> Vec<Leaf> {
         let file = |name: &&str| {

@@ -102,7 +102,7 @@ fn a_second_is_shown_when_it_is_over_and_later_ones_wait() {
 }
 
 #[test]
-fn what_passes_while_all_is_off_is_as_not_recorded() {
+fn operations_while_off_count_as_not_recorded() {
     let rig = Rig::new();
     rig.engine.switch(false);
     rig.record(START, &[read(1, 1000); 3]);
@@ -122,7 +122,7 @@ fn what_passes_while_all_is_off_is_as_not_recorded() {
 }
 
 #[test]
-fn what_was_not_counted_is_told_by_the_recorder_afterwards() {
+fn uncounted_statistics_are_computed_by_the_recorder_afterwards() {
     let rig = Rig::new();
     for second in 0..20 {
         rig.record(START + second, &[read(1, 1000); 7]);
@@ -204,7 +204,7 @@ fn levels_are_averaged_and_gaps_are_no_zeros() {
 }
 
 #[test]
-fn what_had_no_room_is_counted_as_not_recorded() {
+fn dropped_operations_count_as_not_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let events = Arc::new(Events::new(1, 10));
     events.switch(true);
@@ -229,7 +229,7 @@ fn what_had_no_room_is_counted_as_not_recorded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
-    fn memory_and_recorder_tell_the_same(all in proptest::collection::vec(events(40), 1..6)) {
+    fn memory_and_recorder_report_the_same(all in proptest::collection::vec(events(40), 1..6)) {
         let rig = Rig::new();
         let names = ["nfs3.ops[latency]", "nfs3.ops[file]", "fuse.bytes[client]", "io.ops[op]", "arc.accesses[hit/miss]", "nfs4-1.ops[op=read][offset]"];
         for name in names {
@@ -252,7 +252,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_looked_at_is_counted_so_long_and_its_first_second_is_whole() {
+fn watched_statistics_are_counted_while_watched_from_a_whole_second_on() {
     let rig = Rig::new();
     let name = "nfs3.ops[client]".parse().expect("a name");
     rig.record(START, &[read(1, 1000); 3]);

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_counts_is_absent_and_the_first_row_is_since_the_start() {
+    fn uncounted_values_are_absent_and_the_first_row_is_since_the_start() {
         let options =
             Options { fields: Some(DEFAULT.split(',').map(str::to_owned).collect()), ..Options::plain(Form::Table) };
         let mut report = Report::new(Vec::new(), COLUMNS, &options).expect("columns");

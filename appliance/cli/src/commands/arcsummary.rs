@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_they_are_shares_and_absent_ones_are_told_once() {
+    fn shares_have_the_right_base_and_absent_ones_are_reported_once() {
         let text = as_text("archits", &lines("archits", &metrics(), &[]), false);
         let hits = text.lines().find(|l| l.contains("Total hits")).expect("a line");
         assert_eq!(hits.split_ascii_whitespace().collect::<Vec<_>>(), ["Total", "hits:", "75.0", "%", "30.0k"]);

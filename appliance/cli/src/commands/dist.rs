@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_do_not_exceed_what_was_seen() {
+    fn percentiles_do_not_exceed_the_maximum() {
         let exact = [range(1_000, 1_100, 98), range(2_000, 2_100, 2)];
         let at = |p| percentile(&exact, p, Some(2_042));
         assert_eq!([at(50.0), at(98.0), at(98.1), at(100.0)], [Some(1_100), Some(1_100), Some(2_042), Some(2_042)]);

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_mean_what_zinject_means_by_them() {
+    fn options_have_the_meaning_of_zinject() {
         assert_eq!(asked(""), Ok(Wanted::List));
         assert_eq!(asked("-c all"), Ok(Wanted::Clear(None)));
         assert_eq!(asked("-c 7"), Ok(Wanted::Clear(Some(7))));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_and_what_is_not_there_named() {
+    fn invalid_rules_are_refused_and_missing_parts_named() {
         for line in [
             "-d sda",
             "tank",

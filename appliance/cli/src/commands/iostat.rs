@@ -86,7 +86,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn devices_are_told_with_their_times() {
+    fn devices_are_printed_with_their_times() {
         let metrics = |at: u64, n: u64| {
             let series =
                 |name: &str, value: f64| format!("weir_device_{name}{{pool=\"tank\",device=\"/dev/sdb\"}} {value}\n");

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_go_through_dev_fuse_unless_io_uring_is_asked_for() {
+    fn requests_go_through_dev_fuse_unless_io_uring_is_requested() {
         let uring = |args: &[&str]| {
             let all = ["mount"].iter().chain(args).chain(&["tank", "/mnt"]);
             let matches = command().try_get_matches_from(all).expect("arguments");

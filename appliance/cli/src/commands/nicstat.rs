@@ -266,7 +266,7 @@ mod tests {
     const PLAIN: Layout = Layout { errors: false, directions: false, megabits: false, summary: false };
 
     #[test]
-    fn devices_are_told_a_second_and_of_their_speed() {
+    fn devices_are_printed_per_second_and_relative_to_their_speed() {
         let text = "Inter-|   Receive    |  Transmit\n face |bytes\n  eth0: 2048 2 1 0 3 0 0 0 10240 10 0 1 0 4 0 0\n    lo:5 1\n";
         let all = proc::network_devices(text);
         assert_eq!(all.len(), 1);

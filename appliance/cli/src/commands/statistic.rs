@@ -280,7 +280,7 @@ mod tests {
     use crate::report::Form;
 
     #[test]
-    fn statistics_are_told_from_files() {
+    fn statistics_are_distinguished_from_files() {
         for name in [
             "nfs3.ops",
             "nfs4-1.ops[op=read][client]",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_has_zeros() {
+    fn idle_clients_have_zeros() {
         let options = Options::plain(Form::Scripted);
         let mut printer =
             Printer { report: None, options, field: Some("client".into()), keys: BTreeMap::new(), many: true };

@@ -122,7 +122,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_columns_that_are_shown_exist_and_logs_are_told_a_second() {
+    fn selected_columns_exist_and_logs_are_printed_per_second() {
         for name in DEFAULT.split(',') {
             assert!(COLUMNS.iter().any(|c| c.name == name), "{name}");
         }

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_do_what_its_user_may_and_no_more() {
+    fn a_token_has_the_permissions_of_its_user() {
         let (folder, accounts) = with_root();
         accounts.create("op", Role::Operator, PASSWORD, false).expect("made");
         assert_eq!(
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_password_proved_is_void_after_the_user_changes() {
+    fn a_password_check_is_void_after_the_user_changes() {
         let (_folder, accounts) = with_root();
         let create = || accounts.create("eve", Role::Operator, PASSWORD, false).expect("made");
         create();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_those_who_wait_are_kept() {
+    fn the_table_is_bounded_and_keeps_waiting_clients() {
         let (limits, now) = (Limits::default(), Instant::now());
         (0..30).for_each(|_| failed_at(&limits, now, A, "root"));
         for i in 0..2 * REMEMBERED as u32 {

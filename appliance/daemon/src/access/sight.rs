@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_hidden_from_those_who_may_not_see_them_only() {
+    fn names_are_hidden_only_from_unauthorized_users() {
         let (all, none) = (Sight { files: true }, Sight { files: false });
         let name: Name = "nfs3.ops[file=tank/secret][latency]".parse().expect("a name");
         assert!(all.may(&name) && !none.may(&name));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_under_way_and_no_more() {
+    fn deliveries_in_progress_are_limited() {
         let mut kept = Kept::default();
         for id in 0..20 {
             let mut one = waiting(id, AlertAction::Syslog, 0);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_goes_to_the_command_and_nothing_of_it_to_a_shell() {
+    fn a_mail_is_passed_to_the_command_and_never_to_a_shell() {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("$(touch x); mail");
         let out = out.to_str().expect("text");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_wrong_is_refused_with_what_is_expected() {
+    fn oversized_or_invalid_worksheets_are_refused_with_the_expected_values() {
         let refused = |change: &dyn Fn(&mut SaveWorksheet)| {
             let mut wanted = wanted("x");
             change(&mut wanted);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_change_does_and_the_rest_waits_for_a_restart() {
+    fn dynamic_settings_change_and_the_rest_waits_for_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("weir.toml");
         let write = |text: &str| std::fs::write(&file, text).expect("written");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_through_the_interface_stays_after_a_restart_until_it_is_set_back() {
+    fn settings_of_the_api_survive_a_restart_until_they_are_reset() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("weir.toml");
         std::fs::write(&file, "api.session_hours = 3\n").expect("written");

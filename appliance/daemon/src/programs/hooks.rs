@@ -73,7 +73,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn what_is_wanted_is_posted_in_order_and_tried_again() {
+    fn selected_events_are_posted_in_order_and_retried() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let url = format!("http://{}/hook", server.local_addr().expect("bound"));
         let queue = Arc::<Queue>::default();

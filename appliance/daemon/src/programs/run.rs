@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_which_events_are_wanted() {
+    fn names_select_events() {
         let event = sample("ereport.fs.zfs.io");
         for (name, wanted) in [
             ("all-log.sh", true),

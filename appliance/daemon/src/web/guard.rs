@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_what_the_path_names() {
+    fn the_target_is_taken_from_the_path() {
         let op = operation("POST", "/v1/datasets/{dataset}/destroy").expect("there");
         let uri: Uri = "/v1/datasets/tank%2Fa%20b/destroy?x=1".parse().expect("a path");
         assert_eq!(target(op, &uri).as_deref(), Some("tank/a b"));

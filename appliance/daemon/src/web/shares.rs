@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn options_tell_who_may() {
+    fn options_determine_access() {
         assert_eq!(rules("on"), ["* rw root"]);
         assert_eq!(rules("off"), Vec::<String>::new());
         assert_eq!(rules("ro,all_squash"), ["* ro all"]);

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_later_is_told_to_the_serving_thread() {
+    fn a_late_answer_is_passed_to_the_serving_thread() {
         let mailbox = Arc::new(Mailbox::new().expect("an event"));
         let slot = Slot::new(3, 4096, mailbox.clone()).expect("memory");
         put_request(&slot, b"");

@@ -100,7 +100,7 @@ fn tree() -> MemoryVfs {
 }
 
 #[test]
-fn what_the_kernel_asks_for_is_counted_by_kind() {
+fn requests_of_the_kernel_are_counted_by_kind() {
     let Some(m) = mounted("figures", tree()) else { return };
     assert_eq!(fs::read(m.dir.join("file")).expect("read"), pattern(BIG));
     assert_eq!(errno(fs::metadata(m.dir.join("missing"))), libc::ENOENT);
@@ -226,7 +226,7 @@ fn a_damaged_record_is_an_error_and_its_neighbours_are_not() {
 }
 
 #[test]
-fn waiting_ends_when_somebody_else_unmounts() {
+fn waiting_ends_when_another_process_unmounts() {
     let Some(mut m) = mounted("umount", tree()) else { return };
     let handle = m.handle.take().expect("just mounted");
     let mut text = String::new();
@@ -238,7 +238,7 @@ fn waiting_ends_when_somebody_else_unmounts() {
 }
 
 #[test]
-fn a_tree_in_use_can_be_taken_away() {
+fn a_tree_in_use_can_be_detached() {
     let Some(mut m) = mounted("busy", tree()) else { return };
     let handle = m.handle.take().expect("just mounted");
     let file = File::open(m.dir.join("file")).expect("open");

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_data_may_lie_apart() {
+    fn names_and_data_may_be_in_separate_buffers() {
         let header = request(21, b"");
         let mut structure = vec![0xee; 128];
         structure[..16].copy_from_slice(&[5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn zfs_own_lists_tell_making_files_directories_and_removing_apart() {
+    fn native_acls_distinguish_creating_files_directories_and_removing() {
         let (vfs, child) = file(0o600);
         let root_dir = vfs.root();
         let vfs = vfs.writable();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn root_executes_only_what_somebody_may() {
+    fn root_executes_only_files_with_an_execute_bit() {
         assert!(!permits(&file(0o600).0, &file(0o600).1, &root(), EXECUTE).expect("no list"));
         assert!(permits(&file(0o601).0, &file(0o601).1, &root(), EXECUTE).expect("no list"));
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_set_by_those_who_may() {
+    fn attributes_are_set_only_with_permission() {
         let (vfs, attr) = file(0o620);
         let set = |who: &Caller, set: SetAttr| {
             let mut set = set;

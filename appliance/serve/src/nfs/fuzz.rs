@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_for_what_answers_gave() {
+    fn placeholders_are_replaced_by_values_of_answers() {
         let call = |minor: u32, ops: &dyn Fn(&mut Writer)| {
             let mut w = Writer::new();
             put_call(&mut w, 1 + minor, v3::PROGRAM, 4, 1);

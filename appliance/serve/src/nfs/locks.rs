@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_a_writer_is_alone() {
+    fn read_locks_are_shared_and_write_locks_are_exclusive() {
         let table = LockTable::new(100);
         table.lock(FILE, &owner(1), range(0, 9), false).unwrap();
         table.lock(FILE, &owner(2), range(5, 20), false).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_lock_replaces_what_it_covers_and_joins_its_like() {
+    fn a_new_lock_replaces_covered_ranges_and_merges_with_equal_ones() {
         let table = LockTable::new(100);
         table.lock(FILE, &owner(1), range(0, 99), false).unwrap();
         table.lock(FILE, &owner(1), range(10, 19), true).unwrap();

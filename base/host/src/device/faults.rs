@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_fails_as_it_was_asked_for_and_works_again_without_the_rule() {
+    fn each_operation_fails_as_requested_and_works_again_without_the_rule() {
         let (memory, device, faults) = faulty();
         let struck = faults.add(1, rule(&[Operation::Write], Outcome::Prevented(libc::EIO)));
         assert_eq!(device.write_at(0, &[2; 512]).unwrap_err().raw_os_error(), Some(libc::EIO));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_writes_and_turned_bits_are_told_as_good() {
+    fn torn_writes_and_flipped_bits_are_reported_as_success() {
         let (memory, device, faults) = faulty();
         faults.add(1, rule(&[], Outcome::Torn));
         device.write_at(0, &[2; 4096]).expect("so it says");

@@ -298,7 +298,7 @@ fn dnodes_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn hostile_blocks_neither_panic_nor_lay_pieces_over_each_other() {
+fn hostile_blocks_neither_panic_nor_cause_overlaps() {
     let interesting = prop_oneof![any::<u8>(), Just(0), Just(1), Just(0xff), Just(0x7f)];
     let overwrites = proptest::collection::vec((any::<prop::sample::Index>(), interesting), 1..24);
     let random = proptest::collection::vec(any::<u8>(), 0..2048);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lies_on_both_sides_of_a_moving_boundary_survives_what_the_parity_allows() {
+    fn a_block_across_a_moving_boundary_survives_as_many_losses_as_parity() {
         use crate::vdev::{Aux, Tree};
         let block: Vec<u8> = (0..20 << 9).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for (parity, children) in [(1, 4u64), (2, 5), (3, 6)] {

@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_has_its_minimum_beside_a_read() {
+    fn a_scrub_has_its_minimum_next_to_a_read() {
         let mut state = State::default();
         (0..DELAY).for_each(|_| {
             state.start(Class::Scrub);
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn few_writes_behind_many_are_not_held_unless_the_caller_knows() {
+    fn few_writes_after_many_are_not_held_unless_the_caller_knows() {
         let queue = Queue::default();
         let add = |at: u64, len: usize| queue.add(at, Bytes::from(vec![1; len]), 7, none());
         assert_eq!([add(0, HELD_BYTES_MAX), add(1 << 30, 1)], [Added::Start; 2]);

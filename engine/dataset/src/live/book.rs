@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_no_more_than_was_freed_waits_for_it() {
+    fn a_change_that_lacks_only_freed_space_waits_for_it() {
         let full = book(DirBook::default(), HeadBook::default());
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1000;
         let with = |deferred| full.ask(3, 1, 50, false, &room(deferred));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_goes_into_the_slop_one_change_at_a_time() {
+    fn removals_use_slop_space_one_change_at_a_time() {
         let full = book(DirBook::default(), HeadBook::default());
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1010;
         assert_eq!(ask(&full, 1, 1, false), Answer::Refused(Refusal::NoSpace));

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_dnodes_stand_where_their_first_object_does() {
+    fn blocks_of_dnodes_sort_by_their_first_object() {
         let at = |object, blkid| At { object, blkid }.order();
         assert!(at(0, 2) <= at(64, 0));
         assert!(at(0, 2) > at(63, 9));

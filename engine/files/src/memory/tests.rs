@@ -56,7 +56,7 @@ fn a_setgid_directory_gives_its_group_and_directories_its_bit() {
 }
 
 #[test]
-fn writing_and_changing_the_owner_take_setuid_away() {
+fn writing_and_changing_the_owner_clear_setuid() {
     let t = tree();
     let f = make(&t, t.root(), "f", NewNode::Regular, 0o6755).node;
     t.write(&root_user(), f, 0, b"x").expect("writes");
@@ -107,7 +107,7 @@ fn a_file_made_without_a_name_may_get_one() {
 }
 
 #[test]
-fn rename_replaces_only_what_it_may() {
+fn rename_replaces_only_allowed_targets() {
     let t = tree();
     let root = t.root();
     let d = make(&t, root, "d", NewNode::Directory, 0o755).node;
@@ -153,7 +153,7 @@ fn a_directory_is_removed_only_when_empty_and_takes_no_more_names() {
 }
 
 #[test]
-fn listing_goes_on_where_it_was_while_names_come_and_go() {
+fn listing_continues_where_it_was_while_names_change() {
     let t = tree();
     for i in 0..10 {
         make(&t, t.root(), &format!("{i}"), NewNode::Regular, 0o644);
@@ -250,7 +250,7 @@ fn lists_of_access_follow_the_mode_and_the_mode_them() {
 }
 
 #[test]
-fn attributes_are_made_and_replaced_as_asked() {
+fn attributes_are_created_and_replaced_as_requested() {
     let t = tree();
     let root = t.root();
     let set = |value: &[u8], how| t.set_xattr(&user(), root, b"user.a", value, how);
@@ -276,7 +276,7 @@ fn a_project_is_inherited_and_keeps_others_out() {
 }
 
 #[test]
-fn times_move_with_what_changes() {
+fn times_are_updated_by_changes() {
     let t = tree();
     let root = t.root();
     let f = make(&t, root, "f", NewNode::Regular, 0o644).node;

@@ -192,7 +192,7 @@ fn children_cover_their_place() {
 }
 
 #[test]
-fn the_way_up_leads_back() {
+fn dot_dot_leads_to_the_parent_everywhere() {
     let (ns, _) = tree();
     let at = |p: &str| walk(&ns, p).expect(p).node;
     assert_eq!(at(".."), ns.root());
@@ -242,7 +242,7 @@ fn listing_opens_nothing_and_doors_lead_in() {
 }
 
 #[test]
-fn changes_go_to_the_dataset_that_a_name_is_in_and_not_across() {
+fn changes_apply_to_the_dataset_of_a_name_and_not_across() {
     use crate::vfs::{Caller, NewNode, RenameFlags};
     let (ns, _) = tree();
     let who = Caller::default();
@@ -277,7 +277,7 @@ fn deep() -> Arc<Dataset> {
 }
 
 #[test]
-fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
+fn handles_refer_to_the_same_nodes_in_a_reopened_tree() {
     let paths = [
         "",
         "which",
@@ -309,7 +309,7 @@ fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
 }
 
 #[test]
-fn a_handle_of_what_is_gone_or_never_was_is_stale() {
+fn a_handle_of_a_missing_node_is_stale() {
     let tree = Namespace::new(deep()).expect("opens");
     let good = tree.handle(walk(&tree, "home/which").expect("is there").node).expect("handle");
     let bad = [
@@ -337,7 +337,7 @@ fn a_snapshot_belongs_to_the_file_system_that_it_is_of() {
 }
 
 #[test]
-fn a_snapshot_that_has_the_name_of_one_that_is_gone_shows_its_own_files() {
+fn a_snapshot_with_the_name_of_a_destroyed_one_shows_its_own_files() {
     let (ns, tank) = tree();
     let old = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
     assert_eq!(text(&ns, ".zfs/snapshot/s1/which"), "tank@s1");
@@ -522,7 +522,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
 }
 
 #[test]
-fn what_is_open_of_a_snapshot_that_was_destroyed_elsewhere_is_stale_instead_of_broken() {
+fn open_files_of_a_snapshot_destroyed_elsewhere_are_stale() {
     let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
     let provider = ChangingProvider(all.clone());
     provider.take_snapshot("s1").expect("taken");

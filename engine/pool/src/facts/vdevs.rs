@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spare_that_stands_in_for_a_device_is_taken() {
+    fn an_active_spare_is_in_use() {
         let leaf = |guid| VdevStatus { guid, kind: "file".into(), state: VdevState::Healthy, ..VdevStatus::default() };
         let stands_in = VdevStatus { kind: "spare".into(), children: vec![leaf(1), leaf(7)], ..VdevStatus::default() };
         let root = VdevStatus { kind: "root".into(), children: vec![stands_in], ..VdevStatus::default() };

@@ -267,7 +267,7 @@ mod tests {
         assert!(gate.enter().is_none());
     }
     #[test]
-    fn a_higher_limit_lets_on_who_waits() {
+    fn a_higher_limit_wakes_waiting_threads() {
         let waiting = Arc::new(AtomicU64::new(100));
         let gate = Gate::new(1, waiting, 100);
         let writer = std::thread::spawn({
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_transaction_breaks_the_gate_and_wakes_all_who_wait() {
+    fn a_panic_in_a_transaction_breaks_the_gate_and_wakes_all_waiting_threads() {
         let gate = Gate::new(7, Arc::default(), 1 << 20);
         let other = gate.enter().unwrap();
         let closer = std::thread::spawn({

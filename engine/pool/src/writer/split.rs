@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_sides_go_or_those_that_are_named_one_of_each_mirror() {
+    fn the_last_or_the_named_side_of_each_mirror_is_split_off() {
         let disk = |guid, id| device("file", guid, id, vec![]);
         let mut first = device("mirror", 10, 0, vec![disk(11, 0), disk(12, 1)]);
         first.all.put(config::ASIZE, 99u64);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_is_needed_for_what_the_others_missed() {
+    fn a_side_is_required_for_data_that_the_others_missed() {
         let two = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)])]);
         assert!(is_required(&two, 1));
         assert!(!is_required(&two, 2));

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_safe_must_be_there_and_the_rest_may() {
+    fn durable_data_must_exist_and_the_rest_may() {
         let mut file = File::default();
         file.sends(0, &[1; 10]);
         file.answered(0, true, [0; 8]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stable_write_ends_the_doubt_about_what_lies_under_it() {
+    fn a_stable_write_resolves_uncertain_data_below_it() {
         let mut file = File::default();
         file.sends(0, &[1; 30]);
         file.answered(0, false, [7; 8]);

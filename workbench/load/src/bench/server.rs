@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_and_work_under_way_are_read_from_status() {
+    fn layouts_and_background_activity_are_read_from_status() {
         let text = "  pool: tank\n state: ONLINE\n  scan: scrub in progress since Mon Nov 23 07:00:00 2026\n\t0B / 1G scanned\nconfig:\n\n\
                     \tNAME        STATE     READ WRITE CKSUM\n\ttank        ONLINE       0     0     0\n\t  mirror-0  ONLINE       0     0     0\n\
                     \t    a       ONLINE       0     0     0\n\t    b       ONLINE       0     0     0\n\t  mirror-1  ONLINE       0     0     0\n\

@@ -122,7 +122,7 @@ fn drawn(name: &str, kind: Kind, runs: &[Data], wanted: &Wanted) {
 }
 
 #[test]
-fn the_ten_charts_are_what_they_were() {
+fn the_ten_charts_match_their_golden_files() {
     let wanted = Wanted { size: (900, 420), ..Wanted::default() };
     let disks = [imported(&[sample!("solaris-iostat-xnzc.txt"), sample!("solaris-vmstat.txt")])];
     drawn("cpu.svg", Kind::Cpu, &[imported(&[sample!("linux-vmstat-t.txt")])], &wanted);
@@ -151,7 +151,7 @@ fn the_ten_charts_are_what_they_were() {
 }
 
 #[test]
-fn pictures_in_pixels_are_what_they_were() {
+fn png_pictures_match_their_golden_files() {
     let wanted = Wanted { size: (640, 300), ..Wanted::default() };
     let runs = [imported(&[sample!("linux-iostat-xtzc.txt")])];
     let png = figure(Kind::Disk, &runs, &wanted).and_then(|f| f.png(&wanted)).expect("drawn");

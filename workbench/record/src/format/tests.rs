@@ -113,7 +113,7 @@ fn a_changed_byte_is_noticed() {
 }
 
 #[test]
-fn totals_become_rates_whose_area_is_what_happened() {
+fn totals_become_rates_with_the_same_area() {
     let run = Run::of("x".as_ref(), written()).expect("read");
     let series = run.series(ColumnId(0)).expect("a series");
     assert_eq!((series.spans.len(), series.area(), series.per_second), (89, f64::from(89 * 89), true));

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_stand_in_columns() {
+    fn bytes_are_printed_in_columns() {
         let mut out = Vec::new();
         bytes(&mut out, b"ab\0\x7fcdefghijklmnop").unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -95,7 +95,7 @@ fn monitor() -> Monitor {
 }
 
 #[test]
-fn locks_of_two_clients_keep_each_other_out_and_say_who_has_them() {
+fn locks_of_two_clients_conflict_and_name_their_holder() {
     let rig = rig(monitor());
     assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED);
     assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED, "asked again");
@@ -115,7 +115,7 @@ fn locks_of_two_clients_keep_each_other_out_and_say_who_has_them() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_free_or_asks_again() {
+fn a_waiting_client_gets_the_lock_when_it_is_free_or_retries() {
     let rig = rig(monitor());
     assert_eq!(rig.lock(1, (0, 0), true, false), GRANTED);
     assert_eq!(rig.lock(2, (0, 5), true, true), BLOCKED);
@@ -152,7 +152,7 @@ fn a_client_that_starts_again_has_no_locks() {
 }
 
 #[test]
-fn share_reservations_keep_out_what_they_deny() {
+fn share_reservations_deny_conflicting_access() {
     let rig = rig(monitor());
     let share = |host: u8, procedure: u32, mode: u32, access: u32| {
         rig.status(host, procedure, |w| {
@@ -172,7 +172,7 @@ fn share_reservations_keep_out_what_they_deny() {
 }
 
 #[test]
-fn after_a_restart_only_those_get_locks_who_had_them() {
+fn after_a_restart_only_previous_holders_get_locks() {
     let folder = std::env::temp_dir().join(format!("weir-nlm-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let start = || Monitor::start(Some(&folder), Arc::new(Grace::new(Duration::from_millis(300)))).expect("starts");
@@ -187,7 +187,7 @@ fn after_a_restart_only_those_get_locks_who_had_them() {
 }
 
 #[test]
-fn while_version_4_takes_back_what_it_had_version_3_gets_no_new_locks() {
+fn while_version_4_reclaims_version_3_gets_no_new_locks() {
     let monitor = monitor();
     let grace = monitor.grace().clone();
     let rig = rig(monitor);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_took_as_long_as_it_was_there_and_the_queue_is_told_apart() {
+    fn the_latency_of_a_call_includes_the_queue_which_is_also_separate() {
         let events = Arc::new(observe::Events::new(1, 10));
         events.switch(true);
         let mut registry = Registry::default();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_is_done_once_however_often_it_comes() {
+    fn retransmitted_changes_are_executed_once() {
         let mut registry = Registry::default();
         registry.add(Arc::new(Counter::default()));
         let first = ask(&registry, 8, (300, 2, 1), &[5]);

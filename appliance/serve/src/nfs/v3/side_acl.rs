@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_set_and_told_as_getfacl_wants_them() {
+    fn acls_are_set_and_returned_as_getfacl_expects() {
         let rig = Rig::new("rw");
         let root = rig.mount("/tank").expect("mounts");
         let file = rig.file(&root, "f", 0o640);

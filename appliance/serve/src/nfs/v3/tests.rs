@@ -557,7 +557,7 @@ fn forged_handles_open_nothing() {
 }
 
 #[test]
-fn root_is_nobody_unless_the_share_trusts_it() {
+fn root_is_squashed_unless_the_share_trusts_it() {
     let rig = Rig::new("rw").user(0);
     let root = rig.mount("/tank").expect("mounts");
     rig.create(&root, "a", 1, mode(0o644)).expect("made");

@@ -192,7 +192,7 @@ fn assert_kept(listed: &[String], count: usize) {
 }
 
 #[test]
-fn an_entry_that_exists_all_the_time_is_listed_once_while_others_come_and_go() {
+fn a_permanent_entry_is_listed_once_while_others_change() {
     // Cookies were positions: destroying a snapshot that was already listed hid another one, and a
     // new one before it showed it twice.
     for (piece, round) in [1, 2, 3].into_iter().flat_map(|piece| (0..20).map(move |round| (piece, round))) {
@@ -233,7 +233,7 @@ fn an_entry_that_exists_all_the_time_is_listed_once_while_others_come_and_go() {
 }
 
 #[test]
-fn a_child_that_stays_is_listed_once_while_others_come_and_go() {
+fn a_permanent_child_is_listed_once_while_others_change() {
     let places = |what: &str| (0..8).flat_map(|n| [format!("{what}{n}"), format!("way/{what}{n}")]).collect::<Vec<_>>();
     let children = Mutex::new(Vec::new());
     let open = || {
@@ -263,7 +263,7 @@ fn a_child_that_stays_is_listed_once_while_others_come_and_go() {
 }
 
 #[test]
-fn a_server_outlives_any_number_of_snapshots_that_come_and_go() {
+fn a_server_survives_any_number_of_created_and_destroyed_snapshots() {
     let rig = Rig::new();
     let kept = rig.many.take("kept");
     let node = rig.look("kept").expect("there");

@@ -773,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn no_unit_is_given_twice_while_the_map_is_read_and_a_txg_ends_under_any_schedule() {
+    fn no_unit_is_allocated_twice_while_a_map_loads_and_a_txg_ends_under_any_schedule() {
         rig::schedule::explore(400, || {
             let (object, block_bytes, length_bytes) = (7, 4096, 8);
             let map = MapState { object, block_bytes, length_bytes, allocated_bytes: 8 << 12, histogram: None };

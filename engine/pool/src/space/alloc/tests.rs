@@ -250,13 +250,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_handed_out_twice_and_nothing_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
+    fn nothing_is_allocated_twice_or_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
         run(&steps, &[device(0, Class::Normal, 48 << 20)], OPTIONS);
         run(&steps, &[device(0, Class::Normal, 48 << 20)], LOGGED);
     }
 
     #[test]
-    fn nothing_is_handed_out_twice_and_nothing_lost_on_all_classes(steps in prop::collection::vec(step(), 1..500)) {
+    fn nothing_is_allocated_twice_or_lost_in_all_classes(steps in prop::collection::vec(step(), 1..500)) {
         let devices = [
             device(0, Class::Normal, 32 << 20), device(1, Class::Special, 16 << 20), raidz(2, 64 << 20),
             device(3, Class::Log, 16 << 20), device(4, Class::Dedup, 16 << 20),
@@ -291,14 +291,14 @@ fn devices_fill_up_in_proportion_to_their_free_space() {
 }
 
 #[test]
-fn blocks_in_a_row_lie_in_a_row() {
+fn consecutive_blocks_are_adjacent() {
     let (allocator, _) = pool(&[device(0, Class::Normal, 1 << 30)]);
     let at: Vec<_> = (0..50).map(|_| allocator.allocate(&want(5, 128 << 10)).unwrap()[0].offset_bytes).collect();
     assert!(at.windows(2).all(|w| w[1] == w[0] + (128 << 10)));
 }
 
 #[test]
-fn what_was_freed_comes_back_in_the_third_txg_and_not_before() {
+fn freed_space_is_allocatable_in_the_third_txg_and_not_before() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let mut all = Vec::new();
     while let Ok(found) = allocator.allocate(&want(5, 8 << 20)) {
@@ -347,7 +347,7 @@ fn log_blocks_of_a_txg_to_come_are_freed_in_it() {
 }
 
 #[test]
-fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
+fn space_freed_while_a_reader_keeps_it_is_not_allocated() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let dva = allocator.allocate(&want(5, 8 << 20)).unwrap()[0];
     sync(&allocator, &maps, 5);
@@ -372,7 +372,7 @@ fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
 }
 
 #[test]
-fn freeing_twice_is_told_and_changes_nothing() {
+fn a_double_free_is_reported_and_changes_nothing() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let dva = allocator.allocate(&want(5, 4096)).unwrap()[0];
     sync(&allocator, &maps, 5);
@@ -386,7 +386,7 @@ fn freeing_twice_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn a_map_much_longer_than_needed_is_written_anew() {
+fn a_map_much_longer_than_needed_is_condensed() {
     much_longer(OPTIONS);
     much_longer(LOGGED);
 }
@@ -466,7 +466,7 @@ fn a_metaslab_of_a_large_device_is_kept_for_the_intent_log() {
 }
 
 #[test]
-fn the_intent_log_leaves_half_of_the_reserve_alone() {
+fn the_intent_log_leaves_half_of_the_reserve_unused() {
     let (allocator, _) = pool(&[device(0, Class::Normal, 512 << 20)]);
     while allocator.allocate(&Want { class: Class::Log, may_use_slop: false, ..want(5, 1 << 20) }).is_ok() {}
     let stats = allocator.stats();

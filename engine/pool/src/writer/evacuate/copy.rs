@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_near_goes_together_up_to_a_limit() {
+    fn near_segments_are_combined_up_to_a_limit() {
         let mut left: VecDeque<_> = [(0, 4096), (8192, 4096), (1 << 20, 3 << 20), (5 << 20, 512)].into();
         assert_eq!(gather(&mut left, 2 << 20), [(0, 4096), (8192, 4096)]);
         assert_eq!(gather(&mut left, 2 << 20), [(1 << 20, 2 << 20)]);

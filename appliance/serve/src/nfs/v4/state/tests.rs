@@ -57,7 +57,7 @@ fn open(state: &mut State, client: u64, owner: u8, access: u32, deny: u32) -> Re
 }
 
 #[test]
-fn what_an_open_keeps_is_let_go_of_before_it_is_closed_when_it_is_gone() {
+fn the_file_of_a_stale_open_is_released_before_it_is_closed() {
     let mut state = machine(Limits::default(), &[]);
     let client = ready_client(&mut state, b"c");
     let owner = key(client, 1);
@@ -80,7 +80,7 @@ fn all() -> LockRange {
 }
 
 #[test]
-fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not() {
+fn a_restarted_client_loses_its_state_and_a_retrying_one_does_not() {
     let mut state = machine(Limits::default(), &[]);
     let (first, session) = new_client(&mut state, b"c", 1);
     state.reclaim_complete(first).unwrap();
@@ -304,7 +304,7 @@ fn locks_belong_to_their_open_and_to_their_owner() {
 }
 
 #[test]
-fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
+fn an_expired_lease_is_kept_until_another_client_needs_its_state() {
     let mut state = machine(Limits::default(), &[]);
     let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
     let id = open(&mut state, a, 1, 3, 3).unwrap();
@@ -321,7 +321,7 @@ fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
 }
 
 #[test]
-fn locks_of_a_lapsed_client_make_way_for_those_of_version_3() {
+fn locks_of_an_expired_client_yield_to_those_of_version_3() {
     let mut state = machine(Limits::default(), &[]);
     let a = ready_client(&mut state, b"a");
     let id = open(&mut state, a, 1, 3, 0).unwrap();
@@ -337,7 +337,7 @@ fn locks_of_a_lapsed_client_make_way_for_those_of_version_3() {
 }
 
 #[test]
-fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
+fn after_a_restart_only_previous_holders_may_reclaim_and_others_wait() {
     let mut state = machine(Limits::default(), &[b"known"]);
     let (known, _) = new_client(&mut state, b"known", 1);
     let (other, _) = new_client(&mut state, b"other", 1);
@@ -366,7 +366,7 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
 /// Regression: Linux's 4.0 client lost its open files when the server restarted, because it was
 /// asked to confirm reclaimed opens.
 #[test]
-fn what_a_client_of_4_0_takes_back_needs_no_confirmation_and_can_be_taken_back_again() {
+fn reclaims_of_4_0_need_no_confirmation_and_can_be_repeated() {
     let mut state = machine(Limits::default(), &[b"known"]);
     let owner = key(old_client(&mut state, b"known"), 1);
     let request =
@@ -414,7 +414,7 @@ fn an_owner_whose_lock_was_refused_may_ask_again_from_the_beginning() {
 }
 
 #[test]
-fn who_does_not_come_back_in_time_may_not_reclaim_after_the_next_restart() {
+fn a_client_that_missed_the_grace_period_may_not_reclaim_after_the_next_restart() {
     let mut state = machine(Limits::default(), &[b"gone"]);
     assert!(state.in_grace());
     state.tick(LEASE + LOOK_MS);
@@ -440,7 +440,7 @@ fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
 }
 
 #[test]
-fn state_ids_of_another_run_and_of_nobody_are_told_apart() {
+fn state_ids_of_another_run_and_unknown_ones_are_distinguished() {
     let mut state = machine(Limits::default(), &[]);
     let a = ready_client(&mut state, b"a");
     let id = open(&mut state, a, 1, 1, 0).unwrap();

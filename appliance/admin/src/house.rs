@@ -587,7 +587,7 @@ mod tests {
         assert!(house.import(&record).is_err_and(|error| error.to_string() == "no such pool 'gone'"));
         assert!(house.state().pools().expect("read").is_empty());
         pool::devices::open_for_writing(&record.places[0])
-            .expect("it is not locked, although someone still knows the pool");
+            .expect("it is not locked, although a caller still holds the pool");
         drop(held);
     }
 

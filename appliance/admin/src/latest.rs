@@ -168,7 +168,7 @@ mod tests {
             // The first result may have been read before these calls.
             assert!(matches!(thread.join().expect("no panic"), Ok(Found::Fresh(1..))));
         }
-        assert!(runs.load(Ordering::SeqCst) < 20, "those who wait share what is found");
+        assert!(runs.load(Ordering::SeqCst) < 20, "waiting threads share the result");
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..100 {
             assert!(matches!(latest.get_within(SHORT, || panic!("one is waiting")), Ok(Found::Nothing)));
         }
-        assert!(begun.elapsed() < LONG / 10, "what is stuck is not waited for again");
+        assert!(begun.elapsed() < LONG / 10, "a stuck computation is not waited for again");
         go.send(1).expect("it waits");
         assert!(matches!(latest.get_within(LONG, || Ok(2)), Ok(Found::Fresh(2))));
         let (_hold, wait) = channel::<i32>();

@@ -63,7 +63,7 @@ fn each_period_has_one_and_the_newest_are_kept() {
     let mut filer = Filer::new(&["tank/home", "tank/home/ann", "tank/other"]);
     filer.set("tank/home", "weir:snapshot-hourly", "3");
     let first = filer.run(START);
-    assert_eq!(first[&Label::Hourly].taken.len(), 2, "it and what is below: {first:?}");
+    assert_eq!(first[&Label::Hourly].taken.len(), 2, "it and its descendants: {first:?}");
     for minute in 1..60 {
         assert!(filer.run(START + minute * MINUTE).is_empty(), "minute {minute}");
     }
@@ -92,7 +92,7 @@ fn missed_snapshots_are_taken_once_and_restarts_take_no_duplicates() {
     for (label, keep) in [("frequent", "4"), ("hourly", "24"), ("daily", "31"), ("weekly", "8"), ("monthly", "12")] {
         filer.set("tank", &format!("weir:snapshot-{label}"), keep);
     }
-    assert_eq!(filer.run(START + 7 * MINUTE).len(), 5, "the first of each comes at once");
+    assert_eq!(filer.run(START + 7 * MINUTE).len(), 5, "the first of each is taken immediately");
     assert!(filer.run_anew(START + 8 * MINUTE).is_empty());
     let frequent = filer.run_anew(START + 16 * MINUTE);
     assert_eq!(frequent.keys().collect::<Vec<_>>(), [&Label::Frequent]);
@@ -139,11 +139,7 @@ fn only_snapshots_of_a_rule_without_holds_or_clones_are_destroyed() {
     assert_eq!(filer.snapshots("tank/a").len(), 3 + 3, "{:?}", filer.snapshots("tank/a"));
     write::release(&filer.pool.live, &[format!("tank/a@{}", Label::Hourly.name_at(START))], "keep").expect("released");
     let round = filer.run(START + 3 * HOUR);
-    assert_eq!(
-        round[&Label::Hourly].destroyed.len(),
-        2,
-        "the one that was held, and one whose time has come: {round:?}"
-    );
+    assert_eq!(round[&Label::Hourly].destroyed.len(), 2, "the held one, and one that is due: {round:?}");
     let left = filer.snapshots("tank/a");
     let expected = [
         "mine",

@@ -54,7 +54,7 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     rename(b"s1", b"first").expect("renamed");
     assert_eq!(names(), ["tank/home@first", "tank/home@s2"]);
     assert_ne!(walk(&ns, ".zfs/snapshot/first/file"), old, "it is found by its new name");
-    assert_eq!(&ns.read(old, 0, 10).expect("what was open still is")[..], b"before");
+    assert_eq!(&ns.read(old, 0, 10).expect("open files stay open")[..], b"before");
 
     let first = ["tank/home@first".to_owned()];
     write::hold(&pool.live, &first, "keep").expect("held");

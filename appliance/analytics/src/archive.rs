@@ -515,7 +515,7 @@ mod tests {
         std::fs::write(&path, vec![7; 100_000]).expect("written");
         let archive = Archive::open(&path).expect("a new one");
         archive.append(&rows(10, vec![Column::default()])).expect("kept");
-        assert_eq!(std::fs::read(folder.path().join("a.damaged")).expect("kept aside").len(), 100_000);
+        assert_eq!(std::fs::read(folder.path().join("a.damaged")).expect("renamed").len(), 100_000);
     }
 
     #[test]

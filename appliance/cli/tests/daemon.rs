@@ -402,10 +402,10 @@ fn file_systems_are_mounted_according_to_their_properties() {
     rig.good("zfs create -p tank/gone/deep");
     rig.good("zfs create tank/gone/full");
     rig.good("zfs create -o mountpoint=DIR/m/own tank/gone/own");
-    std::fs::write(file("tank/gone/full/f"), "goes with its file system").expect("written");
+    std::fs::write(file("tank/gone/full/f"), "released with its file system").expect("written");
     rig.good("zfs destroy -r tank/gone");
     assert!(!Path::new(&file("tank/gone")).exists(), "mount points once stayed as empty directories");
-    assert!(Path::new(&file("own")).exists(), "one that was chosen stays");
+    assert!(Path::new(&file("own")).exists(), "an explicit one stays");
     std::fs::write(file("tank/a/b/f"), "here").expect("written");
     paths_stand_for_the_datasets_whose_mounts_hold_them(&rig);
     rig.good("zfs rename tank/a tank/c");

@@ -30,7 +30,7 @@ fn spares_and_caches_of_destroyed_pools_are_free() {
         assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/e")), "D/e is part of unknown pool 'tank'");
     }
     rig.good("zpool create -O mountpoint=none other DIR/d/f spare DIR/d/c");
-    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n", "both know the spare by one guid");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n", "both have the same guid for the spare");
     rig.good("zpool destroy other");
     assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/c"), "D/c is a member (SPARE) of pool \"tank\"");
     assert_eq!(refused(&rig, "zpool labelclear DIR/d/e"), "D/e is a member (L2CACHE) of pool \"tank\"");
@@ -50,7 +50,7 @@ fn a_device_with_lost_labels_can_replace_itself() {
     rig.good("zpool create -O mountpoint=none tank raidz1 DIR/d/a DIR/d/b DIR/d/c");
     rig.good("zfs create -V 8M tank/volume");
     let said = refused(&rig, "zpool replace -f tank DIR/d/b");
-    assert_eq!(said, "D/b is part of active pool 'tank'", "it is whole");
+    assert_eq!(said, "D/b is part of active pool 'tank'", "it is complete");
     let zeros = vec![0; 128 << 20];
     std::fs::write(rig.path("d/b"), &zeros).expect("overwritten");
     rig.good("zpool replace -fw tank DIR/d/b");

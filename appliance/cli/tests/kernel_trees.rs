@@ -22,7 +22,7 @@ fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
         .args([images.join(scenario), recorded.clone()])
         .args(keys(&recorded))
         .output()
-        .expect("bash is there");
+        .expect("bash is installed");
     let said = text(&output.stdout) + &text(&output.stderr);
     if output.status.code() == Some(77) {
         println!("skipped: this machine cannot mount FUSE: {said}");

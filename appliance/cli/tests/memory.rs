@@ -97,7 +97,7 @@ fn load(dir: &Path, mib: u64, files: u64) {
                 let mut data = vec![0; 1 << 20];
                 for i in 0..mib / 4 {
                     file.read_exact(&mut data).expect("read");
-                    assert!(data == piece(reader << 32 | i), "piece {i} of file {reader} is what was written");
+                    assert!(data == piece(reader << 32 | i), "piece {i} of file {reader} is as written");
                 }
                 let file = File::options().write(true).open(dir.join(format!("big{reader}"))).expect("open");
                 for i in 0..mib / 4 {

@@ -122,7 +122,7 @@ fn mount_heeds_its_options_for_all_file_systems() {
     rig.good("zfs unmount -a");
     rig.good("zfs set overlay=off tank/open");
     rig.good("zfs mount tank");
-    std::fs::write(rig.path("m/tank/open/f"), "in the way").expect("written");
+    std::fs::write(rig.path("m/tank/open/f"), "an existing file").expect("written");
     let why = format!("cannot mount '{}': directory is not empty\n", rig.path("m/tank/open"));
     assert_eq!(rig.run("zfs mount tank/open"), (1, String::new(), why));
     rig.good("zfs mount -O tank/open");

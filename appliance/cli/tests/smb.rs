@@ -111,7 +111,7 @@ fn samba_clients_see_only_shared_file_systems() {
     samba.wait(&user, "tank_docs", "put paper; mkdir d; rename paper d/paper; ls d/*", true);
     assert_eq!(samba.done(&["cat", "tank/docs:/d/paper"]), "what was written\n");
     samba.wait(&user, "tank_docs", "get d/paper back", true);
-    assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it came back"), "what was written\n");
+    assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it was returned"), "what was written\n");
     // Access fails with a wrong password, without one, and where nothing is shared.
     let wrong = format!("{name}%wrong");
     for (user, share) in [(wrong.as_str(), "tank_docs"), ("%", "tank_docs"), (user.as_str(), "tank_private")] {

@@ -66,7 +66,7 @@ impl Rig {
             all.into_iter().find(|job| job["kind"] == kind).filter(|job| is_so(job))
         };
         self.wait(kind, |rig| newest(rig).is_some());
-        newest(self).expect("it was there")
+        newest(self).expect("it existed")
     }
 }
 

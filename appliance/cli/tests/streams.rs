@@ -16,7 +16,7 @@ impl Weir {
     fn with_history() -> Option<Self> {
         let folder = fixtures()?.join("history");
         if !folder.is_dir() {
-            println!("skipped: {} is not there", folder.display());
+            println!("skipped: {} is missing", folder.display());
             return None;
         }
         let weir = Self { rig: Rig::new(&[]) };
@@ -98,7 +98,7 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
         assert!(text == weir.good(&["cat", &format!("th/prom@{snapshot}:/text.txt")]), "{snapshot}");
         assert_eq!(written.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
         assert_eq!(names, weir.text(&["ls", "-a", &format!("th/prom@{snapshot}:/")]).lines().count(), "{snapshot}");
-        assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted any more");
+        assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted");
     }
     // An altered stream is not mounted.
     let mut altered = std::fs::read(&full).expect("read");

@@ -53,7 +53,7 @@ fn copy(scenario: &str, name: &'static str) -> Option<Copy> {
 impl Copy {
     fn open(&self) -> Arc<Pool> {
         let found = pool::search(&[self.folder.path().to_owned()]).pools;
-        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool exists");
         Pool::open(found, &OpenOptions::default()).expect("the pool opens")
     }
 
@@ -68,7 +68,7 @@ impl Copy {
     /// cannot be decompressed, as a faulty compressor does.
     fn spoil(&self, dataset: &str, file: &str, blkid: u64) {
         let found = pool::search(&[self.folder.path().to_owned()]).pools;
-        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool exists");
         let writer = Writer::open(found, &OpenOptions::default(), &WriteOptions::default()).expect("opens for writing");
         let live = LiveDatasets::new(writer, Arc::new(KeyStore::new()));
         let head = live.open(dataset, Some(files::zpl::owners_of)).expect("the dataset");
@@ -272,7 +272,7 @@ fn a_pool_with_a_missing_device_is_degraded_and_readable() {
         [("mirror3", "tm", "m1"), ("raidz1-3-a9", "tz1", "z2"), ("draid2-4d-1s-8c", "td", "w1")]
     {
         let Some(pool) = copy(scenario, name) else { return };
-        std::fs::remove_file(pool.folder.path().join(device)).expect("it was there");
+        std::fs::remove_file(pool.folder.path().join(device)).expect("it existed");
         let answer = pool.verify();
         assert_eq!((answer.code, answer.lost()), (1, 0), "{scenario}: {}", answer.json);
         let away: Vec<&Value> =

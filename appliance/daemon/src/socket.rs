@@ -163,7 +163,7 @@ mod tests {
         drop(first);
         fs::rename(&fresh, &socket).expect("renamed");
         assert!(!is_owned(&socket));
-        assert!(connect(&socket).expect("it is left behind").is_none());
+        assert!(connect(&socket).expect("it is stale").is_none());
         assert!(!socket.exists());
     }
 }

@@ -93,7 +93,7 @@ fn an_alert_notifies_its_receivers_when_it_fires_and_clears_and_retries() {
     assert!(notices.len() >= 3, "refused once, then sent again: {notices:#?}");
     let (path_told, first) = &notices[0];
     assert_eq!(path_told, "/hook");
-    assert_eq!(first, &notices[1].1, "the one that was refused comes again, before the next one");
+    assert_eq!(first, &notices[1].1, "the refused one is retried before the next one");
     assert_eq!(
         (&first["state"], &first["title"], &first["unit"]),
         (&json!("firing"), &json!("writes"), &json!("ops/s"))

@@ -261,7 +261,7 @@ fn every_operation_matches_the_document() {
     assert_eq!((&back["name"], &back["snapshots"]), (&json!("tank/people"), &json!(2)));
     let operator = rig.token_of("operator");
     let preview = d.check("previewDestroy", &get(&operator, &at("tank/people@b", "destroy")), 200);
-    assert_eq!(preview["count"], 1, "who may not destroy it may look");
+    assert_eq!(preview["count"], 1, "users who may not destroy it may list it");
     assert_eq!(ask(&operator, "POST", &at("tank/people@b", "rollback"), sure).code(), "forbidden");
     let destroy = json!({"confirm": "tank@%", "recursive": true});
     let gone = ask(&root, "POST", &at("tank@%", "destroy"), destroy);
@@ -408,7 +408,7 @@ fn every_operation_matches_the_document() {
     let sheets = "/v1/analytics/worksheets";
     let made = d.check("createWorksheet", &ask(&root, "POST", sheets, sheet.clone()), 201);
     assert_eq!((&made["owner"], &made["graphs"][0]), (&json!("root"), &sheet["graphs"][0]));
-    assert!(is_counted("io.bytes[offset]"), "what is on a worksheet is kept");
+    assert!(is_counted("io.bytes[offset]"), "statistics of a worksheet are kept");
     let one = format!("{sheets}/{}", made["id"]);
     let mut other = sheet.clone();
     other["comment"] = json!("of the test");
@@ -552,7 +552,7 @@ fn every_operation_matches_the_document() {
     ] {
         assert!(what.iter().any(|w| w == expected), "{expected}: {what:#?}");
     }
-    assert!(!what.iter().any(|w| w.contains("zpool list")), "what only looks is not in it");
+    assert!(!what.iter().any(|w| w.contains("zpool list")), "reads are not in it");
     assert!(!audit.to_string().contains("sesame") && !audit.to_string().contains(PASSWORD));
     d.check("logOut", &ask(&root, "DELETE", "/v1/session", Value::Null), 204);
     d.check("getSession", &get(&root, "/v1/session"), 401);

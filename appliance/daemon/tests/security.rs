@@ -120,7 +120,7 @@ fn a_cookie_alone_changes_nothing() {
     let root = rig.administrator();
     let body = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
     let without = Client { headers: root.headers.iter().filter(|(n, _)| n == "Cookie").cloned().collect() };
-    assert_eq!(rig.ask(&without, "GET", "/v1/users", None).status, 200, "looking needs no more");
+    assert_eq!(rig.ask(&without, "GET", "/v1/users", None).status, 200, "reading requires no more");
     for client in
         [without.clone(), without.clone().with("X-CSRF-Token", "0"), root.clone().with("Origin", "http://evil.example")]
     {
@@ -200,7 +200,11 @@ fn passwords_cannot_be_guessed_for_long() {
     let wait: u64 = last.header("retry-after").and_then(|s| s.parse().ok()).expect("seconds");
     assert!((1..=60).contains(&wait), "{wait}");
     let right = json!({"user": "root", "password": PASSWORD});
-    assert_eq!(rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)).status, 429, "also who knows it waits");
+    assert_eq!(
+        rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)).status,
+        429,
+        "a correct password waits, too"
+    );
     let audit = rig.ask_locally("GET", "/v1/audit", None).json();
     let denied =
         audit["items"].as_array().expect("a list").iter().filter(|e| e["what"] == "logIn" && e["outcome"] == "denied");
@@ -242,7 +246,7 @@ fn a_stream_ends_with_its_token_or_its_role_even_if_the_name_is_reused() {
             line.clear();
             assert!(stream.read_line(&mut line).expect("the stream ends") > 0);
         }
-        assert!(begun.elapsed().as_secs() < 10, "at once, not when it is looked at the next time");
+        assert!(begun.elapsed().as_secs() < 10, "immediately, not at the next check");
     };
     for path in ["/v1/events/stream", "/v1/analytics/stream?name=io.ops"] {
         assert_eq!(rig.open_stream(&Client::token(&second.secret), path).0, 200, "{path}");

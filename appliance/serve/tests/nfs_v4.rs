@@ -83,7 +83,7 @@ fn one_tree_leads_to_all_shares_and_back() {
         }
         assert_eq!(reply.u32(), 1, "all of it");
         assert_eq!(names.iter().map(|n| &n.0[..]).collect::<Vec<_>>(), ["b", "srv"]);
-        assert_ne!(names[0].1, names[1].1, "a share is a file system of its own");
+        assert_ne!(names[0].1, names[1].1, "a share is a separate file system");
         assert_eq!(names[0].1[..8], 6_u64.to_be_bytes());
         // Upwards: from the share into the tree above it.
         let (root, srv) = (client.handle("/"), client.handle("/srv"));
@@ -117,7 +117,7 @@ fn a_compound_of_many_reads_has_a_bounded_reply() {
     assert!(reply.bytes.len() > 1 << 20 && reply.bytes.len() < 2 << 20, "{}", reply.bytes.len());
     reply.skip(&[22, 25]);
     let _is_end = reply.u32();
-    assert!(reply.opaque().iter().all(|byte| *byte == b'x'), "what fits is there");
+    assert!(reply.opaque().iter().all(|byte| *byte == b'x'), "entries that fit are returned");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_repeated_request_is_executed_once() {
     let first = client.send(&record);
     assert_eq!(client.parse(first.clone()).status, OK);
     assert_eq!(client.send(&record), first, "also over another connection, at another time");
-    assert_eq!(client.run(mkdir()).status, EXIST, "it was made");
+    assert_eq!(client.run(mkdir()).status, EXIST, "it was created");
     // 4.0 uses the seqids of its owners.
     let mut old = Client::new(&house, 0, "old");
     let open = |client: &Client| Ops::default().put(&dir).open(client, "o", 9, (3, 0), "by-old", true).getfh();
@@ -278,7 +278,7 @@ fn after_a_restart_clients_reclaim_their_state_before_others_may_take_it() {
     again.exchange_id("a", 1);
     let reclaim =
         |c: &Client| Ops::default().put(&file).op(18).u32(0).u32(3).u32(3).u64(c.id).opaque("o").u32(0).u32(1).u32(0);
-    assert_eq!(thief.run(reclaim(&thief)).status, 10033, "it had nothing");
+    assert_eq!(thief.run(reclaim(&thief)).status, 10033, "it had no state");
     let mut reply = again.run(reclaim(&again));
     assert_eq!(reply.status, OK);
     reply.skip(&[22, 18]);
@@ -387,7 +387,7 @@ impl Vfs for Faulty {
         self.tree.read_link(node)
     }
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as tests require");
         self.tree.read(node, offset, len)
     }
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
@@ -415,7 +415,7 @@ impl Vfs for Faulty {
         self.tree.by_handle(handle)
     }
     fn open_node(&self, node: NodeId) -> Result<()> {
-        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as tests require");
         self.tree.open_node(node)
     }
     fn home_of(&self, fs_guid: u64) -> Result<u64> {
@@ -460,7 +460,7 @@ fn a_snapshot_with_a_failed_share_lookup_is_retried() {
     vfs.is_broken.store(true, Ordering::SeqCst);
     assert_eq!(client.run(Ops::default().put(&handle)).status, DELAY);
     vfs.is_broken.store(false, Ordering::SeqCst);
-    assert_eq!(client.run(Ops::default().put(&handle)).status, STALE, "found, and it has no such file");
+    assert_eq!(client.run(Ops::default().put(&handle)).status, STALE, "found, and it does not contain the file");
     let unknown = FileHandle { fs_guid: 71, ..file };
     let unknown = house.core.handles.seal(&WireHandle { pool_guid: 1, file: unknown });
     assert_eq!(client.run(Ops::default().put(&unknown)).status, STALE);
@@ -570,7 +570,7 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
     reply.skip(&[22, 9]).bits();
     let returned = reply.opaque();
     assert_eq!(returned[..list.len()], list);
-    assert_eq!(returned[list.len()..], 0o444_u32.to_be_bytes(), "the mode says what everyone may");
+    assert_eq!(returned[list.len()..], 0o444_u32.to_be_bytes(), "the mode grants everyone's access");
     // chmod removes the ACL.
     root.run(Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[33]).opaque(0o640_u32.to_be_bytes()));
     assert_eq!(access(&mut ada).1, 0);
@@ -668,7 +668,7 @@ fn operations_of_other_versions_are_refused_by_name() {
     new.minor = 3;
     assert_eq!(new.run(Ops::default().root()).status, MINOR_VERS_MISMATCH);
     let mut new = Client::new(&house, 1, "new");
-    assert_eq!(new.run(Ops::default().op(35)).status, 10004, "SETCLIENTID is of 4.0 alone");
+    assert_eq!(new.run(Ops::default().op(35)).status, 10004, "SETCLIENTID exists only in 4.0");
     assert_eq!(new.run(Ops::default().op(59)).status, OP_ILLEGAL, "ALLOCATE is of 4.2");
 }
 

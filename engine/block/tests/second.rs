@@ -38,7 +38,7 @@ fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < deadline, "it never is: {what}");
+        assert!(Instant::now() < deadline, "it never happens: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

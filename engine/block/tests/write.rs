@@ -106,7 +106,7 @@ fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
             // The first half of the stream, and nothing more.
             let cut = take(packed[..packed.len() / 2].to_vec(), compression);
             let seen = bench.store.verify(&cut);
-            assert!(seen.readable && seen.faults.is_empty(), "its copies are what was written: {seen:?}");
+            assert!(seen.readable && seen.faults.is_empty(), "its copies are as written: {seen:?}");
             let seen = bench.store.verify_contents(&cut, None);
             assert_eq!((seen.readable, seen.contents), (false, Contents::Malformed), "{cut}: {seen:?}");
             assert_eq!((seen.good_copies, seen.faults.len()), (cut.dvas().count(), 0), "no device is to blame");
@@ -402,7 +402,7 @@ fn after_a_failed_flush_success_is_never_claimed_again() {
     single.disks[0].fails_flushes.store(true, Ordering::Relaxed);
     assert!(single.store.flush().is_err());
     single.disks[0].fails_flushes.store(false, Ordering::Relaxed);
-    assert!(single.store.flush().is_err(), "the system forgot what it lost, we must not");
+    assert!(single.store.flush().is_err(), "the system forgot the failed flush, we must not");
     assert!(single.store.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, None).is_err());
 
     let pair = bench(Layout::Mirror(2), 12);

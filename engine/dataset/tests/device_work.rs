@@ -124,7 +124,7 @@ fn freed_space_is_trimmed_automatically() {
     }
     writer.sync().unwrap();
     writer.trim_freed().unwrap();
-    assert!(zeros() < before + 64, "it may still be gone back to");
+    assert!(zeros() < before + 64, "it may still be rewound to");
     (0..4).for_each(|_| writer.task(|_| Ok(())).unwrap());
     let before = zeros();
     writer.trim_freed().unwrap();

@@ -45,7 +45,7 @@ fn an_offline_device_stays_offline_and_is_resilvered_by_its_dtl() {
     check(&rig, &files);
     let other = disk("disk-1");
     writer.offline(one, Lasts::UntilImport).unwrap();
-    assert!(!writer.online(one, &|_: &str| Ok(other.clone())).unwrap(), "another disk came in its place");
+    assert!(!writer.online(one, &|_: &str| Ok(other.clone())).unwrap(), "another disk has its path");
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_resilver_fills_new_devices_and_detaches_replaced_ones() {
         "{text:?}"
     );
     let labels = block::label::read(old.as_ref(), true);
-    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it belongs to no pool any more");
+    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it no longer belongs to a pool");
     check(&rig, &files);
     assert!(rig.is_clean());
     // The returning device is resilvered, and no other missing device is required for that.
@@ -344,7 +344,7 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     let (before, size) = (writer.allocator().totals(), || writer.allocator().totals().allocated_and_size().1);
     assert_eq!(size(), before.allocated_and_size().1);
     memory[..2].iter().for_each(|d| d.grow(320 * MIB));
-    assert!(!writer.expand(guid(&rig, "disk-0")).unwrap(), "one is as small as it was");
+    assert!(!writer.expand(guid(&rig, "disk-0")).unwrap(), "one still has its old size");
     memory[2].grow(160 * MIB);
     let expand = |rig: &Rig| rig.found().status().unwrap().root.children[0].expand_bytes;
     assert!(expand(&rig) > 220 << 20, "{}", expand(&rig));

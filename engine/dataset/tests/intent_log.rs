@@ -372,7 +372,7 @@ fn nothing_is_logged_that_depends_on_records_skipped_by_sync_disabled() {
         log.set_mode(SyncMode::Standard);
         change(3);
         log.commit(Some(77)).unwrap();
-        assert_eq!(syncs(), 2, "what has no record is on disk before the commit returns");
+        assert_eq!(syncs(), 2, "changes without a record are on disk before the commit returns");
         change(4);
         log.commit(None).unwrap();
         assert_eq!(syncs(), 2, "and from then on the log is enough");
@@ -512,7 +512,7 @@ fn a_replay_interrupted_by_a_crash_remembers_skipped_records() {
     let (_, log) = pool.crash();
     let (replayed, done) = attempt(&log, &pool, &[], None);
     assert!(replayed.unwrap().is_kept);
-    assert_eq!(done, ["2", "3"], "what was skipped is not tried again on a tree that has changed since");
+    assert_eq!(done, ["2", "3"], "skipped records are not retried on a changed tree");
 }
 
 /// Each skipped record cost a txg or two, and an event in the history.
@@ -539,7 +539,7 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     let replayed = replayed.unwrap();
     let syncs = pool.syncs.load(Ordering::SeqCst) - before;
     assert!(syncs <= 3, "{syncs} txgs");
-    assert_eq!(done.len(), 500, "what was done before the crash is not done again");
+    assert_eq!(done.len(), 500, "records replayed before the crash are not replayed again");
     // Includes the record before the interruption, which no replayed record follows: it is tried
     // again.
     assert_eq!((replayed.skipped_records, replayed.skipped.len()), (501, NAMED_MAX));

@@ -163,7 +163,7 @@ fn distributed(spare: u64, sequentially: bool) -> NewLeaf {
 
 fn lacks(rig: &Rig, guid: u64) -> Vec<(u64, u64)> {
     let tree = rig.live.writer().store().tree();
-    tree.logs().into_iter().find(|log| log.guid == guid).expect("it stands in").stale_ranges()
+    tree.logs().into_iter().find(|log| log.guid == guid).expect("it is active").stale_ranges()
 }
 
 /// Checks that this many of the other devices may now be lost, in any combination. OpenZFS checks

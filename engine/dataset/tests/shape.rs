@@ -345,7 +345,7 @@ fn an_entry_that_outlived_its_object_leaves_the_zap_of_a_removed_device_when_the
     };
     let ((removed, gone), (_, other)) = (unflushed(&rig, 0), unflushed(&rig, 1));
     assert_eq!(gone, None);
-    let other = other.expect("the device that stays has such a list");
+    let other = other.expect("the remaining device has such a list");
     let stale = move |cx: &pool::writer::SyncTx<'_>| {
         let zap = object::Zap::open(cx.mos().object(removed)?)?;
         zap.insert_u64(cx.tx(), ondisk::pool_dir::vdev_top::MS_UNFLUSHED_PHYS_TXGS, other)

@@ -219,7 +219,7 @@ mod tests {
         assert!(!full().is_mode_alone());
         assert_eq!(full().with_mode(0o640).mode(), 0o640);
         let group = full().with_mode(0o640).0.iter().find(|e| e.tag == Tag::OwningGroup).map(|e| e.bits);
-        assert_eq!(group, Some(5), "chmod changes the mask and leaves the group's entry alone");
+        assert_eq!(group, Some(5), "chmod changes the mask and not the group's entry");
     }
 
     #[test]

@@ -359,7 +359,7 @@ fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {
     assert_eq!(rig.found().uberblock().txg.0, frozen);
     drop((fs, writer));
     rig.export();
-    assert_eq!(rig.found().uberblock().txg.0, frozen, "it does not say that it was exported");
+    assert_eq!(rig.found().uberblock().txg.0, frozen, "it is not marked as exported");
 
     rig.open();
     let fs = rig.mount("tank/fs");

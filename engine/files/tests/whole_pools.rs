@@ -356,14 +356,14 @@ fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     fs.set_attr(&who, node, &SetAttr { mtime: Some(time), ctime: Some(time), ..SetAttr::default() }).unwrap();
     fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
     let before = fs.attr(node).unwrap();
-    fs.write_cached(&who, node, 0, b"written before, and kept").unwrap();
+    fs.write_cached(&who, node, 0, b"written before, and unchanged").unwrap();
     let after = fs.attr(node).unwrap();
     assert_eq!((after.size, after.mtime, after.ctime), (24, before.mtime, before.ctime));
     // Log replay does not change the modification time either.
     fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
     let cut = rig.cut();
     let fs = cut.mount("tank/a");
-    assert_eq!(&fs.read(node, 0, 100).unwrap()[..], b"written before, and kept");
+    assert_eq!(&fs.read(node, 0, 100).unwrap()[..], b"written before, and unchanged");
     assert_eq!(fs.attr(node).unwrap().mtime, before.mtime);
 }
 

@@ -67,7 +67,7 @@ fn a_file_created_without_a_name_is_linked_or_removed() {
     f.fs.close_node(dropped);
     assert!(f.fs.attr(dropped).is_err());
     f.sync();
-    assert_eq!(f.fs.unlinked().unwrap(), [lost.0], "it is open, and a crash takes it");
+    assert_eq!(f.fs.unlinked().unwrap(), [lost.0], "it is open, and a crash removes it");
     let f = f.reopened();
     f.fs.drain_unlinked().unwrap();
     assert!(f.fs.attr(lost).is_err());
@@ -160,7 +160,7 @@ fn a_file_that_is_open_outlives_its_name_and_is_freed_when_closed() {
     assert!(f.fs.attr(node).is_err());
     f.sync();
     let left = std::iter::successors(f.objset.next_object(0).unwrap(), |id| f.objset.next_object(*id).unwrap()).count();
-    assert!(left <= 6, "{left} objects: what holds the extended attribute is freed too");
+    assert!(left <= 6, "{left} objects: those of the extended attribute are freed too");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn renames_replace_exchange_and_leave_whiteouts() {
     let white = f.fs.lookup(top, b"d").unwrap();
     assert_eq!((white.kind, white.rdev_major, white.rdev_minor), (FileKind::CharDevice, 0, 0));
     rename(d, "b", top, "a", RenameFlags::default()).unwrap();
-    assert!(f.fs.attr(b).is_err(), "what was replaced is gone");
+    assert!(f.fs.attr(b).is_err(), "the replaced file is removed");
     let e = dir(&f, top, "e");
     rename(top, "a2", e, "d", RenameFlags::default()).unwrap();
     assert_eq!(f.fs.lookup(d, b"..").unwrap().node, e);

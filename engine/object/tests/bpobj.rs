@@ -37,7 +37,7 @@ fn births(mos: &Arc<ObjectSet>, id: u64) -> Vec<u64> {
     let list = Bpobj::open(mos, id).unwrap();
     list.for_each(mos, &mut |e| {
         births.push(e.bp.logical_birth().0);
-        assert_eq!(e.bp.words()[11..], [0; 5], "neither fill nor checksum are kept");
+        assert_eq!(e.bp.words()[11..], [0; 5], "neither fill count nor checksum are stored");
         Ok(true)
     })
     .unwrap();

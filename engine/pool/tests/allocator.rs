@@ -78,7 +78,7 @@ fn exactly_the_free_space_can_be_allocated() {
         // than a sector.
         let left: u64 = allocator.stats().classes.iter().map(|c| c.free_bytes()).sum();
         let all: u64 = space.devices.iter().map(|d| d.size_bytes).sum();
-        assert!(left < all / 50, "{}: {left} bytes of {all} are not to be had", pool.name());
+        assert!(left < all / 50, "{}: {left} bytes of {all} cannot be allocated", pool.name());
         assert!(allocator.take_anomalies().is_empty());
     }
 }

@@ -353,13 +353,13 @@ fn a_pool_that_the_syncing_thread_drops_last_is_released_when_its_txg_is_on_disk
     writer.register(holder.clone());
     writer.start_scrub().unwrap().unwrap();
     give.send(writer).unwrap();
-    let txg = when.recv_timeout(Duration::from_secs(30)).expect("nothing waits for the thread itself");
+    let txg = when.recv_timeout(Duration::from_secs(30)).expect("nothing waits for the thread");
     let begun = Instant::now();
     while Arc::strong_count(&holder) > 1 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the pool is not released");
         std::thread::sleep(Duration::from_millis(5));
     }
     let pool = Pool::open(&found(&disks), &OpenOptions::default()).unwrap();
-    assert!(pool.uberblock().txg.0 >= txg, "the txg under way is on disk");
+    assert!(pool.uberblock().txg.0 >= txg, "the open txg is on disk");
     assert!(verify(&pool, &Options { threads: 1 }, &|_| true).unwrap().is_clean());
 }

@@ -54,7 +54,10 @@ fn check(devices: &[Arc<dyn Device>]) -> usize {
     let mut reachable = std::collections::BTreeMap::new();
     let mut add = |bp: &ondisk::BlkPtr| {
         for dva in bp.dvas() {
-            assert!(reachable.insert((dva.vdev, dva.offset_bytes), dva.asize_bytes).is_none(), "{dva:?} twice");
+            assert!(
+                reachable.insert((dva.vdev, dva.offset_bytes), dva.asize_bytes).is_none(),
+                "{dva:?} is allocated twice"
+            );
         }
         assert!(bp.is_hole() || pool.store().verify(bp).faults.is_empty(), "{bp:?}");
     };
@@ -79,7 +82,7 @@ fn check(devices: &[Arc<dyn Device>]) -> usize {
     let space = pool::space::Space::load(&pool).unwrap();
     let sum: u64 = reachable.values().sum();
     let allocated: u64 = pool.root_vdev().children.iter().map(|t| space.device(t.id).unwrap().allocated_bytes()).sum();
-    assert_eq!(allocated, sum, "space maps and what is reachable");
+    assert_eq!(allocated, sum, "space maps and reachable blocks");
     assert_eq!(space.anomalies, [""; 0]);
     check_logs(&pool)
 }
@@ -161,7 +164,7 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
             }
         }
         writer.close().unwrap();
-        assert!(check(&devices) > 1, "what the last txgs changed is in logs");
+        assert!(check(&devices) > 1, "changes of the last txgs are in logs");
     }
 }
 

@@ -146,7 +146,7 @@ fn one_device_too_many_is_named() {
             Err(e) => format!("{e:#}"),
             Ok(opened) => {
                 let survey = Survey::of(&opened, Limits::ALL);
-                assert!(!survey.errors.is_empty(), "{name} without {away:?} lacks nothing");
+                assert!(!survey.errors.is_empty(), "{name} without {away:?} is complete");
                 assert!(survey.errors.values().all(|e| e.contains("missing")), "{name}: {:?}", survey.errors);
                 survey.errors.into_values().collect()
             }

@@ -334,7 +334,7 @@ fn judge(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<
 fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     let is_hurt = setting.is_hurt();
-    verify(&machine, is_hurt).context("as it was left")?;
+    verify(&machine, is_hurt).context("unchanged")?;
     // The power also fails while the pool is opened, the log claimed and replayed, and everything
     // closed again.
     let mut chance = Chance::of_case(plan.seed, cut.operation ^ u64::MAX);
@@ -366,7 +366,7 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> R
 
 fn judge_second(plan: &Plan, is_hurt: bool, works: &[Worked], operation: u64, cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
-    verify(&machine, is_hurt).context("as it was left")?;
+    verify(&machine, is_hurt).context("unchanged")?;
     let rig = Rig::open(&machine)?;
     judge_trees(&rig, works, operation)?;
     rig.export().context("exporting what was found")?;

@@ -96,14 +96,14 @@ fn one_environment_is_mounted_after_creating_and_activating_others() {
     };
     assert_eq!(m.mounted(), of("debian"));
     m.copy("debian", "next");
-    assert_eq!(m.mounted(), of("debian"), "what is new is not mounted");
+    assert_eq!(m.mounted(), of("debian"), "the new one is not mounted");
     assert_eq!(m.one("next").parts.len(), 3);
-    assert_eq!(m.is("rpool/ROOT/next", UUID), "two", "it is not the other one");
-    assert_eq!(m.is("rpool/ROOT/next", "compression"), "gzip-9", "what was set there is set here");
+    assert_eq!(m.is("rpool/ROOT/next", UUID), "two", "it differs from the other one");
+    assert_eq!(m.is("rpool/ROOT/next", "compression"), "gzip-9", "local properties are copied");
     activate(&m.pool, "next", None).expect("activated");
     assert_eq!(m.mounted(), of("next"));
     let next = m.one("next");
-    assert!(next.on_boot && next.parts.iter().all(|p| p.origin.is_none()), "it stands on its own: {next:?}");
+    assert!(next.on_boot && next.parts.iter().all(|p| p.origin.is_none()), "it has no origin: {next:?}");
     activate(&m.pool, "debian", None).expect("activated");
     assert_eq!(m.mounted(), of("debian"));
     m.copy("next", "third");
@@ -146,7 +146,7 @@ fn a_snapshot_of_a_part_is_none_of_the_environment() {
     assert_eq!(debian.without("none").len(), 3);
     assert_eq!(named_snapshot(&m.pool, &debian).expect("known").as_deref(), Some("rpool/ROOT/debian@alone"));
     let new = NewEnvironment { name: "x", snapshot: "alone", ..NewEnvironment::default() };
-    let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be made").to_string();
+    let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be created").to_string();
     assert!(error.contains("not a snapshot of the whole environment"), "{error}");
     assert_eq!(m.all().len(), 1, "nothing is left of it");
 }

@@ -432,7 +432,7 @@ mod tests {
         names.sort_unstable();
         let all = names.len();
         names.dedup();
-        assert_eq!(names.len(), all, "a field is there twice");
+        assert_eq!(names.len(), all, "a duplicate field");
         let openzfs = "hits iohs miss read hit% ioh% miss% dhit dioh dmis dh% di% dm% ddhit ddioh ddmis ddh% ddi% ddm% dmhit dmioh \
             dmmis dmh% dmi% dmm% phit pioh pmis ph% pi% pm% pdhit pdioh pdmis pdh% pdi% pdm% pmhit pmioh pmmis pmh% pmi% pmm% mhit mioh mmis \
             mread mh% mi% mm% arcsz size c mfu mru mfug mrug unc eskip el2skip el2cach el2el el2mfu el2mru el2inel mtxmis dread ddread dmread \

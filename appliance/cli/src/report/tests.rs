@@ -44,7 +44,7 @@ fn tables_have_constant_units_no_residue_and_a_heading_on_each_screen() {
       time  client     hit%
        102  c         100.0
 ";
-    assert_eq!(written(&narrow), expected, "the second row is not idle: a number that shows as 0 was there");
+    assert_eq!(written(&narrow), expected, "the second row is not idle: a value was rounded to 0");
 }
 
 #[test]

@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(wait_at(&limits, now, A, "root"), Some(Duration::from_secs(seconds)));
         }
         (0..100).for_each(|_| failed_at(&limits, now, A, "root"));
-        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST), "the address waits, whatever name it gives");
+        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST), "the address waits, with any name");
         assert_eq!(
             wait_at(&limits, now, B, "root"),
             Some(ACCOUNT_MOST),

@@ -104,7 +104,7 @@ mod tests {
         }
         ended.store(true, Ordering::Release);
         thread.join().expect("it ends");
-        assert_eq!(got, [true, true, false], "the first one twice, then the other");
+        assert_eq!(got, [true, true, false], "the first one twice, then the second");
         assert!(!Hook { url: String::new(), classes: vec!["io".into()] }.wants(&sample("ereport.fs.zfs.data")));
     }
 }

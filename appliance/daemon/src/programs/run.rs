@@ -248,7 +248,7 @@ mod tests {
     fn until(what: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !what() {
-            assert!(Instant::now() < deadline, "it does not come");
+            assert!(Instant::now() < deadline, "it does not appear");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

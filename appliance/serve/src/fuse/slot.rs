@@ -331,11 +331,11 @@ mod tests {
         let request = unsafe { slot.request() };
         slot.answer(7, 0, &[b"an answer", b" in parts"]);
         assert_eq!(request.payload, b"name\0");
-        assert!(slot.leave(), "the answer is there");
+        assert!(slot.leave(), "the answer has arrived");
         // SAFETY: the request is not used below.
         unsafe { slot.finish() };
         assert_eq!(answer_of(&slot), (0, b"an answer in parts".to_vec()));
-        assert!(mailbox.take().is_empty(), "who serves sees it by himself");
+        assert!(mailbox.take().is_empty(), "the serving thread sees it without a wakeup");
     }
 
     #[test]

@@ -539,8 +539,8 @@ fn clients_that_shake_no_hands_keep_no_place_from_others_and_disks_that_are_not_
     assert!(disks.iter_mut().all(Client::is_served));
     let idle: Vec<_> = (0..30).map(|_| crowded.connect()).collect();
     let mut further = crowded.chosen();
-    assert!(further.is_served(), "it has the place of one that only connected");
-    assert!(disks.iter_mut().all(Client::is_served), "none of the disks gave up its place");
+    assert!(further.is_served(), "it has the slot of an idle connection");
+    assert!(disks.iter_mut().all(Client::is_served), "no disk lost its slot");
     drop(idle);
     drop(crowded.disk);
 }

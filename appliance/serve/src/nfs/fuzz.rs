@@ -185,7 +185,7 @@ mod tests {
             [1, 0, 0, 0, 24].iter().for_each(|n| w.u32(*n));
         });
         let out = stream(&[first, second, third].concat()).to_vec();
-        assert_eq!(out[out.len() - 8..], [0, 0, 0, 24, 0, 0, 0, 0], "PUTROOTFH went well");
+        assert_eq!(out[out.len() - 8..], [0, 0, 0, 24, 0, 0, 0, 0], "PUTROOTFH succeeded");
     }
 
     proptest! {

@@ -391,7 +391,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(compound), [10021, 0, 10021]);
         for (program, version) in [(v3::PROGRAM, 3), (mountd::PROGRAM, 3), (super::super::nlm::PROGRAM, 4)] {
             let mut stream = TcpStream::connect(at).expect("connects");
-            ask(&mut stream, 3, program, version, 0, |_| ()).expect_err("nothing of version 3 is there");
+            ask(&mut stream, 3, program, version, 0, |_| ()).expect_err("version 3 is not served");
         }
     }
 

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((memory.contents()[0], struck.injected.load(Ordering::Relaxed)), (1, 1));
         device.flush().and_then(|()| device.read_at(0, &mut [0; 8])).expect("only writes fail");
         assert!(faults.remove(1) && !faults.remove(1));
-        device.write_at(0, &[2; 512]).expect("no rule any more");
+        device.write_at(0, &[2; 512]).expect("no rules are left");
         faults.add(2, rule(&[Operation::Write], Outcome::Failed(libc::ENXIO)));
         assert!(device.write_at(0, &[3; 512]).is_err());
         assert_eq!(memory.contents()[0], 3, "it was done, but reported as failed");
@@ -370,7 +370,7 @@ mod tests {
         assert!(device.flush().is_err() && device.probe().is_err());
         faults.remove(3);
         faults.add(4, rule(&[Operation::Write], Outcome::Ignored));
-        device.write_at(0, &[9; 512]).expect("so it says");
+        device.write_at(0, &[9; 512]).expect("reported as success");
         assert_eq!(memory.contents()[0], 3);
     }
 
@@ -378,12 +378,12 @@ mod tests {
     fn torn_writes_and_flipped_bits_are_reported_as_success() {
         let (memory, device, faults) = faulty();
         faults.add(1, rule(&[], Outcome::Torn));
-        device.write_at(0, &[2; 4096]).expect("so it says");
+        device.write_at(0, &[2; 4096]).expect("reported as success");
         assert_eq!((memory.contents()[2047], memory.contents()[2048]), (2, 1));
         faults.remove(1);
         faults.add(2, rule(&[], Outcome::Flipped));
         let mut buf = [0; 4096];
-        device.read_at(4096, &mut buf).expect("so it says");
+        device.read_at(4096, &mut buf).expect("reported as success");
         assert_eq!(buf.iter().map(|b| (b ^ 1).count_ones()).sum::<u32>(), 1);
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let failing = Outcome::Prevented(libc::EIO);
         faults.add(1, Rule { device: 8, ..rule(&[], failing) });
         faults.add(2, Rule { areas: vec![Area { start: 512, end: 1024 }], ..rule(&[], failing) });
-        device.write_at(0, &[2; 512]).and_then(|()| device.write_at(1024, &[2; 512])).expect("beside the area");
+        device.write_at(0, &[2; 512]).and_then(|()| device.write_at(1024, &[2; 512])).expect("outside the area");
         device.flush().expect("it has no place");
         assert!(device.write_at(0, &[2; 513]).is_err());
         faults.remove(2);

@@ -667,7 +667,7 @@ mod tests {
         };
         assert_eq!(most(&mut state), 3, "alone");
         state.start(Class::SyncRead);
-        assert_eq!(most(&mut state), 1, "beside a read");
+        assert_eq!(most(&mut state), 1, "next to a read");
         state.end(Class::SyncRead);
         assert_eq!(most(&mut state), 1, "just after it");
         (0..DELAY).for_each(|_| {

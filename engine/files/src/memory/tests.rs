@@ -17,7 +17,7 @@ fn tree() -> MemoryVfs {
 }
 
 fn make(t: &MemoryVfs, dir: NodeId, name: &str, new: NewNode, mode: u32) -> Attr {
-    t.create(&user(), dir, name.as_bytes(), &new, mode, 0o022).expect("can be made")
+    t.create(&user(), dir, name.as_bytes(), &new, mode, 0o022).expect("can be created")
 }
 
 fn why<T: std::fmt::Debug>(result: Result<T>) -> Refusal {
@@ -82,7 +82,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     t.write(&user(), f, 0, b"still").expect("is open");
     assert_eq!(t.attr(f).expect("is open").links, 0);
     let linked = t.link(&user(), f, t.root(), b"again");
-    assert!(matches!(linked, Err(Error::NotFound { .. })), "what is gone does not come back");
+    assert!(matches!(linked, Err(Error::NotFound { .. })), "removed entries do not return");
     t.close_node(f);
     assert_eq!(&t.read(f, 0, 9).expect("is open once")[..], b"still");
     t.close_node(f);
@@ -246,7 +246,7 @@ fn lists_of_access_follow_the_mode_and_the_mode_them() {
     t.set_xattr(&user(), f.node, name, &acl(&[(1, 6, none), (4, 4, none), (32, 0, none)]), SetXattr::Either)
         .expect("a plain list");
     assert_eq!(t.attr(f.node).expect("there").mode, 0o640);
-    assert_eq!(t.get_xattr(f.node, name).expect("reads"), None, "the mode says it all");
+    assert_eq!(t.get_xattr(f.node, name).expect("reads"), None, "the mode is equivalent");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn attributes_are_created_and_replaced_as_requested() {
     set(b"1", SetXattr::Create).expect("is new");
     assert_eq!(why(set(b"2", SetXattr::Create)), Refusal::Exists);
     assert_eq!(why(set(&[0; 65_537], SetXattr::Either)), Refusal::AttributeTooLarge);
-    t.remove_xattr(&user(), root, b"user.a").expect("was there");
+    t.remove_xattr(&user(), root, b"user.a").expect("existed");
     assert_eq!(why(t.remove_xattr(&user(), root, b"user.a")), Refusal::NoAttribute);
 }
 

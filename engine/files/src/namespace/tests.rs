@@ -311,7 +311,7 @@ fn handles_refer_to_the_same_nodes_in_a_reopened_tree() {
 #[test]
 fn a_handle_of_a_missing_node_is_stale() {
     let tree = Namespace::new(deep()).expect("opens");
-    let good = tree.handle(walk(&tree, "home/which").expect("is there").node).expect("handle");
+    let good = tree.handle(walk(&tree, "home/which").expect("exists").node).expect("handle");
     let bad = [
         FileHandle { fs_guid: good.fs_guid + 1, ..good },
         FileHandle { object: good.object + 1000, ..good },
@@ -332,8 +332,8 @@ fn a_snapshot_belongs_to_the_file_system_that_it_is_of() {
     let guid = |path: &str| tree.handle(walk(&tree, path).expect(path).node).expect(path).fs_guid;
     assert_eq!(tree.home_of(guid("home/.zfs/snapshot/s1")).expect("known"), guid("home"));
     assert_eq!(tree.home_of(guid("home")).expect("known"), guid("home"));
-    assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("is there").node));
-    assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("is there").node));
+    assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("exists").node));
+    assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("exists").node));
 }
 
 #[test]
@@ -510,7 +510,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     rename(&root, dir, RenameFlags::default()).expect("renamed");
     assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s2"]);
     assert_eq!(text(&ns, ".zfs/snapshot/s2/which"), "tank@100");
-    assert_eq!(&ns.read(file, 0, 9).expect("what was open still is")[..], b"tank@100");
+    assert_eq!(&ns.read(file, 0, 9).expect("open files stay open")[..], b"tank@100");
     assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("a handle"), handle);
 
     assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::NotPermitted));
@@ -558,7 +558,7 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
             let (name, guid) = (format!("s{round}-{n}"), 1000 * (round + 1) + n as u64);
             take(&name, guid);
             assert_eq!(read(look(&name)).expect("there"), format!("tank@{guid}"));
-            assert_eq!(read(kept).expect("there"), "tank@100", "one that is used all the time");
+            assert_eq!(read(kept).expect("there"), "tank@100", "one in constant use");
             // Each snapshot that was looked up once stayed open until the tree was closed, even
             // after it was destroyed.
             assert!(Arc::strong_count(&all) - rest <= OPEN_MAX);

@@ -186,7 +186,7 @@ mod tests {
         n.give_later(6, 9, 1);
         assert!(n.claim(7, 2, empty).unwrap(), "over two of them");
         assert!(!n.claim(8, 1, empty).unwrap());
-        assert!(n.claim(4, 2, empty).unwrap(), "what is left of the first");
+        assert!(n.claim(4, 2, empty).unwrap(), "the rest of the first");
         assert_eq!((1..=5).map(|_| n.take(1, empty).unwrap()).collect::<Vec<_>>(), [1, 2, 3, 10, 11]);
         n.closed(6);
         assert_eq!(n.take(1, empty), Ok(9));

@@ -229,7 +229,7 @@ mod tests {
         file.answered(10, true, [7; 8]);
         assert!(file.judge(&[&[1; 10][..], &[2; 10], &[1; 10]].concat()).is_ok());
         assert!(file.judge(&[&[0; 10][..], &[2; 10]].concat()).is_ok());
-        assert!(file.judge(&[1; 30]).is_err(), "what was safe is gone");
+        assert!(file.judge(&[1; 30]).is_err(), "durable data is missing");
         assert_eq!(file.committed([7; 8]), Ok(()));
         assert_eq!(file.stable, [&[1; 10][..], &[2; 10], &[1; 10]].concat());
     }

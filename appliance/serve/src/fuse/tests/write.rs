@@ -225,7 +225,7 @@ fn changes_by_others_are_visible_in_a_shared_mount() {
     assert_eq!(errno(fs::metadata(m.dir.join("g"))), libc::ENOENT);
     assert_eq!(names(&m.dir), ["f"]);
     let node = vfs.lookup(root, b"f").expect("there").node;
-    assert_eq!(&vfs.read(node, 0, 3).expect("read")[..], b"old", "nothing is kept back");
+    assert_eq!(&vfs.read(node, 0, 3).expect("read")[..], b"old", "nothing is withheld");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
     vfs.write(&who, node, 0, b"newer").expect("writes");
     vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");

@@ -98,7 +98,7 @@ fn monitor() -> Monitor {
 fn locks_of_two_clients_conflict_and_name_their_holder() {
     let rig = rig(monitor());
     assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED);
-    assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED, "asked again");
+    assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED, "requested again");
     assert_eq!(rig.lock(2, (5, 0), false, false), DENIED);
     let answer = rig.call(2, 1, |w| {
         w.opaque(b"c");
@@ -109,7 +109,7 @@ fn locks_of_two_clients_conflict_and_name_their_holder() {
     assert_eq!((r.opaque(1), r.u32(), r.bool(), r.u32()), (Ok(&b"c"[..]), Ok(DENIED), Ok(true), Ok(77)));
     assert_eq!((r.opaque(10), r.u64(), r.u64()), (Ok(&b"owner"[..]), Ok(0), Ok(10)));
     r.end().expect("no more");
-    assert_eq!(rig.lock(2, (10, 0), true, false), GRANTED, "behind it");
+    assert_eq!(rig.lock(2, (10, 0), true, false), GRANTED, "after it");
     assert_eq!(rig.unlock(1, (0, 0)), GRANTED);
     assert_eq!(rig.lock(2, (0, 0), true, false), GRANTED);
 }

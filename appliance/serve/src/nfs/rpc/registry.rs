@@ -207,7 +207,7 @@ mod tests {
                     Err(Fault::SystemError)
                 }
                 3 => Err(Fault::Drop),
-                4 => panic!("as a test wants it"),
+                4 => panic!("as tests require"),
                 _ => Err(Fault::ProcedureUnavailable),
             }
         }

@@ -74,7 +74,7 @@ impl Program for Test {
                 out.u32(22);
             }
             3 => out.u32(args.opaque(1 << 20)?.len() as u32),
-            4 => panic!("as a test wants it"),
+            4 => panic!("as tests require"),
             5 => {
                 self.wait();
                 self.give(args, out)?;
@@ -387,7 +387,7 @@ fn a_client_with_many_connections_leaves_memory_for_another_client() {
     }
     wait_until("little is answered", || engine.memory_bytes() > 4 << 20);
     let given = wait_until_still(&test);
-    assert!(given < greedy.len() * calls, "the client took all answers");
+    assert!(given < greedy.len() * calls, "the client received all answers");
     // Half of the memory for answers, and an answer of each thread.
     assert!(engine.memory_bytes() < 13 << 20, "{}", engine.memory_bytes());
     for _ in 0..10 {

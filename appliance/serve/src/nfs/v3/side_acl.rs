@@ -325,9 +325,9 @@ mod tests {
             assert_eq!(set(&rig, &file, LIST, [bad, &[]]), Status::INVAL, "{bad:?}");
         }
         assert_eq!(set(&rig, &file, DEFAULT_LIST, [&[], &list]), Status::ACCES, "it is no directory");
-        assert_eq!(get(&rig, &file).0, effective, "what was refused changed nothing");
+        assert_eq!(get(&rig, &file).0, effective, "the refused request changed nothing");
         let rig = rig.user(1001);
-        assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::PERM, "not his");
+        assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::PERM, "not the owner");
     }
 
     #[test]

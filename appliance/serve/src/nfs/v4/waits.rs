@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(wait(&[&file, &write(2), &[op::GETATTR, 0]]), Wait::Yes);
         assert_eq!(wait(&[&sequence, &file, &[op::SAVEFH], &file, &[op::RENAME]]), Wait::Yes);
         assert_eq!(wait(&[&sequence, &file, &[op::READ, 0, 0, 0, 0, 0, 0, 9]]), Wait::No);
-        assert_eq!(wait(&[&file, &[op::GETATTR, 0], &write(2)]), Wait::No, "what comes first says it");
+        assert_eq!(wait(&[&file, &[op::GETATTR, 0], &write(2)]), Wait::No, "the first operation determines it");
     }
 
     #[test]

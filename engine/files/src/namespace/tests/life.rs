@@ -149,7 +149,7 @@ fn more_snapshots_than_16_bits_count_are_listed_and_entered() {
     let mut seen = std::collections::HashSet::new();
     for n in 0..COUNT {
         let node = rig.look(&format!("s{n:05}")).expect("there");
-        assert!(seen.insert(node), "a number of its own");
+        assert!(seen.insert(node), "a unique number");
         assert_eq!(rig.read(node).expect("there"), n as u64 + 1);
         assert!(rig.open() <= OPEN_MAX);
     }
@@ -350,7 +350,7 @@ fn a_node_of_a_destroyed_snapshot_is_stale_and_never_a_file_of_another() {
     let now = rig.look("s").expect("there");
     assert_eq!(rig.read(now).expect("there"), new);
     assert_ne!(now, old);
-    assert_eq!(rig.ns.layer_count(), 1, "what is gone is not remembered");
+    assert_eq!(rig.ns.layer_count(), 1, "removed entries are forgotten");
     rig.ns.close_node(old);
     // A door leads to what has the name, and nowhere once a listing no longer has it.
     assert_eq!(rig.ns.attr(door).expect("there"), walk(&rig.ns, ".zfs/snapshot/s").expect("there"));
@@ -461,6 +461,6 @@ fn threads_never_get_a_file_of_another_snapshot() {
         threads.into_iter().map(|t| t.join().expect("ends well")).collect::<Vec<_>>()
     });
     let sum = |i: usize| counts.iter().map(|c| c[i]).sum::<u64>();
-    assert!(sum(0) > ROUNDS && sum(1) > 0 && sum(2) > 100, "it did what it is for: {counts:?}");
+    assert!(sum(0) > ROUNDS && sum(1) > 0 && sum(2) > 100, "all cases occurred: {counts:?}");
     assert!(rig.open() <= OPEN_MAX + 4 && rig.ns.layer_count() <= OPEN_MAX + 5 + 4, "{}", rig.ns.layer_count());
 }

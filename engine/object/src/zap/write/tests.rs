@@ -253,7 +253,7 @@ fn names_equal_when_normalised_get_numbers_and_keep_them_when_fat() {
             let (value, stored) = zap.zap.lookup_normalised(name.as_bytes(), case).unwrap()?;
             Some((value.as_u64().unwrap(), String::from_utf8(stored).unwrap()))
         };
-        assert_eq!(found("rEADME", false), Some((1, "readme".to_owned())), "round {round}: the first that was made");
+        assert_eq!(found("rEADME", false), Some((1, "readme".to_owned())), "round {round}: the first one created");
         assert_eq!(found("READme", true), Some((9, "READme".to_owned())));
         assert_eq!(found("a\u{308}ge", false), Some((4, "ÄGE".to_owned())));
         assert_eq!(zap.check().len(), 5);

@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn much_that_comes_in_is_flushed_faster_and_not_without_bound() {
-        assert_eq!(rate(1200, 10, 1 << 20, 1000, 1 << 20), 100_000, "twelve such txgs are what we aim at");
+        assert_eq!(rate(1200, 10, 1 << 20, 1000, 1 << 20), 100_000, "twelve such txgs are the target");
         assert_eq!(rate(1600, 10, 1 << 20, 1000, 1 << 30), 200_000);
         for too_much in [rate(1600, 129, 0, 0, 0), rate(1600, 1, 17 << 20, 0, 0), rate(1600, 1, 0, 600 << 10, 0)] {
             assert_eq!(too_much, 200_000);

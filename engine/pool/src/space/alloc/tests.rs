@@ -175,7 +175,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 allocator.free(txg, birth, &dva);
                 let deferred = |s: &SpaceStats| s.classes.iter().map(|c| c.deferred_bytes).sum::<u64>();
                 if deferred(&allocator.totals()) == deferred(&before) {
-                    assert_eq!(birth, txg, "only what was never committed may be reused at once");
+                    assert_eq!(birth, txg, "only space that was never committed may be reused immediately");
                     model.release(&dva);
                 } else {
                     model.waiting.push((dva, txg));
@@ -413,7 +413,7 @@ fn much_longer(options: Options) {
         }
     }
     assert!(longest < 80 << 10, "{longest} bytes for a handful of ranges");
-    assert!(longest > 64 << 10, "short maps are left alone");
+    assert!(longest > 64 << 10, "short maps are not condensed");
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn a_map_that_cannot_be_true_is_not_allocated_from() {
         found.push(dva[0].offset_bytes >> 24);
     }
     assert_eq!(found.len(), 4096);
-    assert!(found.iter().all(|slab| *slab == found[0]), "all in the metaslab whose map is whole");
+    assert!(found.iter().all(|slab| *slab == found[0]), "all in the metaslab with an intact map");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_restarted_client_loses_its_state_and_a_retrying_one_does_not() {
     assert_eq!(state.exchange_id(&other), Err(Status::CLID_INUSE));
     let (second, _) = new_client(&mut state, b"c", 2);
     assert_ne!(first, second);
-    assert!(!state.has_session(&session), "its old session is gone");
+    assert!(!state.has_session(&session), "its old session has ended");
     assert_eq!(state.counts(), (1, 1, 0));
 }
 
@@ -184,7 +184,7 @@ fn a_request_is_done_once_and_its_reply_is_given_again() {
         fingerprint: 5,
     };
     assert!(matches!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Go { client: c, .. }) if c == client));
-    assert_eq!(state.sequence(&args(1, 0)), Err(Status::DELAY), "it is under way");
+    assert_eq!(state.sequence(&args(1, 0)), Err(Status::DELAY), "it is in progress");
     state.end_sequence(&session, 0, Some(bytes::Bytes::from_static(b"reply")));
     assert_eq!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Repeat(bytes::Bytes::from_static(b"reply"))));
     assert_eq!(
@@ -264,8 +264,8 @@ fn reservations_keep_others_out_and_can_be_given_back() {
     assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Read), Ok(()));
     let asker = Asker::Client(a);
     assert_eq!(state.downgrade(asker, &first, FILE, 1, 0), Err(Status::OLD_STATEID));
-    assert_eq!(state.downgrade(asker, &wider, FILE, 2, 0), Err(Status::INVAL), "no open came with that");
-    assert_eq!(state.downgrade(Asker::Client(b), &wider, FILE, 1, 0), Err(Status::BAD_STATEID), "not his");
+    assert_eq!(state.downgrade(asker, &wider, FILE, 2, 0), Err(Status::INVAL), "there was no such open");
+    assert_eq!(state.downgrade(Asker::Client(b), &wider, FILE, 1, 0), Err(Status::BAD_STATEID), "not the owner");
     let narrow = state.downgrade(asker, &wider, FILE, 1, 0).unwrap();
     assert_eq!(state.check_io(asker, &narrow, FILE, IoWant::Write), Err(Status::OPENMODE));
     let other = open(&mut state, b, 1, 3, 0).unwrap();
@@ -356,7 +356,7 @@ fn after_a_restart_only_previous_holders_may_reclaim_and_others_wait() {
     // No client is left that could reclaim, so the grace period is over.
     assert!(!state.in_grace());
     assert_eq!(state.open(&reclaim(&owner)), Err(Status::NO_GRACE));
-    assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before it said to have nothing to reclaim");
+    assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before RECLAIM_COMPLETE");
     state.reclaim_complete(other).unwrap();
     open(&mut state, other, 1, 1, 0).unwrap();
     let (chores, _) = state.take_chores();
@@ -435,7 +435,7 @@ fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
     state.tick(LEASE + 1);
     state.renew_client(a);
     open(&mut state, a, 2, 1, 0).unwrap();
-    assert_eq!(state.counts().0, 1, "b made way");
+    assert_eq!(state.counts().0, 1, "b's lock was dropped");
     state.exchange_id(&third).unwrap();
 }
 

@@ -94,5 +94,5 @@ fn impossible_logs_are_reported() {
     };
     assert!(reopen().unwrap_err().to_string().contains("log of txg 5"));
     maps.remove_log(5, log).unwrap();
-    assert!(!reopen().unwrap(), "a metaslab names a log that is not there");
+    assert!(!reopen().unwrap(), "a metaslab refers to a missing log");
 }

@@ -217,7 +217,7 @@ fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
             });
         }
         let all = (0..2).flat_map(|_| ROUND).map(|line| (line, rig.run(line)));
-        let wrong: Vec<_> = all.filter(|(_, said)| *said != (0, String::new(), String::new())).take(1).collect();
+        let wrong: Vec<_> = all.filter(|(_, message)| *message != (0, String::new(), String::new())).take(1).collect();
         over.store(true, Ordering::SeqCst);
         assert!(wrong.is_empty(), "{wrong:?}");
     });

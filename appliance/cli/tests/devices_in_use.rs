@@ -49,8 +49,8 @@ fn a_device_with_lost_labels_can_replace_itself() {
     rig.serve();
     rig.good("zpool create -O mountpoint=none tank raidz1 DIR/d/a DIR/d/b DIR/d/c");
     rig.good("zfs create -V 8M tank/volume");
-    let said = refused(&rig, "zpool replace -f tank DIR/d/b");
-    assert_eq!(said, "D/b is part of active pool 'tank'", "it is complete");
+    let message = refused(&rig, "zpool replace -f tank DIR/d/b");
+    assert_eq!(message, "D/b is part of active pool 'tank'", "it is complete");
     let zeros = vec![0; 128 << 20];
     std::fs::write(rig.path("d/b"), &zeros).expect("overwritten");
     rig.good("zpool replace -fw tank DIR/d/b");

@@ -23,13 +23,13 @@ fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
         .args(keys(&recorded))
         .output()
         .expect("bash is installed");
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let message = text(&output.stdout) + &text(&output.stderr);
     if output.status.code() == Some(77) {
-        println!("skipped: this machine cannot mount FUSE: {said}");
+        println!("skipped: this machine cannot mount FUSE: {message}");
         return;
     }
-    assert!(output.status.success(), "{scenario}: {said}");
-    println!("{scenario}: {said}");
+    assert!(output.status.success(), "{scenario}: {message}");
+    println!("{scenario}: {message}");
 }
 
 #[test]

@@ -320,8 +320,8 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
 fn invalid_property_values_are_refused() {
     let rig = Rig::new(&["a"]);
     let bad = |line: &str, err: &str| {
-        let (code, _, said) = rig.run(line);
-        assert!(code != 0 && said.lines().next() == Some(err), "{line}: {code} {said}");
+        let (code, _, message) = rig.run(line);
+        assert!(code != 0 && message.lines().next() == Some(err), "{line}: {code} {message}");
     };
     for dry in ["-n ", ""] {
         let create = |option: &str| format!("zpool create {dry}-O {option} tank DIR/d/a");

@@ -52,8 +52,8 @@ impl Disks {
     /// images, too.
     fn bad(&self, line: &str, code: i32, err: &str) {
         let expected = format!("{}\n", err.replace("DISKS", &self.disks()));
-        let (got, _, said) = self.run(line);
-        assert_eq!((got, said), (code, expected), "{line}");
+        let (got, _, message) = self.run(line);
+        assert_eq!((got, message), (code, expected), "{line}");
     }
 }
 
@@ -408,8 +408,8 @@ fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     rig.good("zfs inherit exec tank@s");
     rig.good("zfs set recordsize=16K tank/fs");
     // Of several, those that can are changed.
-    let (code, _, said) = rig.run("zfs inherit recordsize tank/fs/volume tank/fs tank@s");
-    assert_eq!((code, said.lines().count()), (1, 2), "{said}");
+    let (code, _, message) = rig.run("zfs inherit recordsize tank/fs/volume tank/fs tank@s");
+    assert_eq!((code, message.lines().count()), (1, 2), "{message}");
     assert_eq!(rig.good("zfs get -H -o source recordsize tank/fs"), "default\n");
     rig.good("zfs set recordsize=16K tank/fs");
     rig.good("zfs inherit -r recordsize tank");

@@ -44,11 +44,11 @@ impl Samba {
     fn wait(&self, user: &str, share: &str, commands: &str, can: bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let (could, said) = self.client(user, share, commands);
+            let (could, message) = self.client(user, share, commands);
             if could == can {
-                return said;
+                return message;
             }
-            assert!(Instant::now() < deadline, "{share}: {commands}: {said}\n{}", self.rig.log());
+            assert!(Instant::now() < deadline, "{share}: {commands}: {message}\n{}", self.rig.log());
             std::thread::sleep(Duration::from_millis(200));
         }
     }
@@ -115,11 +115,11 @@ fn samba_clients_see_only_shared_file_systems() {
     // Access fails with a wrong password, without one, and where nothing is shared.
     let wrong = format!("{name}%wrong");
     for (user, share) in [(wrong.as_str(), "tank_docs"), ("%", "tank_docs"), (user.as_str(), "tank_private")] {
-        let (could, said) = samba.client(user, share, "ls");
-        assert!(!could, "{user} {share}: {said}");
+        let (could, message) = samba.client(user, share, "ls");
+        assert!(!could, "{user} {share}: {message}");
     }
-    let (could, said) = samba.client(&user, "old papers", "put paper");
-    assert!(!could || said.contains("ACCESS_DENIED") || said.contains("WRITE_PROTECTED"), "{said}");
+    let (could, message) = samba.client(&user, "old papers", "put paper");
+    assert!(!could || message.contains("ACCESS_DENIED") || message.contains("WRITE_PROTECTED"), "{message}");
 
     samba.done(&["zfs", "unshare", "tank/docs"]);
     samba.wait(&user, "tank_docs", "ls", false);

@@ -31,8 +31,8 @@ impl Rig {
     /// Sends a request to the daemon and returns the parsed answer.
     fn ask(&self, method: &str, path: &str) -> serde_json::Value {
         let mut stream = UnixStream::connect(self.path("state/run/weir.sock")).expect("it listens");
-        let asked = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
-        stream.write_all(asked.as_bytes()).expect("asked");
+        let request_text = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
+        stream.write_all(request_text.as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -379,8 +379,8 @@ fn streams_next_to_the_daemon_are_counted_and_shown_while_they_run() {
     rig.ask("POST", &format!("/v1/jobs/{}/cancel", job["id"]));
     rig.job("send", |job| job["state"] == "cancelled");
     drop(sending.stdout.take());
-    let mut said = String::new();
-    sending.stderr.take().expect("a pipe").read_to_string(&mut said).expect("read");
+    let mut printed = String::new();
+    sending.stderr.take().expect("a pipe").read_to_string(&mut printed).expect("read");
     assert_eq!(sending.wait().expect("it ends").code(), Some(1));
-    assert!(said.starts_with("warning: cannot send 'tank/v@b'") && said.contains("it was stopped"), "{said}");
+    assert!(printed.starts_with("warning: cannot send 'tank/v@b'") && printed.contains("it was stopped"), "{printed}");
 }

@@ -138,17 +138,19 @@ impl Running {
         note(self.file.as_deref(), job);
         let job = job.clone();
         drop(shown);
-        let said = job.message.clone().unwrap_or_default();
+        let outcome = job.message.clone().unwrap_or_default();
         let what = format!("{} of {}", name(job.kind), job.target);
         let happening = match (state, job.verification.as_ref().map(|v| v.verdict)) {
-            (JobState::Failed, _) => Happening::error(EventKind::Job, format!("{what} failed: {said}")),
-            (JobState::Interrupted, _) => Happening::warning(EventKind::Job, format!("{what} was interrupted: {said}")),
-            (JobState::Cancelled, _) if said.is_empty() => {
+            (JobState::Failed, _) => Happening::error(EventKind::Job, format!("{what} failed: {outcome}")),
+            (JobState::Interrupted, _) => {
+                Happening::warning(EventKind::Job, format!("{what} was interrupted: {outcome}"))
+            }
+            (JobState::Cancelled, _) if outcome.is_empty() => {
                 Happening::warning(EventKind::Job, format!("{what} was cancelled"))
             }
-            (JobState::Cancelled, _) => Happening::info(EventKind::Job, format!("{what}: {said}")),
-            (_, None | Some(api::Verdict::Clean)) => Happening::info(EventKind::Job, format!("{what}: {said}")),
-            (_, Some(_)) => Happening::error(EventKind::Job, format!("{what}: {said}")),
+            (JobState::Cancelled, _) => Happening::info(EventKind::Job, format!("{what}: {outcome}")),
+            (_, None | Some(api::Verdict::Clean)) => Happening::info(EventKind::Job, format!("{what}: {outcome}")),
+            (_, Some(_)) => Happening::error(EventKind::Job, format!("{what}: {outcome}")),
         };
         self.events.post(happening.about(job.target.clone()).by(job.started_by.clone()));
         self.events.pass(LiveMessage::Job { job });

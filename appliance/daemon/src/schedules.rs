@@ -82,8 +82,8 @@ impl Schedules {
             let failed =
                 round.failed.iter().map(|(of, why)| format!("{} snapshots of {}: {why}", label.name(), whose(of)));
             wrong.extend(failed);
-            if let Some(said) = said(*label, round) {
-                service.events.post(Happening::info(EventKind::Dataset, said).about(&*name).by(BY));
+            if let Some(summary) = summary(*label, round) {
+                service.events.post(Happening::info(EventKind::Dataset, summary).about(&*name).by(BY));
             }
         }
         if rounds.iter().any(|(_, round)| !round.taken.is_empty() || !round.destroyed.is_empty()) {
@@ -93,7 +93,7 @@ impl Schedules {
 }
 
 /// Result of a round, in a sentence.
-fn said(label: Label, round: &Round) -> Option<String> {
+fn summary(label: Label, round: &Round) -> Option<String> {
     let count = |all: &[String], done: &str| match all {
         [] => None,
         [one] => Some(format!("{one} {done}")),

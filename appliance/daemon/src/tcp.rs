@@ -380,8 +380,8 @@ async fn requests(
         if request.body().is_end_stream() {
             visitor.works();
         }
-        let asked = visitor.clone();
-        let request = request.map(|body| axum::body::Body::new(Watched { body, visitor: asked, is_answer: false }));
+        let reader = visitor.clone();
+        let request = request.map(|body| axum::body::Body::new(Watched { body, visitor: reader, is_answer: false }));
         async move {
             let response = router.call(request).await?;
             visitor.works();

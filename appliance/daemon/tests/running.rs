@@ -47,10 +47,10 @@ fn jobs_and_events_are_there_after_a_restart() {
     assert_eq!(jobs["items"], json!([scrubbed, done]));
     let after = rig.ask_locally("GET", "/v1/events", None).json();
     let after = after["items"].as_array().expect("events");
-    let said = |e: &&Value| {
+    let is_logged = |e: &&Value| {
         e["kind"] == "job" && e["subject"] == "tank" && e["message"].as_str().is_some_and(|m| m.contains("blocks"))
     };
-    assert!(after.iter().any(|e| said(&e)), "{after:?}");
+    assert!(after.iter().any(|e| is_logged(&e)), "{after:?}");
     // Numbers continue, so that a subscriber from before gets the events that it missed.
     let numbers: Vec<u64> = after.iter().filter_map(|e| e["id"].as_u64()).collect();
     assert!(numbers.is_sorted() && numbers.contains(&last), "{numbers:?}");

@@ -359,7 +359,7 @@ fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_ope
     let mut ada = Client { uid: 1815, ..root.clone() };
     assert_eq!(open(&mut ada, "hello", verifier, &none), ACCESS, "mode 0644 of root");
     assert_eq!(open(&mut ada, "hello", [7; 8], &none), EXIST);
-    // A retry of Ada's own request: she gets the access that she asked for, whatever the mode.
+    // A retry of Ada's own request: it gets the requested access, despite the mode.
     let locked = Ops::default().bits(&[33]).u32(4).u32(0o000);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);

@@ -115,13 +115,13 @@ fn failed_writes_are_retried_once_devices_are_back() {
     for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 5)] {
         let bench = slow(layout);
         let all_fail = |fail| bench.disks.iter().for_each(|disk| disk.fails_writes.store(fail, Ordering::Relaxed));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let calls = Arc::new(AtomicUsize::new(0));
         let disks = bench.disks.clone();
         bench.store.set_on_write_failure(Some(Arc::new({
-            let asked = asked.clone();
+            let calls = calls.clone();
             move |_, _| {
-                // Back when asked for the third time.
-                if asked.fetch_add(1, Ordering::SeqCst) == 2 {
+                // Back when calls for the third time.
+                if calls.fetch_add(1, Ordering::SeqCst) == 2 {
                     disks.iter().for_each(|disk| disk.fails_writes.store(false, Ordering::Relaxed));
                 }
                 true
@@ -131,7 +131,7 @@ fn failed_writes_are_retried_once_devices_are_back() {
         all_fail(true);
         let blocks: Vec<(BlkPtr, Vec<u8>)> = some(10).map(|data| (write(&bench.store, &data), data)).collect();
         bench.store.flush().unwrap();
-        assert_eq!(asked.load(Ordering::SeqCst), 3, "{layout:?}: once for all blocks, until all are written");
+        assert_eq!(calls.load(Ordering::SeqCst), 3, "{layout:?}: once for all blocks, until all are written");
         bench.disks.iter().for_each(|disk| disk.latency_us.store(0, Ordering::Relaxed));
         for (bp, data) in &blocks {
             assert!(bench.store.read_stored(bp, &AT).unwrap() == *data, "{layout:?}");

@@ -225,10 +225,10 @@ fn increments_are_received_on_their_base() {
         rig.check();
     };
     take(&rig, &send(&tree, "th/prom@s1", None, plain), "tank/a@s1", false).unwrap();
-    let said = |result: errors::Result<u64>| result.unwrap_err().to_string();
-    let error = said(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
+    let message = |result: errors::Result<u64>| result.unwrap_err().to_string();
+    let error = message(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
     assert!(error.ends_with("most recent snapshot of tank/a does not\nmatch incremental source"), "{error}");
-    let error = said(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));
+    let error = message(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));
     assert!(error.ends_with("destination 'tank/b' does not exist"), "{error}");
     take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/a@s2", false).unwrap();
     same(&rig, "th/prom@s2", "tank/a@s2");
@@ -239,7 +239,7 @@ fn increments_are_received_on_their_base() {
     common::new_file(head.objset(), &head.begin(0).unwrap(), 77).unwrap();
     rig.live.close(&head).unwrap();
     let last = inc("th/prom@s2", "th/prom@s4");
-    let error = said(take(&rig, &last, "tank/a@s4", false));
+    let error = message(take(&rig, &last, "tank/a@s4", false));
     assert!(error.ends_with("destination tank/a has been modified\nsince most recent snapshot"), "{error}");
     write::snapshot(&rig.live, &["tank/a@own".to_owned()], &[]).unwrap();
     assert!(take(&rig, &last, "tank/a@s4", false).is_err());
@@ -250,9 +250,9 @@ fn increments_are_received_on_their_base() {
     rig.judge();
     // A stream over an existing dataset.
     let full = send(&tree, "th/prom@s4", None, LEC);
-    let error = said(take(&rig, &full, "tank/a@x", false));
+    let error = message(take(&rig, &full, "tank/a@x", false));
     assert!(error.ends_with("destination 'tank/a' exists\nmust specify -F to overwrite it"), "{error}");
-    let error = said(take(&rig, &full, "tank/a@x", true));
+    let error = message(take(&rig, &full, "tank/a@x", true));
     assert!(error.contains("destination has snapshots (eg. tank/a@s"), "{error}");
     rig.create("tank/c", &[]).unwrap();
     take(&rig, &full, "tank/c@x", true).unwrap();

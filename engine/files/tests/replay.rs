@@ -353,7 +353,7 @@ fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {
         fs.unlink(&who, fs.root(), b"scratch").unwrap();
         writer.sync().unwrap();
     }
-    // A name that no fsync asked for is in the log when the dataset is closed.
+    // A name without an fsync is in the log when the dataset is closed.
     make(b"closed");
     assert!(writer.synced_txg() > frozen + 8);
     assert_eq!(rig.found().uberblock().txg.0, frozen);

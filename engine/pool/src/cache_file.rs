@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn an_invalid_cache_file_is_an_error() {
         assert!(CacheFile::parse(b"").expect("empty").is_empty());
-        let said = |bytes: &[u8]| CacheFile::parse(bytes).unwrap_err().to_string();
-        assert!(said(b"root:x:0:0\n").starts_with("cache file: "), "{}", said(b"root:x:0:0\n"));
+        let error_of = |bytes: &[u8]| CacheFile::parse(bytes).unwrap_err().to_string();
+        assert!(error_of(b"root:x:0:0\n").starts_with("cache file: "), "{}", error_of(b"root:x:0:0\n"));
         let mut other = Nvlist::new();
         other.put("tank", 1u64);
-        assert!(said(&other.to_xdr(WRITER)).contains("'tank' is not the configuration of a pool"));
+        assert!(error_of(&other.to_xdr(WRITER)).contains("'tank' is not the configuration of a pool"));
         let mut hollow = Nvlist::new();
         hollow.put("tank", Nvlist::new());
         let hollow = CacheFile::parse(&hollow.to_xdr(WRITER)).expect("a list of lists");

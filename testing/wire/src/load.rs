@@ -159,7 +159,7 @@ struct Client {
     versions: Vec<(u64, u64)>,
     /// Blocks with a write in flight.
     busy: Vec<bool>,
-    asked: HashMap<u32, (Asked, Instant)>,
+    pending: HashMap<u32, (Asked, Instant)>,
     chance: Chance,
     waits: [Waits; 3],
 }
@@ -188,7 +188,7 @@ impl Client {
             handle,
             versions: vec![(0, 0); BLOCKS],
             busy: vec![false; BLOCKS],
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             chance: Chance::new(number),
             waits: [Waits::new(), Waits::new(), Waits::new()],
         };
@@ -202,13 +202,13 @@ impl Client {
         Ok(this)
     }
 
-    fn send(&mut self, procedure: u32, asked: Asked, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
+    fn send(&mut self, procedure: u32, pending: Asked, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
         let xid = client::next_xid();
         let args = args(|w| {
             w.opaque(&self.handle);
             write(w);
         });
-        self.asked.insert(xid, (asked, Instant::now()));
+        self.pending.insert(xid, (pending, Instant::now()));
         Ok(self.connection.send(xid, procedure, &args)?)
     }
 
@@ -244,11 +244,11 @@ impl Client {
 
     fn receive(&mut self) -> Result<()> {
         let (xid, answer) = self.connection.receive()?;
-        let (asked, at) = self.asked.remove(&xid).context("a reply without a call")?;
+        let (pending, at) = self.pending.remove(&xid).context("a reply without a call")?;
         let wait = at.elapsed();
         let (status, mut r) = client::status(&answer)?;
         ensure!(status == 0, "client {}: status {status}", self.number);
-        match asked {
+        match pending {
             Asked::Commit => self.waits[2].add(wait),
             Asked::Write(n, version) => {
                 self.waits[1].add(wait);
@@ -282,7 +282,7 @@ impl Client {
             self.receive()?;
             self.ask(plan.reads_percent)?;
         }
-        while !self.asked.is_empty() {
+        while !self.pending.is_empty() {
             self.receive()?;
         }
         Ok(())

@@ -77,22 +77,22 @@ fn wrong_arguments_are_refused_with_openzfs_messages() {
 #[test]
 fn devices_with_different_redundancy_are_distinguished() {
     let (_dir, words) = files(SIX);
-    let said = |line: &str| {
+    let mismatch = |line: &str| {
         let layout = Layout::parse(&words(line)).expect(line);
         check_replication(&layout, None).err().map(|e| e.text.lines().nth(2).unwrap_or_default().to_owned())
     };
-    assert_eq!(said("mirror a b mirror c d"), None);
-    assert_eq!(said("mirror a b log c"), None);
-    assert_eq!(said("raidz1 a b c mirror d e"), None, "both survive one failure");
+    assert_eq!(mismatch("mirror a b mirror c d"), None);
+    assert_eq!(mismatch("mirror a b log c"), None);
+    assert_eq!(mismatch("raidz1 a b c mirror d e"), None, "both survive one failure");
     let level = |text: &str| Some(format!("mismatched replication level: {text}"));
-    assert_eq!(said("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
-    assert_eq!(said("a mirror b c"), level("both file and mirror vdevs are present"));
-    assert_eq!(said("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
+    assert_eq!(mismatch("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
+    assert_eq!(mismatch("a mirror b c"), level("both file and mirror vdevs are present"));
+    assert_eq!(mismatch("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
     assert_eq!(
-        said("raidz2 a b c mirror d e"),
+        mismatch("raidz2 a b c mirror d e"),
         level("raidz and mirror vdevs with different redundancy, 2 vs. 1 (2-way) are present")
     );
-    assert_eq!(said("mirror a f"), Some("mirror contains devices of different sizes".into()));
+    assert_eq!(mismatch("mirror a f"), Some("mirror contains devices of different sizes".into()));
     let pool = Replication { kind: "mirror", children: 2, parity: 0 };
     let layout = Layout::parse(&words("a")).expect("good");
     let text = check_replication(&layout, Some(pool)).expect_err("uneven").text;

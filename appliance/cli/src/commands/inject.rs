@@ -83,23 +83,23 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(code));
     }
     // Without a daemon, each mounted pool has a process of its own.
-    let mut asked = Vec::new();
+    let mut codes = Vec::new();
     for record in state.pools()? {
         let is_meant = wanted.pool().is_none_or(|pool| pool == record.name || pool == record.guid.to_string());
         if is_meant && let Some(code) = crate::forward::to_pool(&state, &record, "weir", &args)? {
-            asked.push(code);
+            codes.push(code);
         }
     }
-    if let (true, Some(pool)) = (asked.is_empty(), wanted.pool()) {
+    if let (true, Some(pool)) = (codes.is_empty(), wanted.pool()) {
         anyhow::bail!("'{pool}' is not open in 'weir serve' or 'weir mount', so no faults can be injected");
     }
-    if asked.is_empty() {
+    if codes.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
         let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
         return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
     }
     // One of several processes that knew the rule is enough.
-    let code = if matches!(wanted, Wanted::Clear(_)) { asked.iter().min() } else { asked.iter().max() };
+    let code = if matches!(wanted, Wanted::Clear(_)) { codes.iter().min() } else { codes.iter().max() };
     Ok(ExitCode::from(code.copied().unwrap_or(0)))
 }
 

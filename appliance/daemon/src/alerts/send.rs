@@ -91,12 +91,12 @@ fn mail(command: &[String], letter: &str) -> Result<(), String> {
             None => std::thread::sleep(POLL),
         }
     };
-    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", said(&mut child))) }
+    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", output_of(&mut child))) }
 }
 
 /// Standard error of a program that has ended, without waiting for its own children, which may
 /// still hold the pipe.
-fn said(child: &mut Child) -> String {
+fn output_of(child: &mut Child) -> String {
     let mut bytes = [0; 1000];
     let Some(mut errors) = child.stderr.take() else { return String::new() };
     let flags = fcntl_getfl(&errors).and_then(|flags| fcntl_setfl(&errors, flags | OFlags::NONBLOCK));

@@ -185,7 +185,7 @@ fn reap(running: &mut Vec<Running>) {
         }
         Ok(Some(status)) if status.success() => false,
         Ok(Some(status)) => {
-            tracing::warn!(program = one.name, event = one.event, %status, said = said(&mut one.child), "it failed");
+            tracing::warn!(program = one.name, event = one.event, %status, output = output_of(&mut one.child), "it failed");
             false
         }
         Err(error) => {
@@ -207,7 +207,7 @@ fn kill(one: &mut Running) {
 
 /// Standard error of a program that has ended, without waiting for its own children, which may
 /// still hold the pipe.
-fn said(child: &mut Child) -> String {
+fn output_of(child: &mut Child) -> String {
     let mut bytes = [0; SAID_BYTES];
     let Some(mut errors) = child.stderr.take() else { return String::new() };
     let flags = rustix::fs::fcntl_getfl(&errors);

@@ -89,10 +89,10 @@ async fn send_updates(
     let mut from = last.map_or(last_sent, |last| last.max(last_sent.saturating_sub(MISSED))).saturating_add(1);
     while from <= last_sent {
         let until = (last_sent + 1).min(from + AT_ONCE);
-        let (engine, names, asked, sight) = (engine.clone(), names.clone(), texts.clone(), service.sight(caller));
+        let (engine, names, requested, sight) = (engine.clone(), names.clone(), texts.clone(), service.sight(caller));
         let messages = tokio::task::spawn_blocking(move || {
             let seconds = before(&engine, &names, from, until);
-            seconds.iter().map(|second| text(second, &asked, sight)).collect::<Vec<_>>()
+            seconds.iter().map(|second| text(second, &requested, sight)).collect::<Vec<_>>()
         });
         let messages = messages.await;
         for message in messages.unwrap_or_default() {

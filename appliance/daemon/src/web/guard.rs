@@ -97,8 +97,8 @@ fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Probl
     if !OF_STATISTICS.contains(&operation.id) {
         return forbidden(operation.id);
     }
-    let asked: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
-    for (_, name) in asked.iter().filter(|(key, _)| key == "name") {
+    let query_pairs: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
+    for (_, name) in query_pairs.iter().filter(|(key, _)| key == "name") {
         // In canonical form: brackets, numbers and units can be written in several ways.
         let written = name.parse::<Name>().map(|name| name.to_string());
         if !written.is_ok_and(|written| only.contains(&written)) {

@@ -363,7 +363,7 @@ fn block_keys_are_kept_and_their_number_is_bounded() {
 #[test]
 fn key_objects_are_checked() {
     let with = |name: &'static str, value: Option<Attribute>| {
-        KeyObject::read(|asked| Ok(if asked == name { value.clone() } else { gcm_attribute(asked) }))
+        KeyObject::read(|requested| Ok(if requested == name { value.clone() } else { gcm_attribute(requested) }))
     };
     let object = KeyObject::read(|name| Ok(gcm_attribute(name))).unwrap();
     assert_eq!((object.root_dir, object.wrapped.version), (66, 1));

@@ -164,11 +164,11 @@ impl Applier {
     fn resize(&self, tx: &Tx, object: &Object, new: &NewObject) -> Result<()> {
         let is_file = |kind: ObjectType| kind == ObjectType::PLAIN_FILE_CONTENTS;
         let both_files = is_file(new.object_type) && is_file(object.dnode_now().object_type);
-        let (old, asked) = (object.block_bytes(), u64::from(new.block_bytes));
+        let (old, requested) = (object.block_bytes(), u64::from(new.block_bytes));
         if object.max_block_id() > 0 {
             // For the previous receive, a stream without large blocks split them: these blocks may
             // still belong to the file.
-            if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && asked > old {
+            if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && requested > old {
                 return Ok(());
             }
             object.punch(tx, 0, u64::MAX)?;

@@ -197,15 +197,15 @@ impl Walk<'_> {
         // Prefetches only blocks that the walk itself reads: the readers read data, and the dnodes
         // of a raw stream bypass the cache.
         let walks_on = level > 1 || (shape.id == 0 && !self.is_raw);
-        let mut asked = 0;
+        let mut prefetched = 0;
         for i in 0..count {
-            while walks_on && asked < count.min(i + METADATA_AHEAD) {
-                let ahead = child(asked)?;
+            while walks_on && prefetched < count.min(i + METADATA_AHEAD) {
+                let ahead = child(prefetched)?;
                 if !ahead.is_hole() && self.is_new(&ahead) {
-                    let at = self.bookmark(shape, level - 1, block.saturating_mul(count).saturating_add(asked));
+                    let at = self.bookmark(shape, level - 1, block.saturating_mul(count).saturating_add(prefetched));
                     self.set.store().prefetch(&ahead, &at, self.set.keys());
                 }
-                asked += 1;
+                prefetched += 1;
             }
             let Some(number) = block.checked_mul(count).and_then(|first| first.checked_add(i)) else { return Ok(()) };
             self.visit(shape, &child(i)?, level - 1, number)?;

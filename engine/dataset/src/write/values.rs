@@ -297,8 +297,8 @@ mod tests {
             ("reservation", "0bb", "invalid numeric suffix 'bb'"),
         ];
         for (name, text, reason) in cases {
-            let said = value(Kinds::FILESYSTEM, name, text).unwrap_err();
-            assert!(said.contains(reason), "{name}={text}: {said}");
+            let error = value(Kinds::FILESYSTEM, name, text).unwrap_err();
+            assert!(error.contains(reason), "{name}={text}: {error}");
         }
         assert!(value(Kinds::SNAPSHOT, "compression", "lz4").unwrap_err().contains("for snapshots"));
     }

@@ -356,9 +356,9 @@ impl Plan {
                 while began.elapsed() < self.time && !threads.iter().any(|t| t.is_finished()) {
                     std::thread::sleep(Duration::from_millis(500).min(self.time));
                     filer.check_alive()?;
-                    let asked = Instant::now();
+                    let sent = Instant::now();
                     Connection::open(address)?.call(p::GETATTR, &client::args(|w| w.opaque(root)))?;
-                    slowest = slowest.max(asked.elapsed());
+                    slowest = slowest.max(sent.elapsed());
                     let (now, most) = filer.memory()?;
                     if began.elapsed() < self.time / 4 {
                         first = now;

@@ -20,7 +20,7 @@ struct Test {
     waiting: AtomicUsize,
     /// Number of calls whose bytes were returned.
     given: AtomicUsize,
-    /// How often it was asked whether a call waits.
+    /// Number of queries whether a call waits.
     looked: AtomicUsize,
 }
 

@@ -199,9 +199,9 @@ fn put_list(out: &mut Writer, list: &[Entry], is_sent: bool, flag: u32) {
 }
 
 fn get_list(r: &mut Reader<'_>) -> crate::nfs::xdr::Result<Vec<Entry>> {
-    let said = r.u32()?;
+    let announced = r.u32()?;
     let count = r.list(ENTRIES_MAX, 12)?;
-    if count != 0 && said as usize != count {
+    if count != 0 && announced as usize != count {
         return Err(Malformed);
     }
     (0..count).map(|_| Ok((r.u32()? & !OF_DEFAULT, r.u32()?, r.u32()?))).collect()

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub(super) struct Stop<'a> {
     shared: &'a Shared,
     generation: u64,
-    said: AtomicBool,
-    asked: AtomicU32,
+    reason: AtomicBool,
+    polls: AtomicU32,
 }
 
 /// Only one of this many calls of [`Stop::soon`] checks the state.
@@ -17,17 +17,17 @@ const ASKED: u32 = 64;
 
 impl<'a> Stop<'a> {
     pub fn new(shared: &'a Shared, generation: u64) -> Self {
-        Self { shared, generation, said: AtomicBool::new(false), asked: AtomicU32::new(0) }
+        Self { shared, generation, reason: AtomicBool::new(false), polls: AtomicU32::new(0) }
     }
 
     /// Like [`Stop::now`], for frequent calls.
     pub fn soon(&self) -> bool {
-        self.said.load(Ordering::Relaxed)
-            || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
+        self.reason.load(Ordering::Relaxed)
+            || (self.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
     }
 
     pub fn now(&self) -> bool {
-        if self.said.load(Ordering::Relaxed) {
+        if self.reason.load(Ordering::Relaxed) {
             return true;
         }
         let state = self.shared.background.scan.state.lock();
@@ -35,7 +35,7 @@ impl<'a> Stop<'a> {
         let stop =
             state.stop || self.shared.background.scan.is_wanted() || state.generation != self.generation || !goes_on;
         drop(state);
-        self.said.fetch_or(stop, Ordering::Relaxed);
+        self.reason.fetch_or(stop, Ordering::Relaxed);
         stop
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Minimum interval over which rates are computed.
-const LATELY: Duration = Duration::from_millis(1800);
+const MIN_INTERVAL: Duration = Duration::from_millis(1800);
 
 /// The last sample of all clients, and the rates computed from it.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Clients {
     fn look_at(&self, now: Instant, all: impl FnOnce() -> Vec<ClientInfo>) -> Vec<Client> {
         let mut last = self.0.lock();
         let elapsed = last.at.map(|then| now.saturating_duration_since(then));
-        if elapsed.is_some_and(|e| e < LATELY) {
+        if elapsed.is_some_and(|e| e < MIN_INTERVAL) {
             return last.listed.clone();
         }
         let seconds = elapsed.map_or(0.0, |e| e.as_secs_f64());

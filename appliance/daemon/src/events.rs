@@ -35,7 +35,7 @@ pub struct Events {
 
 /// An event as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct StoredEvent {
     #[serde(flatten)]
     event: Event,
     /// Message for readers who may not see file names, if it differs.
@@ -43,7 +43,7 @@ struct Kept {
     without_files: Option<String>,
 }
 
-impl Kept {
+impl StoredEvent {
     /// The event for a reader.
     fn seen(self, sight: Sight) -> Event {
         match self.without_files.filter(|_| !sight.files) {
@@ -59,7 +59,7 @@ pub struct Live(Either);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Either {
-    Event(Kept),
+    Event(StoredEvent),
     Other(LiveMessage),
 }
 
@@ -75,7 +75,7 @@ impl Live {
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<Kept>,
+    events: VecDeque<StoredEvent>,
     last: u64,
 }
 
@@ -135,7 +135,7 @@ impl Events {
     /// Opens the events of the state directory, which stores new ones.
     pub fn open(state: &Path) -> Result<Self> {
         let file = Lines::open(&state.join("events.log"), FILE_BYTES, FILES)?;
-        let mut found: Vec<Kept> = file.newest(KEPT);
+        let mut found: Vec<StoredEvent> = file.newest(KEPT);
         found.reverse();
         let mut ring = Ring::default();
         // Numbers must increase, even if the file was edited.
@@ -161,7 +161,7 @@ impl Events {
         if kept.events.len() >= KEPT {
             kept.events.pop_front();
         }
-        let event = Kept { event, without_files };
+        let event = StoredEvent { event, without_files };
         if let Some(file) = &self.file {
             file.append(&event);
         }

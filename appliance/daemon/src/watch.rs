@@ -30,33 +30,33 @@ struct Seen {
 
 /// Object of a piece of upkeep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+enum UpkeepTarget {
     Pool(u64),
     Smb,
     Nfs,
 }
 
-/// Work that waits for devices. A pool whose devices do not respond delays only its own work.
+/// Work that waits for devices. A pool target devices do not respond delays only its own work.
 #[derive(Default)]
-struct Upkeep(BTreeMap<Whose, Latest<()>>);
+struct Upkeep(BTreeMap<UpkeepTarget, Latest<()>>);
 
 impl Upkeep {
-    fn of(&mut self, whose: Whose, work: impl FnOnce() + Send + 'static) {
-        let done = self.0.entry(whose).or_default().get(move || {
+    fn of(&mut self, target: UpkeepTarget, work: impl FnOnce() + Send + 'static) {
+        let done = self.0.entry(target).or_default().get(move || {
             work();
             Ok(())
         });
         match done {
             Ok(Found::Fresh(())) => {}
-            Ok(_) => tracing::debug!(?whose, "devices do not answer: maintenance is postponed"),
-            Err(error) => tracing::warn!(?whose, error = %format!("{error:#}"), "maintenance failed"),
+            Ok(_) => tracing::debug!(?target, "devices do not answer: maintenance is postponed"),
+            Err(error) => tracing::warn!(?target, error = %format!("{error:#}"), "maintenance failed"),
         }
     }
 
     fn keep_only(&mut self, pools: &[Arc<OwnedPool>]) {
-        self.0.retain(|whose, _| match whose {
-            Whose::Pool(guid) => pools.iter().any(|pool| pool.guid() == *guid),
-            Whose::Smb | Whose::Nfs => true,
+        self.0.retain(|target, _| match target {
+            UpkeepTarget::Pool(guid) => pools.iter().any(|pool| pool.guid() == *guid),
+            UpkeepTarget::Smb | UpkeepTarget::Nfs => true,
         });
     }
 }
@@ -75,7 +75,7 @@ pub fn watch(service: &Arc<Service>) {
             continue;
         }
         let refreshing = service.clone();
-        upkeep.of(Whose::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
+        upkeep.of(UpkeepTarget::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
         let pools = service.pools();
         let mut now = BTreeMap::new();
         for pool in &pools {
@@ -87,7 +87,7 @@ pub fn watch(service: &Arc<Service>) {
         upkeep.keep_only(&open);
         for pool in open {
             let service = service.clone();
-            upkeep.of(Whose::Pool(pool.guid()), move || {
+            upkeep.of(UpkeepTarget::Pool(pool.guid()), move || {
                 freeing(&service, &pool);
                 scan_job::show(&service.jobs, &pool);
                 other_devices(&pool);
@@ -103,7 +103,7 @@ pub fn watch(service: &Arc<Service>) {
         }
         // Removed shares are dropped without waiting for a client's call: their pool may be closed.
         let refreshing = service.clone();
-        upkeep.of(Whose::Nfs, move || refreshing.servers.refresh_nfs());
+        upkeep.of(UpkeepTarget::Nfs, move || refreshing.servers.refresh_nfs());
         seen = now;
         if !same(&pools, &published) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });

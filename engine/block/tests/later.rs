@@ -120,7 +120,7 @@ fn failed_writes_are_retried_once_devices_are_back() {
         bench.store.set_on_write_failure(Some(Arc::new({
             let calls = calls.clone();
             move |_, _| {
-                // Back when calls for the third time.
+                // The device is back at the third call.
                 if calls.fetch_add(1, Ordering::SeqCst) == 2 {
                     disks.iter().for_each(|disk| disk.fails_writes.store(false, Ordering::Relaxed));
                 }

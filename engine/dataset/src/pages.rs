@@ -39,10 +39,10 @@ const LARGE: usize = 64;
 
 /// A cache of the sorted names of a pool's large directories, across txgs.
 #[derive(Default)]
-pub struct Names(Mutex<Kept>);
+pub struct Names(Mutex<Cached>);
 
 #[derive(Default)]
-struct Kept {
+struct Cached {
     /// Keyed by the ZAP's object.
     directories: HashMap<u64, Directory>,
     names: usize,

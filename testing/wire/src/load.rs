@@ -144,7 +144,7 @@ fn block(client: u64, number: u64, version: u64) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy)]
-enum Asked {
+enum Call {
     /// The block, and its acknowledged version when the read was sent.
     Read(u64, u64),
     Write(u64, u64),
@@ -159,7 +159,7 @@ struct Client {
     versions: Vec<(u64, u64)>,
     /// Blocks with a write in flight.
     busy: Vec<bool>,
-    pending: HashMap<u32, (Asked, Instant)>,
+    pending: HashMap<u32, (Call, Instant)>,
     chance: Chance,
     waits: [Waits; 3],
 }
@@ -196,19 +196,19 @@ impl Client {
             this.send_write(n)?;
             this.receive()?;
         }
-        this.send(p::COMMIT, Asked::Commit, |w| (0..3).for_each(|_| w.u32(0)))?;
+        this.send(p::COMMIT, Call::Commit, |w| (0..3).for_each(|_| w.u32(0)))?;
         this.receive()?;
         this.waits = [Waits::new(), Waits::new(), Waits::new()];
         Ok(this)
     }
 
-    fn send(&mut self, procedure: u32, pending: Asked, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
+    fn send(&mut self, procedure: u32, call: Call, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
         let xid = client::next_xid();
         let args = args(|w| {
             w.opaque(&self.handle);
             write(w);
         });
-        self.pending.insert(xid, (pending, Instant::now()));
+        self.pending.insert(xid, (call, Instant::now()));
         Ok(self.connection.send(xid, procedure, &args)?)
     }
 
@@ -219,7 +219,7 @@ impl Client {
         self.busy[n as usize] = true;
         let data = block(self.number, n, version);
         let stable = if version > 1 && self.chance.once_in(50) { 2 } else { 0 };
-        self.send(p::WRITE, Asked::Write(n, version), |w| {
+        self.send(p::WRITE, Call::Write(n, version), |w| {
             w.u64(n * BLOCK as u64);
             w.u32(BLOCK as u32);
             w.u32(stable);
@@ -233,10 +233,10 @@ impl Client {
             return self.send_write(n);
         }
         if self.chance.once_in(500) {
-            return self.send(p::COMMIT, Asked::Commit, |w| (0..3).for_each(|_| w.u32(0)));
+            return self.send(p::COMMIT, Call::Commit, |w| (0..3).for_each(|_| w.u32(0)));
         }
         let version = self.versions[n as usize].0;
-        self.send(p::READ, Asked::Read(n, version), |w| {
+        self.send(p::READ, Call::Read(n, version), |w| {
             w.u64(n * BLOCK as u64);
             w.u32(BLOCK as u32);
         })
@@ -244,18 +244,18 @@ impl Client {
 
     fn receive(&mut self) -> Result<()> {
         let (xid, answer) = self.connection.receive()?;
-        let (pending, at) = self.pending.remove(&xid).context("a reply without a call")?;
+        let (call, at) = self.pending.remove(&xid).context("a reply without a call")?;
         let wait = at.elapsed();
         let (status, mut r) = client::status(&answer)?;
         ensure!(status == 0, "client {}: status {status}", self.number);
-        match pending {
-            Asked::Commit => self.waits[2].add(wait),
-            Asked::Write(n, version) => {
+        match call {
+            Call::Commit => self.waits[2].add(wait),
+            Call::Write(n, version) => {
                 self.waits[1].add(wait);
                 self.versions[n as usize].0 = version;
                 self.busy[n as usize] = false;
             }
-            Asked::Read(n, version) => {
+            Call::Read(n, version) => {
                 self.waits[0].add(wait);
                 let malformed = |_| anyhow!("READ returned {} truncated bytes", answer.len());
                 client::optional_attributes(&mut r).map_err(malformed)?;

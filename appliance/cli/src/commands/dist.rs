@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 /// Length of the longest bar, in characters.
 const BAR: usize = 40;
 /// Percentiles that are printed.
@@ -125,7 +125,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     let all = matches.get_flag("all");
     let mut report = Report::new(out, COLUMNS, &options)?;
     if options.interval.is_none() {
-        let (from, to) = span(matches, LATELY)?;
+        let (from, to) = span(matches, DEFAULT_SECONDS)?;
         let data = daemon.query(&name, from, to, to - from)?;
         if data.columns.is_empty() {
             bail!("{name} was not recorded at that time");

@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 /// Time to wait for a second after its end, before it counts as not recorded.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time after its end at which a second is usually available.
@@ -220,7 +220,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     let printer =
         |many| Printer { report: None, options: options.clone(), field: field.clone(), keys: BTreeMap::new(), many };
     let Some(interval) = options.interval else {
-        let (from, to) = span(matches, LATELY)?;
+        let (from, to) = span(matches, DEFAULT_SECONDS)?;
         let step = step.unwrap_or(to - from);
         let data = daemon.query(name, from, to, step)?;
         if data.columns.is_empty() {

@@ -7,7 +7,7 @@
 //!   * changes and refusals are in the audit log before the answer is sent
 
 use super::caller::{Caller, Who, bearer, connection, cookie};
-use super::reply::{Problem, Said};
+use super::reply::{ErrorText, Problem};
 use crate::access::sessions::Session;
 use crate::access::{Sight, now_ms, secret};
 use crate::peer::Peer;
@@ -76,7 +76,7 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
     if !operation.is_read() && !audited.own {
         let what = audited.what.unwrap_or_else(|| operation.id.to_owned());
         let target = audited.target.or(target);
-        let reason = response.extensions().get::<Said>().map(|s| s.0.clone());
+        let reason = response.extensions().get::<ErrorText>().map(|s| s.0.clone());
         let outcome = match response.status() {
             s if s.is_success() => Outcome::Ok,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Outcome::Denied,

@@ -65,7 +65,7 @@ impl Sweep {
 
 /// Selects free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meant {
+pub enum RangeKind {
     /// All free space.
     Free,
     /// All free space in metaslabs that were ever used.
@@ -86,16 +86,16 @@ impl Allocator {
     }
 
     /// Reserves the next free range of a device, at most `max_bytes`; `None` if there are no more.
-    pub fn hold_next(&self, vdev: u32, at: &mut Sweep, max_bytes: u64, meant: Meant) -> Result<Option<Held>> {
+    pub fn hold_next(&self, vdev: u32, at: &mut Sweep, max_bytes: u64, range_kind: RangeKind) -> Result<Option<Held>> {
         let table = self.table();
         let Some(group) = table.group(vdev) else { return Ok(None) };
         let reader = || self.maps();
         let align = (group.shape.alignment_bytes() >> group.ashift).max(1) as u32;
         while let Some(slab) = group.slabs.get(at.slab) {
             let max = u32::try_from(Self::most(group, max_bytes) >> group.ashift).unwrap_or(u32::MAX).max(align);
-            let is_meant = meant != Meant::Used || slab.lock().map.is_some();
-            let found = match is_meant {
-                true => slab.hold(&reader, at.unit, max, align, meant == Meant::Untrimmed)?,
+            let is_selected = range_kind != RangeKind::Used || slab.lock().map.is_some();
+            let found = match is_selected {
+                true => slab.hold(&reader, at.unit, max, align, range_kind == RangeKind::Untrimmed)?,
                 false => None,
             };
             let Some((start, len)) = found else {
@@ -165,7 +165,7 @@ impl Allocator {
         found
     }
 
-    /// Starts or stops noting freed ranges for a later trim ([`Meant::Untrimmed`]).
+    /// Starts or stops noting freed ranges for a later trim ([`RangeKind::Untrimmed`]).
     pub fn note_untrimmed(&self, yes: bool) {
         if self.tracks_untrimmed.swap(yes, Ordering::Relaxed) && !yes {
             self.table().groups().flat_map(|g| g.slabs.iter()).for_each(|slab| slab.forget_untrimmed());

@@ -43,7 +43,7 @@ mod totals;
 
 pub use group::Shape;
 pub(crate) use group::is_writable;
-pub use hold::{Held, Meant, Sweep};
+pub use hold::{Held, RangeKind, Sweep};
 pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;

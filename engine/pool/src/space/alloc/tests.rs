@@ -189,8 +189,8 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 let vdev = devices[which % devices.len()].vdev;
                 let mut at = Sweep::default();
                 (0..which % 3).for_each(|_| at.skip_slab());
-                let meant = if untrimmed { Meant::Untrimmed } else { Meant::Free };
-                if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, meant).unwrap() {
+                let range_kind = if untrimmed { RangeKind::Untrimmed } else { RangeKind::Free };
+                if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, range_kind).unwrap() {
                     if which % 2 == 0 {
                         one.mark_trimmed();
                     }

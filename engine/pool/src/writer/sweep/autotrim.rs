@@ -5,7 +5,7 @@
 //! are skipped, as in OpenZFS.
 
 use super::run::{TRIM_BYTES_MIN, trim};
-use crate::space::alloc::{Meant, Sweep};
+use crate::space::alloc::{RangeKind, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, MirrorKind, Vdev};
 use errors::Result;
@@ -53,7 +53,7 @@ pub(super) fn all(shared: &Shared) -> Result<()> {
             continue;
         }
         let mut at = Sweep::default();
-        while let Some(mut held) = shared.allocator.hold_next(top.id as u32, &mut at, u64::MAX, Meant::Untrimmed)? {
+        while let Some(mut held) = shared.allocator.hold_next(top.id as u32, &mut at, u64::MAX, RangeKind::Untrimmed)? {
             for (child, leaf) in &leaves {
                 trim_range(top, *child, leaf, held.offset_bytes, held.size_bytes);
             }

@@ -19,7 +19,7 @@ struct Package {
     uses: Vec<String>,
 }
 
-/// Crate -> crates that it may use; `None` stands for all.
+/// Crate -> crates that it may use; `None` means all.
 type Allowed = BTreeMap<String, Option<BTreeSet<String>>>;
 
 /// Dependencies that the table does not allow and mistakes of the table, as sentences.

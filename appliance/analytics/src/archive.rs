@@ -245,7 +245,7 @@ impl Archive {
         let mut parts: BTreeMap<Key, (u64, Vec<u8>)> = BTreeMap::new();
         for row in rows {
             let block = row.start - row.start % row.tier.block();
-            // A part lies within one block. The block's start separates the parts of two blocks.
+            // A part is within one block. The block's start separates the parts of two blocks.
             let last = parts.range((row.dataset, row.tier as u8, block)..=(row.dataset, row.tier as u8, row.start));
             let key = last.last().map_or((row.dataset, row.tier as u8, row.start), |(key, _)| *key);
             let (before, bytes) = parts.entry(key).or_insert((row.start, Vec::new()));

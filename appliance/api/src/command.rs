@@ -81,7 +81,7 @@ pub struct CommandQuestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
-    /// Something that a person types behind this text and that is not shown.
+    /// Something that a person types after this text and that is not shown.
     Secret(String),
     /// The next line of standard input, without its end.
     Line,

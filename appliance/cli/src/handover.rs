@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
-/// Name of the program, which is looked up beside `weir` and in `PATH`.
+/// Name of the program, which is looked up next to `weir` and in `PATH`.
 pub const PROGRAM: &str = "weir-bench";
 /// The name that it gets when `weir` runs it.
 pub const CALLER: &str = "weir";
@@ -57,7 +57,7 @@ pub fn is_handed_over(args: &[OsString]) -> bool {
         .any(|(names, _)| first.len() >= names.len() && names.iter().zip(&first).all(|(name, word)| **word == *name))
 }
 
-/// The program beside this one; otherwise its name, which is looked up in `$PATH`.
+/// The program next to this one; otherwise its name, which is looked up in `$PATH`.
 fn program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())

@@ -357,7 +357,7 @@ fn invalid_property_values_are_refused() {
     set("none", "tank/e/below", "keylocation must not be 'none' for encrypted datasets");
     set("prompt", "tank/e/below", "keylocation may only be set on encryption roots");
     set("/key", "tank/e", "invalid keylocation");
-    // A depth asks for what is below, of whatever kind, and 0 is a depth.
+    // A depth selects descendants of any kind, and 0 is a depth.
     assert_eq!(rig.run("zfs list -d 0 -t snapshot tank"), (0, String::new(), "no datasets available\n".to_owned()));
     assert_eq!(rig.run("zfs get -H -d 0 -t snapshot used tank"), (0, String::new(), String::new()));
     bad("zfs list -t filesystem tank/v", "cannot open 'tank/v': operation not applicable to datasets of this type");

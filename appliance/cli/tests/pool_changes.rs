@@ -370,7 +370,7 @@ fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
     rig.judge("tank");
 }
 
-/// Before, snapshots were refused, and `-r` left those below alone.
+/// Before, snapshots were refused, and `-r` did not affect those below.
 #[test]
 fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     let rig = Disks::new(&["a"]);
@@ -421,7 +421,7 @@ fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     rig.judge("tank");
 }
 
-/// Before, they were known to `get` alone; `inherit` took them, and changed nothing.
+/// Before, only `get` knew them; `inherit` accepted them, and changed nothing.
 #[test]
 fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {
     let rig = Disks::new(&["a"]);

@@ -193,7 +193,7 @@ fn cancellation(kind: JobKind) -> Option<String> {
     Some(format!("the pool was exported; {what} continues when it is imported again"))
 }
 
-/// Whether a job shows work that the pool does by itself and that cannot be stopped.
+/// Whether a job shows work of the pool that cannot be stopped.
 pub fn goes_on(kind: JobKind) -> bool {
     matches!(kind, JobKind::Destroy | JobKind::Resilver)
 }

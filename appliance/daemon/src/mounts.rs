@@ -1,7 +1,7 @@
 //! FUSE mounts of this process.
 //!
 //! As root each file system is a mount of its own at its mount point, as with the kernel module.
-//! Other users cannot mount inside a FUSE mount: a file system whose mount point lies in another
+//! Other users cannot mount inside a FUSE mount: a file system whose mount point is in another
 //! one's mount is shown through that mount.
 //!
 //! Invariants:

@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 /// The shares of all pools.
 pub struct PoolExports {
     owner: Arc<Owner>,
-    /// Options that `sharenfs=on` stands for.
+    /// Options that `sharenfs=on` implies.
     on: RwLock<String>,
     generation: AtomicU64,
     /// One tree per pool, so that clients can cross from one file system to the next.

@@ -2,8 +2,8 @@
 //! processes.
 //!
 //! Invariants:
-//!   * a socket belongs to the process that holds the lock beside it (`weir.lock` for `weir.sock`):
-//!     a stale socket is removed only by a process that holds that lock
+//!   * a socket belongs to the process that holds the lock next to it (`weir.lock` for
+//!     `weir.sock`): a stale socket is removed only by a process that holds that lock
 
 use anyhow::{Context as _, Result, bail};
 use host::durable;

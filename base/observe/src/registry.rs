@@ -15,7 +15,7 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// Name and meaning of a metric. Defined once, beside the code that counts.
+/// Name and meaning of a metric. Defined once, next to the code that counts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
     /// For example `device_reads`: lower case, from the general to the specific, without unit.

@@ -194,7 +194,7 @@ impl Dnode {
         Ok(dnode)
     }
 
-    /// Bytes available for the bonus beside the block pointers and, if present, the spill pointer.
+    /// Bytes available for the bonus next to the block pointers and, if present, the spill pointer.
     pub fn bonus_bytes_max(&self) -> usize {
         let spill = if self.spill.is_some() { blkptr::SIZE_BYTES } else { 0 };
         (usize::from(self.slots) * SLOT_BYTES)

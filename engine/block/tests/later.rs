@@ -52,7 +52,7 @@ fn delayed_blocks_are_read_rewritten_and_written_by_the_flush() {
     }
 }
 
-/// The last writes of a txg are small, and behind others that are enough to be written at once.
+/// The last writes of a txg are small, and follow others that are enough to be written at once.
 #[test]
 fn small_blocks_after_large_ones_are_written_by_the_flush() {
     for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 3)] {

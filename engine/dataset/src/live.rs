@@ -183,7 +183,7 @@ impl LiveDatasets {
         // known to be going.
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset(name)?;
-        // A dataset being received is open too, and belongs to the receive alone.
+        // A dataset being received is open too, and belongs only to the receive.
         check_writable(&dataset)?;
         if let Some(found) = heads.get(&dataset.id()) {
             return Ok(found.clone());
@@ -377,7 +377,7 @@ impl LiveDatasets {
     }
 
     /// Removes unreadable parts from the intent logs of all datasets that are not open, so that
-    /// the rest can be replayed. Returns the names of those datasets. The blocks behind an
+    /// the rest can be replayed. Returns the names of those datasets. The blocks after an
     /// unreadable one stay allocated.
     pub fn discard_unread_logs(&self) -> Result<Vec<String>> {
         let tree = self.synced()?;

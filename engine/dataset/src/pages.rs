@@ -60,7 +60,7 @@ struct Directory {
 pub struct Children {
     /// Name and object, sorted by name.
     children: Vec<(Box<str>, u64)>,
-    /// Index of a child times two; odd values stand for its descendants.
+    /// Index of a child times two; odd values denote its descendants.
     steps: Vec<u32>,
 }
 

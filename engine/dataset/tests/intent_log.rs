@@ -584,7 +584,7 @@ fn a_record_that_failed_half_way_is_not_skipped_because_of_its_partial_changes()
 }
 
 /// The thread that writes for all others took their records and then panicked: they were once
-/// answered as if these were in the log, and what was logged later was behind a missing block.
+/// answered as if these were in the log, and what was logged later came after a missing block.
 #[test]
 fn a_commit_that_panics_has_no_other_one_answered_too_early() {
     let pool = pool();

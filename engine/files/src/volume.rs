@@ -1,4 +1,4 @@
-//! A volume: one data object, and its size stored beside it.
+//! A volume: one data object, and its size stored with it.
 //!
 //! ```text
 //!   NBD, .zfs/volume ─> Volume ─ reading: the object, including changes not on disk yet

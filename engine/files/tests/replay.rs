@@ -63,7 +63,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     after.judge();
 }
 
-/// An ACL that grants `bits` to user `named`, beside the owner, group and others.
+/// An ACL that grants `bits` to user `named`, in addition to the owner, group and others.
 fn posix_list(bits: u16, named: u32) -> Vec<u8> {
     let entries =
         [(1u16, 6, u32::MAX), (2, bits, named), (4, 4, u32::MAX), (0x10, bits | 4, u32::MAX), (0x20, 0, u32::MAX)];
@@ -325,7 +325,7 @@ fn a_claimed_log_on_a_missing_device_waits_for_it_or_is_discarded() {
     }
 }
 
-/// `zpool freeze`: what is acknowledged after it is in the log alone, whatever is synced, and the
+/// `zpool freeze`: what is acknowledged after it is only in the log, whatever is synced, and the
 /// next import replays it. Facts: spa_freeze.
 #[test]
 fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 72 << 20;
-/// The area of blocks, behind the labels and the boot area.
+/// The area of blocks, after the labels and the boot area.
 const DATA: std::ops::Range<usize> = 4 << 20..DISK_BYTES - (1 << 20);
 
 fn disks(count: usize) -> Vec<Arc<MemoryDevice>> {

@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
         self.labels.push(Label { x, y, anchor, text });
     }
 
-    /// Five labels beside the plot area, from the bottom.
+    /// Five labels next to the plot area, from the bottom.
     fn numbers(&mut self, text: impl Fn(f64) -> String) {
         let ticks = if self.area.height >= 100 { 4 } else { 1 };
         for n in 0..=ticks {

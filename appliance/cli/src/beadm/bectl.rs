@@ -49,7 +49,7 @@ pub static VERBS: &[Verb] = &[
     for_owner("unmount", &["[-f] beName"], "Unmount an environment", unmount),
 ];
 
-/// Moves `-r beroot`, which comes before the verb, behind it.
+/// Moves `-r beroot`, which comes before the verb, after it.
 pub fn split_root(args: &[String]) -> Vec<String> {
     match args {
         [option, root, verb, rest @ ..] if option == "-r" => {

@@ -94,7 +94,7 @@ impl Rig {
         self.weir(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// Starts a daemon that mounts nothing by itself.
+    /// Starts a daemon that mounts nothing automatically.
     pub fn serve(&mut self) {
         self.start("serve --no-mount");
     }

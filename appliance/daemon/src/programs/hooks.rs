@@ -16,7 +16,7 @@ const PAUSES: [u64; 3] = [1, 5, 30];
 /// A URL, and the events selected for it.
 pub struct Hook {
     pub url: String,
-    /// Classes, complete or the part behind the third dot; `all`.
+    /// Classes, complete or the part after the third dot; `all`.
     pub classes: Vec<String>,
 }
 

@@ -146,7 +146,7 @@ fn tools(state: &Path) -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether a name begins with the event's class, the part behind its third dot, or `all`, followed
+/// Whether a name begins with the event's class, the part after its third dot, or `all`, followed
 /// by something other than a letter.
 fn is_wanted(name: &str, event: &Event) -> bool {
     let begins = |class: &str| {

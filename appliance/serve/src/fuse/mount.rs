@@ -66,8 +66,8 @@ pub struct MountHandle {
 pub struct Unmounter(Arc<Shared>);
 
 /// Notifies the kernel that something else changed the tree, such as another server or a rollback.
-/// The kernel caches what it has seen and would not ask again. Do not call this from a thread that
-/// answers requests: it may wait for one of them to finish.
+/// The kernel caches what it has seen and would not read it again. Do not call this from a thread
+/// that answers requests: it may wait for one of them to finish.
 #[derive(Debug, Clone)]
 pub struct Changed {
     kernel: Notifier,

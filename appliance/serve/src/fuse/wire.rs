@@ -193,7 +193,7 @@ pub(super) enum Op<'a> {
     Other,
 }
 
-/// The unread part of a request: the structure, and names and data, either behind it or in a
+/// The unread part of a request: the structure, and names and data, either after it or in a
 /// separate buffer.
 struct Rest<'a>(&'a [u8], Option<&'a [u8]>);
 

@@ -159,7 +159,7 @@ pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: b
 ) -> usize {
     let mut strips = Strips::new::<L>(U, data, from, to);
     while let Some(at) = strips.next() {
-        // SAFETY: the strip lies within `to`; see above.
+        // SAFETY: the strip is within `to`; see above.
         unsafe {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
             for (sum, column) in sums.iter().zip(parity) {

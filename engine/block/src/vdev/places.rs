@@ -4,7 +4,7 @@
 //! Facts: vdev_xlate, vdev_raidz_xlate, vdev_draid_xlate (module/zfs).
 //!
 //! Invariants:
-//!   * a reported place holds nothing but sectors of the range
+//!   * a reported place contains only sectors of the range
 
 use super::columns::Places;
 use super::{Kind, Vdev};
@@ -121,7 +121,7 @@ mod tests {
                 assert!(read(7).is_ok(), "parity {parity}, boundary {boundary}, child {away} away");
                 leaf(away).open(held);
                 tree.write(0, start << 9, &block, 8).unwrap();
-                // What is behind the boundary is moved, and only that.
+                // Only sectors beyond the boundary are moved, and only that.
                 let mut sector = [0; 512];
                 for s in end..start + 200 {
                     let at = |width: u64| (s % width, (4 << 20) + ((s / width) << 9));

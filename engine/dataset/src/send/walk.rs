@@ -15,7 +15,7 @@ use object::ObjectSet;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 
-/// Block number that stands for the spill block (`DMU_SPILL_BLKID`).
+/// Block number of the spill block (`DMU_SPILL_BLKID`).
 pub(super) const SPILL: u64 = u64::MAX - 1;
 /// Indirect blocks and blocks of dnodes to prefetch. OpenZFS: 32.
 const METADATA_AHEAD: u64 = 32;

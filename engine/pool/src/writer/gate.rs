@@ -179,8 +179,8 @@ impl Gate {
         Some(object::Tx::open(inner.open, Box::new(hold)))
     }
 
-    /// Slows or stops the caller, who is about to enter, while there is too much dirty data. `push`
-    /// is called if it must wait.
+    /// Slows or stops the caller, which is about to enter, while there is too much dirty data.
+    /// `push` is called if it must wait.
     pub fn slow(&self, push: impl Fn()) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         let limit = self.limit();

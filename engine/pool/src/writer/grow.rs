@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   txg n:    current size of all leaves ─> asize in the configuration, and so in the labels, which are at the new ends
-//!   after n:  metaslabs behind the existing ones are used
+//!   after n:  metaslabs after the existing ones are used
 //! ```
 //! Facts: vdev_open, vdev_expand, vdev_online, spa_vdev_detach (module/zfs).
 //!
 //! Invariants:
-//!   * no block is behind the end in the previous uberblock: after a power failure the device has
+//!   * no block is beyond the end in the previous uberblock: after a power failure the device has
 //!     its old size, and nothing is lost
 //!   * metaslabs keep their size; their number grows
 

@@ -145,7 +145,7 @@ fn outage(vdev: &Vdev, without: u64) -> Ranges {
 
 /// The ranges that are in more than `count` of the sets.
 fn in_more_than(sets: &[Ranges], count: usize) -> Ranges {
-    // At the start of a range, one more is open; behind its end, one less. Ranges up to the maximum
+    // At the start of a range, one more is open; after its end, one less. Ranges up to the maximum
     // stay open.
     let mut edges: Vec<(u64, i64)> = Vec::new();
     for (first, last) in sets.iter().flatten() {

@@ -129,7 +129,7 @@ impl Writer {
     }
 }
 
-/// Marks devices that are healthy again and for which a spare stands in: they take their places
+/// Marks devices that are healthy again and for which a spare is active: they take their places
 /// back once they are resilvered.
 fn unspare(cx: &SyncTx<'_>, within: Option<u64>) -> bool {
     fn mark(vdev: &mut VdevConfig, within: Option<u64>, is_good: &dyn Fn(u64) -> bool) -> bool {

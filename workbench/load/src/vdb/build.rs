@@ -176,7 +176,7 @@ fn mix(word: &str, values: &[String]) -> Result<Mix> {
     Mix::of(pairs).with_context(|| format!("{word}: no percentage is greater than 0"))
 }
 
-/// Whether a name matches one of the patterns, in which a final `*` stands for anything.
+/// Whether a name matches one of the patterns, in which a final `*` matches anything.
 fn matching(wanted: &[String], name: &str) -> bool {
     wanted.iter().any(|w| match w.strip_suffix('*') {
         Some(front) => name.starts_with(front),

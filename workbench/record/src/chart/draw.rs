@@ -22,7 +22,7 @@ const LEFT: i32 = 78;
 const RIGHT: i32 = 70;
 const BOTTOM: i32 = 30;
 const TOP: i32 = 34;
-/// Between the edge of the picture and the text beside it.
+/// Between the edge of the picture and the text next to it.
 const EDGE: i32 = 4;
 /// Right of a plot without a right axis.
 const FREE: i32 = 24;
@@ -213,7 +213,7 @@ impl<'a> Times<'a> {
         let (from, to) = self.figure.window;
         let most = cells.iter().map(|c| c.count).fold(0.0, f64::max);
         for cell in cells {
-            // Logarithmic, so that small counts are visible beside large ones.
+            // Logarithmic, so that small counts are visible next to large ones.
             let opacity = 0.15 + 0.85 * (1.0 + cell.count).ln() / (1.0 + most).ln();
             let one = self.point((cell.time.0.max(from), self.left.at(cell.range.0)), false);
             let other = self.point((cell.time.1.min(to), self.left.at(cell.range.1)), false);

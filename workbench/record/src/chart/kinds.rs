@@ -47,7 +47,7 @@ pub const KINDS: [(&str, Kind, &str); 10] = [
     ("times", Kind::Times, "duration of each run, as bars"),
 ];
 
-/// Whether a name matches a pattern in which `*` stands for anything. Names match as a whole, so
+/// Whether a name matches a pattern in which `*` matches anything. Names match as a whole, so
 /// that sda does not match sdaa.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {

@@ -72,7 +72,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Prints bytes in hexadecimal, and as text beside it.
+/// Prints bytes in hexadecimal, and as text next to it.
 pub fn bytes(out: &mut dyn Write, of: &[u8]) -> io::Result<()> {
     for line in of.chunks(LINE_BYTES) {
         let (mut hex, mut text) = (String::new(), String::new());

@@ -1,5 +1,5 @@
-//! NFSACL version 3: POSIX ACLs beside NFS version 3, invented by Solaris and used by Linux and
-//! Solaris clients for getfacl and setfacl. There is no RFC; facts: `nfs_common/nfsacl.c` and
+//! NFSACL version 3: POSIX ACLs in addition to NFS version 3, invented by Solaris and used by Linux
+//! and Solaris clients for getfacl and setfacl. There is no RFC; facts: `nfs_common/nfsacl.c` and
 //! `nfsd/nfs3acl.c` of Linux.
 //!
 //! ```text

@@ -76,7 +76,7 @@ pub enum RangeKind {
 }
 
 impl Allocator {
-    /// Start and end of a metaslab in bytes on the device; `None` behind the last one.
+    /// Start and end of a metaslab in bytes on the device; `None` after the last one.
     pub fn slab_bounds(&self, vdev: u32, slab: usize) -> Option<(u64, u64)> {
         let table = self.table();
         let group = table.group(vdev)?;

@@ -365,7 +365,7 @@ impl Slab {
         self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
     }
 
-    /// Holds the first free range that ends behind `from`, at most `max` units of it; with
+    /// Holds the first free range that ends after `from`, at most `max` units of it; with
     /// `untrimmed`, only ranges that were not trimmed. Ranges are cut to multiples of `align`,
     /// counted from their start.
     pub fn hold(

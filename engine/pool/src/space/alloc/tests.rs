@@ -227,7 +227,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                     model.check(&allocator, &maps);
                     if reopen {
                         // A crash or an export: deferred frees become allocatable, because no
-                        // rewind goes behind this txg.
+                        // rewind goes before this txg.
                         for (dva, _) in std::mem::take(&mut model.waiting) {
                             model.release(&dva);
                         }

@@ -1,4 +1,4 @@
-//! One step of a removal: allocates space on other devices for the ranges behind the end of the
+//! One step of a removal: allocates space on other devices for the ranges after the end of the
 //! mapping, and copies them.
 //!
 //! Facts: spa_vdev_copy_impl, spa_vdev_copy_segment (module/zfs/vdev_removal.c).
@@ -175,7 +175,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// The parts behind `from`.
+/// The parts after `from`.
 fn behind(all: Near, from: u64) -> VecDeque<(u64, u64)> {
     behind_of(&all, from).into()
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   begin:   no new blocks on it ─> intent logs emptied ─> an empty mapping; the configuration marks the device as removing
 //!   a txg:   from the end of the mapping on: allocated ranges ─> space on other devices ─> copied raw ─> ranges of the mapping
-//!   end:     nothing is left behind the end of the mapping ─> its space maps are destroyed, and the mapping takes its place
+//!   end:     nothing is left beyond the end of the mapping ─> its space maps are destroyed, and the mapping takes its place
 //! ```
 //! Block pointers do not change: reads and frees go through the mapping
 //! ([`block::vdev::indirect`]). The syncing thread does all of this, a part in each txg, so that a
@@ -17,7 +17,7 @@
 //! vdev_indirect_births.c.
 //!
 //! Invariants:
-//!   * below the end of the mapping, each allocated byte of the device is mapped; behind it none is
+//!   * below the end of the mapping, each allocated byte of the device is mapped; beyond it none is
 //!   * `copied` of `to_copy` bytes are done: copied, or freed before their turn
 
 mod begin;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   attach: state in the top-level device's ZAP, device_rebuild counts one more
-//!   batch:  freed space is kept ─> ranges behind the position that are allocated as of the last txg ─> copied, many at a time
+//!   batch:  freed space is kept ─> ranges after the position that are allocated as of the last txg ─> copied, many at a time
 //!           ─> a txg records the new position
 //!   end:    the txgs up to the attach are removed from the new devices' DTLs ─> replaced devices are detached ─> scrub
 //! ```
@@ -220,7 +220,7 @@ fn goes_on(top: &Vdev, until: u64) -> bool {
     can && top.logs().iter().any(|leaf| is_rebuilt(leaf, until))
 }
 
-/// The next ranges behind the position that are allocated as of the last txg, about `bytes` in
+/// The next ranges after the position that are allocated as of the last txg, about `bytes` in
 /// total. `None`: there are no more.
 fn next(cx: &SyncTx<'_>, vdev: u64, rebuild: Rebuild, bytes: u64) -> Result<Option<Plan>> {
     let allocator = &cx.shared.allocator;

@@ -210,8 +210,8 @@ fn lay(run: &[Option<f64>], step: f64, is_given: bool, not_before: f64) -> Vec<(
         let reports = (last - first) as f64;
         let measured = if reports > 0.0 { (end - at) / reports } else { step };
         // A difference that the clock's whole seconds do not explain is a longer interval.
-        if !is_given && (told - step).abs() * reports > 1.0 + 1e-6 {
-            step = told;
+        if !is_given && (measured - step).abs() * reports > 1.0 + 1e-6 {
+            step = measured;
         }
         begin = (at - (*first as f64 + 1.0) * step).max(not_before);
     }

@@ -525,7 +525,7 @@ impl OwnedPool {
 
     fn leave(&self, how: Leave) -> Result<()> {
         let reporter = self.reporter();
-        let left = self.let_go(how);
+        let left = self.release_pool(how);
         match how {
             Leave::Close => {}
             Leave::Export => reporter.sysevent(class::POOL_EXPORT, |_| ()),
@@ -534,7 +534,7 @@ impl OwnedPool {
         left
     }
 
-    fn let_go(&self, how: Leave) -> Result<()> {
+    fn release_pool(&self, how: Leave) -> Result<()> {
         match (&self.access, how) {
             (Access::Read { .. }, _) => Ok(()),
             (Access::Write(pool), Leave::Close) => pool.close(),

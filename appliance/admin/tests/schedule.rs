@@ -45,7 +45,7 @@ impl Filer {
     }
 
     /// Runs as a new process, without knowledge of what was done.
-    fn run_anew(&mut self, now: u64) -> BTreeMap<Label, Round> {
+    fn run_restarted(&mut self, now: u64) -> BTreeMap<Label, Round> {
         self.done = Done::default();
         self.run(now)
     }
@@ -93,18 +93,18 @@ fn missed_snapshots_are_taken_once_and_restarts_take_no_duplicates() {
         filer.set("tank", &format!("weir:snapshot-{label}"), keep);
     }
     assert_eq!(filer.run(START + 7 * MINUTE).len(), 5, "the first of each is taken immediately");
-    assert!(filer.run_anew(START + 8 * MINUTE).is_empty());
-    let frequent = filer.run_anew(START + 16 * MINUTE);
+    assert!(filer.run_restarted(START + 8 * MINUTE).is_empty());
+    let frequent = filer.run_restarted(START + 16 * MINUTE);
     assert_eq!(frequent.keys().collect::<Vec<_>>(), [&Label::Frequent]);
     // Three days without a process: one snapshot per missed label. The week has changed, the month
     // has not.
-    let after = filer.run_anew(START + 3 * DAY + 5 * MINUTE);
+    let after = filer.run_restarted(START + 3 * DAY + 5 * MINUTE);
     assert_eq!(after.keys().copied().collect::<Vec<_>>(), Label::ALL[..4]);
     assert!(after.values().all(|round| round.taken.len() == 1 && round.destroyed.is_empty()), "{after:?}");
-    assert!(filer.run_anew(START + 3 * DAY + 6 * MINUTE).is_empty());
+    assert!(filer.run_restarted(START + 3 * DAY + 6 * MINUTE).is_empty());
     // A clock that was temporarily years ahead does not prevent later snapshots.
-    filer.run_anew(START + 3650 * DAY);
-    assert_eq!(filer.run_anew(START + 4 * DAY)[&Label::Daily].taken.len(), 1);
+    filer.run_restarted(START + 3650 * DAY);
+    assert_eq!(filer.run_restarted(START + 4 * DAY)[&Label::Daily].taken.len(), 1);
     // A snapshot that a user destroys is not taken again in its period.
     let newest = format!("tank@{}", Label::Daily.name_at(START + 4 * DAY));
     write::destroy_snapshots(&filer.pool.live, &[newest], false).expect("destroyed");

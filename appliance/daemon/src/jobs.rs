@@ -194,7 +194,7 @@ fn cancellation(kind: JobKind) -> Option<String> {
 }
 
 /// Whether a job shows work of the pool that cannot be stopped.
-pub fn goes_on(kind: JobKind) -> bool {
+pub fn cannot_be_stopped(kind: JobKind) -> bool {
     matches!(kind, JobKind::Destroy | JobKind::Resilver)
 }
 
@@ -364,7 +364,7 @@ impl Jobs {
     /// be stopped is left as it is.
     pub fn cancel(&self, id: u64) -> Option<Job> {
         let running = self.all.lock().get(&id).cloned()?;
-        if goes_on(running.job().kind) {
+        if cannot_be_stopped(running.job().kind) {
             return Some(running.job());
         }
         running.cancelled.store(true, Ordering::Relaxed);

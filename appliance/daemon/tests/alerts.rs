@@ -91,8 +91,8 @@ fn an_alert_notifies_its_receivers_when_it_fires_and_clears_and_retries() {
         notices.iter().any(|(_, n): &(String, Value)| n["state"] == "cleared").then_some(())
     });
     assert!(notices.len() >= 3, "refused once, then sent again: {notices:#?}");
-    let (path_told, first) = &notices[0];
-    assert_eq!(path_told, "/hook");
+    let (path_received, first) = &notices[0];
+    assert_eq!(path_received, "/hook");
     assert_eq!(first, &notices[1].1, "the refused one is retried before the next one");
     assert_eq!(
         (&first["state"], &first["title"], &first["unit"]),
@@ -137,7 +137,7 @@ fn redirections_are_not_followed_and_failures_are_shown() {
     config.alerts.webhook_hosts = vec!["127.0.0.1".to_owned()];
     let rig = Rig::with(config, false);
     let root = rig.administrator();
-    let (elsewhere, told_elsewhere) = hook(&["200 OK"]);
+    let (elsewhere, received_elsewhere) = hook(&["200 OK"]);
     // The address of the other server is known only now.
     let answer: &'static str = format!("302 Found\r\nLocation: {elsewhere}").leak();
     let (url, received) = hook(vec![answer].leak());
@@ -151,7 +151,7 @@ fn redirections_are_not_followed_and_failures_are_shown() {
     let error = alert["last_error"].as_str().expect("text");
     assert!(error.contains("302") && error.contains("redirects are not followed"), "{error}");
     assert_eq!(alert["waiting"], 1, "it is tried again later");
-    assert!(told_elsewhere.try_recv().is_err());
+    assert!(received_elsewhere.try_recv().is_err());
     let bad = json!({"title": "x", "statistic": "nfs3.ops[colour]", "reduction": "total", "side": "above", "limit": 1});
     assert_eq!(rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&bad)).code(), "invalid_request");
     assert_eq!(rig.ask(&Client::default(), "GET", &path, None).status, 401);

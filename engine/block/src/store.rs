@@ -177,7 +177,7 @@ impl Store {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
         self.injection.govern(&tree);
-        self.second.let_go(&tree.caches);
+        self.second.release_devices(&tree.caches);
         tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
     }
 

@@ -419,7 +419,7 @@ impl LiveDatasets {
             let log = ClosedLog::open(cx.mos().store(), &root, id).at(&name)?;
             // Until the txg is on disk, an open would find the log in its previous
             // state.
-            if !open.let_go(id) {
+            if !open.release_head(id) {
                 return Err(Refusal::Busy.at(&*name));
             }
             sync.all_or_nothing(|| change(cx, &log, settings).at(&name))
@@ -463,7 +463,7 @@ impl LiveDatasets {
 impl Open {
     /// Marks head `id` as destroyed in this txg unless it is open; its blocks are freed from
     /// the next txg on.
-    pub(crate) fn let_go(&self, id: u64) -> bool {
+    pub(crate) fn release_head(&self, id: u64) -> bool {
         let heads = self.heads.lock();
         if heads.contains_key(&id) {
             return false;

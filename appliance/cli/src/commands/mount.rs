@@ -165,7 +165,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions, commands: Arc<dyn Command
     }
     let control = owned.as_ref().and_then(|(owner, pool)| control(owner, pool));
     if matches.get_flag("notify") {
-        tell_parent(places.first().map_or(dir, |place| place))?;
+        notify_parent(places.first().map_or(dir, |place| place))?;
     }
     let served = mounts.wait();
     drop(figures);
@@ -228,7 +228,7 @@ fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
 }
 
 /// Reports to the parent that the mount is up. From here on, output goes to the log.
-pub fn tell_parent(place: &Path) -> Result<()> {
+pub fn notify_parent(place: &Path) -> Result<()> {
     let log = match open_log(place) {
         Ok(log) => log,
         // Read errors would not be logged, but the files can be read.

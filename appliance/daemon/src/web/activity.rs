@@ -8,7 +8,7 @@ use super::streams::{self, ALIVE};
 use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
 use crate::http::OutputOf;
-use crate::jobs::{Finished, Running, goes_on, is_stream};
+use crate::jobs::{Finished, Running, cannot_be_stopped, is_stream};
 use crate::service::Service;
 use crate::{scan_job, verify};
 use admin::OwnedPool;
@@ -43,7 +43,7 @@ pub async fn start_job(
     Body(request): Body<StartJob>,
 ) -> Answer<Response> {
     let StartJob { kind, target } = request;
-    if goes_on(kind) || is_stream(kind) {
+    if cannot_be_stopped(kind) || is_stream(kind) {
         let message = match is_stream(kind) {
             true => "a job of this kind is started by its command",
             false => "a job of this kind starts automatically when needed",

@@ -2,7 +2,7 @@
 //!
 //! ZFS name: zio_ddt_write. The dedup table learns of a write only after it is on the devices.
 
-use super::place::{place as place_anew, want};
+use super::place::{place as place_new, want};
 use super::put::{give_back, put};
 use crate::duplicates::{Duplicates, Found, Stored};
 use crate::policy::{Dedup, WritePolicy};
@@ -23,7 +23,7 @@ pub(super) fn place(
 ) -> Result<()> {
     let allocate_new = |bp: &mut BlkPtr| {
         bp.set_dedup(false);
-        place_anew(store, bp, stored, txg, policy, copies)
+        place_new(store, bp, stored, txg, policy, copies)
     };
     let Some(duplicates) = store.duplicates() else { return allocate_new(bp) };
     match duplicates.find(bp, copies)? {
@@ -42,7 +42,7 @@ pub(super) fn place(
             let claim = Claim { duplicates: duplicates.as_ref(), bp: *bp, kept: false };
             let written = match have {
                 None => {
-                    place_anew(store, bp, stored, txg, policy, missing)?;
+                    place_new(store, bp, stored, txg, policy, missing)?;
                     true
                 }
                 Some(have) => add_copies(store, bp, stored, txg, policy, missing, &have)?,

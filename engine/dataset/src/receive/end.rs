@@ -118,7 +118,7 @@ fn replace(
     }
     // Freeing blocks cannot be undone: check first that the log's blocks can be found.
     ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(name)?;
-    if !open.let_go(node.head) {
+    if !open.release_head(node.head) {
         return Err(Refusal::Busy.at(name));
     }
     open.has_more_to_free();

@@ -29,7 +29,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
             let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
             // Freeing blocks cannot be undone, so check first that they can be found.
             ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(&to)?;
-            if !open.let_go(node.head) {
+            if !open.release_head(node.head) {
                 return Err(Refusal::Busy.at(&to));
             }
             sync.all_or_nothing(|| rollback_in(&cx, &keys, &node, &head)).map(|()| true)

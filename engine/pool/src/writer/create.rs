@@ -78,7 +78,7 @@ impl Writer {
             allocator.add_device(&vdevs::for_allocator(spec, top, &device).at_with(place)?)?;
         }
         store.set_allocator(allocator.clone());
-        allocator.tell_units(&store);
+        allocator.publish_units(&store);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
         let shared = shared(new, &store, allocator, root, options)?;

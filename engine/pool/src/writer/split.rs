@@ -226,7 +226,7 @@ fn become_pool(cx: &SyncTx<'_>, mut root: VdevConfig, going: &[u64], from: &str)
     cx.store().change_tree(|tree| Tree { tops: tree.tops.clone(), ..Tree::default() });
     root.all = keep_root(&old.all, root.guid);
     tree::commit(cx, root, &known(&tree))?;
-    shared.allocator.tell_units(&shared.store);
+    shared.allocator.publish_units(&shared.store);
     cx.config_changed();
     cx.history("split", None, &format!("from pool {from}"))
 }

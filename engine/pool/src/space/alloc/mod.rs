@@ -148,7 +148,7 @@ impl Allocator {
     /// Passes the allocation units of the normal devices to the store: the smallest, and the
     /// greatest common divisor. Other devices do not count, as in OpenZFS: a block compressed for
     /// them may fall back to a normal one.
-    pub fn tell_units(&self, store: &block::Store) {
+    pub fn publish_units(&self, store: &block::Store) {
         let table = self.table();
         let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
         let both = units.map(|n| (n, n)).reduce(|(least, common), (n, _)| (least.min(n), gcd(common, n)));

@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering;
 const STEP_BYTES: u64 = 32 << 20;
 
 /// Makes the allocator defer frees on devices that are being or were removed.
-pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
+pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
     let removed = pool.root_vdev().children.iter().filter(|top| top.kind == "indirect").map(|top| top.id as u32);
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
         allocator.set_evacuated(vdev, true);

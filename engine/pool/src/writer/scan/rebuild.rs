@@ -193,7 +193,7 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
     for (vdev, rebuild) in active {
         let tree = cx.store().tree();
         let until = rebuild.max_txg.0;
-        let Some(top) = tree.tops.get(vdev as usize).filter(|top| goes_on(top, until)) else {
+        let Some(top) = tree.tops.get(vdev as usize).filter(|top| can_continue(top, until)) else {
             end(cx, state, vdev, rebuild, false)?;
             continue;
         };
@@ -211,7 +211,7 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
 
 /// Whether some leaf needs to be rebuilt and can be: the devices needed for that have complete
 /// data.
-fn goes_on(top: &Vdev, until: u64) -> bool {
+fn can_continue(top: &Vdev, until: u64) -> bool {
     let has_all = |vdev: &Vdev| vdev.logs().into_iter().any(Leaf::is_whole);
     let can = match &top.kind {
         Kind::Draid(g) => top.children.iter().filter(|child| !has_all(child)).count() <= g.parity(),
@@ -365,7 +365,7 @@ impl<'a> Copying<'a> {
         while at < end {
             let tree = self.shared.store.tree();
             let Some(top) = tree.tops.get(self.plan.vdev as usize) else { return false };
-            if !goes_on(top, until) {
+            if !can_continue(top, until) {
                 return false;
             }
             let size = top.rebuild_bytes(at, end - at);
@@ -389,7 +389,7 @@ impl<'a> Copying<'a> {
                 true
             }
             // A device that had complete data has stale data now.
-            Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| goes_on(top, until)) => false,
+            Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| can_continue(top, until)) => false,
             Err(failure) => {
                 let error = failure.into_error(self.shared.store.name().to_owned());
                 tracing::warn!(%error, offset = at, "a range cannot be rebuilt");

@@ -65,13 +65,13 @@ fn the_file_of_a_stale_open_is_released_before_it_is_closed() {
     let request = OpenRequest { owner: &owner, file: FILE, access: 3, deny: 0, reclaims: false, held: held(&kept) };
     state.open(&request).unwrap();
     drop(request);
-    state.let_go(|held| held.downcast_ref::<u64>() == Some(&6));
+    state.release_opens(|held| held.downcast_ref::<u64>() == Some(&6));
     assert!(state.take_chores().1.is_empty());
-    state.let_go(|held| held.downcast_ref::<u64>() == Some(&5));
+    state.release_opens(|held| held.downcast_ref::<u64>() == Some(&5));
     assert_eq!(state.take_chores().1.len(), 1);
     assert_eq!(Arc::strong_count(&kept), 1);
     assert_eq!(state.counts().2, 1, "it is open all the same");
-    state.let_go(|held| held.is::<u64>());
+    state.release_opens(|held| held.is::<u64>());
     assert!(state.take_chores().1.is_empty());
 }
 

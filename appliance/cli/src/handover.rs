@@ -38,7 +38,7 @@ pub(crate) fn listed(name: &str) -> Command {
     let found = COMMANDS.iter().find(|(words, _)| words.last() == Some(&name));
     let (_, about) = found.expect("a command of the table");
     Command::new(name.to_owned()).about(*about).long_about(format!(
-        "{about}.\n\nA command of the program {PROGRAM}, which must be installed beside weir or in $PATH."
+        "{about}.\n\nA command of the program {PROGRAM}, which must be installed next to weir or in $PATH."
     ))
 }
 
@@ -59,8 +59,8 @@ pub fn is_handed_over(args: &[OsString]) -> bool {
 
 /// The program next to this one; otherwise its name, which is looked up in `$PATH`.
 fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
+    let sibling = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
+    sibling.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
 /// Replaces this program. Returns only if that fails. `args`: all arguments of this program.
@@ -71,7 +71,7 @@ pub fn hand_over(args: &[OsString]) -> ExitCode {
     if error.kind() == ErrorKind::NotFound {
         let this = std::env::current_exe().map_or_else(|_| CALLER.to_owned(), |path| path.display().to_string());
         eprintln!(
-            "{CALLER} {command}: the program {PROGRAM} is not installed; expected it beside {this} or in a folder of $PATH"
+            "{CALLER} {command}: the program {PROGRAM} is not installed; expected it next to {this} or in a folder of $PATH"
         );
     } else {
         eprintln!("{CALLER} {command}: cannot run {}: {error}", program().display());

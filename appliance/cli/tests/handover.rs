@@ -53,7 +53,7 @@ fn a_missing_program_is_named_with_where_it_is_expected() {
         let (code, out, err) = run(&weir, line, folder.path());
         assert_eq!((code, out.as_str()), (Some(1), ""), "{line:?}");
         let expected = format!(
-            "weir {command}: the program weir-bench is not installed; expected it beside {} or in a folder of $PATH\n",
+            "weir {command}: the program weir-bench is not installed; expected it next to {} or in a folder of $PATH\n",
             weir.display()
         );
         assert_eq!(err, expected);

@@ -19,7 +19,7 @@ pub const PUBLIC: u32 = 0o644;
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let fresh = beside(path);
+    let fresh = temporary_path(path);
     let written = write(&fresh, contents, mode).and_then(|()| fs::rename(&fresh, path));
     if written.is_err() {
         let _ = fs::remove_file(&fresh);
@@ -49,7 +49,7 @@ fn write(fresh: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     name.into()
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         // Left behind by a killed process, and readable by everyone.
         for wanted in [PRIVATE, PUBLIC] {
-            fs::write(beside(&path), "half").expect("written");
-            fs::set_permissions(beside(&path), fs::Permissions::from_mode(0o644)).expect("set");
+            fs::write(temporary_path(&path), "half").expect("written");
+            fs::set_permissions(temporary_path(&path), fs::Permissions::from_mode(0o644)).expect("set");
             replace(&path, b"two", wanted).expect("written");
             assert_eq!(fs::read(&path).expect("read"), b"two");
             // The umask can only remove bits.
@@ -111,7 +111,7 @@ mod tests {
         fs::create_dir(&path).expect("made");
         fs::write(path.join("inside"), "x").expect("written");
         assert!(replace(&path, b"two", PRIVATE).is_err(), "a folder is no file");
-        assert!(path.join("inside").exists() && !beside(&path).exists());
+        assert!(path.join("inside").exists() && !temporary_path(&path).exists());
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Dnode {
         }
         let bonus_bytes = self.bonus.len() + self.bonus_rest.len();
         if bonus_bytes > self.bonus_bytes_max() {
-            let expected = format_args!("at most {} beside {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
+            let expected = format_args!("at most {} with {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
             return Err(Error::corrupt("dnode", "dn_bonuslen", bonus_bytes, expected));
         }
         if !self.data_block_bytes.is_multiple_of(512) || self.data_block_bytes >> 9 > u32::from(u16::MAX) {

@@ -40,8 +40,8 @@ fn registry() -> Registry {
     let config = v4::Config { lease_seconds: 90, server_id: b"fuzz".to_vec(), minor_versions: [true; 3] };
     registry.add(Arc::new(v4::Server::new(core.clone(), config, Arc::new(v4::NoRecords))));
     let mappings = Arc::default();
-    let beside = mountd::Mount::versions(&core).into_iter().chain(rquota::RemoteQuota::versions(&core));
-    beside.chain(portmap::Portmap::versions(&mappings)).for_each(|program| registry.add(program));
+    let others = mountd::Mount::versions(&core).into_iter().chain(rquota::RemoteQuota::versions(&core));
+    others.chain(portmap::Portmap::versions(&mappings)).for_each(|program| registry.add(program));
     registry
 }
 

@@ -144,14 +144,14 @@ impl Server {
             all.add(server.clone());
             v4 = Some(server);
         }
-        let mut beside: Vec<Arc<dyn Program>> = Vec::new();
+        let mut other_programs: Vec<Arc<dyn Program>> = Vec::new();
         if config.versions.v3 {
-            beside.extend(mountd::Mount::versions(&core));
-            beside.push(LockManager::start(core.clone(), monitor.clone())?);
-            beside.push(Arc::new(StatusMonitor(monitor)));
+            other_programs.extend(mountd::Mount::versions(&core));
+            other_programs.push(LockManager::start(core.clone(), monitor.clone())?);
+            other_programs.push(Arc::new(StatusMonitor(monitor)));
         }
-        beside.extend(rquota::RemoteQuota::versions(&core));
-        for program in beside {
+        other_programs.extend(rquota::RemoteQuota::versions(&core));
+        for program in other_programs {
             all.add(program.clone());
             side.add(program);
         }

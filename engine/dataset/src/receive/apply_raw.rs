@@ -52,7 +52,7 @@ impl Applier {
         new.bonus = bonus;
         new.indirect_shift = record.indirect_shift;
         if usize::from(record.blkptrs) != new.pointers() {
-            return Err(bad(format!("{} pointers beside a bonus of {} bytes", record.blkptrs, record.bonus_bytes)));
+            return Err(bad(format!("{} pointers with a bonus of {} bytes", record.blkptrs, record.bonus_bytes)));
         }
         self.make_room(tx, record.object, new.slots)?;
         let has_spill = record.flags & SPILL != 0;

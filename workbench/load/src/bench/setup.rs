@@ -22,6 +22,6 @@ pub(super) struct Setup {
 
 /// `weir` next to this program; otherwise its name, which is looked up in `$PATH`.
 pub(super) fn weir() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|this| this.with_file_name("weir"));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| "weir".into())
+    let sibling = std::env::current_exe().ok().map(|this| this.with_file_name("weir"));
+    sibling.filter(|path| path.is_file()).unwrap_or_else(|| "weir".into())
 }

@@ -42,8 +42,8 @@ pub(super) fn draw(canvas: &mut dyn Canvas, figure: &Figure, wanted: &Wanted) {
     // As many legend entries in a row as fit.
     let longest = entries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) as i32;
     let column = longest * 8 + 40;
-    let beside = ((width - LEFT) / column.max(1)).max(1) as usize;
-    let rows = entries.len().div_ceil(beside) + figure.notes.len();
+    let per_row = ((width - LEFT) / column.max(1)).max(1) as usize;
+    let rows = entries.len().div_ceil(per_row) + figure.notes.len();
     let foot = height - (rows as i32 * LEGEND + 6).min(height / 2);
     match &figure.content {
         Content::Bars(bars) => draw_bars(canvas, figure, wanted, bars, (width, foot)),
@@ -51,12 +51,12 @@ pub(super) fn draw(canvas: &mut dyn Canvas, figure: &Figure, wanted: &Wanted) {
     }
     let font = Font::new(13, Ink::full(wanted.theme.ink()));
     for (n, (name, line)) in entries.iter().enumerate() {
-        let (x, y) = (LEFT + (n % beside) as i32 * column, foot + (n / beside) as i32 * LEGEND);
+        let (x, y) = (LEFT + (n % per_row) as i32 * column, foot + (n / per_row) as i32 * LEGEND);
         canvas.rectangle((x, y + 4), (x + 20, y + 10), Ink::full(*line));
         canvas.text(name, (x + 26, y + 2), font);
     }
     for (n, note) in figure.notes.iter().enumerate() {
-        canvas.text(note, (LEFT, foot + (entries.len().div_ceil(beside) + n) as i32 * LEGEND + 2), font);
+        canvas.text(note, (LEFT, foot + (entries.len().div_ceil(per_row) + n) as i32 * LEGEND + 2), font);
     }
 }
 
@@ -130,8 +130,8 @@ impl<'a> Times<'a> {
             let (least, most, zeros) = of(true);
             Scale::new(axis, least, most, zeros)
         });
-        let beside = EDGE + if right.is_some() { RIGHT } else { FREE };
-        let x = (EDGE + LEFT, (width - beside - 1).max(EDGE + LEFT));
+        let margin = EDGE + if right.is_some() { RIGHT } else { FREE };
+        let x = (EDGE + LEFT, (width - margin - 1).max(EDGE + LEFT));
         let y = ((height - BOTTOM - 1).max(TOP), TOP);
         Self { figure, wanted, lines, left, right, x, y }
     }

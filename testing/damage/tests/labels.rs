@@ -74,7 +74,7 @@ fn without_uberblocks_the_error_says_so() {
     let scenario = scenario_or_return!("no-features");
     let opened = open_damaged(&scenario, |_, d| (0..LABELS).for_each(|l| destroy(d, l, RING_OFFSET, RING_BYTES)));
     let error = opened.err().unwrap().to_string();
-    assert!(error.contains("no uberblock with a right checksum"), "{error}");
+    assert!(error.contains("no uberblock with a valid checksum"), "{error}");
 }
 
 #[test]

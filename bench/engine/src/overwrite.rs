@@ -35,10 +35,7 @@ pub fn run(folder: &Path, devices: u64, mib: u64) -> Result<()> {
     println!(
         "{OVERWRITES} random overwrites of 16 KiB in each of {TXGS} txgs, {mib} MiB on {devices} devices; median (range)"
     );
-    println!(
-        "{:<24} {:>24} {:>24} {:>22}",
-        "", "other writes, txg", "other KiB, txg", "overwrites a second"
-    );
+    println!("{:<24} {:>24} {:>24} {:>22}", "", "other writes, txg", "other KiB, txg", "overwrites a second");
     for (name, f) in [("log space maps", with), ("metaslabs' own maps", without)] {
         println!("{name:<24} {:>24} {:>24} {:>22}", shown(&f.writes), shown(&f.kib), shown(&f.rate));
     }

@@ -116,14 +116,14 @@ export class Mock {
 
   #columns(query: URLSearchParams, request: IncomingMessage, response: ServerResponse): void {
     const names = query.getAll("name");
-    told(() => analytics.columnsOf(names, 0));
+    answered(() => analytics.columnsOf(names, 0));
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     let next = Number(query.get("after") ?? seconds() - 1) + 1;
-    const tell = () => {
+    const pushColumns = () => {
       for (; next < seconds(); next += 1) response.write(`event: columns\nid: ${next}\ndata: ${JSON.stringify(analytics.columnsOf(names, next))}\n\n`);
     };
-    tell();
-    const timer = setInterval(tell, 100);
+    pushColumns();
+    const timer = setInterval(pushColumns, 100);
     timer.unref();
     this.#columnStreams.add(response);
     request.on("close", () => {
@@ -285,7 +285,7 @@ function page<T>(items: T[], query: URLSearchParams): { items: T[]; next?: strin
 
 const STREAMS = ["/v1/events/stream", "/v1/analytics/stream"];
 
-function told(answer: () => unknown): Answer {
+function answered(answer: () => unknown): Answer {
   try {
     return ok(answer());
   } catch (error) {
@@ -605,8 +605,8 @@ const ROUTES: Route[] = [
     this.alerts = this.alerts.filter((other) => other !== alert);
     return ok();
   }),
-  R("GET", "/v1/analytics/query", "viewer", ({ query }) => told(() => analytics.query(query))),
-  R("GET", "/v1/analytics/explain", "viewer", ({ query }) => told(() => analytics.explain(query))),
+  R("GET", "/v1/analytics/query", "viewer", ({ query }) => answered(() => analytics.query(query))),
+  R("GET", "/v1/analytics/explain", "viewer", ({ query }) => answered(() => analytics.explain(query))),
   R("GET", "/v1/events", "viewer", ({ state, query }) => ok({ items: state.events.filter((event) => event.id > Number(query.get("after") ?? 0)).slice(-Number(query.get("limit") ?? 100)) })),
 ];
 

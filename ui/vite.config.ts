@@ -2,7 +2,7 @@ import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
-/** `npm run dev` answers /v1 from the mock; `WEIR_URL=http://127.0.0.1:8215 npm run dev` asks a real daemon instead. */
+/** `npm run dev` answers /v1 from the mock; `WEIR_URL=http://127.0.0.1:8215 npm run dev` uses a real daemon instead. */
 function mock(): Plugin {
   return {
     name: "weir-mock-api",
@@ -13,7 +13,7 @@ function mock(): Plugin {
   };
 }
 
-/** Writes .br and .gz beside what is worth it, so that the daemon sends them as they are. */
+/** Writes .br and .gz files next to compressible ones, so that the daemon can send them as they are. */
 function compressed(): Plugin {
   return {
     name: "weir-compressed",

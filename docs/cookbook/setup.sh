@@ -1,11 +1,12 @@
-# What the recipes have in common; each begins with `. docs/cookbook/setup.sh NAME`. Not a recipe.
+# Common setup of the recipes; each begins with `. docs/cookbook/setup.sh NAME`. Not a recipe.
 #
-# A folder of its own that is removed at the end, the program as `weir`, `zpool` and `zfs`, and `serve` to start the daemon. WEIR names another
-# program, COOKBOOK_KEEP=1 leaves the folder, COOKBOOK_PORT another port for NFS.
+# Provides a folder that is removed at the end, the program as `weir`, `zpool` and `zfs`, and `serve`
+# to start the daemon. WEIR selects another program, COOKBOOK_KEEP=1 keeps the folder, COOKBOOK_PORT
+# selects another port for NFS.
 set -Eeuo pipefail
 recipe=$1
 weir=$(realpath "${WEIR:-${CARGO_TARGET_DIR:-target}/release/weir}")
-[ -x "$weir" ] || { echo "$recipe: there is no program $weir; make build, or WEIR=PROGRAM"; exit 1; }
+[ -x "$weir" ] || { echo "$recipe: no program $weir; run make build, or set WEIR=PROGRAM"; exit 1; }
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/weir-$recipe.XXXXXX")
 export WEIR_STATE=$work/state
 port=${COOKBOOK_PORT:-12949}
@@ -15,13 +16,13 @@ PATH=$work/bin:$PATH
 server=
 cleanup() {
     [ -z "$server" ] || { kill "$server" 2> /dev/null && wait "$server" 2> /dev/null; } || true
-    if [ -n "${COOKBOOK_KEEP:-}" ]; then echo "$recipe: $work is left"; else rm -rf --one-file-system "$work"; fi
+    if [ -n "${COOKBOOK_KEEP:-}" ]; then echo "$recipe: kept $work"; else rm -rf --one-file-system "$work"; fi
 }
 trap cleanup EXIT
 fail() { echo "$recipe: FAILED: $*"; tail -20 "$work/log" 2> /dev/null || true; exit 1; }
 trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
 say() { printf '\n== %s\n' "$*"; }
-# skip: the machine lacks something; said, not hidden.
+# needs TOOL PACKAGE: skips the recipe with a message if the tool is missing.
 needs() { command -v "$1" > /dev/null || { echo "$recipe: skipped, needs $1 (Debian: $2)"; exit 0; }; }
 serve() {
     weir serve --no-mount --set "nfs.listen=[\"127.0.0.1:$port\"]" --set "nbd.listen=[]" --set "api.listen=[]" "$@" > "$work/log" 2>&1 &
@@ -35,5 +36,5 @@ serve() {
 }
 nfs() { echo "nfs://127.0.0.1$1?nfsport=$port&mountport=$port"; }
 nbd() { echo "nbd+unix:///$1?socket=$work/state/run/nbd.sock"; }
-# metric NAME: what the daemon counts under this name, over all labels. Needs curl.
+# metric NAME: the sum of a metric of the daemon over all labels. Needs curl.
 metric() { curl -s --unix-socket "$work/state/run/weir.sock" http://weir/metrics | awk -v m="$1" 'index($1, m) == 1 { s += $2 } END { printf "%.0f\n", s }'; }

@@ -1,6 +1,7 @@
-//! Statistics of a filer that never was: some ten clients read and write, one of them slowly, one reads a file from front to end, and
-//! 0.3 % of all operations take far longer. Made from the second alone, so that the same time always shows the same, and the cells of
-//! each breakdown add up to the raw count.
+//! Statistics of an imaginary filer: some ten clients read and write, one of them slowly, one reads
+//! a file sequentially, and 0.3 % of all operations take far longer. Computed from the second
+//! alone, so that the same time always gives the same values, and the cells of each breakdown add
+//! up to the raw count.
 
 import type { Schemas } from "../app/api/client";
 import { axisOf, parse, text, type Name } from "../app/analytics/name";
@@ -27,7 +28,7 @@ export const catalogue: Schemas["Statistic"][] = ([
   ["cap.percentused", "Capacity", "Capacity: percent used", "percent", true, "pool", "Percentage of the pool's space that is allocated."],
 ] as const).map(([name, category, title, unit, level, names, help]) => ({ name, category, title, unit, level, help, fields: fields(names) }));
 
-/** Names as clients may choose them: what is in them is nobody's but theirs. */
+/** Names that clients may choose, with arbitrary contents. */
 export const HOSTILE = ["/home/eve/<img src=x onerror=\"document.title='owned'\">.txt", "/home/eve/invoice\u202efdp.exe", "/home/eve/line\nbreak\u0007\u001b[31m.log", "/home/eve/\u200b"];
 const WORDS: Record<string, readonly (readonly [string, number])[]> = {
   op: [["read", 0.55], ["write", 0.2], ["getattr", 0.12], ["lookup", 0.08], ["commit", 0.03], ["readdirplus", 0.02]],
@@ -45,7 +46,7 @@ const WORDS: Record<string, readonly (readonly [string, number])[]> = {
   cpu: [["0", 0.52], ["1", 0.48]],
 };
 
-/** From 0 to 1, from two numbers alone. */
+/** A pseudorandom number from 0 to 1, from two numbers. */
 function noise(a: number, b: number): number {
   let x = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x165667b1, 0xc2b2ae35);
   x = Math.imul(x ^ (x >>> 15), 0x2c1b3c6d);
@@ -56,7 +57,7 @@ function noise(a: number, b: number): number {
 const GAP = [START + 3 * 86400 + 1100, START + 3 * 86400 + 1160] as const;
 export const recordedAt = (second: number) => second > START - 27 * 86400 && !(second >= GAP[0] && second < GAP[1]);
 
-/** Numbers that one operation of a second has: latency in ns, size and offset in bytes, busy percent. */
+/** Values of one operation in a second: latency in ns, size and offset in bytes, percent busy. */
 function sample(field: string, second: number, nth: number): number {
   const dice = noise(second, nth * 7 + field.length);
   const bell = (noise(second, nth * 3 + 1) + noise(second, nth * 3 + 2) + noise(second, nth * 5 + 3)) / 3;
@@ -97,7 +98,7 @@ function column(name: Name, start: number, step: number): { column: Column; keys
     for (let nth = 0; nth < samples; nth += 1) {
       const value = sample(name.breakdown!, start, nth);
       const bucket = bucketOf(scheme, value);
-      // Each stands for as many as make the sum whole.
+      // Each operation is weighted so that the sum is exact.
       const weight = Math.floor(((nth + 1) * all) / samples) - Math.floor((nth * all) / samples);
       counts.set(bucket, (counts.get(bucket) ?? 0) + weight);
       sum += value * weight;
@@ -139,12 +140,12 @@ export function titleOf(name: Name): string {
   return (catalogue.find(({ name: raw }) => raw === name.raw)?.title ?? name.raw) + words + (name.breakdown ? ` broken down by ${FIELDS[name.breakdown]}` : "");
 }
 
-export function query(asked: URLSearchParams): Schemas["StatisticData"] {
-  const name = nameOf(asked);
+export function query(parameters: URLSearchParams): Schemas["StatisticData"] {
+  const name = nameOf(parameters);
   const now = Math.floor(Date.now() / 1000);
-  const to = Number(asked.get("to") ?? now);
-  const from = Number(asked.get("from") ?? to - 60);
-  const step = Number(asked.get("step") ?? 1);
+  const to = Number(parameters.get("to") ?? now);
+  const from = Number(parameters.get("from") ?? to - 60);
+  const step = Number(parameters.get("step") ?? 1);
   if (!(from < to)) throw new Refusal(`from: ${from} must be less than ${to}`);
   if ((to - from) / step > 20_000) throw new Refusal("columns are more than 20000: ask for a shorter time or a larger step");
   const statistic = catalogue.find(({ name: raw }) => raw === name.raw)!;
@@ -159,9 +160,9 @@ export function query(asked: URLSearchParams): Schemas["StatisticData"] {
   return { name: text(name), title: titleOf(name), unit: statistic.unit, level: statistic.level, step, closed: now, columns, keys };
 }
 
-export function explain(asked: URLSearchParams): Schemas["StatisticExplanation"] {
-  const name = nameOf(asked);
-  const inside = Math.max(1, Math.round((Number(asked.get("to")) - Number(asked.get("from"))) * 5.5));
+export function explain(parameters: URLSearchParams): Schemas["StatisticExplanation"] {
+  const name = nameOf(parameters);
+  const inside = Math.max(1, Math.round((Number(parameters.get("to")) - Number(parameters.get("from"))) * 5.5));
   const outside = 108_000;
   const field = (of: string, score: number, values: readonly (readonly [string, number, number])[], more = 0): Schemas["ExplainedField"] => ({
     field: of, title: FIELDS[of]!, score, more, values: values.map(([value, share, among]) => ({ value, inside: Math.round(inside * share), outside: Math.round(outside * among), score: Math.max(0, share - among) })),
@@ -194,7 +195,7 @@ export function counted(name: string, id: number, archived: boolean, created = M
   return { id, name: text(parsed), title: titleOf(parsed), created, suspended: false, archived, incore_bytes: size * 1024, ondisk_bytes: archived ? size * 21_000 : 0, cost_ns: name.includes("[") ? 2 + (size % 11) : 0.4 };
 }
 
-/** A second of several statistics, as the stream tells it. */
+/** One second of several statistics, as sent by the stream. */
 export function columnsOf(names: readonly string[], second: number): Schemas["LiveColumns"] {
   return {
     second,

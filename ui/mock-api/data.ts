@@ -1,5 +1,6 @@
-//! What the mock serves: a healthy raidz1 pool of four image files, a degraded mirror, encrypted datasets, volumes, snapshots,
-//! clients that come and go. All of it typed by openapi.json, so that a shape the daemon does not have does not compile.
+//! The data of the mock: a healthy raidz1 pool of four image files, a degraded mirror, encrypted
+//! datasets, volumes, snapshots, clients that connect and disconnect. Typed by openapi.json, so
+//! that a shape that the daemon does not have does not compile.
 
 import type { Schemas } from "../app/api/client";
 
@@ -7,7 +8,7 @@ const G = 1024 ** 3;
 const M = 1024 ** 2;
 export const START = Math.floor(Date.now() / 1000) - 3 * 86400 - 4321;
 
-/** A small generator, so that each start serves the same. */
+/** A small random number generator with a fixed seed, so that each start serves the same data. */
 export function random(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -120,7 +121,7 @@ export interface State {
   pools: Schemas["PoolDetail"][];
   datasets: Schemas["Dataset"][];
   holds: Schemas["Hold"][];
-  /** Set by hand: dataset -> property -> value. */
+  /** Local properties: dataset -> property -> value. */
   local: Map<string, Map<string, string>>;
   poolProperties: Map<string, Map<string, string>>;
   jobs: Schemas["Job"][];

@@ -1,6 +1,7 @@
-//! Weir's HTTP+JSON interface without a Weir: for working on the page, and for its tests. Keeps everything in memory,
-//! lets things be created, changed and destroyed, and moves rates and jobs. Logs in ann (administrator, "correct horse"),
-//! bob (operator, "battery staple") and eve (viewer, "only looking").
+//! Weir's HTTP+JSON interface without Weir: for developing the page, and for its tests. Keeps
+//! everything in memory, supports creating, changing and destroying, and simulates rates and jobs.
+//! Users: ann (administrator, "correct horse"), bob (operator, "battery staple") and eve (viewer,
+//! "only looking").
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { readFile } from "node:fs/promises";
@@ -52,7 +53,7 @@ export class Mock {
     for (const stream of [...this.#streams, ...this.#columnStreams]) stream.end();
   }
 
-  /** For tests: nobody answers any more, as when the process was killed. */
+  /** For tests: stops answering, as if the process was killed. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -81,14 +82,14 @@ export class Mock {
     };
   }
 
-  say(message: Schemas["LiveMessage"]): void {
+  broadcast(message: Schemas["LiveMessage"]): void {
     for (const stream of this.#streams) stream.write(`event: ${message.type}\ndata: ${JSON.stringify(message)}\n\n`);
   }
 
   happen(kind: Schemas["EventKind"], severity: Schemas["Severity"], message: string, subject?: string, by?: string): void {
     const event: Schemas["Event"] = { id: (this.state.events.at(-1)?.id ?? 0) + 1, time_ms: Date.now(), kind, severity, message, subject, by };
     this.state.events.push(event);
-    this.say({ type: "event", event });
+    this.broadcast({ type: "event", event });
   }
 
   async #answer(request: IncomingMessage, url: URL, response: ServerResponse): Promise<void> {
@@ -115,14 +116,14 @@ export class Mock {
 
   #columns(query: URLSearchParams, request: IncomingMessage, response: ServerResponse): void {
     const names = query.getAll("name");
-    told(() => analytics.columnsOf(names, 0));
+    answered(() => analytics.columnsOf(names, 0));
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     let next = Number(query.get("after") ?? seconds() - 1) + 1;
-    const tell = () => {
+    const pushColumns = () => {
       for (; next < seconds(); next += 1) response.write(`event: columns\nid: ${next}\ndata: ${JSON.stringify(analytics.columnsOf(names, next))}\n\n`);
     };
-    tell();
-    const timer = setInterval(tell, 100);
+    pushColumns();
+    const timer = setInterval(pushColumns, 100);
     timer.unref();
     this.#columnStreams.add(response);
     request.on("close", () => {
@@ -157,7 +158,7 @@ export class Mock {
     return { user: user.name, role: user.role, by: "session", csrf_token: this.#sessions.get(sid ?? "")?.csrf ?? "none", expires: seconds() + 43_200 };
   }
 
-  /** Does something to snapshots, and tells that it was done. */
+  /** Changes snapshots, and notifies clients. */
   snap(ask: Ask, act: () => unknown, status?: number): Answer {
     try {
       const made = act();
@@ -170,14 +171,14 @@ export class Mock {
   }
 
   changedPools(): void {
-    this.say({ type: "pools", pools: this.state.pools.map(line) });
+    this.broadcast({ type: "pools", pools: this.state.pools.map(line) });
   }
 
   changedDatasets(pool: string): void {
-    this.say({ type: "datasets", pool });
+    this.broadcast({ type: "datasets", pool });
   }
 
-  /** Rates wander; device counters follow. */
+  /** Rates vary randomly; device counters follow. */
   #move(): void {
     this.state.clients.forEach((client, nth) => {
       const wave = 1 + Math.sin(Date.now() / 9000 + nth) * 0.4 + (this.#dice() - 0.5) * 0.3;
@@ -188,7 +189,7 @@ export class Mock {
       client.operations += Math.round(client.operations_per_second * 2);
       client.last_seen = seconds() - (base === 0 ? 700 : 0);
     });
-    this.say({ type: "clients", clients: this.state.clients });
+    this.broadcast({ type: "clients", clients: this.state.clients });
     for (const pool of this.state.pools) {
       const visit = (device: Schemas["Device"]) => {
         if (device.state === "ONLINE" && device.class !== "spare") {
@@ -217,7 +218,7 @@ export class Mock {
         }
       } else continue;
       if (job.state !== "running") job.ended = seconds();
-      this.say({ type: "job", job });
+      this.broadcast({ type: "job", job });
     }
   }
 }
@@ -253,7 +254,7 @@ function property(state: State, dataset: Schemas["Dataset"], definition: Schemas
 function detail(state: State, dataset: Schemas["Dataset"]): Schemas["DatasetDetail"] {
   const fixed = ([["type", dataset.kind], ["creation", String(dataset.created)], ["used", String(dataset.used_bytes)], ["referenced", String(dataset.referenced_bytes)], ["compressratio", `${(dataset.compress_ratio ?? 1).toFixed(2)}x`], ["encryption", dataset.key === "not_encrypted" ? "off" : "aes-256-gcm"], ["clones", state.datasets.filter((one) => one.origin === dataset.name).map((one) => one.name).join(",")]] as const)
     .map(([name, value]): Schemas["Property"] => ({ name, value, text: value, source: "none", editable: false }));
-  // User properties are inherited by all, and have no definition.
+  // User properties are inherited by all datasets, and have no definition.
   const known = new Set(definitions.map((definition) => definition.name));
   const made = new Map<string, Schemas["Property"]>();
   for (let at: string | null = dataset.name.split("@")[0]!; at !== null; at = above(at)) {
@@ -284,7 +285,7 @@ function page<T>(items: T[], query: URLSearchParams): { items: T[]; next?: strin
 
 const STREAMS = ["/v1/events/stream", "/v1/analytics/stream"];
 
-function told(answer: () => unknown): Answer {
+function answered(answer: () => unknown): Answer {
   try {
     return ok(answer());
   } catch (error) {
@@ -297,7 +298,7 @@ const countedOf = (mock: Mock, { params }: Ask) => found(mock.counted.find((one)
 
 const worksheetOf = (mock: Mock, { params }: Ask) => found(mock.worksheets.find((sheet) => String(sheet.id) === params[0]), `There is no worksheet ${params[0]}.`);
 
-/** What a token for statistics opens. */
+/** The operations that a token for statistics allows. */
 const OF_STATISTICS = ["/v1/analytics/query", "/v1/analytics/stream", "/v1/analytics/statistics"];
 
 const alertOf = (mock: Mock, { params }: Ask) => found(mock.alerts.find((alert) => String(alert.id) === params[0]), `There is no alert ${params[0]}.`);
@@ -539,14 +540,14 @@ const ROUTES: Route[] = [
     const job: Schemas["Job"] = { id: state.jobs.length + 1, kind: body.kind!, target: pool.name, state: "running", started_by: who!.name, started: seconds(), progress: { done_bytes: 0, total_bytes: pool.allocated_bytes, percent: 0, bytes_per_second: 0 } };
     state.jobs.push(job);
     this.happen("job", "info", `Verifying ${pool.name} began.`, pool.name, who!.name);
-    this.say({ type: "job", job });
+    this.broadcast({ type: "job", job });
     return ok(job, 201);
   }),
   R("GET", "/v1/jobs/{job}", "viewer", ({ state, params }) => ok(found(state.jobs.find((job) => String(job.id) === params[0]), `There is no job ${params[0]}.`))),
   R("POST", "/v1/jobs/{job}/cancel", "operator", function ({ state, params }) {
     const job = found(state.jobs.find((candidate) => String(candidate.id) === params[0]), `There is no job ${params[0]}.`);
     if (job.state === "running") job.state = "cancelling";
-    this.say({ type: "job", job });
+    this.broadcast({ type: "job", job });
     return ok(job);
   }),
   R("GET", "/v1/analytics/statistics", "viewer", () => ok({ items: analytics.catalogue })),
@@ -604,8 +605,8 @@ const ROUTES: Route[] = [
     this.alerts = this.alerts.filter((other) => other !== alert);
     return ok();
   }),
-  R("GET", "/v1/analytics/query", "viewer", ({ query }) => told(() => analytics.query(query))),
-  R("GET", "/v1/analytics/explain", "viewer", ({ query }) => told(() => analytics.explain(query))),
+  R("GET", "/v1/analytics/query", "viewer", ({ query }) => answered(() => analytics.query(query))),
+  R("GET", "/v1/analytics/explain", "viewer", ({ query }) => answered(() => analytics.explain(query))),
   R("GET", "/v1/events", "viewer", ({ state, query }) => ok({ items: state.events.filter((event) => event.id > Number(query.get("after") ?? 0)).slice(-Number(query.get("limit") ?? 100)) })),
 ];
 
@@ -622,12 +623,13 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 }
 
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
-/** As the daemon sends it: nothing inline, nothing from elsewhere. */
+/** Headers as sent by the daemon: nothing inline, nothing from other origins. */
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors ";
 
 async function serveFile(dist: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = normalize(decodeURIComponent(new URL(request.url ?? "/", "http://mock").pathname));
-  // Names of datasets and clients have dots too: what is no file is a place within the page.
+  // Names of datasets and clients contain dots, too: anything that is not a file is an address of
+  // the page.
   for (const file of path.startsWith("/assets/") ? [path] : [path, "/index.html"]) {
     const content = await readFile(join(dist, file)).catch(() => null);
     if (content === null) continue;

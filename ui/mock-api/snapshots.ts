@@ -1,11 +1,11 @@
-//! Snapshots of the mock: what the daemon lets `zfs` do, done to lists in memory.
+//! Snapshots of the mock: the operations of `zfs`, applied to lists in memory.
 
 import type { Schemas } from "../app/api/client";
 import type { State } from "./data";
 
 type Dataset = Schemas["Dataset"];
 
-/** What is refused, in the words of `zfs`. */
+/** An error with the message of `zfs`. */
 export class Refusal extends Error {
   constructor(readonly code: "conflict" | "not_found", message: string) {
     super(message);
@@ -37,7 +37,7 @@ export function take(state: State, { names, recursive }: Schemas["CreateSnapshot
   return made.filter((one) => names.includes(one.name));
 }
 
-/** What `head@a,b%c` means. */
+/** The snapshots that `head@a,b%c` specifies. */
 export function meant(state: State, name: string, recursive: boolean): Dataset[] {
   if (!name.includes("@")) return [find(state, name), ...state.datasets.filter((one) => one.name.startsWith(`${name}/`) || one.name.startsWith(`${name}@`))];
   return heads(state, headOf(name), recursive).flatMap((head) => {

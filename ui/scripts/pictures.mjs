@@ -1,5 +1,6 @@
-// Pictures of the page, from the mock: `npm run pictures [folder [names]]`. docs/pictures/page.png is the one called "readme".
-// With $WEIR, the program, also of a worksheet of a real server under load by NFS: docs/pictures/analytics.png is "real-light".
+// Screenshots of the page, from the mock: `npm run pictures [folder [names]]`.
+// docs/pictures/page.png is the one called "readme". If $WEIR names the program, also of a
+// worksheet of a real server under NFS load: docs/pictures/analytics.png is "real-light".
 import { mkdir, truncate, writeFile } from "node:fs/promises";
 import { chromium } from "playwright-core";
 import { runnerImport } from "vite";
@@ -40,7 +41,7 @@ await browser.close();
 server.close();
 mock.close();
 
-/** Four clients for a minute: one reads a file from front to end, two at random, one writes what has to be on disk. */
+/** Four clients for a minute: one reads a file sequentially, two at random, one writes with sync. */
 async function real() {
   const { module: { Daemon } } = await runnerImport("./test/e2e/daemon.ts");
   const { module: { Nfs } } = await runnerImport("./test/e2e/nfs.ts");
@@ -75,7 +76,7 @@ async function real() {
         await page.goto(daemon.link());
         await page.getByLabel("Password", { exact: true }).fill("long enough for this");
         await page.getByLabel("Password again").fill("long enough for this");
-        await page.getByRole("button", { name: "Make it and log in" }).click();
+        await page.getByRole("button", { name: "Create and log in" }).click();
         await page.getByText("Live", { exact: true }).waitFor();
         cookies = await page.context().cookies();
       } else await page.context().addCookies(cookies);

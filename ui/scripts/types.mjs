@@ -1,4 +1,5 @@
-// Makes app/api/openapi.d.ts from the daemon's openapi.json, before anything that needs it. It is not checked in.
+// Generates app/api/openapi.d.ts from the daemon's openapi.json, before anything that needs it. It
+// is not checked in.
 import { readFile, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";
 
@@ -8,5 +9,5 @@ const head = "// Made by `npm run types` from appliance/api/openapi.json. Change
 
 const made = head + astToString(await openapiTS(source, { alphabetize: false, defaultNonNullable: false, emptyObjectsUnknown: true }));
 const there = await readFile(target, "utf8").catch(() => "");
-// Written only when it is another one, so that nothing is built anew for nothing.
+// Only written if it has changed, so that nothing is rebuilt unnecessarily.
 if (made !== there) await writeFile(target, made);

@@ -19,7 +19,7 @@ struct Package {
     uses: Vec<String>,
 }
 
-/// Crate -> crates that it may use; `None` stands for all.
+/// Crate -> crates that it may use; `None` means all.
 type Allowed = BTreeMap<String, Option<BTreeSet<String>>>;
 
 /// Dependencies that the table does not allow and mistakes of the table, as sentences.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_stand_for_their_crates_and_remarks_for_nothing() {
+    fn layers_include_their_crates_and_remarks_are_ignored() {
         let uses: &[(&str, &str, &[&str])] = &[
             ("base", "ondisk", &[]),
             ("base", "host", &[]),

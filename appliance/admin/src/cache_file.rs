@@ -47,7 +47,7 @@ fn change(path: &Path, change: impl FnOnce(&mut CacheFile) -> Result<bool>) -> R
             (true, false) => Ok(durable::replace(path, &file.pack(), durable::PUBLIC)?),
         }
     });
-    // One text: of several, a refusal has the innermost alone.
+    // A single text: of a chain of errors, a refusal contains only the innermost.
     changed.map_err(|error| anyhow!("{}: {error:#}", path.display()))
 }
 

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_pool_has_what_we_can_write_and_legacy_nothing() {
+    fn a_new_pool_has_all_writable_features_and_legacy_none() {
         let all = features("off").expect("no file is needed");
         assert!(all.iter().any(|f| f == "lz4_compress") && !all.iter().any(|f| f == "draid_failure_domains"));
         assert_eq!(features("legacy").expect("no file is needed"), Vec::<String>::new());

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_pools_are_checked_in_openzfs_words() {
+    fn pool_names_are_checked_with_openzfs_messages() {
         for good in ["tank", "a", "my pool", "x-1_2.3:4"] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }

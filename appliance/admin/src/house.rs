@@ -525,7 +525,7 @@ impl OwnedPool {
 
     fn leave(&self, how: Leave) -> Result<()> {
         let reporter = self.reporter();
-        let left = self.let_go(how);
+        let left = self.release_pool(how);
         match how {
             Leave::Close => {}
             Leave::Export => reporter.sysevent(class::POOL_EXPORT, |_| ()),
@@ -534,7 +534,7 @@ impl OwnedPool {
         left
     }
 
-    fn let_go(&self, how: Leave) -> Result<()> {
+    fn release_pool(&self, how: Leave) -> Result<()> {
         match (&self.access, how) {
             (Access::Read { .. }, _) => Ok(()),
             (Access::Write(pool), Leave::Close) => pool.close(),
@@ -576,7 +576,7 @@ mod tests {
     /// A caller that had looked up the pool before reopened it, and its devices stayed locked for a
     /// pool that no one could see.
     #[test]
-    fn a_pool_that_was_exported_is_not_opened_by_who_found_it_before() {
+    fn an_exported_pool_is_not_reopened_by_an_earlier_lookup() {
         let dir = tempfile::tempdir().expect("a folder");
         let state = State::new(dir.path().join("state"));
         let (record, opened) = pool(dir.path(), "gone");
@@ -587,7 +587,7 @@ mod tests {
         assert!(house.import(&record).is_err_and(|error| error.to_string() == "no such pool 'gone'"));
         assert!(house.state().pools().expect("read").is_empty());
         pool::devices::open_for_writing(&record.places[0])
-            .expect("it is not locked, although someone still knows the pool");
+            .expect("it is not locked, although a caller still holds the pool");
         drop(held);
     }
 
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pool_is_opened_once_and_one_that_is_away_hinders_no_other() {
+    fn each_pool_is_opened_once_and_a_missing_one_blocks_no_other() {
         let dir = tempfile::tempdir().expect("a folder");
         let state = State::new(dir.path().join("state"));
         let (good, opened) = pool(dir.path(), "good");
@@ -624,17 +624,17 @@ mod tests {
         assert!(house.pool("nosuch").is_err());
         assert_eq!(house.list().len(), 1);
         // The pool for display is updated when its tree changes.
-        let before = first.tree_stamp().expect("told");
-        assert_eq!(first.tree_stamp().expect("told"), before);
+        let before = first.tree_stamp().expect("a stamp");
+        assert_eq!(first.tree_stamp().expect("a stamp"), before);
         let writable = first.writable().expect("open for writing");
         let new = NewDataset { name: "good/x".to_owned(), ..NewDataset::default() };
         dataset::write::create(&writable.live, &new, write::maker()).expect("made");
-        let after = first.tree_stamp().expect("told");
+        let after = first.tree_stamp().expect("a stamp");
         assert_ne!(after, before);
         let files = |pool: &OwnedPool| pool.provider("good/x").and_then(|p| Ok(p.root()?)).expect("its files");
         assert!(Arc::ptr_eq(&files(&first), &files(&second)), "all servers have the same files");
         writable.close_dataset("good/x").expect("closed");
-        assert_ne!(first.tree_stamp().expect("told"), after);
+        assert_ne!(first.tree_stamp().expect("a stamp"), after);
         // After it is closed, it is reopened on demand.
         house.release(good.guid, Leave::Close).expect("synced");
         assert!(house.opened(good.guid).is_none());

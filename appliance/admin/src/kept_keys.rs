@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// A loaded key, as the file has it.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
-struct Kept {
+struct StoredKey {
     dataset: String,
     /// Passphrase, hex digits or raw bytes.
     material: Vec<u8>,
@@ -37,11 +37,11 @@ fn path(state: &State, record: &Imported) -> PathBuf {
     folder(state).join(format!("{}-{}.json", record.guid, record.load_guid))
 }
 
-fn kept(state: &State, record: &Imported) -> Vec<Kept> {
+fn kept(state: &State, record: &Imported) -> Vec<StoredKey> {
     fs::read(path(state, record)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
+fn keep(state: &State, record: &Imported, keys: &[StoredKey]) -> Result<()> {
     let path = path(state, record);
     let folder = folder(state);
     durable::make_private(&folder).with_context(|| folder.display().to_string())?;
@@ -52,7 +52,7 @@ fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
 pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]) -> Result<()> {
     let mut keys = kept(state, record);
     keys.retain(|k| k.dataset != dataset);
-    keys.push(Kept { dataset: dataset.to_owned(), material: material.to_owned() });
+    keys.push(StoredKey { dataset: dataset.to_owned(), material: material.to_owned() });
     keep(state, record, &keys)
 }
 

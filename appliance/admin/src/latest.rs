@@ -143,7 +143,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_value_is_gathered_after_the_call_and_by_one_thread_for_all_who_wait() {
+    fn one_thread_computes_a_value_after_the_call_for_all_waiting_threads() {
         let (latest, runs) = (Arc::new(Latest::default()), Arc::new(AtomicU32::new(0)));
         let (go, wait) = channel::<()>();
         let first = {
@@ -168,7 +168,7 @@ mod tests {
             // The first result may have been read before these calls.
             assert!(matches!(thread.join().expect("no panic"), Ok(Found::Fresh(1..))));
         }
-        assert!(runs.load(Ordering::SeqCst) < 20, "those who wait share what is found");
+        assert!(runs.load(Ordering::SeqCst) < 20, "waiting threads share the result");
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..100 {
             assert!(matches!(latest.get_within(SHORT, || panic!("one is waiting")), Ok(Found::Nothing)));
         }
-        assert!(begun.elapsed() < LONG / 10, "what is stuck is not waited for again");
+        assert!(begun.elapsed() < LONG / 10, "a stuck computation is not waited for again");
         go.send(1).expect("it waits");
         assert!(matches!(latest.get_within(LONG, || Ok(2)), Ok(Found::Fresh(2))));
         let (_hold, wait) = channel::<i32>();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_to_those_who_wait_for_it_and_the_next_one_tries_again() {
+    fn an_error_is_returned_to_waiting_threads_and_the_next_call_retries() {
         let latest = Latest::default();
         let failed =
             latest.get_within(LONG, || Err(anyhow::anyhow!("label").context("disk-3"))).map(|_: Found<i32>| ());

@@ -90,10 +90,10 @@ mod tests {
         let with_file = properties(&[("keyformat", "passphrase"), ("keylocation", &location)]);
         let key = ask(&with_file, "tank/e", None, &no_terminal).expect("readable").expect("a key");
         assert_eq!(key.as_slice(), b"password");
-        let asked = properties(&[("keyformat", "passphrase")]);
-        assert!(ask(&asked, "tank/e", None, &no_terminal).is_err());
+        let properties_given = properties(&[("keyformat", "passphrase")]);
+        assert!(ask(&properties_given, "tank/e", None, &no_terminal).is_err());
         let short = |_: &str| Ok(Zeroizing::new(b"short".to_vec()));
-        assert_eq!(ask(&asked, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
+        assert_eq!(ask(&properties_given, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
         assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &no_terminal).expect("no key").is_none());
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_become_what_is_kept() {
+    fn values_are_normalized() {
         let set = |name, value| parse(name, value, When::Set).expect(name);
         let stored = |name: &str, value| PoolSetting::Stored(name.into(), value);
         assert_eq!(set("autotrim", "on"), stored("autotrim", SetValue::Number(1)));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused_in_openzfs_words() {
+    fn bad_values_are_refused_with_openzfs_messages() {
         let cases = [
             ("size", "1", "'size' is readonly"),
             ("cap", "1", "'cap' is readonly"),

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_command_imports_the_next_one_finds() {
+    fn a_pool_imported_by_one_command_is_found_by_the_next() {
         let folder = tempfile::tempdir().expect("a folder");
         let state = State::new(folder.path().join("deep/state"));
         assert_eq!(state.pools().expect("none yet"), []);

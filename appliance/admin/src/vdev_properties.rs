@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_become_what_is_kept_and_others_are_refused_in_openzfs_words() {
+    fn values_are_normalized_and_others_refused_with_openzfs_messages() {
         let stored = |name: &str, value| Ok(VdevSetting::Stored(name.into(), value));
         assert_eq!(parse("comment", "left shelf"), stored("comment", SetValue::Text("left shelf".into())));
         assert_eq!(parse("checksum_n", "20"), stored("checksum_n", SetValue::Number(20)));

@@ -81,14 +81,14 @@ pub fn open(request: &OpenRequest) -> Result<WritablePool> {
 pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<WritablePool> {
     let found = import::find(request)?;
     let writer = Writer::open(&found, options, &write_options()).map_err(|e| explain(e, &found))?;
-    Ok(told(of_writer(writer, Arc::new(KeyStore::new()))))
+    Ok(imported(of_writer(writer, Arc::new(KeyStore::new()))))
 }
 
 /// Opens a found pool for writing.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
     let options = options(request);
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
-    Ok(told(of_writer(writer, Arc::new(KeyStore::new()))))
+    Ok(imported(of_writer(writer, Arc::new(KeyStore::new()))))
 }
 
 pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePool {
@@ -98,7 +98,7 @@ pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePoo
 }
 
 /// Replays the intent logs of volumes, and reports the import as an event.
-fn told(pool: WritablePool) -> WritablePool {
+fn imported(pool: WritablePool) -> WritablePool {
     pool.files.replay_volumes();
     pool.writer().store().reporter().sysevent(block::zevent::class::POOL_IMPORT, |_| ());
     pool
@@ -257,12 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_a_device_locked_is_told() {
+    fn the_process_that_locks_a_device_is_named() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("disk");
         std::fs::write(&path, [0; 4096]).expect("written");
         assert_eq!(lock_owner(&path), None);
-        let held = pool::devices::open_for_writing(&path).expect("nobody else has it");
+        let held = pool::devices::open_for_writing(&path).expect("no other process holds it");
         if let Some(owner) = lock_owner(&path) {
             assert!(owner.ends_with(&format!("pid {}", std::process::id())), "{owner}");
         }

@@ -20,7 +20,7 @@ fn make(pool: &WritablePool, name: &str) {
 
 /// All names, page by page.
 fn paged(pool: &WritablePool, names: &Names, root: &str, options: &ListOptions, limit: usize) -> Vec<String> {
-    let datasets = pool.live.synced().expect("told");
+    let datasets = pool.live.synced().expect("datasets");
     let mut found: Vec<String> = Vec::new();
     loop {
         let after = found.last().cloned();
@@ -36,7 +36,7 @@ fn paged(pool: &WritablePool, names: &Names, root: &str, options: &ListOptions, 
 }
 
 fn whole(pool: &WritablePool, root: &str, options: &ListOptions) -> Vec<String> {
-    let listing = pool.live.synced().expect("told").list(&[root], options).expect("a list");
+    let listing = pool.live.synced().expect("datasets").list(&[root], options).expect("a list");
     listing.entries.iter().map(|entry| entry.name().to_owned()).collect()
 }
 
@@ -82,7 +82,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     let all = whole(&pool, "tank", &heads);
     assert_eq!(paged(&pool, &names, "tank", &heads, 1000), all);
     // A page from the middle, without changes.
-    let datasets = pool.live.synced().expect("told");
+    let datasets = pool.live.synced().expect("datasets");
     let after = all.iter().rev().nth(all.len() / 2).cloned();
     let page = || {
         let part = Part { options: &heads, after: after.as_deref(), search: "", limit: 100 };
@@ -97,16 +97,19 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     // A created or destroyed dataset shows in the next page.
     make(&pool, "tank/many/d000000x");
     let part = Part { options: &heads, after: Some("tank/many/d000000"), search: "", limit: 1 };
-    let page = names.page(&pool.live.synced().expect("told"), "tank", &part).expect("a page");
+    let page = names.page(&pool.live.synced().expect("datasets"), "tank", &part).expect("a page");
     assert_eq!(page.entries[0].name(), "tank/many/d000000x");
     pool.close_dataset("tank/many/d000000x").expect("closed");
     dataset::write::destroy(&pool.live, "tank/many/d000000x").expect("destroyed");
-    let page = names.page(&pool.live.synced().expect("told"), "tank", &part).expect("a page");
+    let page = names.page(&pool.live.synced().expect("datasets"), "tank", &part).expect("a page");
     assert_eq!(page.entries[0].name(), "tank/many/d000001");
     let search = Part { options: &heads, after: None, search: "d00001", limit: 100 };
-    let page = names.page(&pool.live.synced().expect("told"), "tank", &search).expect("a page");
+    let page = names.page(&pool.live.synced().expect("datasets"), "tank", &search).expect("a page");
     assert_eq!((page.entries.len(), page.more), (10, false));
-    assert_eq!(names.child_count(&datasets, &datasets.dir("tank/many").expect("there")).expect("told"), count as u64);
+    assert_eq!(
+        names.child_count(&datasets, &datasets.dir("tank/many").expect("there")).expect("a count"),
+        count as u64
+    );
 
     // Snapshots, oldest first; taken, renamed and destroyed ones show in the next page.
     let count = std::env::var("WEIR_SNAPSHOTS").ok().and_then(|n| n.parse().ok()).unwrap_or(70);
@@ -127,7 +130,7 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     assert_eq!((all.len(), all.last().map(String::as_str)), (count, Some("tank/a@newest")));
     assert_eq!(all, whole(&pool, "tank/a", &ListOptions { depth: Some(1), ..own })[..count]);
     let search = Part { options: &alone, after: None, search: "@zeb", limit: 100 };
-    let datasets = pool.live.synced().expect("told");
+    let datasets = pool.live.synced().expect("datasets");
     let begun = Instant::now();
     let page = names.page(&datasets, "tank/a", &search).expect("a page");
     assert_eq!((page.entries.len(), page.entries[0].name()), (1, "tank/a@zebra"));

@@ -45,14 +45,14 @@ impl Filer {
     }
 
     /// Runs as a new process, without knowledge of what was done.
-    fn run_anew(&mut self, now: u64) -> BTreeMap<Label, Round> {
+    fn run_restarted(&mut self, now: u64) -> BTreeMap<Label, Round> {
         self.done = Done::default();
         self.run(now)
     }
 
     fn snapshots(&self, of: &str) -> Vec<String> {
         let options = ListOptions { filesystems: false, volumes: false, bookmarks: false, ..ListOptions::all() };
-        let all = self.pool.live.synced().expect("told").list(&["tank"], &options).expect("a list");
+        let all = self.pool.live.synced().expect("datasets").list(&["tank"], &options).expect("a list");
         let own = all.entries.iter().filter_map(|e| e.name().split_once('@'));
         own.filter(|(head, _)| *head == of).map(|(_, short)| short.to_owned()).collect()
     }
@@ -63,7 +63,7 @@ fn each_period_has_one_and_the_newest_are_kept() {
     let mut filer = Filer::new(&["tank/home", "tank/home/ann", "tank/other"]);
     filer.set("tank/home", "weir:snapshot-hourly", "3");
     let first = filer.run(START);
-    assert_eq!(first[&Label::Hourly].taken.len(), 2, "it and what is below: {first:?}");
+    assert_eq!(first[&Label::Hourly].taken.len(), 2, "it and its descendants: {first:?}");
     for minute in 1..60 {
         assert!(filer.run(START + minute * MINUTE).is_empty(), "minute {minute}");
     }
@@ -87,24 +87,24 @@ fn each_period_has_one_and_the_newest_are_kept() {
 }
 
 #[test]
-fn what_was_missed_is_made_up_for_once_and_restarts_take_none_twice() {
+fn missed_snapshots_are_taken_once_and_restarts_take_no_duplicates() {
     let mut filer = Filer::new(&[]);
     for (label, keep) in [("frequent", "4"), ("hourly", "24"), ("daily", "31"), ("weekly", "8"), ("monthly", "12")] {
         filer.set("tank", &format!("weir:snapshot-{label}"), keep);
     }
-    assert_eq!(filer.run(START + 7 * MINUTE).len(), 5, "the first of each comes at once");
-    assert!(filer.run_anew(START + 8 * MINUTE).is_empty());
-    let frequent = filer.run_anew(START + 16 * MINUTE);
+    assert_eq!(filer.run(START + 7 * MINUTE).len(), 5, "the first of each is taken immediately");
+    assert!(filer.run_restarted(START + 8 * MINUTE).is_empty());
+    let frequent = filer.run_restarted(START + 16 * MINUTE);
     assert_eq!(frequent.keys().collect::<Vec<_>>(), [&Label::Frequent]);
     // Three days without a process: one snapshot per missed label. The week has changed, the month
     // has not.
-    let after = filer.run_anew(START + 3 * DAY + 5 * MINUTE);
+    let after = filer.run_restarted(START + 3 * DAY + 5 * MINUTE);
     assert_eq!(after.keys().copied().collect::<Vec<_>>(), Label::ALL[..4]);
     assert!(after.values().all(|round| round.taken.len() == 1 && round.destroyed.is_empty()), "{after:?}");
-    assert!(filer.run_anew(START + 3 * DAY + 6 * MINUTE).is_empty());
+    assert!(filer.run_restarted(START + 3 * DAY + 6 * MINUTE).is_empty());
     // A clock that was temporarily years ahead does not prevent later snapshots.
-    filer.run_anew(START + 3650 * DAY);
-    assert_eq!(filer.run_anew(START + 4 * DAY)[&Label::Daily].taken.len(), 1);
+    filer.run_restarted(START + 3650 * DAY);
+    assert_eq!(filer.run_restarted(START + 4 * DAY)[&Label::Daily].taken.len(), 1);
     // A snapshot that a user destroys is not taken again in its period.
     let newest = format!("tank@{}", Label::Daily.name_at(START + 4 * DAY));
     write::destroy_snapshots(&filer.pool.live, &[newest], false).expect("destroyed");
@@ -113,7 +113,7 @@ fn what_was_missed_is_made_up_for_once_and_restarts_take_none_twice() {
 }
 
 #[test]
-fn only_what_a_rule_took_is_destroyed_and_never_what_is_held_or_cloned() {
+fn only_snapshots_of_a_rule_without_holds_or_clones_are_destroyed() {
     let mut filer = Filer::new(&["tank/a"]);
     filer.set("tank/a", "weir:snapshot-hourly", "1");
     let take = |filer: &Filer, short: &str, mark: &[(String, String)]| {
@@ -139,11 +139,7 @@ fn only_what_a_rule_took_is_destroyed_and_never_what_is_held_or_cloned() {
     assert_eq!(filer.snapshots("tank/a").len(), 3 + 3, "{:?}", filer.snapshots("tank/a"));
     write::release(&filer.pool.live, &[format!("tank/a@{}", Label::Hourly.name_at(START))], "keep").expect("released");
     let round = filer.run(START + 3 * HOUR);
-    assert_eq!(
-        round[&Label::Hourly].destroyed.len(),
-        2,
-        "the one that was held, and one whose time has come: {round:?}"
-    );
+    assert_eq!(round[&Label::Hourly].destroyed.len(), 2, "the held one, and one that is due: {round:?}");
     let left = filer.snapshots("tank/a");
     let expected = [
         "mine",

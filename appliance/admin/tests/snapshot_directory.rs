@@ -26,7 +26,7 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     let pool = create(&CreateRequest { name: "tank".to_owned(), layout, ..CreateRequest::default() }).expect("a pool");
     let new = NewDataset { name: "tank/home".to_owned(), ..NewDataset::default() };
     write::create(&pool.live, &new, maker()).expect("made");
-    let home = pool.live.synced().expect("told").dataset("tank/home").expect("there");
+    let home = pool.live.synced().expect("datasets").dataset("tank/home").expect("there");
     let ns = Namespace::new(pool.provider(home, &[])).expect("opens");
     let root = Caller { privileged: true, ..Caller::default() };
     let file = ns.create(&root, ns.root(), b"file", &NewNode::Regular, 0o644, 0).expect("made").node;
@@ -43,8 +43,8 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     assert!(mkdir(b"no\nname").is_err() && mkdir(&[b'x'; 300]).is_err());
     assert_eq!(why(ns.create(&root, walk(&ns, ".zfs"), b"s2", &NewNode::Directory, 0o755, 0)), Some(Refusal::ReadOnly));
     let names = || -> Vec<String> {
-        let home = pool.live.synced().expect("told").dataset("tank/home").expect("there");
-        home.snapshots().expect("told").iter().map(|s| s.name().to_owned()).collect()
+        let home = pool.live.synced().expect("datasets").dataset("tank/home").expect("there");
+        home.snapshots().expect("listed").iter().map(|s| s.name().to_owned()).collect()
     };
     assert_eq!(names(), ["tank/home@s1"]);
 
@@ -54,7 +54,7 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     rename(b"s1", b"first").expect("renamed");
     assert_eq!(names(), ["tank/home@first", "tank/home@s2"]);
     assert_ne!(walk(&ns, ".zfs/snapshot/first/file"), old, "it is found by its new name");
-    assert_eq!(&ns.read(old, 0, 10).expect("what was open still is")[..], b"before");
+    assert_eq!(&ns.read(old, 0, 10).expect("open files stay open")[..], b"before");
 
     let first = ["tank/home@first".to_owned()];
     write::hold(&pool.live, &first, "keep").expect("held");

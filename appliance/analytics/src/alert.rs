@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_neither_fires_nor_clears() {
+    fn unknown_values_neither_fire_nor_clear() {
         let mut watch = Watch::default();
         for second in 0..2 {
             assert_eq!(watch.see(second, Some(11.0), &SLOW), None);

@@ -245,7 +245,7 @@ impl Archive {
         let mut parts: BTreeMap<Key, (u64, Vec<u8>)> = BTreeMap::new();
         for row in rows {
             let block = row.start - row.start % row.tier.block();
-            // A part lies within one block. The block's start separates the parts of two blocks.
+            // A part is within one block. The block's start separates the parts of two blocks.
             let last = parts.range((row.dataset, row.tier as u8, block)..=(row.dataset, row.tier as u8, row.start));
             let key = last.last().map_or((row.dataset, row.tier as u8, row.start), |(key, _)| *key);
             let (before, bytes) = parts.entry(key).or_insert((row.start, Vec::new()));
@@ -467,7 +467,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn what_was_kept_is_there_after_sealing_and_opening_anew(all in proptest::collection::vec(columns(), 1..30), cut in 0usize..30) {
+        fn archived_columns_survive_sealing_and_reopening(all in proptest::collection::vec(columns(), 1..30), cut in 0usize..30) {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("a");
             let start = 1_700_000_100 / 1800 * 1800 - 5;
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_definitions_outlive_the_process() {
+    fn names_and_definitions_survive_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         let archive = Archive::open(&path).expect("opened");
@@ -515,11 +515,11 @@ mod tests {
         std::fs::write(&path, vec![7; 100_000]).expect("written");
         let archive = Archive::open(&path).expect("a new one");
         archive.append(&rows(10, vec![Column::default()])).expect("kept");
-        assert_eq!(std::fs::read(folder.path().join("a.damaged")).expect("kept aside").len(), 100_000);
+        assert_eq!(std::fs::read(folder.path().join("a.damaged")).expect("renamed").len(), 100_000);
     }
 
     #[test]
-    fn the_same_second_twice_counts_twice() {
+    fn a_repeated_second_is_counted_twice() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = Archive::open(&folder.path().join("a")).expect("opened");
         let column = Column { total: 3, seconds: 1, ..Column::default() };

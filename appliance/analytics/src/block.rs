@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(steps in proptest::collection::vec((0u64..5000, columns()), 0..40), few in any::<bool>()) {
+        fn packed_values_are_unpacked(steps in proptest::collection::vec((0u64..5000, columns()), 0..40), few in any::<bool>()) {
             let mut at = 1_700_000_000;
             let mut all = Vec::new();
             for (step, mut column) in steps {

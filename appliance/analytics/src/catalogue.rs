@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_with_what_is() {
+    fn an_error_lists_the_available_names() {
         let bad = find(&"nfs3.ops[disk]".parse().expect("right")).expect_err("no such breakdown");
         assert!(bad.to_string().contains("'nfs3.ops' has no 'disk', expected one of op, client"), "{bad}");
         assert!(find(&"nfs9.ops".parse().expect("right")).is_err());

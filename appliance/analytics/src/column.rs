@@ -166,7 +166,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(all in proptest::collection::vec(columns(), 0..5)) {
+        fn written_columns_are_read_back(all in proptest::collection::vec(columns(), 0..5)) {
             let mut bytes = Vec::new();
             all.iter().for_each(|c| c.encode(&mut bytes));
             let mut rest = bytes.as_slice();
@@ -185,7 +185,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn merging_adds_up_whatever_the_order(a in columns(), b in columns(), c in columns(), most in 1usize..50) {
+        fn merging_adds_up_in_any_order(a in columns(), b in columns(), c in columns(), most in 1usize..50) {
             let (mut left, mut right) = (a.clone(), c.clone());
             left.merge(&b);
             left.merge(&c);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_before_what_he_does() {
+    fn clients_rank_before_operations() {
         // All clients write and read a little; then one client reads a lot.
         let operation = |n: u64, op: u8, client: u32| {
             let note = Note { place: 1, object: u64::from(client), ..Note::default() };

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_says_where_and_what() {
+    fn the_error_of_a_bad_name_has_position_and_reason() {
         for (name, at, wrong) in [
             ("nfs3", 4, "expected MODULE.STATISTIC"),
             ("nfs3.ops[op", 8, "']' is missing"),
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_typed_ends_in_a_panic_and_what_is_read_is_written_back(text in "[a-z.=\\[\\]\\\\0-9/]{0,40}") {
+        fn no_input_panics_and_parsed_names_are_formatted_back(text in "[a-z.=\\[\\]\\\\0-9/]{0,40}") {
             if let Ok(name) = text.parse::<Name>() {
                 prop_assert_eq!(name.to_string().parse::<Name>(), Ok(name));
             }

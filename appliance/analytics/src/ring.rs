@@ -467,7 +467,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn what_was_recorded_is_there_also_for_a_process_that_numbers_otherwise(events in events(200), cut in 0usize..200) {
+        fn recordings_are_readable_by_a_process_with_other_numbers(events in events(200), cut in 0usize..200) {
             let folder = tempfile::tempdir().expect("a folder");
             let first = names();
             let ring = Ring::open(folder.path(), 1 << 20, first.clone()).expect("opened");
@@ -494,7 +494,7 @@ mod tests {
         }
 
         #[test]
-        fn a_damaged_file_gives_what_is_before_the_damage(events in events(300), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        fn a_damaged_file_is_readable_up_to_the_damage(events in events(300), at in any::<prop::sample::Index>(), to in any::<u8>()) {
             let folder = tempfile::tempdir().expect("a folder");
             let ring = Ring::open(folder.path(), 1 << 20, names()).expect("opened");
             for part in events.chunks(20) {

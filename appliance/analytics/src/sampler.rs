@@ -142,6 +142,6 @@ mod tests {
         let busy = count("io.disks[utilization=95][disk]").expect("counted");
         assert_eq!((busy.total, busy.cells), (2, vec![(names.word("a"), 1), (names.word("c"), 1)]));
         assert_eq!(count("arc.size").expect("counted").total, 9);
-        assert_eq!(count("cpu.utilization"), None, "nobody told: that is not zero");
+        assert_eq!(count("cpu.utilization"), None, "not reported, which is not zero");
     }
 }

@@ -134,7 +134,7 @@ mod tests {
     const ALL: [Scheme; 4] = [Scheme::Latency, Scheme::Size, Scheme::Offset, Scheme::Percent];
 
     #[test]
-    fn classes_follow_each_other_without_gap_and_hold_what_is_sorted_into_them() {
+    fn classes_are_adjacent_and_contain_their_values() {
         for scheme in ALL {
             let mut next = 0;
             for class in 0..scheme.classes() {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_below_a_millisecond_are_told_apart_by_ten_microseconds_at_least() {
+    fn latencies_below_a_millisecond_are_resolved_to_ten_microseconds() {
         assert_eq!(Scheme::Latency.classes(), 722);
         for us in 1..1000 {
             let (first, end) = Scheme::Latency.range(Scheme::Latency.class(us * 1000));

@@ -442,7 +442,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_is_told_apart_by_the_cells_add_up_to_the_raw_count(events in events(300)) {
+        fn the_cells_of_any_breakdown_add_up_to_the_raw_count(events in events(300)) {
             let names = Plain::default();
             for s in catalogue::CATALOGUE.iter().filter(|s| s.origin != Origin::Sampled) {
                 let raw = column(s.name, &events, &names);
@@ -484,7 +484,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_directory_stands_for_what_is_beneath_it_and_averages_are_exact() {
+    fn a_directory_includes_its_descendants_and_averages_are_exact() {
         let names = Plain::default();
         let event = |object, latency| Event {
             latency,
@@ -504,16 +504,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_of_outcomes_are_words() {
+    fn outcomes_have_readable_names() {
         let names = Plain::default();
         let cache = Lookups { data_hits: 3, data_misses: 1, ..Lookups::default() };
         let events = [Event { note: Note { cache, ..Note::default() }, ..Event::default() }];
-        let told: HashMap<_, _> = column("arc.accesses[hit/miss]", &events, &names)
+        let reported: HashMap<_, _> = column("arc.accesses[hit/miss]", &events, &names)
             .cells
             .into_iter()
             .map(|(word, n)| (names.0.name(word).expect("a word").to_string(), n))
             .collect();
-        assert_eq!(told, HashMap::from([("data hits".to_owned(), 3), ("data misses".to_owned(), 1)]));
+        assert_eq!(reported, HashMap::from([("data hits".to_owned(), 3), ("data misses".to_owned(), 1)]));
         assert_eq!(column("nfs3.ops[hit/miss=data misses]", &events, &names).total, 1);
     }
 }

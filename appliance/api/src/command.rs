@@ -81,7 +81,7 @@ pub struct CommandQuestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
-    /// Something that a person types behind this text and that is not shown.
+    /// Something that a person types after this text and that is not shown.
     Secret(String),
     /// The next line of standard input, without its end.
     Line,
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_the_description_says() {
+    fn frames_match_their_documentation() {
         let text = |frame: &CommandFrame| serde_json::to_string(frame).expect("they are plain");
         assert_eq!(text(&CommandFrame::Stdout("a\n".into())), r#"{"stdout":"a\n"}"#);
         assert_eq!(text(&CommandFrame::Exit(2)), r#"{"exit":2}"#);

@@ -58,7 +58,7 @@ pub struct Event {
     pub subject: Option<String>,
     /// The event in words, for people.
     pub message: String,
-    /// User who caused it; absent if it happened by itself.
+    /// User who caused it; absent if no user caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

@@ -2,7 +2,7 @@
 //! requires.
 //!
 //! This crate contains types only; the daemon converts the engine's data to them. `openapi.json`
-//! beside this crate is generated from the types and the table of operations ([`operations`]), and
+//! next to this crate is generated from the types and the table of operations ([`operations`]), and
 //! a test checks the file against both.
 //!
 //! Invariants:

@@ -14,7 +14,7 @@ fn the_document_that_is_checked_in_is_the_one_that_the_code_makes() {
         std::fs::write(path, text()).expect("openapi.json can be written");
     }
     let checked_in = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(checked_in == text(), "openapi.json is old; WEIR_BLESS=1 cargo test -p weir-api writes it anew");
+    assert!(checked_in == text(), "openapi.json is outdated; WEIR_BLESS=1 cargo test -p weir-api updates it");
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn every_schema_that_is_referred_to_is_there() {
     let mut wanted = 0;
     for part in text.split("#/components/schemas/").skip(1) {
         let name: String = part.chars().take_while(char::is_ascii_alphanumeric).collect();
-        assert!(there.contains(&name), "{name} is referred to and not there");
+        assert!(there.contains(&name), "{name} is referenced and missing");
         wanted += 1;
     }
     assert!(wanted > there.len() / 2, "only {wanted} references were found");
@@ -36,10 +36,10 @@ fn operations_have_names_of_their_own_and_places_of_their_own() {
     let mut ids = BTreeSet::new();
     let mut places = BTreeSet::new();
     for operation in api::operations() {
-        assert!(ids.insert(operation.id), "{} is there twice", operation.id);
+        assert!(ids.insert(operation.id), "{} is a duplicate", operation.id);
         assert!(
             places.insert((operation.method, operation.path)),
-            "{} {} is there twice",
+            "{} {} is a duplicate",
             operation.id,
             operation.path
         );

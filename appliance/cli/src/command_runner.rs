@@ -151,7 +151,7 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
     drop((found, pool));
     let name = one.name.clone();
     let server = daemon::nbd::start_one(one, config, owner)?;
-    cx.print(&commands::nbd::told(&name, &server, socket.as_deref()));
+    cx.print(&commands::nbd::describe(&name, &server, socket.as_deref()));
     let _ = cx.out.flush();
     while !cx.client.is_gone() && owner.is_ready() {
         std::thread::sleep(HELD);

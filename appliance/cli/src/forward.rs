@@ -178,7 +178,7 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
             }
             CommandFrame::Ask(CommandQuestion { id, wanted: Wanted::Output }) => output = Some(take(path, &id)?),
             CommandFrame::Ask(CommandQuestion { id, wanted: Wanted::Input }) => give(path, &id)?,
-            CommandFrame::Ask(question) => tell(path, question)?,
+            CommandFrame::Ask(question) => send_answer(path, question)?,
             CommandFrame::Exit(code) => {
                 finish(output, code);
                 return Ok(code);
@@ -287,7 +287,7 @@ fn finish(output: Option<JoinHandle<()>>, code: u8) {
 }
 
 /// Answers a question, over a connection of its own.
-fn tell(path: &Path, question: CommandQuestion) -> Result<()> {
+fn send_answer(path: &Path, question: CommandQuestion) -> Result<()> {
     let answer = match Here.ask(question.wanted) {
         Ok(bytes) => CommandAnswer { id: question.id, bytes: Some(bytes), error: None },
         Err(error) => CommandAnswer { id: question.id, bytes: None, error: Some(error.to_string()) },

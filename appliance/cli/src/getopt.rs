@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_as_openzfs_names_it() {
+    fn errors_have_the_messages_of_openzfs() {
         assert_eq!(parse("-Hx").expect_err("bad").to_string(), "invalid option 'x'");
         assert_eq!(parse("-H -o").expect_err("bad").to_string(), "missing argument for 'o' option");
         assert_eq!(parse("-:").expect_err("bad").to_string(), "invalid option ':'");

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
-/// Name of the program, which is looked up beside `weir` and in `PATH`.
+/// Name of the program, which is looked up next to `weir` and in `PATH`.
 pub const PROGRAM: &str = "weir-bench";
 /// The name that it gets when `weir` runs it.
 pub const CALLER: &str = "weir";
@@ -22,15 +22,15 @@ pub const CALLER: &str = "weir";
 pub const COMMANDS: &[(&[&str], &str)] = &[
     (
         &["load"],
-        "Load files, NFS servers and volumes: at random, in sequence, metadata, mixes, as vdbench, fio or a known kind of user does",
+        "Generate load on files, NFS servers and volumes: random, sequential, metadata, mixed; or from vdbench and fio files, or by user profile",
     ),
-    (&["bench"], "Benchmarks that can be believed: load, record and judge; compare; search limits"),
+    (&["bench"], "Run benchmarks and judge whether their results are valid; compare results; search limits"),
     (&["record"], "Record statistics of the machine and of Weir into one file per run"),
     (
         &["graph"],
         "Draw charts of recorded runs, and of the output of vmstat, iostat, nicstat, zpool iostat, arcstat, fio and vdbench",
     ),
-    (&["analytics", "overhead"], "Measure what counting costs: off, by default, and with everything on"),
+    (&["analytics", "overhead"], "Measure the overhead of counting: off, with the defaults, and with everything on"),
 ];
 
 /// The command as it appears in the help of `weir`.
@@ -38,7 +38,7 @@ pub(crate) fn listed(name: &str) -> Command {
     let found = COMMANDS.iter().find(|(words, _)| words.last() == Some(&name));
     let (_, about) = found.expect("a command of the table");
     Command::new(name.to_owned()).about(*about).long_about(format!(
-        "{about}.\n\nA command of the program {PROGRAM}, which must be installed beside weir or in $PATH."
+        "{about}.\n\nA command of the program {PROGRAM}, which must be installed next to weir or in $PATH."
     ))
 }
 
@@ -57,10 +57,10 @@ pub fn is_handed_over(args: &[OsString]) -> bool {
         .any(|(names, _)| first.len() >= names.len() && names.iter().zip(&first).all(|(name, word)| **word == *name))
 }
 
-/// The program beside this one; otherwise its name, which is looked up in `$PATH`.
+/// The program next to this one; otherwise its name, which is looked up in `$PATH`.
 fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
+    let sibling = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
+    sibling.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
 /// Replaces this program. Returns only if that fails. `args`: all arguments of this program.
@@ -71,7 +71,7 @@ pub fn hand_over(args: &[OsString]) -> ExitCode {
     if error.kind() == ErrorKind::NotFound {
         let this = std::env::current_exe().map_or_else(|_| CALLER.to_owned(), |path| path.display().to_string());
         eprintln!(
-            "{CALLER} {command}: the program {PROGRAM} is not installed; expected it beside {this} or in a folder of $PATH"
+            "{CALLER} {command}: the program {PROGRAM} is not installed; expected it next to {this} or in a folder of $PATH"
         );
     } else {
         eprintln!("{CALLER} {command}: cannot run {}: {error}", program().display());
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn commands_and_their_help_are_handed_over() {
-        let asks = |line: &str| is_handed_over(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let handed_over = |line: &str| is_handed_over(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         for line in [
             "load",
             "load randread x",
@@ -106,12 +106,12 @@ mod tests {
             "help analytics overhead",
             "analytics help overhead",
         ] {
-            assert!(asks(line), "{line}");
+            assert!(handed_over(line), "{line}");
         }
         for line in
             ["help", "analytics", "analytics datasets overhead", "help analytics", "serve load", "overhead", "ls help"]
         {
-            assert!(!asks(line), "{line}");
+            assert!(!handed_over(line), "{line}");
         }
         assert!(!is_handed_over(&[]));
     }

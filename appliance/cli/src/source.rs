@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn base_names_are_what_cp_makes() {
+    fn base_names_are_those_of_cp() {
         let base =
             |s: &str| Spec::parse(OsStr::new(s)).expect(s).base_name().map(|b| String::from_utf8(b).expect("text"));
         assert_eq!(base("tank/fs:/a/b/").as_deref(), Some("b"));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_an_error() {
+    fn an_unreachable_path_is_an_error() {
         for (path, says) in [
             ("loop", "too many levels"),
             ("a/none", "does not exist"),

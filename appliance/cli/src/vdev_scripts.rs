@@ -65,7 +65,7 @@ fn output(command: &mut Command) -> String {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let mut bytes = Vec::new();
         if let Some(out) = child.stdout.take() {
-            // Closed behind it, so that a script that prints on ends.
+            // Closed afterwards, so that a script that keeps printing ends.
             out.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -13,8 +13,8 @@ fn zdb(file: &str) -> Option<String> {
 fn has(file: &str, pool: &str) -> bool {
     let bytes = std::fs::read(file).unwrap_or_default();
     let found = bytes.windows(pool.len()).any(|window| window == pool.as_bytes());
-    if let Some(said) = zdb(file).filter(|_| found) {
-        assert!(said.contains(&format!("    name: '{pool}'")), "zdb: {said}");
+    if let Some(message) = zdb(file).filter(|_| found) {
+        assert!(message.contains(&format!("    name: '{pool}'")), "zdb: {message}");
     }
     found
 }
@@ -42,13 +42,13 @@ fn pools_are_in_their_cache_file_while_they_are_imported() {
 }
 
 #[test]
-fn a_file_that_is_no_cache_file_is_left_alone() {
+fn a_file_that_is_not_a_cache_file_is_unchanged() {
     let rig = Rig::new(&["a"]);
     std::fs::write(rig.path("notes"), "mine\n").expect("written");
     rig.good("zpool create -O mountpoint=none tank DIR/d/a");
     let (code, _, err) = rig.run("zpool set cachefile=DIR/notes tank");
-    let said = format!("cannot set property for 'tank': {}: cache file: nvlist: ", rig.path("notes"));
-    assert!(code == 1 && err.starts_with(&said), "{code} {err}");
+    let message = format!("cannot set property for 'tank': {}: cache file: nvlist: ", rig.path("notes"));
+    assert!(code == 1 && err.starts_with(&message), "{code} {err}");
     assert_eq!(std::fs::read_to_string(rig.path("notes")).expect("there"), "mine\n");
     let refused = |value: &str, why: &str| {
         let (code, _, err) = rig.run(&format!("zpool set cachefile={value} tank"));
@@ -67,7 +67,7 @@ fn a_file_that_is_no_cache_file_is_left_alone() {
 /// The file may be older than the pool's last change, and the devices may have other names in the
 /// same folder.
 #[test]
-fn import_takes_the_pools_of_a_cache_file_alone() {
+fn import_uses_only_the_pools_of_a_cache_file() {
     let rig = Rig::new(&["a", "b", "c"]);
     rig.good("zpool create -O mountpoint=none -o cachefile=DIR/cache tank DIR/d/a");
     std::fs::copy(rig.path("cache"), rig.path("old")).expect("copied");

@@ -132,7 +132,7 @@ const TRANSCRIPT: &[&str] = &[
 ];
 
 #[test]
-fn what_runs_in_the_daemon_says_what_it_says_alone() {
+fn commands_in_the_daemon_print_the_same_as_without_it() {
     let (alone, mut served) = (Rig::new(&["a", "b", "c"]), Rig::new(&["a", "b", "c"]));
     served.serve();
     let mut different = Vec::new();
@@ -147,7 +147,7 @@ fn what_runs_in_the_daemon_says_what_it_says_alone() {
 }
 
 #[test]
-fn two_clients_at_once_both_get_what_they_want() {
+fn two_concurrent_clients_both_get_their_output() {
     let mut rig = Rig::new(&["a", "b"]);
     rig.serve();
     std::thread::scope(|scope| {
@@ -217,14 +217,14 @@ fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
             });
         }
         let all = (0..2).flat_map(|_| ROUND).map(|line| (line, rig.run(line)));
-        let wrong: Vec<_> = all.filter(|(_, said)| *said != (0, String::new(), String::new())).take(1).collect();
+        let wrong: Vec<_> = all.filter(|(_, message)| *message != (0, String::new(), String::new())).take(1).collect();
         over.store(true, Ordering::SeqCst);
         assert!(wrong.is_empty(), "{wrong:?}");
     });
 }
 
 #[test]
-fn a_second_daemon_is_refused_and_one_that_was_killed_leaves_nothing_behind() {
+fn a_second_daemon_is_refused_and_a_killed_one_leaves_nothing() {
     let mut rig = Rig::new(&["a"]);
     rig.serve();
     rig.good("zpool create -m none tank DIR/d/a");
@@ -247,7 +247,7 @@ fn a_second_daemon_is_refused_and_one_that_was_killed_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_a_command_asks_is_asked_of_its_client() {
+fn prompts_of_a_command_go_to_its_client() {
     use std::io::Write;
     let mut rig = Rig::new(&["a"]);
     rig.serve();
@@ -379,7 +379,7 @@ fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
 /// Skipped without root, which mounting one file system inside another needs, and where FUSE is not
 /// available.
 #[test]
-fn file_systems_are_mounted_where_their_properties_say() {
+fn file_systems_are_mounted_according_to_their_properties() {
     let mut rig = Rig::new(&["a"]);
     rig.start("serve");
     let (code, _, err) = rig.run("zpool create -m DIR/m/tank tank DIR/d/a");
@@ -402,10 +402,10 @@ fn file_systems_are_mounted_where_their_properties_say() {
     rig.good("zfs create -p tank/gone/deep");
     rig.good("zfs create tank/gone/full");
     rig.good("zfs create -o mountpoint=DIR/m/own tank/gone/own");
-    std::fs::write(file("tank/gone/full/f"), "goes with its file system").expect("written");
+    std::fs::write(file("tank/gone/full/f"), "released with its file system").expect("written");
     rig.good("zfs destroy -r tank/gone");
     assert!(!Path::new(&file("tank/gone")).exists(), "mount points once stayed as empty directories");
-    assert!(Path::new(&file("own")).exists(), "one that was chosen stays");
+    assert!(Path::new(&file("own")).exists(), "an explicit one stays");
     std::fs::write(file("tank/a/b/f"), "here").expect("written");
     paths_stand_for_the_datasets_whose_mounts_hold_them(&rig);
     rig.good("zfs rename tank/a tank/c");
@@ -536,7 +536,7 @@ fn share_and_unshare_complain_like_openzfs() {
 
 /// `-l` was accepted and ignored.
 #[test]
-fn share_loads_the_keys_of_what_it_shares() {
+fn share_loads_the_keys_of_shared_datasets() {
     let mut rig = Rig::new(&["a"]);
     std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
     rig.start(SERVE);

@@ -160,7 +160,7 @@ fn rules_are_put_in_force_listed_and_ended() {
 }
 
 #[test]
-fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_again() {
+fn a_pool_with_failing_devices_answers_every_command_and_resumes_when_they_work() {
     for mode in ["wait", "continue"] {
         let mut rig = Served::new(&["a", "b"]);
         rig.good(&format!("zpool create -o failmode={mode} tank mirror DIR/d/a DIR/d/b"));
@@ -271,7 +271,7 @@ fn an_export_that_cannot_be_remembered_changes_nothing() {
 }
 
 #[test]
-fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
+fn events_are_reported_to_queries_followers_and_programs() {
     use std::io::BufRead;
     use std::os::unix::fs::PermissionsExt;
     let rig = Served::with(&["a", "b"], " --set events.programs=DIR/programs --set events.slow_ms=20");
@@ -328,7 +328,7 @@ fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
 }
 
 #[test]
-fn waiting_ends_at_once_when_nothing_goes_on() {
+fn waiting_ends_immediately_without_activity() {
     let rig = Served::new(&["a"]);
     rig.good("zpool create tank DIR/d/a");
     assert_eq!(rig.good("zpool wait tank"), "");
@@ -340,7 +340,7 @@ fn waiting_ends_at_once_when_nothing_goes_on() {
 }
 
 #[test]
-fn the_advised_pool_can_be_made_as_it_is_printed_and_has_the_space_that_was_said() {
+fn the_printed_plan_creates_a_pool_with_the_predicted_space() {
     let disks = ["t0", "t1", "t2", "u0", "u1", "u2"];
     let rig = Served::new(&disks);
     let shelves: String =

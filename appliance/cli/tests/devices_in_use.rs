@@ -11,7 +11,7 @@ fn refused(rig: &Rig, line: &str) -> String {
 }
 
 #[test]
-fn spares_and_caches_of_pools_that_are_gone_are_free() {
+fn spares_and_caches_of_destroyed_pools_are_free() {
     let rig = Rig::new(&["a", "b", "c", "e", "f"]);
     for leaves in ["destroy", "export"] {
         rig.good("zpool create -f -O mountpoint=none tank DIR/d/a spare DIR/d/b cache DIR/d/c");
@@ -30,7 +30,7 @@ fn spares_and_caches_of_pools_that_are_gone_are_free() {
         assert_eq!(refused(&rig, &format!("zpool create {force}x DIR/d/e")), "D/e is part of unknown pool 'tank'");
     }
     rig.good("zpool create -O mountpoint=none other DIR/d/f spare DIR/d/c");
-    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n", "both know the spare by one guid");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n", "both have the same guid for the spare");
     rig.good("zpool destroy other");
     assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/c"), "D/c is a member (SPARE) of pool \"tank\"");
     assert_eq!(refused(&rig, "zpool labelclear DIR/d/e"), "D/e is a member (L2CACHE) of pool \"tank\"");
@@ -44,13 +44,13 @@ fn spares_and_caches_of_pools_that_are_gone_are_free() {
 }
 
 #[test]
-fn a_device_whose_labels_are_gone_is_replaced_by_itself() {
+fn a_device_with_lost_labels_can_replace_itself() {
     let mut rig = Rig::new(&["a", "b", "c"]);
     rig.serve();
     rig.good("zpool create -O mountpoint=none tank raidz1 DIR/d/a DIR/d/b DIR/d/c");
     rig.good("zfs create -V 8M tank/volume");
-    let said = refused(&rig, "zpool replace -f tank DIR/d/b");
-    assert_eq!(said, "D/b is part of active pool 'tank'", "it is whole");
+    let message = refused(&rig, "zpool replace -f tank DIR/d/b");
+    assert_eq!(message, "D/b is part of active pool 'tank'", "it is complete");
     let zeros = vec![0; 128 << 20];
     std::fs::write(rig.path("d/b"), &zeros).expect("overwritten");
     rig.good("zpool replace -fw tank DIR/d/b");
@@ -65,7 +65,7 @@ fn a_device_whose_labels_are_gone_is_replaced_by_itself() {
 
 /// The last copy of the data is not given up.
 #[test]
-fn a_device_that_the_pool_needs_is_not_replaced_by_itself() {
+fn a_required_device_cannot_replace_itself() {
     let mut rig = Rig::new(&["a"]);
     rig.serve();
     rig.good("zpool create -O mountpoint=none tank DIR/d/a");

@@ -63,17 +63,17 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
+fn a_pool_held_by_another_process_is_refused_and_the_process_named() {
     let rig = with_mount_point(&["a"]);
     rig.good_script(&["env"], "weir zpool create tank $PWD/d/a");
     let held = fs::File::options().write(true).open(rig.path("d/a")).expect("opened");
-    held.try_lock().expect("nobody else has it");
+    held.try_lock().expect("no other process holds it");
     let pid = std::process::id();
     for command in ["zfs set atime=off tank", "zfs create tank/x", "zpool set comment=x tank", "zpool export tank"] {
         let Output { status, stderr, .. } = rig.script(&["env"], &format!("weir {command}"));
-        let said = text(&stderr);
-        assert!(!status.success() && said.contains("in use by another process"), "{command}: {said}");
-        assert!(said.contains(&format!("pid {pid}")), "{command}: {said}");
+        let message = text(&stderr);
+        assert!(!status.success() && message.contains("in use by another process"), "{command}: {message}");
+        assert!(message.contains(&format!("pid {pid}")), "{command}: {message}");
     }
     let other = rig.script(&["env"], "WEIR_STATE=$PWD/other weir zpool import -f -d d tank");
     assert!(text(&other.stderr).contains("in use by another process"), "{}", text(&other.stderr));
@@ -92,12 +92,12 @@ fn a_pool_on_media_that_take_no_writes_can_be_read() {
         false => (&["env"][..], "chmod 400 d/a\n"),
     };
     let script = r#"
-        weir zpool import -d $PWD/d tank 2> said || fail "import"
-        grep -q "is imported read-only: .*d/a" said || fail "$(cat said)"
+        weir zpool import -d $PWD/d tank 2> message || fail "import"
+        grep -q "is imported read-only: .*d/a" message || fail "$(cat message)"
         [ "$(weir zfs get -H -o value com.example:note tank)" = hello ] || fail "property"
-        weir zfs set atime=off tank 2> said && fail "set"
-        grep -q "read-only" said || fail "$(cat said)"
-        weir verify tank > said || fail "$(cat said)"
+        weir zfs set atime=off tank 2> message && fail "set"
+        grep -q "read-only" message || fail "$(cat message)"
+        weir verify tank > message || fail "$(cat message)"
         weir zpool export tank || fail "export"
         weir zpool import -o readonly=on -d $PWD/d tank || fail "import read-only"
         weir zpool export tank || fail "export"
@@ -106,12 +106,15 @@ fn a_pool_on_media_that_take_no_writes_can_be_read() {
 }
 
 #[test]
-fn a_device_that_shrank_while_it_was_away_is_named_and_nothing_is_lost_once_it_is_back() {
+fn a_device_that_shrank_while_offline_is_named_and_nothing_is_lost_once_it_is_restored() {
     let rig = with_mount_point(&["a"]);
     rig.good_script(&["env"], "weir zpool create tank $PWD/d/a && weir zfs create tank/kept && weir zpool export tank");
     rig.cut("a", 100 << 20);
-    let said = rig.good_script(&["env"], "weir zpool import -d $PWD/d tank; weir zfs list -H -o name");
-    assert!(said.contains("d/a: the device is smaller than the pool believes") && said.contains("tank/kept"), "{said}");
+    let message = rig.good_script(&["env"], "weir zpool import -d $PWD/d tank; weir zfs list -H -o name");
+    assert!(
+        message.contains("d/a: the device is smaller than the pool believes") && message.contains("tank/kept"),
+        "{message}"
+    );
     rig.good_script(&["env"], "weir zpool export tank");
     rig.cut("a", 128 << 20);
     rig.good_script(
@@ -132,21 +135,21 @@ fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
         echo old > m/old && sync m/old && echo promised > m/promised && sync m/promised || fail "write"
         # `weir` is a function, so the server is a child of the job.
         kill -9 $(pgrep -P $server); wait $server 2> /dev/null; umount -l m
-        weir verify -d $PWD/d tank > said || fail "before: $(cat said)"
+        weir verify -d $PWD/d tank > message || fail "before: $(cat message)"
         # Opening the pool for writing claims the log, and nothing is mounted that replays it.
         weir zfs set com.example:note=claimed tank && weir zpool export tank || fail "claim"
-        weir inspect log -d $PWD/d tank > said && grep -q promised said || fail "$(cat said)"
-        grep -q "cannot be read" said && fail "$(cat said)"
-        weir verify -d $PWD/d tank > said || fail "claimed: $(cat said)"
+        weir inspect log -d $PWD/d tank > message && grep -q promised message || fail "$(cat message)"
+        grep -q "cannot be read" message && fail "$(cat message)"
+        weir verify -d $PWD/d tank > message || fail "claimed: $(cat message)"
         mv d/log away
-        weir inspect log -d $PWD/d tank > said || fail "inspect"
-        grep -qE "block [0-9]+ of the intent log cannot be read \(.*missing .*log\): the last record found is 0, expected [0-9]+, which the import in txg [0-9]+ found" said || fail "$(cat said)"
-        weir verify -d $PWD/d tank > said; [ $? = 2 ] || fail "exit code: $(cat said)"
-        grep -q "^verdict: DATA LOST. Records of 1 intent log cannot be read" said || fail "$(cat said)"
-        grep -qE "^  tank: block [0-9]+ of the intent log cannot be read .* the last record found is 0, expected" said || fail "$(cat said)"
+        weir inspect log -d $PWD/d tank > message || fail "inspect"
+        grep -qE "block [0-9]+ of the intent log cannot be read \(.*missing .*log\): the last record found is 0, expected [0-9]+, which the import in txg [0-9]+ found" message || fail "$(cat message)"
+        weir verify -d $PWD/d tank > message; [ $? = 2 ] || fail "exit code: $(cat message)"
+        grep -q "^verdict: DATA LOST. Records of 1 intent log cannot be read" message || fail "$(cat message)"
+        grep -qE "^  tank: block [0-9]+ of the intent log cannot be read .* the last record found is 0, expected" message || fail "$(cat message)"
         weir verify --json -d $PWD/d tank | grep -qE '"error": ?"block [0-9]+ of the intent log' || fail "json"
         mv away d/log
-        weir verify -d $PWD/d tank > said || fail "back: $(cat said)"
+        weir verify -d $PWD/d tank > message || fail "back: $(cat message)"
         weir zpool import -d $PWD/d tank && up && [ "$(cat m/promised)" = promised ] || fail "replay"
         down
         weir zpool export tank || fail "export"
@@ -155,19 +158,19 @@ fn a_log_that_cannot_be_read_to_its_end_is_reported_by_inspect_and_verify() {
 }
 
 #[test]
-fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
+fn a_pool_without_its_log_device_is_imported_only_with_an_option() {
     let rig = with_mount_point(&["a", "log"]);
     let script = r#"
         weir zpool create tank $PWD/d/a log $PWD/d/log && weir zfs create tank/kept && weir zpool export tank || fail "create"
         mv d/log away
-        weir zpool import -d $PWD/d tank > said 2>&1 && fail "imported without -m"
-        grep -q "^The devices below are missing or corrupted, use '-m' to import the pool anyway:$" said || fail "$(cat said)"
-        grep -q "^cannot import 'tank': one or more devices is currently unavailable$" said || fail "$(cat said)"
+        weir zpool import -d $PWD/d tank > message 2>&1 && fail "imported without -m"
+        grep -q "^The devices below are missing or corrupted, use '-m' to import the pool anyway:$" message || fail "$(cat message)"
+        grep -q "^cannot import 'tank': one or more devices is currently unavailable$" message || fail "$(cat message)"
         weir zpool list tank 2> /dev/null && fail "it is imported all the same"
-        weir zpool import -m -d $PWD/d tank 2> said || fail "import -m: $(cat said)"
+        weir zpool import -m -d $PWD/d tank 2> message || fail "import -m: $(cat message)"
         weir zfs list -H -o name tank/kept && weir zfs create tank/more || fail "use"
-        weir zpool status tank > said
-        grep -q "state: DEGRADED" said && grep -q "UNAVAIL" said || fail "$(cat said)"
+        weir zpool status tank > message
+        grep -q "state: DEGRADED" message && grep -q "UNAVAIL" message || fail "$(cat message)"
         weir zpool export tank || fail "export"
         mv away d/log
         weir zpool import -d $PWD/d tank && weir zfs list -H -o name tank/more || fail "import with the log"
@@ -178,12 +181,12 @@ fn a_pool_whose_log_device_is_missing_is_imported_only_when_told_to() {
 }
 
 #[test]
-fn devices_that_changed_places_are_known_by_what_they_hold() {
+fn devices_with_exchanged_paths_are_identified_by_their_labels() {
     let rig = with_mount_point(&["a", "b", "c", "x"]);
     let script = r#"
         weir zpool create tank $PWD/d/a $PWD/d/b && weir zfs create tank/kept && weir zpool export tank
         mv d/a d/t; mv d/b d/a; mv d/t d/b
-        weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir verify tank > said || fail "$(cat said)"
+        weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir verify tank > message || fail "$(cat message)"
         weir zpool status -P tank | grep -q "$PWD/d/b  *ONLINE" || fail "$(weir zpool status -P tank)"
         weir zpool destroy tank
         weir zpool create -f tank mirror $PWD/d/a $PWD/d/b && weir zpool create -f other $PWD/d/x && weir zpool export tank
@@ -215,14 +218,14 @@ fn a_full_disk_below_suspends_writes_and_everything_ends_without_a_kill() {
         [ "$(timeout 30 cat m/kept)" = promised ] || fail "reads"
         down
         grep -q "suspended: .*d/a: No space left on device" log || fail "what the log says"
-        # Room again: it goes on from what was promised.
+        # With free space again, it continues from what was promised.
         mount -o remount,size=200m d
         up
         [ "$(cat m/kept)" = promised ] || fail "what was promised is gone"
         echo more > m/more; sync m/more || fail "fsync after"
         down
-        weir verify tank > said || fail "$(cat said)"
-        # And while it cannot write, it can be let go.
+        weir verify tank > message || fail "$(cat message)"
+        # It can be exported while it cannot write.
         mount -o remount,size=26m d; dd if=/dev/zero of=d/junk bs=1M 2> /dev/null
         up; dd if=/dev/urandom of=m/big2 bs=1M count=40 conv=fsync 2> /dev/null && fail "written on a full disk"
         down
@@ -233,7 +236,7 @@ fn a_full_disk_below_suspends_writes_and_everything_ends_without_a_kill() {
 }
 
 #[test]
-fn a_side_of_a_mirror_that_is_cut_or_deleted_under_way_costs_nothing() {
+fn truncating_or_deleting_a_side_of_a_mirror_in_use_loses_nothing() {
     if !can_mount() {
         return;
     }

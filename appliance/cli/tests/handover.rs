@@ -25,7 +25,7 @@ fn run(program: &Path, args: &[&str], path: &Path) -> (Option<i32>, String, Stri
 }
 
 #[test]
-fn arguments_and_exit_code_pass_through_the_program_beside_or_in_path() {
+fn arguments_and_exit_code_pass_through_the_program_next_to_it_or_in_path() {
     let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let weir = alone(folder.path());
     script(&other.path().join("weir-bench"), "printf '%s|' elsewhere \"$@\"; exit 3");
@@ -53,7 +53,7 @@ fn a_missing_program_is_named_with_where_it_is_expected() {
         let (code, out, err) = run(&weir, line, folder.path());
         assert_eq!((code, out.as_str()), (Some(1), ""), "{line:?}");
         let expected = format!(
-            "weir {command}: the program weir-bench is not installed; expected it beside {} or in a folder of $PATH\n",
+            "weir {command}: the program weir-bench is not installed; expected it next to {} or in a folder of $PATH\n",
             weir.display()
         );
         assert_eq!(err, expected);

@@ -111,7 +111,7 @@ const LIST: &str = "name,type,used,refer,usedbysnapshots,usedbydataset,usedbychi
 
 fn check(images: &Path, expected: &Path) -> Result<(), String> {
     let weir = Rig::new(&[]);
-    let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it was there");
+    let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it existed");
     let pool = recorded.split('\t').next().expect("a name");
     let place = images.to_str().expect("a plain path");
     weir.good_args(&["zpool", "import", "-o", "readonly=on", "-d", place, "-f", pool]);
@@ -169,7 +169,7 @@ fn pools_of_the_kernel_module_print_as_it_printed_them() {
 
 /// The recorded output for a system without pools, and for invalid calls.
 #[test]
-fn without_pools_the_words_are_those_of_openzfs() {
+fn without_pools_the_messages_are_those_of_openzfs() {
     let weir = Rig::new(&[]);
     let run = |line: &str| weir.run(line);
     let exact = |line: &str, code: i32, out: &str, err: &str| {
@@ -228,10 +228,10 @@ fn a_link_named_zpool_or_zfs_is_that_command() {
 
 /// Imports a pool under another name, with a missing device.
 #[test]
-fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
+fn a_renamed_pool_with_a_missing_device_is_degraded_and_readable() {
     let Some(folders) = folders() else { return };
     let Some((images, expected)) = folders.iter().find(|(i, _)| i.ends_with("raidz1-3-a9")) else { return };
-    let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it was there");
+    let recorded = std::fs::read_to_string(expected.join("zpool-get.txt")).expect("it existed");
     let pool = recorded.split('\t').next().expect("a name");
     let weir = Rig::new(&[]);
     let place = tempfile::tempdir().expect("a folder");

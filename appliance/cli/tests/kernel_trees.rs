@@ -22,14 +22,14 @@ fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
         .args([images.join(scenario), recorded.clone()])
         .args(keys(&recorded))
         .output()
-        .expect("bash is there");
-    let said = text(&output.stdout) + &text(&output.stderr);
+        .expect("bash is installed");
+    let message = text(&output.stdout) + &text(&output.stderr);
     if output.status.code() == Some(77) {
-        println!("skipped: this machine cannot mount FUSE: {said}");
+        println!("skipped: this machine cannot mount FUSE: {message}");
         return;
     }
-    assert!(output.status.success(), "{scenario}: {said}");
-    println!("{scenario}: {said}");
+    assert!(output.status.success(), "{scenario}: {message}");
+    println!("{scenario}: {message}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn serving(image_mib: u64) -> Option<Serving> {
 /// The peak resident size of the process.
 fn peak_mib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("Linux tells");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("reported by Linux");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
 }
 
@@ -97,7 +97,7 @@ fn load(dir: &Path, mib: u64, files: u64) {
                 let mut data = vec![0; 1 << 20];
                 for i in 0..mib / 4 {
                     file.read_exact(&mut data).expect("read");
-                    assert!(data == piece(reader << 32 | i), "piece {i} of file {reader} is what was written");
+                    assert!(data == piece(reader << 32 | i), "piece {i} of file {reader} is as written");
                 }
                 let file = File::options().write(true).open(dir.join(format!("big{reader}"))).expect("open");
                 for i in 0..mib / 4 {

@@ -80,7 +80,7 @@ fn unmount_unloads_the_keys_of_the_roots_that_it_unmounts() {
     }
     rig.good("zfs mount -a");
     rig.good("zfs unmount -u tank/secret/a");
-    assert_eq!(status(&rig), "available\n", "it is no encryption root");
+    assert_eq!(status(&rig), "available\n", "it is not an encryption root");
     rig.good("zfs unmount -u tank/secret");
     assert_eq!(status(&rig), "unavailable\n");
     rig.good("zfs mount -al");
@@ -122,7 +122,7 @@ fn mount_heeds_its_options_for_all_file_systems() {
     rig.good("zfs unmount -a");
     rig.good("zfs set overlay=off tank/open");
     rig.good("zfs mount tank");
-    std::fs::write(rig.path("m/tank/open/f"), "in the way").expect("written");
+    std::fs::write(rig.path("m/tank/open/f"), "an existing file").expect("written");
     let why = format!("cannot mount '{}': directory is not empty\n", rig.path("m/tank/open"));
     assert_eq!(rig.run("zfs mount tank/open"), (1, String::new(), why));
     rig.good("zfs mount -O tank/open");
@@ -139,7 +139,7 @@ fn mount_heeds_its_options_for_all_file_systems() {
 }
 
 #[test]
-fn share_refuses_what_cannot_be_read() {
+fn share_refuses_unreadable_datasets() {
     let mut rig = Rig::new(&["a"]);
     rig.start(SERVE);
     encrypted(&rig);
@@ -317,11 +317,11 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
 }
 
 #[test]
-fn what_no_value_of_a_property_can_be_is_refused() {
+fn invalid_property_values_are_refused() {
     let rig = Rig::new(&["a"]);
     let bad = |line: &str, err: &str| {
-        let (code, _, said) = rig.run(line);
-        assert!(code != 0 && said.lines().next() == Some(err), "{line}: {code} {said}");
+        let (code, _, message) = rig.run(line);
+        assert!(code != 0 && message.lines().next() == Some(err), "{line}: {code} {message}");
     };
     for dry in ["-n ", ""] {
         let create = |option: &str| format!("zpool create {dry}-O {option} tank DIR/d/a");
@@ -357,7 +357,7 @@ fn what_no_value_of_a_property_can_be_is_refused() {
     set("none", "tank/e/below", "keylocation must not be 'none' for encrypted datasets");
     set("prompt", "tank/e/below", "keylocation may only be set on encryption roots");
     set("/key", "tank/e", "invalid keylocation");
-    // A depth asks for what is below, of whatever kind, and 0 is a depth.
+    // A depth selects descendants of any kind, and 0 is a depth.
     assert_eq!(rig.run("zfs list -d 0 -t snapshot tank"), (0, String::new(), "no datasets available\n".to_owned()));
     assert_eq!(rig.run("zfs get -H -d 0 -t snapshot used tank"), (0, String::new(), String::new()));
     bad("zfs list -t filesystem tank/v", "cannot open 'tank/v': operation not applicable to datasets of this type");

@@ -52,8 +52,8 @@ impl Disks {
     /// images, too.
     fn bad(&self, line: &str, code: i32, err: &str) {
         let expected = format!("{}\n", err.replace("DISKS", &self.disks()));
-        let (got, _, said) = self.run(line);
-        assert_eq!((got, said), (code, expected), "{line}");
+        let (got, _, message) = self.run(line);
+        assert_eq!((got, message), (code, expected), "{line}");
     }
 }
 
@@ -135,7 +135,7 @@ fn properties_of_devices_are_set_and_errors_cleared() {
     rig.bad(
         "zpool set allocating=off tank mirror-0",
         1,
-        "cannot set property allocating for mirror-0 on tank: no other device of the pool takes blocks",
+        "cannot set property allocating for mirror-0 on tank: no other device of the pool accepts blocks",
     );
     assert_eq!(get("allocating", "c"), "allocating\toff\tlocal\n");
     rig.judge("tank");
@@ -177,7 +177,7 @@ fn a_temporary_name_is_not_written_to_the_pool() {
 }
 
 #[test]
-fn what_cannot_be_added_is_refused_in_openzfs_words() {
+fn invalid_additions_are_refused_with_openzfs_messages() {
     let rig = Disks::new(&["a", "b", "c", "d", "e"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank mirror a b");
@@ -215,7 +215,7 @@ fn what_cannot_be_added_is_refused_in_openzfs_words() {
 }
 
 #[test]
-fn what_cannot_become_a_pool_is_refused_in_openzfs_words() {
+fn invalid_pools_are_refused_with_openzfs_messages() {
     let rig = Disks::new(&["a", "b", "c", "d", "e", "f", "g"]);
     rig.disk("s", 1 << 20);
     rig.good("zpool create tank a");
@@ -370,7 +370,7 @@ fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
     rig.judge("tank");
 }
 
-/// Before, snapshots were refused, and `-r` left those below alone.
+/// Before, snapshots were refused, and `-r` did not affect those below.
 #[test]
 fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     let rig = Disks::new(&["a"]);
@@ -408,8 +408,8 @@ fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     rig.good("zfs inherit exec tank@s");
     rig.good("zfs set recordsize=16K tank/fs");
     // Of several, those that can are changed.
-    let (code, _, said) = rig.run("zfs inherit recordsize tank/fs/volume tank/fs tank@s");
-    assert_eq!((code, said.lines().count()), (1, 2), "{said}");
+    let (code, _, message) = rig.run("zfs inherit recordsize tank/fs/volume tank/fs tank@s");
+    assert_eq!((code, message.lines().count()), (1, 2), "{message}");
     assert_eq!(rig.good("zfs get -H -o source recordsize tank/fs"), "default\n");
     rig.good("zfs set recordsize=16K tank/fs");
     rig.good("zfs inherit -r recordsize tank");
@@ -421,7 +421,7 @@ fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
     rig.judge("tank");
 }
 
-/// Before, they were known to `get` alone; `inherit` took them, and changed nothing.
+/// Before, only `get` knew them; `inherit` accepted them, and changed nothing.
 #[test]
 fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {
     let rig = Disks::new(&["a"]);
@@ -526,7 +526,7 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
 /// The part of a recorded session of OpenZFS 2.3.2 that is about snapshots, with an additional pool
 /// and without files.
 #[test]
-fn snapshots_and_clones_come_and_go_as_openzfs_does() {
+fn snapshots_and_clones_are_created_and_destroyed_like_in_openzfs() {
     let rig = Disks::new(&["a", "b"]);
     rig.good("zpool create -O mountpoint=none tank a");
     rig.good("zpool create -O mountpoint=none rz b");
@@ -749,7 +749,7 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
 /// failed because the pool was in use.
 /// Without a server, a pool whose root has no mount point was an error.
 #[test]
-fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
+fn mount_all_skips_datasets_that_are_not_mounted_automatically() {
     let rig = Disks::new(&["a"]);
     rig.good("zpool create -m none tank a");
     rig.good("zfs mount -a");
@@ -761,7 +761,7 @@ fn mount_all_leaves_out_what_is_not_mounted_by_itself() {
 }
 
 #[test]
-fn what_was_unmounted_can_be_mounted_again_at_once() {
+fn an_unmounted_dataset_can_be_mounted_again_immediately() {
     let rig = Disks::new(&["a"]);
     let place = rig.folder().join("mnt");
     std::fs::create_dir(&place).expect("a folder");

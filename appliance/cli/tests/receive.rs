@@ -52,7 +52,7 @@ fn judge(rig: &Rig) {
 }
 
 #[test]
-fn a_tree_is_received_and_follows_what_happens_to_it() {
+fn a_tree_is_received_and_follows_later_changes() {
     let rig = with_pool(false);
     rig.good("zfs create -o compression=gzip-7 -o com.example:note=hello tank/src");
     rig.good("zfs create -o quota=64M tank/src/a");
@@ -86,17 +86,17 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     rig.good("zfs set com.example:snap=here tank/copy@2");
     rig.good("zfs snapshot -r tank/src@3");
     let more = rig.send("zfs send -R -I @2 tank/src@3");
-    let (code, said) = rig.given("zfs receive -v -F tank/copy", &more);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("attempting rename tank/copy/a to tank/copy/b\nsuccess\n"), "{said}");
+    let (code, message) = rig.given("zfs receive -v -F tank/copy", &more);
+    assert_eq!(code, 0, "{message}");
+    assert!(message.contains("attempting rename tank/copy/a to tank/copy/b\nsuccess\n"), "{message}");
     assert_eq!(rig.names("tank/copy"), rig.names("tank/src"));
     assert_eq!(get("compression tank/copy"), "zstd\treceived\n");
     assert_eq!(get("com.example:snap tank/copy/volume@2"), "no\treceived\n");
     assert_eq!(get("com.example:more tank/copy@one"), "new\treceived\n");
     assert_eq!(get("com.example:snap tank/copy@2"), "here\tlocal\n");
     // The same stream again: all snapshots exist.
-    let (code, said) = rig.given("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
-    assert!(code == 0 && said.contains("snap tank/copy@3 already exists; ignoring\n"), "{said}");
+    let (code, message) = rig.given("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
+    assert!(code == 0 && message.contains("snap tank/copy@3 already exists; ignoring\n"), "{message}");
     judge(&rig);
 
     // The whole package again, under other names and with other properties.
@@ -106,18 +106,21 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert_eq!(rig.names("tank/else/src"), rig.names("tank/src"));
     assert_eq!(get("compression tank/else/src"), "lz4\tlocal\n");
     assert_eq!(get("com.example:note tank/else/src").trim(), "-\t-");
-    let (code, said) = rig.given("zfs receive tank/x@y", &all);
-    assert_eq!((code, said.as_str()), (1, "cannot receive: cannot specify snapshot name for multi-snapshot stream\n"));
-    let (code, said) = rig.given("zfs receive -nv -d tank/else", &all);
+    let (code, message) = rig.given("zfs receive tank/x@y", &all);
+    assert_eq!(
+        (code, message.as_str()),
+        (1, "cannot receive: cannot specify snapshot name for multi-snapshot stream\n")
+    );
+    let (code, message) = rig.given("zfs receive -nv -d tank/else", &all);
     assert!(
-        code == 0 && said.starts_with("would receive full stream of tank/src@one into tank/else/src@one\n"),
-        "{said}"
+        code == 0 && message.starts_with("would receive full stream of tank/src@one into tank/else/src@one\n"),
+        "{message}"
     );
     judge(&rig);
 }
 
 #[test]
-fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
+fn short_names_of_properties_override_and_exclude_received_ones() {
     let rig = with_pool(false);
     rig.good("zfs create -o recordsize=16K -o compression=gzip tank/src");
     rig.good("zfs snapshot tank/src@1");
@@ -125,12 +128,12 @@ fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
     rig.receive("zfs receive -o compress=zstd -x recsize tank/to", &stream);
     let get = rig.good("zfs get -H -o property,value,source compression,recordsize tank/to");
     assert_eq!(get, "compression\tzstd\tlocal\nrecordsize\t128K\tdefault\n");
-    let (code, said) = rig.given("zfs receive -o COMPRESS=zstd tank/no", &stream);
-    assert_eq!((code, said.as_str()), (1, "cannot receive: invalid property 'COMPRESS'\n"));
+    let (code, message) = rig.given("zfs receive -o COMPRESS=zstd tank/no", &stream);
+    assert_eq!((code, message.as_str()), (1, "cannot receive: invalid property 'COMPRESS'\n"));
 }
 
 #[test]
-fn what_is_wrong_is_said_as_openzfs_says_it() {
+fn errors_are_those_of_openzfs() {
     let rig = with_pool(false);
     rig.good("zfs create tank/a");
     rig.good("zfs snapshot tank/a@1");
@@ -153,22 +156,22 @@ fn what_is_wrong_is_said_as_openzfs_says_it() {
     ] {
         assert_eq!(rig.given(&format!("zfs receive {line}"), input), (1, says.to_owned()), "{line}");
     }
-    let (code, said) = rig.given("zfs receive", &full);
-    assert!(code == 2 && said.starts_with("missing snapshot argument\nusage:\n\treceive "), "{said}");
+    let (code, message) = rig.given("zfs receive", &full);
+    assert!(code == 2 && message.starts_with("missing snapshot argument\nusage:\n\treceive "), "{message}");
     let mut bad = full.clone();
     let middle = bad.len() / 2;
     bad[middle] ^= 1;
-    let (code, said) = rig.given("zfs receive tank/b", &bad);
+    let (code, message) = rig.given("zfs receive tank/b", &bad);
     assert!(
-        code == 1 && said.starts_with("cannot receive new filesystem stream: checksum mismatch\nrecord "),
-        "{said}"
+        code == 1 && message.starts_with("cannot receive new filesystem stream: checksum mismatch\nrecord "),
+        "{message}"
     );
     assert_eq!(rig.names("tank"), ["", "/a", "/a@1", "/a@2"]);
     judge(&rig);
 }
 
 #[test]
-fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
+fn with_a_daemon_it_receives_the_stream_and_interrupted_receives_resume() {
     let rig = with_pool(true);
     rig.good("zfs create -V 16M tank/volume");
     rig.good("zfs create tank/a");
@@ -179,9 +182,9 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
     rig.receive("zfs receive tank/copy", &rig.send("zfs send -R tank/a@1"));
     assert_eq!(rig.names("tank/copy"), rig.names("tank/a"));
     let full = rig.send("zfs send tank/a@1");
-    let (code, said) = rig.given("zfs receive -s tank/part", &full[..full.len() / 2]);
+    let (code, message) = rig.given("zfs receive -s tank/part", &full[..full.len() / 2]);
     let token = rig.good("zfs get -H -o value receive_resume_token tank/part");
-    assert!(code == 1 && said.contains(&format!("    zfs send -t {token}")), "{said}");
+    assert!(code == 1 && message.contains(&format!("    zfs send -t {token}")), "{message}");
     rig.receive("zfs receive -s tank/part", &rig.send(&format!("zfs send -t {}", token.trim())));
     assert_eq!(rig.names("tank/part"), ["", "@1"]);
     assert_eq!(rig.given("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
@@ -198,7 +201,7 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
 }
 
 #[test]
-fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
+fn plain_streams_are_encrypted_according_to_options_and_ancestors() {
     let rig = with_pool(true);
     std::fs::write(rig.path("key"), "correct horse battery").expect("a key");
     let own = format!("-o encryption=aes-128-ccm -o keyformat=passphrase -o keylocation=file://{}", rig.path("key"));
@@ -237,8 +240,8 @@ fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
         ("-o encryption=on tank/own", &more, "encryption property 'encryption' cannot be set for incremental streams."),
         ("-x encryption tank/x", &raw, "encryption property 'encryption' cannot be set or excluded for raw streams."),
     ] {
-        let (code, said) = rig.given(&format!("zfs receive {line}"), input);
-        assert!(code == 1 && said.contains(why), "{line}: {said}");
+        let (code, message) = rig.given(&format!("zfs receive {line}"), input);
+        assert!(code == 1 && message.contains(why), "{line}: {message}");
     }
     rig.receive("zfs receive -x encryption tank/own", &more);
     assert_eq!(rig.names("tank/own"), ["", "@1", "@2"]);

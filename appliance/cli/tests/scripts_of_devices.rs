@@ -63,9 +63,9 @@ fn scripts_can_be_disabled_and_listed() {
         assert_eq!(run(&rig, &line, &[("ZPOOL_SCRIPTS_ENABLED", "0")]).2, disabled);
         assert_eq!(run(&rig, &line, &[("ZPOOL_SCRIPTS_ENABLED", "1")]).0, 0);
         if crate::rig::is_root() {
-            let said = run(&rig, &line, &[("ZPOOL_SCRIPTS_AS_ROOT", "no")]);
+            let message = run(&rig, &line, &[("ZPOOL_SCRIPTS_AS_ROOT", "no")]);
             assert_eq!(
-                (said.0, said.2.as_str()),
+                (message.0, message.2.as_str()),
                 (1, "Can't run -c with root privileges unless ZPOOL_SCRIPTS_AS_ROOT is set.\n")
             );
         }

@@ -44,18 +44,18 @@ impl Samba {
     fn wait(&self, user: &str, share: &str, commands: &str, can: bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let (could, said) = self.client(user, share, commands);
+            let (could, message) = self.client(user, share, commands);
             if could == can {
-                return said;
+                return message;
             }
-            assert!(Instant::now() < deadline, "{share}: {commands}: {said}\n{}", self.rig.log());
+            assert!(Instant::now() < deadline, "{share}: {commands}: {message}\n{}", self.rig.log());
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 }
 
 #[test]
-fn clients_of_samba_find_what_is_shared_and_nothing_else() {
+fn samba_clients_see_only_shared_file_systems() {
     if !["/usr/sbin/smbd", "smbclient", "pdbedit"].into_iter().all(has) {
         eprintln!("skipped: Samba is not installed (apt-get install samba smbclient)");
         return;
@@ -103,7 +103,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         .stdout(Stdio::null())
         .spawn()
         .expect("pdbedit runs");
-    std::io::Write::write_all(&mut pdbedit.stdin.take().expect("a pipe"), b"secret1\nsecret1\n").expect("told");
+    std::io::Write::write_all(&mut pdbedit.stdin.take().expect("a pipe"), b"secret1\nsecret1\n").expect("written");
     assert!(pdbedit.wait().expect("it ends").success());
     let user = format!("{name}%secret1");
 
@@ -111,15 +111,15 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
     samba.wait(&user, "tank_docs", "put paper; mkdir d; rename paper d/paper; ls d/*", true);
     assert_eq!(samba.done(&["cat", "tank/docs:/d/paper"]), "what was written\n");
     samba.wait(&user, "tank_docs", "get d/paper back", true);
-    assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it came back"), "what was written\n");
+    assert_eq!(std::fs::read_to_string(rig.path("back")).expect("it was returned"), "what was written\n");
     // Access fails with a wrong password, without one, and where nothing is shared.
     let wrong = format!("{name}%wrong");
     for (user, share) in [(wrong.as_str(), "tank_docs"), ("%", "tank_docs"), (user.as_str(), "tank_private")] {
-        let (could, said) = samba.client(user, share, "ls");
-        assert!(!could, "{user} {share}: {said}");
+        let (could, message) = samba.client(user, share, "ls");
+        assert!(!could, "{user} {share}: {message}");
     }
-    let (could, said) = samba.client(&user, "old papers", "put paper");
-    assert!(!could || said.contains("ACCESS_DENIED") || said.contains("WRITE_PROTECTED"), "{said}");
+    let (could, message) = samba.client(&user, "old papers", "put paper");
+    assert!(!could || message.contains("ACCESS_DENIED") || message.contains("WRITE_PROTECTED"), "{message}");
 
     samba.done(&["zfs", "unshare", "tank/docs"]);
     samba.wait(&user, "tank_docs", "ls", false);
@@ -133,7 +133,7 @@ fn clients_of_samba_find_what_is_shared_and_nothing_else() {
         .stdout(Stdio::null())
         .spawn()
         .expect("smbclient runs");
-    std::io::Write::write_all(open.stdin.as_mut().expect("a pipe"), b"cd d\n").expect("told");
+    std::io::Write::write_all(open.stdin.as_mut().expect("a pipe"), b"cd d\n").expect("written");
     std::thread::sleep(Duration::from_secs(1));
     let destroyed = (0..20).any(|_| {
         let done = rig.weir(&["zfs", "destroy", "tank/docs"]).output().expect("it runs").status.success();

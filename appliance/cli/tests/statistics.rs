@@ -31,8 +31,8 @@ impl Rig {
     /// Sends a request to the daemon and returns the parsed answer.
     fn ask(&self, method: &str, path: &str) -> serde_json::Value {
         let mut stream = UnixStream::connect(self.path("state/run/weir.sock")).expect("it listens");
-        let asked = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
-        stream.write_all(asked.as_bytes()).expect("asked");
+        let request_text = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
+        stream.write_all(request_text.as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -43,15 +43,15 @@ impl Rig {
     /// The totals of a statistic, by key; a raw statistic has an empty key.
     fn sums(&self, name: &str) -> BTreeMap<String, u64> {
         let name = name.replace('[', "%5B").replace(']', "%5D").replace('=', "%3D");
-        let told = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
+        let series = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
         let mut sums = BTreeMap::new();
-        for column in told["columns"].as_array().expect("columns") {
+        for column in series["columns"].as_array().expect("columns") {
             let cells = column["cells"].as_array().expect("cells");
             if cells.is_empty() {
                 *sums.entry(String::new()).or_default() += column["total"].as_u64().expect("a number");
             }
             for cell in cells.chunks(2) {
-                let key = told["keys"][cell[0].to_string()].as_str().expect("a name").to_owned();
+                let key = series["keys"][cell[0].to_string()].as_str().expect("a name").to_owned();
                 *sums.entry(key).or_default() += cell[1].as_u64().expect("a number");
             }
         }
@@ -66,7 +66,7 @@ impl Rig {
             all.into_iter().find(|job| job["kind"] == kind).filter(|job| is_so(job))
         };
         self.wait(kind, |rig| newest(rig).is_some());
-        newest(self).expect("it was there")
+        newest(self).expect("it existed")
     }
 }
 
@@ -108,7 +108,7 @@ fn statistics_are_shown_each_interval_and_for_the_past() {
 }
 
 #[test]
-fn who_is_busy_and_how_latencies_are_spread_is_shown() {
+fn busy_clients_and_latency_distributions_are_shown() {
     let rig = serving();
     let disk = rig.path("d/disk");
     // The span reaches back to before the daemon started.
@@ -135,7 +135,7 @@ fn who_is_busy_and_how_latencies_are_spread_is_shown() {
 }
 
 #[test]
-fn what_is_counted_can_be_changed() {
+fn the_counted_statistics_can_be_changed() {
     let rig = serving();
     assert_eq!(
         words(rig.good("analytics datasets").lines().next().expect("a heading")),
@@ -161,7 +161,7 @@ fn what_is_counted_can_be_changed() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_without_a_word() {
+fn a_closed_pipe_ends_a_command_silently() {
     let rig = serving();
     for line in ["stat nfs3.ops 1", "top 1"] {
         let mut child = rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -175,7 +175,7 @@ fn a_reader_that_goes_away_ends_a_command_without_a_word() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_told() {
+fn invalid_requests_are_reported() {
     let rig = serving();
     for (line, message) in [
         ("stat nosuch.ops", "unknown statistic 'nosuch.ops'"),
@@ -228,7 +228,7 @@ fn the_tools_that_people_know_have_their_columns() {
 }
 
 #[test]
-fn pools_show_what_they_read_and_write() {
+fn pools_show_their_reads_and_writes() {
     let rig = serving();
     let table = rig.good("zpool iostat");
     let heading = "              capacity     operations     bandwidth \n\
@@ -260,7 +260,7 @@ fn pools_show_what_they_read_and_write() {
 
 /// The queues of the device are seen by commands that run in the daemon.
 #[test]
-fn the_queues_of_devices_show_what_passed_them() {
+fn device_queues_show_their_operations() {
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
@@ -321,7 +321,7 @@ fn a_pool_that_no_process_has_is_idle() {
 }
 
 #[test]
-fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they_run() {
+fn streams_next_to_the_daemon_are_counted_and_shown_while_they_run() {
     let rig = serving();
     rig.good("zfs create -s -V 32M -o compression=off tank/v");
     rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
@@ -379,8 +379,8 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
     rig.ask("POST", &format!("/v1/jobs/{}/cancel", job["id"]));
     rig.job("send", |job| job["state"] == "cancelled");
     drop(sending.stdout.take());
-    let mut said = String::new();
-    sending.stderr.take().expect("a pipe").read_to_string(&mut said).expect("read");
+    let mut printed = String::new();
+    sending.stderr.take().expect("a pipe").read_to_string(&mut printed).expect("read");
     assert_eq!(sending.wait().expect("it ends").code(), Some(1));
-    assert!(said.starts_with("warning: cannot send 'tank/v@b'") && said.contains("it was stopped"), "{said}");
+    assert!(printed.starts_with("warning: cannot send 'tank/v@b'") && printed.contains("it was stopped"), "{printed}");
 }

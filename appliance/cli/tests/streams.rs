@@ -16,7 +16,7 @@ impl Weir {
     fn with_history() -> Option<Self> {
         let folder = fixtures()?.join("history");
         if !folder.is_dir() {
-            println!("skipped: {} is not there", folder.display());
+            println!("skipped: {} is missing", folder.display());
             return None;
         }
         let weir = Self { rig: Rig::new(&[]) };
@@ -85,12 +85,12 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
         [(&["--then", &more][..], "s4"), (&["--then", &more, "--snapshot", "s2"], "s2"), (&[], "s1")]
     {
         let mounted = weir.run(&[&["stream", "mount", &full, at], words].concat());
-        let said = text(&mounted.stderr);
-        if said.contains("/dev/fuse") || said.contains("fusermount3") {
-            println!("skipped: this machine cannot mount FUSE: {said}");
+        let message = text(&mounted.stderr);
+        if message.contains("/dev/fuse") || message.contains("fusermount3") {
+            println!("skipped: this machine cannot mount FUSE: {message}");
             return;
         }
-        assert!(mounted.status.success(), "{said}");
+        assert!(mounted.status.success(), "{message}");
         let text = std::fs::read(place.join("text.txt")).expect("read");
         let written = std::fs::write(place.join("new"), "x").expect_err("read-only");
         let names = std::fs::read_dir(&place).expect("listed").count();
@@ -98,15 +98,15 @@ fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
         assert!(text == weir.good(&["cat", &format!("th/prom@{snapshot}:/text.txt")]), "{snapshot}");
         assert_eq!(written.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
         assert_eq!(names, weir.text(&["ls", "-a", &format!("th/prom@{snapshot}:/")]).lines().count(), "{snapshot}");
-        assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted any more");
+        assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted");
     }
     // An altered stream is not mounted.
     let mut altered = std::fs::read(&full).expect("read");
     let middle = altered.len() / 2;
     altered[middle] ^= 4;
     std::fs::write(&full, altered).expect("written");
-    let (code, said) = weir.bad(&["stream", "mount", &full, at]);
-    assert!(code == 1 && said.contains("record"), "{code}: {said}");
+    let (code, message) = weir.bad(&["stream", "mount", &full, at]);
+    assert!(code == 1 && message.contains("record"), "{code}: {message}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_volume_is_copied_out_of_a_stream() {
 }
 
 #[test]
-fn what_is_wrong_with_a_stream_is_said() {
+fn errors_in_a_stream_are_reported() {
     let Some(weir) = Weir::with_history() else { return };
     let path = weir.send("full", &["th/prom@s1"]);
     let text = weir.text(&["stream", "dump", &path]);
@@ -131,17 +131,17 @@ fn what_is_wrong_with_a_stream_is_said() {
     bytes[1_000_000] ^= 1;
     std::fs::write(&path, &bytes).expect("written");
     for command in ["dump", "ls"] {
-        let (code, said) = weir.bad(&["stream", command, &path]);
-        assert!(code == 1 && said.contains("its checksum is "), "{command}: {code} {said}");
+        let (code, message) = weir.bad(&["stream", command, &path]);
+        assert!(code == 1 && message.contains("its checksum is "), "{command}: {code} {message}");
     }
     assert!(weir.text(&["stream", "dump", "-C", &path]).contains("SUMMARY:"));
     std::fs::write(&path, &bytes[..312]).expect("written");
-    let (code, said) = weir.bad(&["stream", "dump", &path]);
-    assert!(code == 1 && said.contains("ends without an END record"), "{code} {said}");
+    let (code, message) = weir.bad(&["stream", "dump", &path]);
+    assert!(code == 1 && message.contains("ends without an END record"), "{code} {message}");
 }
 
 #[test]
-fn sends_say_what_openzfs_says() {
+fn sends_print_the_messages_of_openzfs() {
     let Some(weir) = Weir::with_history() else { return };
     // Recorded with the kernel module, for this very pool.
     let expected = "incremental\tth/prom@s1\tth/prom@s2\t228648\nsize\t228648\n";
@@ -163,8 +163,8 @@ fn sends_say_what_openzfs_says() {
         (&["--redact", "b", "th/prom@s2"], 1, "unsupported: redacted send (-d) is not in this version of weir\n"),
         (&["-t", "1-2-3"], 1, "cannot resume send: resume token is corrupt (invalid format)\n"),
     ] {
-        let (found, said) = weir.bad(&[&["zfs", "send"], args].concat());
-        assert_eq!(found, code, "{args:?}: {said}");
-        assert!(said.starts_with(says), "{args:?}: {said}");
+        let (found, message) = weir.bad(&[&["zfs", "send"], args].concat());
+        assert_eq!(found, code, "{args:?}: {message}");
+        assert!(message.starts_with(says), "{args:?}: {message}");
     }
 }

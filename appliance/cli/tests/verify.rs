@@ -53,7 +53,7 @@ fn copy(scenario: &str, name: &'static str) -> Option<Copy> {
 impl Copy {
     fn open(&self) -> Arc<Pool> {
         let found = pool::search(&[self.folder.path().to_owned()]).pools;
-        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool exists");
         Pool::open(found, &OpenOptions::default()).expect("the pool opens")
     }
 
@@ -68,7 +68,7 @@ impl Copy {
     /// cannot be decompressed, as a faulty compressor does.
     fn spoil(&self, dataset: &str, file: &str, blkid: u64) {
         let found = pool::search(&[self.folder.path().to_owned()]).pools;
-        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool exists");
         let writer = Writer::open(found, &OpenOptions::default(), &WriteOptions::default()).expect("opens for writing");
         let live = LiveDatasets::new(writer, Arc::new(KeyStore::new()));
         let head = live.open(dataset, Some(files::zpl::owners_of)).expect("the dataset");
@@ -267,12 +267,12 @@ fn a_lying_raidz_column_is_found_and_two_lose_the_block() {
 }
 
 #[test]
-fn a_pool_with_a_device_away_is_degraded_and_readable() {
+fn a_pool_with_a_missing_device_is_degraded_and_readable() {
     for (scenario, name, device) in
         [("mirror3", "tm", "m1"), ("raidz1-3-a9", "tz1", "z2"), ("draid2-4d-1s-8c", "td", "w1")]
     {
         let Some(pool) = copy(scenario, name) else { return };
-        std::fs::remove_file(pool.folder.path().join(device)).expect("it was there");
+        std::fs::remove_file(pool.folder.path().join(device)).expect("it existed");
         let answer = pool.verify();
         assert_eq!((answer.code, answer.lost()), (1, 0), "{scenario}: {}", answer.json);
         let away: Vec<&Value> =
@@ -313,7 +313,7 @@ fn a_bad_member_of_a_gang_block_loses_its_file() {
 }
 
 #[test]
-fn a_pool_whose_root_is_gone_is_lost_and_says_so() {
+fn a_pool_without_its_root_is_reported_as_lost() {
     let Some(pool) = copy("no-features", "tb") else { return };
     let root = pool.open().uberblock().root;
     for n in 0..root.dvas().count() {
@@ -325,7 +325,7 @@ fn a_pool_whose_root_is_gone_is_lost_and_says_so() {
 }
 
 #[test]
-fn what_is_no_pool_could_not_be_verified() {
+fn a_device_without_a_pool_cannot_be_verified() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("x"), vec![7; 1 << 20]).expect("writes");
     assert_eq!(verify(folder.path(), "tank").code, 3);

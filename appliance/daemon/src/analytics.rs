@@ -48,9 +48,9 @@ impl Analytics {
     pub fn start(owner: &Arc<Owner>, folder: &Path, wanted: &AnalyticsConfig) -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let events = Arc::new(Events::new(threads * 2, WAITING));
-        owner.mounts.tell_to(events.clone());
-        let telling = events.clone();
-        owner.house.greet_with(move |pool| samplers::listen(pool, &telling));
+        owner.mounts.record_to(events.clone());
+        let sink = events.clone();
+        owner.house.greet_with(move |pool| samplers::listen(pool, &sink));
         let folder_of = folder.join("analytics");
         durable::make_private(&folder_of).with_context(|| folder_of.display().to_string())?;
         let config = Config { folder: Some(folder_of), ring: wanted.operations.0, retention: Retention::default() };
@@ -69,7 +69,7 @@ impl Analytics {
 
     /// Counts the operations and clients of this server from now on.
     pub fn serves(&self, server: &Arc<Figures>) {
-        server.tell_to(self.events.clone());
+        server.record_to(self.events.clone());
         *self.server.lock() = Arc::downgrade(server);
     }
 

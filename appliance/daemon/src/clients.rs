@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Minimum interval over which rates are computed.
-const LATELY: Duration = Duration::from_millis(1800);
+const MIN_INTERVAL: Duration = Duration::from_millis(1800);
 
 /// The last sample of all clients, and the rates computed from it.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub struct Clients(Mutex<Last>);
 struct Last {
     at: Option<Instant>,
     seen: HashMap<IpAddr, Seen>,
-    clients: Vec<Client>,
+    listed: Vec<Client>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,20 +39,20 @@ impl Clients {
     fn look_at(&self, now: Instant, all: impl FnOnce() -> Vec<ClientInfo>) -> Vec<Client> {
         let mut last = self.0.lock();
         let elapsed = last.at.map(|then| now.saturating_duration_since(then));
-        if elapsed.is_some_and(|e| e < LATELY) {
-            return last.clients.clone();
+        if elapsed.is_some_and(|e| e < MIN_INTERVAL) {
+            return last.listed.clone();
         }
         let seconds = elapsed.map_or(0.0, |e| e.as_secs_f64());
         let rate =
             |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
-        let (mut seen, mut clients) = (HashMap::new(), Vec::new());
+        let (mut seen, mut listed) = (HashMap::new(), Vec::new());
         for info in all() {
             let before = last.seen.get(&info.address).copied();
             let since = before.map_or_else(self::now, |b| b.since);
             let (calls, read, written) = (info.calls, info.read_bytes, info.written_bytes);
             let from = before.unwrap_or(Seen { since, calls, read, written });
             seen.insert(info.address, Seen { since, calls, read, written });
-            clients.push(Client {
+            listed.push(Client {
                 address: info.address.to_string(),
                 protocols: info.protocols.into_iter().map(str::to_owned).collect(),
                 connections: info.connections,
@@ -66,8 +66,8 @@ impl Clients {
                 written_bytes_per_second: rate(written, from.written),
             });
         }
-        *last = Last { at: Some(now), seen, clients: clients.clone() };
-        clients
+        *last = Last { at: Some(now), seen, listed: listed.clone() };
+        listed
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_what_two_looks_differ_by() {
+    fn rates_are_differences_between_two_samples() {
         let info = |calls, read_bytes| ClientInfo {
             protocols: vec!["nfs3"],
             address: IpAddr::from([192, 0, 2, 1]),
@@ -93,8 +93,8 @@ mod tests {
             clients.look_at(start + Duration::from_secs(seconds), || vec![info(calls, read)])
         };
         assert_eq!(at(0, 10, 1000)[0].operations_per_second, 0.0);
-        let client = &at(2, 30, 5000)[0];
-        assert_eq!((client.operations, client.operations_per_second, client.read_bytes_per_second), (30, 10.0, 2000.0));
-        assert_eq!(at(3, 99, 9999)[0].operations, 30, "sampled too early for new rates");
+        let listed = &at(2, 30, 5000)[0];
+        assert_eq!((listed.operations, listed.operations_per_second, listed.read_bytes_per_second), (30, 10.0, 2000.0));
+        assert_eq!(at(3, 99, 9999)[0].operations, 30, "too early to compute again");
     }
 }

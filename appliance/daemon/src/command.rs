@@ -53,18 +53,18 @@ pub struct StreamWriter {
 pub struct Input {
     from: Receiver<io::Result<Bytes>>,
     piece: Bytes,
-    asked: Asked,
+    transfer: Transfer,
 }
 
 /// Bytes for a client's standard output.
 pub struct Output {
     to: Sender<Bytes>,
     piece: Vec<u8>,
-    asked: Asked,
+    transfer: Transfer,
 }
 
 /// A transfer of bytes that was requested from a client, separate from its text.
-struct Asked {
+struct Transfer {
     id: String,
     frames: Sender<CommandFrame>,
     cancelled: Arc<AtomicBool>,
@@ -141,24 +141,24 @@ impl Io {
     /// Requests the client's standard input.
     pub fn input(&self) -> io::Result<Input> {
         let (to, from) = channel(PIECES);
-        let asked = self.about();
-        self.questions.inputs.lock().insert(asked.id.clone(), to);
-        asked.ask(Wanted::Input)?;
-        Ok(Input { from, piece: Bytes::new(), asked })
+        let transfer = self.about();
+        self.questions.inputs.lock().insert(transfer.id.clone(), to);
+        transfer.ask(Wanted::Input)?;
+        Ok(Input { from, piece: Bytes::new(), transfer })
     }
 
     /// Requests the client to write bytes to its standard output.
     pub fn output(&self) -> io::Result<Output> {
         let (to, from) = channel(PIECES);
-        let asked = self.about();
-        self.questions.outputs.lock().insert(asked.id.clone(), from);
-        asked.ask(Wanted::Output)?;
-        Ok(Output { to, piece: Vec::with_capacity(PIECE_BYTES), asked })
+        let transfer = self.about();
+        self.questions.outputs.lock().insert(transfer.id.clone(), from);
+        transfer.ask(Wanted::Output)?;
+        Ok(Output { to, piece: Vec::with_capacity(PIECE_BYTES), transfer })
     }
 
-    fn about(&self) -> Asked {
+    fn about(&self) -> Transfer {
         let (frames, cancelled, questions) = (self.frames.clone(), self.cancelled.clone(), self.questions.clone());
-        Asked { id: number(), frames, cancelled, questions }
+        Transfer { id: number(), frames, cancelled, questions }
     }
 
     /// Asks the client a question and waits for the answer.
@@ -167,11 +167,11 @@ impl Io {
         let (to, from) = sync_channel(1);
         let waiting = &self.questions.waiting;
         waiting.lock().insert(id.clone(), to);
-        let asked = self
+        let sent = self
             .frames
             .blocking_send(CommandFrame::Ask(CommandQuestion { id: id.clone(), wanted }))
             .map_err(|_| gone());
-        let answer = asked.and_then(|()| {
+        let answer = sent.and_then(|()| {
             loop {
                 match from.recv_timeout(POLL) {
                     Ok(answer) => return Ok(answer),
@@ -182,8 +182,8 @@ impl Io {
         });
         waiting.lock().remove(&id);
         let answer = answer?;
-        let nobody = || io::Error::other(answer.error.unwrap_or_else(|| "cannot prompt for input".to_owned()));
-        answer.bytes.ok_or_else(nobody)
+        let no_prompt = || io::Error::other(answer.error.unwrap_or_else(|| "cannot prompt for input".to_owned()));
+        answer.bytes.ok_or_else(no_prompt)
     }
 }
 
@@ -197,7 +197,7 @@ fn number() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-impl Asked {
+impl Transfer {
     fn ask(&self, wanted: Wanted) -> io::Result<()> {
         let question = CommandQuestion { id: self.id.clone(), wanted };
         self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())
@@ -213,7 +213,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for Transfer {
     fn drop(&mut self) {
         // They may not have been taken.
         self.questions.inputs.lock().remove(&self.id);
@@ -231,7 +231,7 @@ impl Read for Input {
             match came {
                 Ok(Some(piece)) => self.piece = piece?,
                 Ok(None) => return Ok(0),
-                Err(_) => self.asked.check()?,
+                Err(_) => self.transfer.check()?,
             }
         }
         let taken = self.piece.split_to(self.piece.len().min(buf.len()));
@@ -250,7 +250,7 @@ impl Output {
             piece = match sent {
                 Ok(()) => break,
                 Err(SendTimeoutError::Timeout(piece)) => {
-                    self.asked.check()?;
+                    self.transfer.check()?;
                     piece
                 }
                 Err(SendTimeoutError::Closed(_)) => return Err(gone()),
@@ -279,8 +279,8 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         // A short stream may end before its client has requested it.
-        let is_waiting = || self.asked.questions.outputs.lock().contains_key(&self.asked.id);
-        while is_waiting() && !self.asked.frames.is_closed() {
+        let is_waiting = || self.transfer.questions.outputs.lock().contains_key(&self.transfer.id);
+        while is_waiting() && !self.transfer.frames.is_closed() {
             std::thread::sleep(FETCHED_POLL);
         }
     }

@@ -35,7 +35,7 @@ pub struct Events {
 
 /// An event as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct StoredEvent {
     #[serde(flatten)]
     event: Event,
     /// Message for readers who may not see file names, if it differs.
@@ -43,7 +43,7 @@ struct Kept {
     without_files: Option<String>,
 }
 
-impl Kept {
+impl StoredEvent {
     /// The event for a reader.
     fn seen(self, sight: Sight) -> Event {
         match self.without_files.filter(|_| !sight.files) {
@@ -59,7 +59,7 @@ pub struct Live(Either);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Either {
-    Event(Kept),
+    Event(StoredEvent),
     Other(LiveMessage),
 }
 
@@ -75,7 +75,7 @@ impl Live {
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<Kept>,
+    events: VecDeque<StoredEvent>,
     last: u64,
 }
 
@@ -135,7 +135,7 @@ impl Events {
     /// Opens the events of the state directory, which stores new ones.
     pub fn open(state: &Path) -> Result<Self> {
         let file = Lines::open(&state.join("events.log"), FILE_BYTES, FILES)?;
-        let mut found: Vec<Kept> = file.newest(KEPT);
+        let mut found: Vec<StoredEvent> = file.newest(KEPT);
         found.reverse();
         let mut ring = Ring::default();
         // Numbers must increase, even if the file was edited.
@@ -161,7 +161,7 @@ impl Events {
         if kept.events.len() >= KEPT {
             kept.events.pop_front();
         }
-        let event = Kept { event, without_files };
+        let event = StoredEvent { event, without_files };
         if let Some(file) = &self.file {
             file.append(&event);
         }
@@ -212,7 +212,7 @@ mod tests {
 
     const ALL: Sight = Sight { files: true };
 
-    fn told(count: usize) -> Events {
+    fn posted(count: usize) -> Events {
         let events = Events::default();
         (0..count).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
         events
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_kept() {
-        let events = told(KEPT + 5);
+        let events = posted(KEPT + 5);
         let (all, more) = events.after(Some(0), KEPT * 2, ALL);
         assert_eq!((all.len(), all[0].id, more), (KEPT, 6, false));
         let (page, more) = events.after(Some(10), 3, ALL);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_their_numbers_go_on_after_a_restart() {
+    fn events_and_their_numbers_continue_after_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let events = Events::open(folder.path()).expect("opened");
         (0..3).for_each(|i| events.post(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_told_to_those_who_may_see_them_also_after_a_restart() {
+    fn file_names_are_shown_to_authorized_users_also_after_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let none = Sight { files: false };
         let events = Events::open(folder.path()).expect("opened");
         let (_, mut live) = events.listen(None, none);
         let alert = Happening::warning(EventKind::Alert, "too much of /secret");
         events.post(alert.without_files(Some("too much of <hidden>".to_owned())));
-        let heard = live.try_recv().expect("told").seen(none);
+        let heard = live.try_recv().expect("posted").seen(none);
         assert!(matches!(heard, LiveMessage::Event { event } if event.message == "too much of <hidden>"));
         drop(events);
         let events = Events::open(folder.path()).expect("opened again");
@@ -265,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_gets_what_he_missed() {
-        let events = told(5);
+    fn a_reconnecting_client_gets_missed_events() {
+        let events = posted(5);
         let (missed, mut live) = events.listen(Some(3), ALL);
         assert_eq!(missed.len(), 2);
         events.post(Happening::error(EventKind::Device, "gone").by("root"));
         assert!(matches!(live.try_recv().map(|m| m.seen(ALL)), Ok(LiveMessage::Event { event }) if event.id == 6));
         assert_eq!(events.listen(Some(99), ALL).0, [LiveMessage::Missed]);
-        assert_eq!(told(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);
+        assert_eq!(posted(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);
         assert_eq!(events.listen(None, ALL).0, []);
     }
 }

@@ -88,7 +88,7 @@ pub struct Begun(Arc<Flow>);
 
 impl Flows {
     /// Sets the receiver of events. Only the first call has an effect.
-    pub(crate) fn tell_to(&self, events: Arc<Events>) {
+    pub(crate) fn record_to(&self, events: Arc<Events>) {
         let _ = self.events.set(events);
     }
 
@@ -256,14 +256,14 @@ impl Drop for Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::Events as Told;
+    use crate::events::Events as JobEvents;
     use crate::jobs::Jobs;
     use api::{Job, JobState};
 
     const PEER: Peer = Peer { uid: 7, gid: 7, pid: None };
 
     fn shown() -> (Arc<Flows>, Arc<Jobs>) {
-        let (flows, jobs) = (Arc::new(Flows::default()), Arc::new(Jobs::new(Arc::new(Told::default()))));
+        let (flows, jobs) = (Arc::new(Flows::default()), Arc::new(Jobs::new(Arc::new(JobEvents::default()))));
         let shows = jobs.clone();
         flows.show_by(Box::new(move |flow| {
             let followed = flow.clone();
@@ -288,7 +288,7 @@ mod tests {
         let flows = Arc::new(Flows::default());
         let events = Arc::new(Events::new(1, 100));
         events.switch(true);
-        flows.tell_to(events.clone());
+        flows.record_to(events.clone());
         let flow = flows.begin(Direction::Receive, "tank/a@s", PEER, Arc::default());
         assert!(flow.passed(3, 12, 4096, 8504));
         flow.dataset("tank/a/b");
@@ -297,17 +297,18 @@ mod tests {
         let mut all = Vec::new();
         events.drain(&mut all);
         let name = |e: &Event| (events.clients.name(e.client), events.places.name(e.note.place));
-        let told: Vec<_> = all.iter().map(|e| (name(e), e.layer, e.op, e.user, e.note.object, e.note.size)).collect();
+        let recorded: Vec<_> =
+            all.iter().map(|e| (name(e), e.layer, e.op, e.user, e.note.object, e.note.size)).collect();
         let of = |dataset: &str| (Some("tank".into()), Some(dataset.into()));
         assert_eq!(
-            told,
+            recorded,
             [(of("tank/a"), Layer::Receive, 3, 7, 12, 8504), (of("tank/a/b"), Layer::Receive, 1, 7, 13, 312)]
         );
         assert!(all[1].latency <= all[1].done - all[0].done);
     }
 
     #[test]
-    fn who_takes_longer_is_a_job_with_what_has_passed_until_he_ends() {
+    fn a_long_stream_is_a_job_with_its_progress_until_it_ends() {
         let (flows, jobs) = shown();
         let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
         flow.total(1000);

@@ -31,11 +31,11 @@ const ENDED_KEPT: usize = 100;
 /// Ended streams that are kept: there may be several each minute.
 const STREAMS_KEPT: usize = 20;
 /// Minimum interval between progress messages to subscribers.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const PUBLISHED_EVERY: Duration = Duration::from_secs(1);
 /// Minimum interval between progress updates of a job's file.
 const NOTED_EVERY: Duration = Duration::from_secs(10);
 /// Time over which the current rate is measured.
-const LATELY: Duration = Duration::from_secs(10);
+const RECENT: Duration = Duration::from_secs(10);
 
 /// The running and finished jobs.
 pub struct Jobs {
@@ -58,10 +58,10 @@ pub struct Running {
 
 struct Shown {
     job: Job,
-    told: Instant,
+    published: Instant,
     noted: Instant,
     /// Bytes done at recent times.
-    lately: VecDeque<(Instant, u64)>,
+    recent: VecDeque<(Instant, u64)>,
 }
 
 /// Result of a successful job.
@@ -91,16 +91,16 @@ impl Running {
 
     fn progress_at(&self, now: Instant, doing: &str, done_bytes: u64, total_bytes: u64) {
         let mut shown = self.shown.lock();
-        let Shown { job, told, noted, lately } = &mut *shown;
+        let Shown { job, published, noted, recent } = &mut *shown;
         // Several threads report: an older number may arrive later.
         let done_bytes = done_bytes.max(job.progress.done_bytes);
-        while lately.len() > 2 && lately.front().is_some_and(|(then, _)| now.duration_since(*then) > LATELY) {
-            lately.pop_front();
+        while recent.len() > 2 && recent.front().is_some_and(|(then, _)| now.duration_since(*then) > RECENT) {
+            recent.pop_front();
         }
-        if lately.back().is_none_or(|(then, _)| now.duration_since(*then) >= Duration::from_millis(200)) {
-            lately.push_back((now, done_bytes));
+        if recent.back().is_none_or(|(then, _)| now.duration_since(*then) >= Duration::from_millis(200)) {
+            recent.push_back((now, done_bytes));
         }
-        let rate = lately.front().map_or(0.0, |(then, bytes)| {
+        let rate = recent.front().map_or(0.0, |(then, bytes)| {
             let seconds = now.duration_since(*then).as_secs_f64();
             if seconds > 0.0 { done_bytes.saturating_sub(*bytes) as f64 / seconds } else { 0.0 }
         });
@@ -115,8 +115,8 @@ impl Running {
             bytes_per_second: rate,
             seconds_left: (rate >= 1.0 && total_bytes > 0).then(|| (left as f64 / rate).ceil() as u64),
         };
-        if now.duration_since(*told) >= TOLD_EVERY {
-            *told = now;
+        if now.duration_since(*published) >= PUBLISHED_EVERY {
+            *published = now;
             self.events.pass(LiveMessage::Job { job: job.clone() });
         }
         if now.duration_since(*noted) >= NOTED_EVERY {
@@ -138,17 +138,19 @@ impl Running {
         note(self.file.as_deref(), job);
         let job = job.clone();
         drop(shown);
-        let said = job.message.clone().unwrap_or_default();
+        let outcome = job.message.clone().unwrap_or_default();
         let what = format!("{} of {}", name(job.kind), job.target);
         let happening = match (state, job.verification.as_ref().map(|v| v.verdict)) {
-            (JobState::Failed, _) => Happening::error(EventKind::Job, format!("{what} failed: {said}")),
-            (JobState::Interrupted, _) => Happening::warning(EventKind::Job, format!("{what} was interrupted: {said}")),
-            (JobState::Cancelled, _) if said.is_empty() => {
+            (JobState::Failed, _) => Happening::error(EventKind::Job, format!("{what} failed: {outcome}")),
+            (JobState::Interrupted, _) => {
+                Happening::warning(EventKind::Job, format!("{what} was interrupted: {outcome}"))
+            }
+            (JobState::Cancelled, _) if outcome.is_empty() => {
                 Happening::warning(EventKind::Job, format!("{what} was cancelled"))
             }
-            (JobState::Cancelled, _) => Happening::info(EventKind::Job, format!("{what}: {said}")),
-            (_, None | Some(api::Verdict::Clean)) => Happening::info(EventKind::Job, format!("{what}: {said}")),
-            (_, Some(_)) => Happening::error(EventKind::Job, format!("{what}: {said}")),
+            (JobState::Cancelled, _) => Happening::info(EventKind::Job, format!("{what}: {outcome}")),
+            (_, None | Some(api::Verdict::Clean)) => Happening::info(EventKind::Job, format!("{what}: {outcome}")),
+            (_, Some(_)) => Happening::error(EventKind::Job, format!("{what}: {outcome}")),
         };
         self.events.post(happening.about(job.target.clone()).by(job.started_by.clone()));
         self.events.pass(LiveMessage::Job { job });
@@ -191,8 +193,8 @@ fn cancellation(kind: JobKind) -> Option<String> {
     Some(format!("the pool was exported; {what} continues when it is imported again"))
 }
 
-/// Whether a job shows work that the pool does by itself and that cannot be stopped.
-pub fn goes_on(kind: JobKind) -> bool {
+/// Whether a job shows work of the pool that cannot be stopped.
+pub fn cannot_be_stopped(kind: JobKind) -> bool {
     matches!(kind, JobKind::Destroy | JobKind::Resilver)
 }
 
@@ -256,7 +258,7 @@ impl Jobs {
         let now = Instant::now();
         Arc::new(Running {
             events: self.events.clone(),
-            shown: Mutex::new(Shown { job, told: now, noted: now, lately: VecDeque::new() }),
+            shown: Mutex::new(Shown { job, published: now, noted: now, recent: VecDeque::new() }),
             file,
             cancelled: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
@@ -362,7 +364,7 @@ impl Jobs {
     /// be stopped is left as it is.
     pub fn cancel(&self, id: u64) -> Option<Job> {
         let running = self.all.lock().get(&id).cloned()?;
-        if goes_on(running.job().kind) {
+        if cannot_be_stopped(running.job().kind) {
             return Some(running.job());
         }
         running.cancelled.store(true, Ordering::Relaxed);
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_cancelled_ends_and_one_that_fails_says_why() {
+    fn a_cancelled_job_ends_and_a_failed_one_has_a_reason() {
         let jobs = jobs();
         let (ready, wait_ready) = channel();
         let job = jobs.start(JobKind::Verify, "tank", "root", move |running| {
@@ -461,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_a_pool_end_before_it_is_let_go_of() {
+    fn jobs_of_a_pool_end_before_it_is_released() {
         let jobs = jobs();
         let spin = |running: &Running| {
             while !running.is_cancelled() {
@@ -492,8 +494,8 @@ mod tests {
         std::mem::forget(go);
         let jobs = open();
         assert_eq!(jobs.get(done).map(|j| (j.state, j.message)), Some((JobState::Done, Some("all well".to_owned()))));
-        let told = jobs.get(killed).expect("kept");
-        assert_eq!((told.state, told.ended.is_some()), (JobState::Interrupted, true));
+        let stored = jobs.get(killed).expect("stored");
+        assert_eq!((stored.state, stored.ended.is_some()), (JobState::Interrupted, true));
         let next = jobs.start(JobKind::Verify, "c", "root", |running| {
             while !running.is_cancelled() {
                 std::thread::sleep(Duration::from_millis(2));
@@ -517,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_tells_a_rate_and_the_time_left() {
+    fn progress_has_a_rate_and_the_remaining_time() {
         let jobs = jobs();
         let (go, gone) = channel();
         let id = jobs

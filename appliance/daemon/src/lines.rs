@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside_and_no_more_than_asked_for_are_kept() {
+    fn a_full_file_is_rotated_and_only_the_requested_number_is_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.log");
         let lines = Lines::open(&path, 10, 2).expect("opened");

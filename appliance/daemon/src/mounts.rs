@@ -1,7 +1,7 @@
 //! FUSE mounts of this process.
 //!
 //! As root each file system is a mount of its own at its mount point, as with the kernel module.
-//! Other users cannot mount inside a FUSE mount: a file system whose mount point lies in another
+//! Other users cannot mount inside a FUSE mount: a file system whose mount point is in another
 //! one's mount is shown through that mount.
 //!
 //! Invariants:
@@ -76,7 +76,7 @@ impl Mounts {
     }
 
     /// Sets the receiver of events for new mounts.
-    pub fn tell_to(&self, events: Arc<observe::Events>) {
+    pub fn record_to(&self, events: Arc<observe::Events>) {
         let _ = self.events.set(events);
     }
 
@@ -139,7 +139,7 @@ impl Mounts {
         options.name = dataset.to_owned();
         options.threads.get_or_insert(THREADS);
         if let Some(events) = self.events.get() {
-            options.figures.tell_to(events, &plan.place.display().to_string(), dataset, &namespace);
+            options.figures.record_to(events, &plan.place.display().to_string(), dataset, &namespace);
         }
         let handle = mount(Arc::new(namespace), &plan.place, &options)?;
         let place = handle.dir().to_owned();

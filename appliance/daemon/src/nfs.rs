@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 /// The shares of all pools.
 pub struct PoolExports {
     owner: Arc<Owner>,
-    /// Options that `sharenfs=on` stands for.
+    /// Options that `sharenfs=on` implies.
     on: RwLock<String>,
     generation: AtomicU64,
     /// One tree per pool, so that clients can cross from one file system to the next.
@@ -181,7 +181,7 @@ mod tests {
 
     /// Regression: the server had no state directory, so every restart lost the clients' locks.
     #[test]
-    fn who_has_locks_is_kept_in_the_state_folder() {
+    fn clients_with_locks_are_stored_in_the_state_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = settings(&Config::default(), folder.path()).expect("settings");
         assert_eq!(settings.state.as_deref(), Some(folder.path()));
@@ -193,6 +193,6 @@ mod tests {
         let first = handle_secret(folder.path()).expect("made");
         assert_eq!(handle_secret(folder.path()).expect("kept"), first);
         fs::write(folder.path().join("nfs-secret"), "damaged").expect("written");
-        assert_ne!(handle_secret(folder.path()).expect("made anew"), first);
+        assert_ne!(handle_secret(folder.path()).expect("recreated"), first);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
     use observe::{Histogram, Info};
 
     #[test]
-    fn figures_are_told_as_otlp_has_them() {
+    fn metrics_are_exported_in_otlp_format() {
         static TIME: Info = Info { name: "read_time", unit: Unit::Nanoseconds, help: "How long." };
         static READS: Info = Info { name: "reads", unit: Unit::Number, help: "How many." };
         let times = Histogram::default();

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn assets_are_kept_and_the_page_is_asked_for_again() {
+    fn assets_are_cached_and_the_page_is_revalidated() {
         let asset = get(BUILT, "/assets/app-1.js", &[]);
         assert_eq!(header_of(&asset, header::CACHE_CONTROL), "public, max-age=31536000, immutable");
         assert_eq!(header_of(&asset, header::CONTENT_TYPE), "text/javascript; charset=utf-8");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_built_files_it_is_said_how_to_build_them() {
+    fn without_built_files_the_page_explains_how_to_build_them() {
         let page = get(&[], "/", &[]);
         assert_eq!(
             (page.status(), header_of(&page, header::CONTENT_TYPE)),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_tells_what_this_process_uses() {
+    fn the_resource_usage_of_this_process_is_read() {
         let usage = usage();
         assert!(usage.memory_bytes > 1 << 20 && usage.cpu_nanoseconds > 0 && usage.threads >= 1, "{usage:?}");
         assert!(usage.open_files >= 3 || usage.open_files > 0, "{usage:?}");

@@ -160,8 +160,8 @@ async fn until_stopped(
     let _ = tokio::task::spawn_blocking(move || drop(serving.servers.nbd.lock().take())).await;
     let serving = service.clone();
     let _ = tokio::task::spawn_blocking(move || serving.servers.smb.stop()).await;
-    let telling = service.clone();
-    let _ = tokio::task::spawn_blocking(move || telling.alerts.stop()).await;
+    let alerting = service.clone();
+    let _ = tokio::task::spawn_blocking(move || alerting.alerts.stop()).await;
     let running = service.clone();
     let _ = tokio::task::spawn_blocking(move || running.programs.stop()).await;
     let counting = service.clone();

@@ -1,4 +1,4 @@
-//! The jobs "scrub" and "resilver": they show work that a pool does by itself, whatever started it.
+//! The jobs "scrub" and "resilver": they show work of a pool, whatever started it.
 
 use crate::jobs::{Finished, Jobs, Running};
 use admin::OwnedPool;

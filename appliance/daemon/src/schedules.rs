@@ -27,7 +27,7 @@ const BY: &str = "schedule";
 pub struct Schedules {
     done: HashMap<u64, Done>,
     /// Failures in the last round: each is reported once.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 /// Runs until [`crate::wake::Wake::end`]. `clock` returns seconds since 1970.
@@ -61,10 +61,10 @@ impl Schedules {
         for pool in &pools {
             self.look_at(service, pool, now, &mut wrong);
         }
-        for why in wrong.difference(&self.told) {
+        for why in wrong.difference(&self.reported) {
             service.events.post(Happening::warning(EventKind::Dataset, why.clone()).by(BY));
         }
-        self.told = wrong;
+        self.reported = wrong;
     }
 
     fn look_at(&mut self, service: &Arc<Service>, pool: &Arc<OwnedPool>, now: u64, wrong: &mut BTreeSet<String>) {
@@ -82,8 +82,8 @@ impl Schedules {
             let failed =
                 round.failed.iter().map(|(of, why)| format!("{} snapshots of {}: {why}", label.name(), whose(of)));
             wrong.extend(failed);
-            if let Some(said) = said(*label, round) {
-                service.events.post(Happening::info(EventKind::Dataset, said).about(&*name).by(BY));
+            if let Some(summary) = summary(*label, round) {
+                service.events.post(Happening::info(EventKind::Dataset, summary).about(&*name).by(BY));
             }
         }
         if rounds.iter().any(|(_, round)| !round.taken.is_empty() || !round.destroyed.is_empty()) {
@@ -93,7 +93,7 @@ impl Schedules {
 }
 
 /// Result of a round, in a sentence.
-fn said(label: Label, round: &Round) -> Option<String> {
+fn summary(label: Label, round: &Round) -> Option<String> {
     let count = |all: &[String], done: &str| match all {
         [] => None,
         [one] => Some(format!("{one} {done}")),

@@ -2,8 +2,8 @@
 //! processes.
 //!
 //! Invariants:
-//!   * a socket belongs to the process that holds the lock beside it (`weir.lock` for `weir.sock`):
-//!     a stale socket is removed only by a process that holds that lock
+//!   * a socket belongs to the process that holds the lock next to it (`weir.lock` for
+//!     `weir.sock`): a stale socket is removed only by a process that holds that lock
 
 use anyhow::{Context as _, Result, bail};
 use host::durable;
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_listener_is_refused_and_what_a_dead_one_left_is_removed() {
+    fn a_second_listener_is_refused_and_a_stale_socket_is_removed() {
         let dir = tempfile::tempdir().expect("a folder");
         let socket = of_daemon(dir.path());
         assert!(connect(&socket).expect("nothing there").is_none());
@@ -163,7 +163,7 @@ mod tests {
         drop(first);
         fs::rename(&fresh, &socket).expect("renamed");
         assert!(!is_owned(&socket));
-        assert!(connect(&socket).expect("it is left behind").is_none());
+        assert!(connect(&socket).expect("it is stale").is_none());
         assert!(!socket.exists());
     }
 }

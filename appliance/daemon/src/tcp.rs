@@ -330,7 +330,7 @@ pub async fn serve(
                 Some(in_lobby) => served.take_from(in_lobby, address.ip()).await,
                 None => place,
             };
-            let Some(place) = place else { return tracing::debug!(%address, "there is no place for it") };
+            let Some(place) = place else { return tracing::debug!(%address, "the connection limit is reached") };
             let visitor = place.visitor.clone();
             tokio::select! {
                 result = connection(stream, address, tls, router, stopped, visitor.clone()) => {
@@ -380,8 +380,8 @@ async fn requests(
         if request.body().is_end_stream() {
             visitor.works();
         }
-        let asked = visitor.clone();
-        let request = request.map(|body| axum::body::Body::new(Watched { body, visitor: asked, is_answer: false }));
+        let reader = visitor.clone();
+        let request = request.map(|body| axum::body::Body::new(Watched { body, visitor: reader, is_answer: false }));
         async move {
             let response = router.call(request).await?;
             visitor.works();
@@ -475,7 +475,7 @@ mod tests {
         assert_eq!(places.len(), CONNECTIONS);
         places.iter().skip(1).for_each(|place| place.visitor.works());
         let later = Instant::now() + GRACE;
-        let further = served.take_at(later, address(CONNECTIONS)).expect("the place of the one that waits");
+        let further = served.take_at(later, address(CONNECTIONS)).expect("the slot of the waiting connection");
         further.visitor.works();
         assert!(served.take_at(later + GRACE, address(CONNECTIONS + 1)).is_none(), "no client is slow now");
     }
@@ -489,7 +489,7 @@ mod tests {
         let enter = || lobby.take(a).expect("newcomers always enter");
         let mut inside: Vec<Place> = (0..=LOBBY_OF_AN_ADDRESS).map(|_| enter()).collect();
         assert_eq!(lobby.visitors.lock()[&a].len(), LOBBY_OF_AN_ADDRESS);
-        assert!(served.take_from(inside.remove(0), a).await.is_none(), "a newcomer took its place in the lobby");
+        assert!(served.take_from(inside.remove(0), a).await.is_none(), "a new connection took its slot");
         let began = Instant::now();
         assert!(served.take_from(inside.remove(0), a).await.is_none(), "all clients wait for us");
         assert!(began.elapsed() >= IN_LOBBY);

@@ -141,7 +141,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_certificate_is_made_once_and_anew_for_other_names() {
+    fn a_certificate_is_created_once_and_again_for_other_names() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::default().api;
         load(&config, folder.path()).expect("made");
@@ -150,14 +150,14 @@ mod tests {
         load(&config, folder.path()).expect("kept");
         assert_eq!(fs::read(&path).expect("there"), first);
         config.hosts.push("filer.example".into());
-        load(&config, folder.path()).expect("made anew");
+        load(&config, folder.path()).expect("recreated");
         assert_ne!(fs::read(&path).expect("there"), first);
         let mode = fs::metadata(folder.path().join("tls/key.pem")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
-    fn a_file_that_is_no_certificate_is_told_by_name() {
+    fn an_invalid_certificate_file_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c.pem");
         fs::write(&path, "nothing").expect("written");

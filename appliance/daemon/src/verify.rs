@@ -31,17 +31,17 @@ pub fn verify(pool: &OwnedPool, running: &Running) -> Result<Finished> {
     if running.is_cancelled() {
         return Ok(Finished::default());
     }
-    let told = told(&found);
-    let message = match (told.verdict, told.damaged_blocks, told.lost_blocks) {
-        (api::Verdict::Clean, ..) => format!("all {} blocks are intact", told.blocks),
+    let summary = summary(&found);
+    let message = match (summary.verdict, summary.damaged_blocks, summary.lost_blocks) {
+        (api::Verdict::Clean, ..) => format!("all {} blocks are intact", summary.blocks),
         (api::Verdict::Damaged, 0, _) => "all data is readable, but there are errors".to_owned(),
         (api::Verdict::Damaged, n, _) => format!("all data is readable; {n} blocks have damaged copies"),
         (api::Verdict::Lost, _, n) => format!("{n} blocks cannot be read"),
     };
-    Ok(Finished { message: Some(message), verification: Some(told) })
+    Ok(Finished { message: Some(message), verification: Some(summary) })
 }
 
-fn told(found: &verifying::Verification) -> Verification {
+fn summary(found: &verifying::Verification) -> Verification {
     let report = &found.report;
     let mut notes = Vec::new();
     let mut note = |wrong: bool, text: String| {

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_is_woken_and_ended() {
+    fn a_watcher_is_woken_and_ended() {
         let wake = Wake::default();
         wake.wake();
         assert!(wake.wait(Duration::from_secs(100)));

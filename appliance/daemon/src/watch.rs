@@ -30,33 +30,33 @@ struct Seen {
 
 /// Object of a piece of upkeep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+enum UpkeepTarget {
     Pool(u64),
     Smb,
     Nfs,
 }
 
-/// Work that waits for devices. A pool whose devices do not respond delays only its own work.
+/// Work that waits for devices. A pool target devices do not respond delays only its own work.
 #[derive(Default)]
-struct Upkeep(BTreeMap<Whose, Latest<()>>);
+struct Upkeep(BTreeMap<UpkeepTarget, Latest<()>>);
 
 impl Upkeep {
-    fn of(&mut self, whose: Whose, work: impl FnOnce() + Send + 'static) {
-        let done = self.0.entry(whose).or_default().get(move || {
+    fn of(&mut self, target: UpkeepTarget, work: impl FnOnce() + Send + 'static) {
+        let done = self.0.entry(target).or_default().get(move || {
             work();
             Ok(())
         });
         match done {
             Ok(Found::Fresh(())) => {}
-            Ok(_) => tracing::debug!(?whose, "devices do not answer: maintenance is postponed"),
-            Err(error) => tracing::warn!(?whose, error = %format!("{error:#}"), "maintenance failed"),
+            Ok(_) => tracing::debug!(?target, "devices do not answer: maintenance is postponed"),
+            Err(error) => tracing::warn!(?target, error = %format!("{error:#}"), "maintenance failed"),
         }
     }
 
     fn keep_only(&mut self, pools: &[Arc<OwnedPool>]) {
-        self.0.retain(|whose, _| match whose {
-            Whose::Pool(guid) => pools.iter().any(|pool| pool.guid() == *guid),
-            Whose::Smb | Whose::Nfs => true,
+        self.0.retain(|target, _| match target {
+            UpkeepTarget::Pool(guid) => pools.iter().any(|pool| pool.guid() == *guid),
+            UpkeepTarget::Smb | UpkeepTarget::Nfs => true,
         });
     }
 }
@@ -64,7 +64,7 @@ impl Upkeep {
 /// Watches until [`crate::wake::Wake::end`], in a thread of its own.
 pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
-    let mut told: Vec<Pool> = Vec::new();
+    let mut published: Vec<Pool> = Vec::new();
     let mut upkeep = Upkeep::default();
     loop {
         let longest = if service.events.heard() { LISTENED } else { ALONE };
@@ -75,7 +75,7 @@ pub fn watch(service: &Arc<Service>) {
             continue;
         }
         let refreshing = service.clone();
-        upkeep.of(Whose::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
+        upkeep.of(UpkeepTarget::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
         let pools = service.pools();
         let mut now = BTreeMap::new();
         for pool in &pools {
@@ -87,7 +87,7 @@ pub fn watch(service: &Arc<Service>) {
         upkeep.keep_only(&open);
         for pool in open {
             let service = service.clone();
-            upkeep.of(Whose::Pool(pool.guid()), move || {
+            upkeep.of(UpkeepTarget::Pool(pool.guid()), move || {
                 freeing(&service, &pool);
                 scan_job::show(&service.jobs, &pool);
                 other_devices(&pool);
@@ -103,11 +103,11 @@ pub fn watch(service: &Arc<Service>) {
         }
         // Removed shares are dropped without waiting for a client's call: their pool may be closed.
         let refreshing = service.clone();
-        upkeep.of(Whose::Nfs, move || refreshing.servers.refresh_nfs());
+        upkeep.of(UpkeepTarget::Nfs, move || refreshing.servers.refresh_nfs());
         seen = now;
-        if !same(&pools, &told) {
+        if !same(&pools, &published) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });
-            told = pools;
+            published = pools;
         }
         let clients = service.servers.clients();
         if !clients.is_empty() && service.events.heard() {
@@ -213,7 +213,7 @@ fn word(state: State) -> String {
 
 /// The changes, in sentences.
 fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<Happening> {
-    let mut told = Vec::new();
+    let mut happenings = Vec::new();
     for (name, pool) in now {
         let Some(had) = before.get(name) else {
             let state = word(pool.state);
@@ -221,7 +221,7 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
                 State::Online => Happening::info(EventKind::Pool, format!("the pool is imported, {state}")),
                 _ => Happening::warning(EventKind::Pool, format!("the pool is imported, {state}")),
             };
-            told.push(happening.about(name));
+            happenings.push(happening.about(name));
             continue;
         };
         if had.state != pool.state {
@@ -231,17 +231,17 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
                 State::Degraded | State::Offline => Happening::warning(EventKind::Pool, message),
                 _ => Happening::error(EventKind::Pool, message),
             };
-            told.push(happening.about(name));
+            happenings.push(happening.about(name));
         }
         if pool.errors > had.errors {
             let message = format!("{} blocks of files or of the pool itself are damaged", pool.errors);
-            told.push(Happening::error(EventKind::Pool, message).about(name));
+            happenings.push(Happening::error(EventKind::Pool, message).about(name));
         }
         for (device, (state, errors)) in &pool.devices {
             let Some((state_before, errors_before)) = had.devices.get(device) else { continue };
             if state != state_before {
                 let message = format!("{device} is {}, it was {}", word(*state), word(*state_before));
-                told.push(
+                happenings.push(
                     match state {
                         State::Online | State::Avail | State::Inuse => Happening::info(EventKind::Device, message),
                         _ => Happening::warning(EventKind::Device, message),
@@ -250,14 +250,14 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
                 );
             } else if errors > errors_before {
                 let message = format!("{device} had {} new errors", errors - errors_before);
-                told.push(Happening::warning(EventKind::Device, message).about(name));
+                happenings.push(Happening::warning(EventKind::Device, message).about(name));
             }
         }
     }
     for name in before.keys().filter(|name| !now.contains_key(*name)) {
-        told.push(Happening::info(EventKind::Pool, "the pool is no longer imported").about(name));
+        happenings.push(Happening::info(EventKind::Pool, "the pool is no longer imported").about(name));
     }
-    told
+    happenings
 }
 
 #[cfg(test)]
@@ -271,27 +271,27 @@ mod tests {
         BTreeMap::from([("tank".to_owned(), Seen { state, errors, devices })])
     }
 
-    fn told(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<String> {
+    fn messages(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<String> {
         let events = Events::default();
         differences(before, now).into_iter().for_each(|h| events.post(h));
         events.after(None, 100, Sight { files: true }).0.into_iter().map(|e| e.message).collect()
     }
 
     #[test]
-    fn what_has_changed_is_told_once() {
+    fn changes_are_reported_once() {
         let good = seen(State::Online, 0, (State::Online, 0));
         let bad = seen(State::Degraded, 3, (State::Removed, 0));
-        assert_eq!(told(&BTreeMap::new(), &good), ["the pool is imported, ONLINE"]);
-        assert_eq!(told(&good, &good), Vec::<String>::new());
+        assert_eq!(messages(&BTreeMap::new(), &good), ["the pool is imported, ONLINE"]);
+        assert_eq!(messages(&good, &good), Vec::<String>::new());
         assert_eq!(
-            told(&good, &bad),
+            messages(&good, &bad),
             [
                 "the pool is DEGRADED, it was ONLINE",
                 "3 blocks of files or of the pool itself are damaged",
                 "/d1 is REMOVED, it was ONLINE"
             ]
         );
-        assert_eq!(told(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 new errors"]);
-        assert_eq!(told(&bad, &BTreeMap::new()), ["the pool is no longer imported"]);
+        assert_eq!(messages(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 new errors"]);
+        assert_eq!(messages(&bad, &BTreeMap::new()), ["the pool is no longer imported"]);
     }
 }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let (tell, told) = channel();
+    let (sender, received) = channel();
     std::thread::spawn(move || {
         for (n, stream) in listener.incoming().enumerate() {
             let mut reader = BufReader::new(stream.expect("a client"));
@@ -34,12 +34,12 @@ fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>)
             let answer = answers[n.min(answers.len() - 1)];
             let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             let _ = reader.get_mut().write_all(answer.as_bytes());
-            if tell.send((path.unwrap_or_default(), serde_json::from_slice(&body).expect("JSON"))).is_err() {
+            if sender.send((path.unwrap_or_default(), serde_json::from_slice(&body).expect("JSON"))).is_err() {
                 return;
             }
         }
     });
-    (format!("http://{address}/hook"), told)
+    (format!("http://{address}/hook"), received)
 }
 
 fn rule(title: &str, statistic: &str, limit: f64, actions: Value) -> Value {
@@ -59,7 +59,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_again() {
+fn an_alert_notifies_its_receivers_when_it_fires_and_clears_and_retries() {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, mail) = (folder.path().join("log"), folder.path().join("mail"));
     let socket = UnixDatagram::bind(&log).expect("bound");
@@ -72,7 +72,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
     let root = rig.administrator();
     assert_eq!(rig.make_pool(&root, "tank").status, 201);
 
-    let (url, told) = hook(&["500 Not Now", "200 OK"]);
+    let (url, received) = hook(&["500 Not Now", "200 OK"]);
     let actions = json!([
         {"kind": "webhook", "url": url}, {"kind": "syslog"}, {"kind": "mail", "to": ["ann@example.org"]}]);
     let made = rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&rule("writes", "io.ops", 0.0, actions)));
@@ -87,13 +87,13 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
             rig.ask(&root, "PATCH", "/v1/pools/tank/properties", Some(&set));
             rig.ask(&root, "POST", "/v1/pools/tank/sync", None);
         }
-        notices.extend(told.try_recv());
+        notices.extend(received.try_recv());
         notices.iter().any(|(_, n): &(String, Value)| n["state"] == "cleared").then_some(())
     });
-    assert!(notices.len() >= 3, "refused once, then told again: {notices:#?}");
-    let (path_told, first) = &notices[0];
-    assert_eq!(path_told, "/hook");
-    assert_eq!(first, &notices[1].1, "the one that was refused comes again, before the next one");
+    assert!(notices.len() >= 3, "refused once, then sent again: {notices:#?}");
+    let (path_received, first) = &notices[0];
+    assert_eq!(path_received, "/hook");
+    assert_eq!(first, &notices[1].1, "the refused one is retried before the next one");
     assert_eq!(
         (&first["state"], &first["title"], &first["unit"]),
         (&json!("firing"), &json!("writes"), &json!("ops/s"))
@@ -132,33 +132,33 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
 }
 
 #[test]
-fn redirections_are_not_followed_and_what_failed_is_shown() {
+fn redirections_are_not_followed_and_failures_are_shown() {
     let mut config = Config::default();
     config.alerts.webhook_hosts = vec!["127.0.0.1".to_owned()];
     let rig = Rig::with(config, false);
     let root = rig.administrator();
-    let (elsewhere, told_elsewhere) = hook(&["200 OK"]);
+    let (elsewhere, received_elsewhere) = hook(&["200 OK"]);
     // The address of the other server is known only now.
     let answer: &'static str = format!("302 Found\r\nLocation: {elsewhere}").leak();
-    let (url, told) = hook(vec![answer].leak());
+    let (url, received) = hook(vec![answer].leak());
     let rule = rule("cpu", "cpu.utilization", -1.0, json!([{"kind": "webhook", "url": url}]));
     let made = rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&rule));
     let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
-    told.recv_timeout(PATIENCE).expect("it is told");
+    received.recv_timeout(PATIENCE).expect("a notice");
     let alert = until("the answer is noted", || {
         Some(rig.ask(&root, "GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
     });
     let error = alert["last_error"].as_str().expect("text");
     assert!(error.contains("302") && error.contains("redirects are not followed"), "{error}");
     assert_eq!(alert["waiting"], 1, "it is tried again later");
-    assert!(told_elsewhere.try_recv().is_err());
+    assert!(received_elsewhere.try_recv().is_err());
     let bad = json!({"title": "x", "statistic": "nfs3.ops[colour]", "reduction": "total", "side": "above", "limit": 1});
     assert_eq!(rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&bad)).code(), "invalid_request");
     assert_eq!(rig.ask(&Client::default(), "GET", &path, None).status, 401);
 }
 
 #[test]
-fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
+fn operators_cannot_make_the_server_call_local_addresses() {
     let rig = Rig::new();
     let _root = rig.administrator();
     let operator = rig.token_of("operator");
@@ -173,7 +173,7 @@ fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
         assert!(refused.text().contains("alerts.webhook_hosts"), "{}", refused.text());
     }
     // Another form of 127.0.0.1 is noticed when it is resolved, and nothing is connected to.
-    let (url, told) = hook(&["200 OK"]);
+    let (url, received) = hook(&["200 OK"]);
     let made = make(&url.replace("127.0.0.1", "2130706433"));
     assert_eq!(made.status, 201, "{}", made.text());
     let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
@@ -181,5 +181,5 @@ fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
         Some(rig.ask_locally("GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
     });
     assert!(alert["last_error"].as_str().is_some_and(|e| e.contains("alerts.webhook_hosts")), "{alert}");
-    assert!(told.try_recv().is_err());
+    assert!(received.try_recv().is_err());
 }

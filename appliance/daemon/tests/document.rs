@@ -101,30 +101,30 @@ impl Document {
 }
 
 #[test]
-fn every_operation_does_what_the_document_says() {
+fn every_operation_matches_the_document() {
     let rig = Rig::new();
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../api/openapi.json")).expect("checked in");
     let mut d = Document { document: serde_json::from_str(&text).expect("JSON"), done: BTreeSet::new() };
-    let nobody = Client::default();
+    let anonymous = Client::default();
     let ask = |client: &Client, method: &str, path: &str, body: Value| {
         rig.ask(client, method, path, Some(&body).filter(|b| !b.is_null()))
     };
     let get = |client: &Client, path: &str| rig.ask(client, "GET", path, None);
 
     // Without users.
-    d.check("getHealth", &get(&nobody, "/healthz"), 200);
-    d.check("getReadiness", &get(&nobody, "/readyz"), 200);
-    d.check("getVersion", &get(&nobody, "/v1/version"), 200);
-    assert_eq!(d.check("getSetup", &get(&nobody, "/v1/setup"), 200)["needed"], true);
-    d.check("listPools", &get(&nobody, "/v1/pools"), 401);
+    d.check("getHealth", &get(&anonymous, "/healthz"), 200);
+    d.check("getReadiness", &get(&anonymous, "/readyz"), 200);
+    d.check("getVersion", &get(&anonymous, "/v1/version"), 200);
+    assert_eq!(d.check("getSetup", &get(&anonymous, "/v1/setup"), 200)["needed"], true);
+    d.check("listPools", &get(&anonymous, "/v1/pools"), 401);
     let token = rig.service.access.setup.make();
     let wrong = json!({"token": "0", "user": "root", "password": PASSWORD});
-    d.check("setUp", &ask(&nobody, "POST", "/v1/setup", wrong), 401);
-    let answer = ask(&nobody, "POST", "/v1/setup", json!({"token": token, "user": "root", "password": PASSWORD}));
+    d.check("setUp", &ask(&anonymous, "POST", "/v1/setup", wrong), 401);
+    let answer = ask(&anonymous, "POST", "/v1/setup", json!({"token": token, "user": "root", "password": PASSWORD}));
     d.check("setUp", &answer, 201);
     let login = json!({"user": "root", "password": PASSWORD});
-    let answer = ask(&nobody, "POST", "/v1/session", login.clone());
+    let answer = ask(&anonymous, "POST", "/v1/session", login.clone());
     d.check("logIn", &answer, 201);
     let root = Client::session(&answer);
     d.check("getSession", &get(&root, "/v1/session"), 200);
@@ -237,7 +237,7 @@ fn every_operation_does_what_the_document_says() {
     assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople@b").json()["clones"], 1);
     assert_eq!(get(&root, &at("tank/people@b", "destroy")).code(), "conflict");
     let preview = d.check("previewDestroy", &get(&root, &(at("tank/people@b", "destroy") + "?clones=true")), 200);
-    assert_eq!(preview["names"], json!(["tank/people@b"]), "as zfs destroy -nRv tells it");
+    assert_eq!(preview["names"], json!(["tank/people@b"]), "as reported by zfs destroy -nRv");
     let promoted = ask(&root, "POST", &at("tank/made/of-it", "promote"), Value::Null);
     assert!(d.check("promoteClone", &promoted, 200).get("origin").is_none());
     assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople").json()["origin"], "tank/made/of-it@b");
@@ -261,7 +261,7 @@ fn every_operation_does_what_the_document_says() {
     assert_eq!((&back["name"], &back["snapshots"]), (&json!("tank/people"), &json!(2)));
     let operator = rig.token_of("operator");
     let preview = d.check("previewDestroy", &get(&operator, &at("tank/people@b", "destroy")), 200);
-    assert_eq!(preview["count"], 1, "who may not destroy it may look");
+    assert_eq!(preview["count"], 1, "users who may not destroy it may list it");
     assert_eq!(ask(&operator, "POST", &at("tank/people@b", "rollback"), sure).code(), "forbidden");
     let destroy = json!({"confirm": "tank@%", "recursive": true});
     let gone = ask(&root, "POST", &at("tank@%", "destroy"), destroy);
@@ -294,19 +294,19 @@ fn every_operation_does_what_the_document_says() {
     // A txg without changes writes nothing, and the timer may already have written everything.
     ask(&root, "PATCH", "/v1/pools/tank/properties", json!({"set": {"comment": "counted"}}));
     ask(&root, "POST", "/v1/pools/tank/sync", Value::Null);
-    let told = (0..200).find_map(|_| {
+    let series = (0..200).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let told = get(&root, "/v1/analytics/query?name=io.ops%5Bop%3Dwrite%5D%5Blatency%5D");
-        let columns = told.json()["columns"].as_array().cloned().unwrap_or_default();
-        columns.iter().any(|c| c["total"] != json!(0)).then_some(told)
+        let series = get(&root, "/v1/analytics/query?name=io.ops%5Bop%3Dwrite%5D%5Blatency%5D");
+        let columns = series.json()["columns"].as_array().cloned().unwrap_or_default();
+        columns.iter().any(|c| c["total"] != json!(0)).then_some(series)
     });
-    let told = d.check("queryStatistic", &told.expect("devices were written"), 200);
-    assert_eq!(told["title"], "Disk: I/O operations of type write broken down by latency");
-    for column in told["columns"].as_array().expect("columns") {
+    let series = d.check("queryStatistic", &series.expect("devices were written"), 200);
+    assert_eq!(series["title"], "Disk: I/O operations of type write broken down by latency");
+    for column in series["columns"].as_array().expect("columns") {
         let cells: Vec<u64> = column["cells"].as_array().expect("cells").iter().filter_map(Value::as_u64).collect();
         let sum: u64 = cells.chunks(2).filter_map(|c| c.get(1)).sum();
         assert_eq!(json!(sum), column["total"], "{column:#}");
-        assert!(cells.chunks(2).all(|c| !told["keys"][c[0].to_string()]["from"].is_null()), "{told:#}");
+        assert!(cells.chunks(2).all(|c| !series["keys"][c[0].to_string()]["from"].is_null()), "{series:#}");
     }
     let picture = "/v1/analytics/picture?name=io.ops%5Blatency%5D&width=120&height=60";
     let drawn = get(&root, picture);
@@ -336,14 +336,14 @@ fn every_operation_does_what_the_document_says() {
     let (counted, passing) = ("io.ops%5Bop%3Dwrite%5D%5Blatency%5D", "io.ops%5Bdisk%5D%5Bcolour%5D");
     assert_eq!(get(&root, &format!("/v1/analytics/stream?name={passing}")).code(), "invalid_request");
     assert_eq!(get(&root, "/v1/analytics/stream").code(), "invalid_request");
-    let after = told["columns"][0]["start"].as_u64().expect("a second") - 1;
+    let after = series["columns"][0]["start"].as_u64().expect("a second") - 1;
     let passing = "io.bytes%5Bdisk%5D";
     let streamed = format!("/v1/analytics/stream?name={passing}&name={counted}&after={after}");
     let (status, mut stream) = rig.open_stream(&root, &streamed);
     assert_eq!(status, 200);
-    let last = told["columns"].as_array().and_then(|c| c.last()?["start"].as_u64()).expect("a second");
+    let last = series["columns"].as_array().and_then(|c| c.last()?["start"].as_u64()).expect("a second");
     let mut seen = after;
-    for _ in 0..told["columns"].as_array().map_or(0, Vec::len) + 2 {
+    for _ in 0..series["columns"].as_array().map_or(0, Vec::len) + 2 {
         let message = next_message(&mut stream);
         let schema = json!({"$ref": "#/components/schemas/LiveColumns"});
         assert_eq!(misfit(&d.document, &schema, &message, "streamStatistics"), None);
@@ -354,7 +354,8 @@ fn every_operation_does_what_the_document_says() {
         let names: Vec<_> =
             message["statistics"].as_array().expect("a list").iter().map(|s| s["name"].clone()).collect();
         assert_eq!(names, ["io.bytes[disk]", "io.ops[op=write][latency]"]);
-        if let Some(column) = told["columns"].as_array().expect("columns").iter().find(|c| c["start"] == json!(seen)) {
+        if let Some(column) = series["columns"].as_array().expect("columns").iter().find(|c| c["start"] == json!(seen))
+        {
             assert_eq!(message["statistics"][1]["column"], *column);
         }
     }
@@ -368,7 +369,7 @@ fn every_operation_does_what_the_document_says() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             !is_counted("io.bytes[disk]")
         }),
-        "nobody looks any more"
+        "no client is connected"
     );
 
     // Single operations: recorded ones, and new ones.
@@ -407,7 +408,7 @@ fn every_operation_does_what_the_document_says() {
     let sheets = "/v1/analytics/worksheets";
     let made = d.check("createWorksheet", &ask(&root, "POST", sheets, sheet.clone()), 201);
     assert_eq!((&made["owner"], &made["graphs"][0]), (&json!("root"), &sheet["graphs"][0]));
-    assert!(is_counted("io.bytes[offset]"), "what is on a worksheet is kept");
+    assert!(is_counted("io.bytes[offset]"), "statistics of a worksheet are kept");
     let one = format!("{sheets}/{}", made["id"]);
     let mut other = sheet.clone();
     other["comment"] = json!("of the test");
@@ -427,8 +428,8 @@ fn every_operation_does_what_the_document_says() {
     for place in ["query", "stream", "explain", "operations"] {
         assert_eq!(get(&viewer, &format!("/v1/analytics/{place}?{files}")).code(), "forbidden", "{place}");
     }
-    let told = get(&viewer, "/v1/analytics/explain?name=io.ops%5Blatency%5D").json();
-    assert!(told["fields"].as_array().is_some_and(|f| !f.is_empty()), "the rest is told: {told:#}");
+    let series = get(&viewer, "/v1/analytics/explain?name=io.ops%5Blatency%5D").json();
+    assert!(series["fields"].as_array().is_some_and(|f| !f.is_empty()), "the rest is shown: {series:#}");
     ask(&root, "PATCH", "/v1/settings", json!({"set": {"analytics.viewers_see_files": null}}));
     d.check("deleteWorksheet", &ask(&root, "DELETE", &one, Value::Null), 204);
     d.check("getWorksheet", &get(&root, &one), 404);
@@ -522,7 +523,7 @@ fn every_operation_does_what_the_document_says() {
     d.check("listTokens", &get(&root, "/v1/tokens"), 200);
     d.check("deleteToken", &ask(&root, "DELETE", &format!("/v1/tokens/{}", made["id"]), Value::Null), 204);
     d.check("getSession", &get(&token, "/v1/session"), 401);
-    let other = Client::session(&ask(&nobody, "POST", "/v1/session", login));
+    let other = Client::session(&ask(&anonymous, "POST", "/v1/session", login));
     let password = json!({"current": PASSWORD, "new": "another horse"});
     d.check("changePassword", &ask(&root, "PUT", "/v1/session/password", password), 204);
     d.check("getSession", &get(&other, "/v1/session"), 401);
@@ -551,7 +552,7 @@ fn every_operation_does_what_the_document_says() {
     ] {
         assert!(what.iter().any(|w| w == expected), "{expected}: {what:#?}");
     }
-    assert!(!what.iter().any(|w| w.contains("zpool list")), "what only looks is not in it");
+    assert!(!what.iter().any(|w| w.contains("zpool list")), "reads are not in it");
     assert!(!audit.to_string().contains("sesame") && !audit.to_string().contains(PASSWORD));
     d.check("logOut", &ask(&root, "DELETE", "/v1/session", Value::Null), 204);
     d.check("getSession", &get(&root, "/v1/session"), 401);
@@ -576,7 +577,7 @@ fn next_message(from: &mut impl std::io::BufRead) -> Value {
 }
 
 #[test]
-fn the_validator_finds_what_does_not_fit() {
+fn the_validator_finds_mismatches() {
     let document = json!({"components": {"schemas": {"A": {"type": "object", "required": ["a"], "properties": {
         "a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"enum": ["x"]},
         "d": {"type": "array", "items": {"$ref": "#/components/schemas/A"}}}}}}});

@@ -47,10 +47,10 @@ fn jobs_and_events_are_there_after_a_restart() {
     assert_eq!(jobs["items"], json!([scrubbed, done]));
     let after = rig.ask_locally("GET", "/v1/events", None).json();
     let after = after["items"].as_array().expect("events");
-    let said = |e: &&Value| {
+    let is_logged = |e: &&Value| {
         e["kind"] == "job" && e["subject"] == "tank" && e["message"].as_str().is_some_and(|m| m.contains("blocks"))
     };
-    assert!(after.iter().any(|e| said(&e)), "{after:?}");
+    assert!(after.iter().any(|e| is_logged(&e)), "{after:?}");
     // Numbers continue, so that a subscriber from before gets the events that it missed.
     let numbers: Vec<u64> = after.iter().filter_map(|e| e["id"].as_u64()).collect();
     assert!(numbers.is_sorted() && numbers.contains(&last), "{numbers:?}");
@@ -67,7 +67,7 @@ fn with_file(text: &str) -> (Rig, std::path::PathBuf) {
 }
 
 #[test]
-fn settings_change_while_a_client_goes_on() {
+fn settings_change_while_a_client_continues() {
     let (rig, file) = with_file("api.hosts = ['old.example']\n");
     let root = rig.administrator();
     let ask = |host: &str| {
@@ -85,7 +85,7 @@ fn settings_change_while_a_client_goes_on() {
     let mut line = String::new();
     while !line.contains("changed: api.hosts; after a restart: nfs.listen") {
         line.clear();
-        assert!(stream.read_line(&mut line).expect("it goes on") > 0, "the stream ended");
+        assert!(stream.read_line(&mut line).expect("the stream continues") > 0, "the stream ended");
     }
     let listed = rig.ask(&root, "GET", "/v1/settings", None).json();
     let listen = listed["items"].as_array().expect("a list").iter().find(|s| s["name"] == "nfs.listen").expect("there");
@@ -103,7 +103,7 @@ fn settings_change_while_a_client_goes_on() {
 }
 
 #[test]
-fn a_new_certificate_is_shown_to_who_comes_next() {
+fn a_new_certificate_is_used_for_new_connections() {
     let rig = Rig::with(daemon::Config::default(), true);
     let current = rig.service.servers.tls.get().expect("over TLS").clone();
     let before = current.sha256();

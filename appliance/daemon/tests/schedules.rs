@@ -10,7 +10,7 @@ use serde_json::json;
 const START: u64 = 1_795_388_400;
 
 #[test]
-fn rules_set_over_the_interface_are_kept_and_told() {
+fn rules_set_over_the_api_are_stored_and_returned() {
     let rig = Rig::new();
     let root = rig.administrator();
     assert_eq!(rig.make_pool(&root, "tank").status, 201);
@@ -37,14 +37,14 @@ fn rules_set_over_the_interface_are_kept_and_told() {
         ["tank", "tank/home"].iter().flat_map(|of| short.map(|short| format!("{of}@{short}"))).collect();
     assert_eq!(names, expected);
     let events = rig.ask(&root, "GET", "/v1/events?after=0&limit=1000", None).json();
-    let said = |what: &str| {
+    let count_of = |what: &str| {
         let all = events["items"].as_array().expect("a list").iter();
         all.filter(|e| e["by"] == "schedule" && e["message"].as_str().is_some_and(|m| m.contains(what))).count()
     };
-    assert_eq!(said("hourly scheduled snapshots: 2 taken"), 4, "{events:#}");
-    assert_eq!(said("2 destroyed"), 2, "{events:#}");
+    assert_eq!(count_of("hourly scheduled snapshots: 2 taken"), 4, "{events:#}");
+    assert_eq!(count_of("2 destroyed"), 2, "{events:#}");
     assert_eq!(
-        said("weir:snapshot-daily=some: expected the number of snapshots to keep"),
+        count_of("weir:snapshot-daily=some: expected the number of snapshots to keep"),
         1,
         "once, not at each look: {events:#}"
     );

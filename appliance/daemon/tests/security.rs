@@ -37,11 +37,11 @@ fn each_operation_is_open_to_its_role_and_those_above() {
                 (Some(least), Some(role)) if *role < least => Some("forbidden"),
                 _ => None,
             };
-            let told = if answer.status < 400 { String::new() } else { answer.code() };
+            let received = if answer.status < 400 { String::new() } else { answer.code() };
             match expected {
-                Some(code) => assert_eq!(told, code, "{} as {role:?}: {}", operation.id, answer.text()),
+                Some(code) => assert_eq!(received, code, "{} as {role:?}: {}", operation.id, answer.text()),
                 None => assert!(
-                    !["unauthenticated", "forbidden"].contains(&told.as_str()),
+                    !["unauthenticated", "forbidden"].contains(&received.as_str()),
                     "{} as {role:?}: {}",
                     operation.id,
                     answer.text()
@@ -80,7 +80,7 @@ fn a_token_for_statistics_opens_them_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_operation_is_not_served() {
+fn unknown_paths_are_not_served() {
     let rig = Rig::new();
     let root = rig.administrator();
     for (method, path) in
@@ -101,7 +101,7 @@ fn on_the_unix_socket_the_same_user_is_administrator() {
 }
 
 #[test]
-fn nobody_has_a_password_that_nobody_set() {
+fn there_is_no_default_password() {
     let rig = Rig::new();
     for (user, password) in [("root", ""), ("admin", "admin"), ("root", "root"), ("weir", "weir")] {
         let answer =
@@ -120,7 +120,7 @@ fn a_cookie_alone_changes_nothing() {
     let root = rig.administrator();
     let body = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
     let without = Client { headers: root.headers.iter().filter(|(n, _)| n == "Cookie").cloned().collect() };
-    assert_eq!(rig.ask(&without, "GET", "/v1/users", None).status, 200, "looking needs no more");
+    assert_eq!(rig.ask(&without, "GET", "/v1/users", None).status, 200, "reading requires no more");
     for client in
         [without.clone(), without.clone().with("X-CSRF-Token", "0"), root.clone().with("Origin", "http://evil.example")]
     {
@@ -176,7 +176,7 @@ fn names_of_other_sites_do_not_lead_here() {
 }
 
 #[test]
-fn every_answer_says_what_browsers_may_do_with_it() {
+fn every_answer_has_security_headers() {
     let rig = Rig::new();
     for path in ["/", "/v1/version", "/v1/pools", "/v1/nothing", "/healthz"] {
         let answer = rig.ask(&Client::default(), "GET", path, None);
@@ -200,7 +200,11 @@ fn passwords_cannot_be_guessed_for_long() {
     let wait: u64 = last.header("retry-after").and_then(|s| s.parse().ok()).expect("seconds");
     assert!((1..=60).contains(&wait), "{wait}");
     let right = json!({"user": "root", "password": PASSWORD});
-    assert_eq!(rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)).status, 429, "also who knows it waits");
+    assert_eq!(
+        rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)).status,
+        429,
+        "a correct password waits, too"
+    );
     let audit = rig.ask_locally("GET", "/v1/audit", None).json();
     let denied =
         audit["items"].as_array().expect("a list").iter().filter(|e| e["what"] == "logIn" && e["outcome"] == "denied");
@@ -225,7 +229,7 @@ fn guesses_that_come_at_once_are_no_more_than_those_that_come_one_by_one() {
 }
 
 #[test]
-fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
+fn a_stream_ends_with_its_token_or_its_role_even_if_the_name_is_reused() {
     let rig = Rig::new();
     let root = rig.administrator();
     rig.service.access.accounts.create("op", api::Role::Operator, PASSWORD, false).expect("made");
@@ -242,7 +246,7 @@ fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
             line.clear();
             assert!(stream.read_line(&mut line).expect("the stream ends") > 0);
         }
-        assert!(begun.elapsed().as_secs() < 10, "at once, not when it is looked at the next time");
+        assert!(begun.elapsed().as_secs() < 10, "immediately, not at the next check");
     };
     for path in ["/v1/events/stream", "/v1/analytics/stream?name=io.ops"] {
         assert_eq!(rig.open_stream(&Client::token(&second.secret), path).0, 200, "{path}");
@@ -364,7 +368,7 @@ fn operators_set_no_properties_by_which_they_would_get_the_machine() {
 }
 
 #[test]
-fn over_tls_the_cookie_is_for_tls_alone() {
+fn over_tls_the_cookie_is_marked_secure() {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
     use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};

@@ -78,12 +78,12 @@ impl Filer {
 
     /// Counts of a statistic by key since the start, and its total.
     fn sums(&self, name: &str) -> (Sums, u64) {
-        let told = self.get("query", name, &format!("&from={}&to={}", self.begun, seconds() + 1));
+        let series = self.get("query", name, &format!("&from={}&to={}", self.begun, seconds() + 1));
         let (mut sums, mut total) = (BTreeMap::new(), 0);
-        for column in told["columns"].as_array().expect("columns") {
+        for column in series["columns"].as_array().expect("columns") {
             total += column["total"].as_u64().expect("a number");
             for cell in column["cells"].as_array().expect("cells").chunks(2) {
-                let key = &told["keys"][cell[0].to_string()];
+                let key = &series["keys"][cell[0].to_string()];
                 let key = key.as_str().map_or_else(|| key["from"].to_string(), str::to_owned);
                 *sums.entry(key).or_default() += cell[1].as_u64().expect("a number");
             }
@@ -120,7 +120,7 @@ fn pause() {
 }
 
 #[test]
-fn what_goes_on_beneath_the_file_system_is_counted() {
+fn operations_below_the_file_system_are_counted() {
     let filer = Filer::new();
     for name in [
         "txg.phases[phase]",

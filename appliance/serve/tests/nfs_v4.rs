@@ -83,7 +83,7 @@ fn one_tree_leads_to_all_shares_and_back() {
         }
         assert_eq!(reply.u32(), 1, "all of it");
         assert_eq!(names.iter().map(|n| &n.0[..]).collect::<Vec<_>>(), ["b", "srv"]);
-        assert_ne!(names[0].1, names[1].1, "a share is a file system of its own");
+        assert_ne!(names[0].1, names[1].1, "a share is a separate file system");
         assert_eq!(names[0].1[..8], 6_u64.to_be_bytes());
         // Upwards: from the share into the tree above it.
         let (root, srv) = (client.handle("/"), client.handle("/srv"));
@@ -117,7 +117,7 @@ fn a_compound_of_many_reads_has_a_bounded_reply() {
     assert!(reply.bytes.len() > 1 << 20 && reply.bytes.len() < 2 << 20, "{}", reply.bytes.len());
     reply.skip(&[22, 25]);
     let _is_end = reply.u32();
-    assert!(reply.opaque().iter().all(|byte| *byte == b'x'), "what fits is there");
+    assert!(reply.opaque().iter().all(|byte| *byte == b'x'), "entries that fit are returned");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn files_are_made_written_read_and_removed() {
 }
 
 #[test]
-fn a_request_that_comes_twice_is_done_once() {
+fn a_repeated_request_is_executed_once() {
     let house = two_shares();
     let mut client = Client::new(&house, 1, "c");
     let dir = client.handle("/srv/a");
@@ -194,7 +194,7 @@ fn a_request_that_comes_twice_is_done_once() {
     let first = client.send(&record);
     assert_eq!(client.parse(first.clone()).status, OK);
     assert_eq!(client.send(&record), first, "also over another connection, at another time");
-    assert_eq!(client.run(mkdir()).status, EXIST, "it was made");
+    assert_eq!(client.run(mkdir()).status, EXIST, "it was created");
     // 4.0 uses the seqids of its owners.
     let mut old = Client::new(&house, 0, "old");
     let open = |client: &Client| Ops::default().put(&dir).open(client, "o", 9, (3, 0), "by-old", true).getfh();
@@ -259,7 +259,7 @@ impl ClientRecords for Kept {
 }
 
 #[test]
-fn after_a_restart_clients_get_back_what_they_had_before_others_may_take_it() {
+fn after_a_restart_clients_reclaim_their_state_before_others_may_take_it() {
     let records = Arc::new(Kept::default());
     let vfs: Arc<dyn Vfs> = Arc::new(tree(5).writable());
     let start = || house(vec![share("/a", 5, vfs.clone(), "rw,no_root_squash")], records.clone());
@@ -278,7 +278,7 @@ fn after_a_restart_clients_get_back_what_they_had_before_others_may_take_it() {
     again.exchange_id("a", 1);
     let reclaim =
         |c: &Client| Ops::default().put(&file).op(18).u32(0).u32(3).u32(3).u64(c.id).opaque("o").u32(0).u32(1).u32(0);
-    assert_eq!(thief.run(reclaim(&thief)).status, 10033, "it had nothing");
+    assert_eq!(thief.run(reclaim(&thief)).status, 10033, "it had no state");
     let mut reply = again.run(reclaim(&again));
     assert_eq!(reply.status, OK);
     reply.skip(&[22, 18]);
@@ -359,7 +359,7 @@ fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_ope
     let mut ada = Client { uid: 1815, ..root.clone() };
     assert_eq!(open(&mut ada, "hello", verifier, &none), ACCESS, "mode 0644 of root");
     assert_eq!(open(&mut ada, "hello", [7; 8], &none), EXIST);
-    // A retry of Ada's own request: she gets the access that she asked for, whatever the mode.
+    // A retry of Ada's own request: it gets the requested access, despite the mode.
     let locked = Ops::default().bits(&[33]).u32(4).u32(0o000);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
@@ -387,7 +387,7 @@ impl Vfs for Faulty {
         self.tree.read_link(node)
     }
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as tests require");
         self.tree.read(node, offset, len)
     }
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
@@ -415,7 +415,7 @@ impl Vfs for Faulty {
         self.tree.by_handle(handle)
     }
     fn open_node(&self, node: NodeId) -> Result<()> {
-        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as tests require");
         self.tree.open_node(node)
     }
     fn home_of(&self, fs_guid: u64) -> Result<u64> {
@@ -452,7 +452,7 @@ fn after_a_request_that_panicked_its_slot_and_its_owner_can_be_used() {
 }
 
 #[test]
-fn a_snapshot_whose_share_cannot_be_looked_up_is_asked_for_again() {
+fn a_snapshot_with_a_failed_share_lookup_is_retried() {
     let (house, vfs) = faulty();
     let mut client = Client::new(&house, 1, "c");
     let file = FileHandle { fs_guid: 70, object: 1, generation: 1 };
@@ -460,7 +460,7 @@ fn a_snapshot_whose_share_cannot_be_looked_up_is_asked_for_again() {
     vfs.is_broken.store(true, Ordering::SeqCst);
     assert_eq!(client.run(Ops::default().put(&handle)).status, DELAY);
     vfs.is_broken.store(false, Ordering::SeqCst);
-    assert_eq!(client.run(Ops::default().put(&handle)).status, STALE, "found, and it has no such file");
+    assert_eq!(client.run(Ops::default().put(&handle)).status, STALE, "found, and it does not contain the file");
     let unknown = FileHandle { fs_guid: 71, ..file };
     let unknown = house.core.handles.seal(&WireHandle { pool_guid: 1, file: unknown });
     assert_eq!(client.run(Ops::default().put(&unknown)).status, STALE);
@@ -568,16 +568,16 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
     assert_eq!(ada.run(set(&list)).status, 1, "it is not hers");
     let mut reply = root.run(Ops::default().put(&file).getattr(&[12, 33]));
     reply.skip(&[22, 9]).bits();
-    let told = reply.opaque();
-    assert_eq!(told[..list.len()], list);
-    assert_eq!(told[list.len()..], 0o444_u32.to_be_bytes(), "the mode says what everyone may");
+    let returned = reply.opaque();
+    assert_eq!(returned[..list.len()], list);
+    assert_eq!(returned[list.len()..], 0o444_u32.to_be_bytes(), "the mode grants everyone's access");
     // chmod removes the ACL.
     root.run(Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[33]).opaque(0o640_u32.to_be_bytes()));
     assert_eq!(access(&mut ada).1, 0);
 }
 
 #[test]
-fn every_attribute_that_is_told_to_be_there_is_and_can_be_compared() {
+fn every_supported_attribute_is_returned_and_can_be_compared() {
     let house = two_shares();
     for minor in 0..3 {
         let mut client = Client::new(&house, minor, &format!("c{minor}"));
@@ -656,7 +656,7 @@ fn holes_space_copies_and_named_values_are_there_in_the_last_version() {
 }
 
 #[test]
-fn what_is_no_request_of_the_version_is_refused_by_its_name() {
+fn operations_of_other_versions_are_refused_by_name() {
     let house = two_shares();
     let mut old = Client::new(&house, 0, "old");
     let mut reply = old.run(Ops::default().op(53));
@@ -668,7 +668,7 @@ fn what_is_no_request_of_the_version_is_refused_by_its_name() {
     new.minor = 3;
     assert_eq!(new.run(Ops::default().root()).status, MINOR_VERS_MISMATCH);
     let mut new = Client::new(&house, 1, "new");
-    assert_eq!(new.run(Ops::default().op(35)).status, 10004, "SETCLIENTID is of 4.0 alone");
+    assert_eq!(new.run(Ops::default().op(35)).status, 10004, "SETCLIENTID exists only in 4.0");
     assert_eq!(new.run(Ops::default().op(59)).status, OP_ILLEGAL, "ALLOCATE is of 4.2");
 }
 
@@ -681,7 +681,7 @@ fn any_op() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn no_bytes_make_the_server_panic_or_lose_its_way(minor in 0..4_u32, ops in prop::collection::vec(any_op(), 0..6), count in 0..8_u32) {
+    fn no_input_makes_the_server_panic_or_desynchronize(minor in 0..4_u32, ops in prop::collection::vec(any_op(), 0..6), count in 0..8_u32) {
         let house = two_shares();
         let mut client = Client::new(&house, minor.min(2), "c");
         let root = Ops::default().path("/srv/a/hello");

@@ -184,7 +184,7 @@ fn measure(file: &File, meta: &std::fs::Metadata) -> io::Result<u64> {
     }
 }
 
-/// The end of a range if it lies within `size_bytes`.
+/// The end of a range if it is within `size_bytes`.
 fn end_within(offset: u64, len: u64, size_bytes: u64) -> io::Result<u64> {
     offset.checked_add(len).filter(|end| *end <= size_bytes).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
@@ -292,7 +292,7 @@ impl FileDevice {
     /// written costs the same.
     fn fill_holes(&self, offset: u64, len: u64) -> io::Result<()> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-        // Writers wait, so that zeros overwrite nothing but holes.
+        // Writers wait, so that zeros only overwrite holes.
         let Some(writing) = self.writing.as_ref().filter(|_| self.is_writable()) else { return Ok(()) };
         let end = end_within(offset, len, self.size_bytes())?;
         let _alone = writing.write();
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_or_deleted_under_way_takes_no_more_promises() {
+    fn a_file_truncated_or_deleted_in_use_fails_later_writes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         let open = || {

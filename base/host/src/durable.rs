@@ -19,7 +19,7 @@ pub const PUBLIC: u32 = 0o644;
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let fresh = beside(path);
+    let fresh = temporary_path(path);
     let written = write(&fresh, contents, mode).and_then(|()| fs::rename(&fresh, path));
     if written.is_err() {
         let _ = fs::remove_file(&fresh);
@@ -49,7 +49,7 @@ fn write(fresh: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     name.into()
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         // Left behind by a killed process, and readable by everyone.
         for wanted in [PRIVATE, PUBLIC] {
-            fs::write(beside(&path), "half").expect("written");
-            fs::set_permissions(beside(&path), fs::Permissions::from_mode(0o644)).expect("set");
+            fs::write(temporary_path(&path), "half").expect("written");
+            fs::set_permissions(temporary_path(&path), fs::Permissions::from_mode(0o644)).expect("set");
             replace(&path, b"two", wanted).expect("written");
             assert_eq!(fs::read(&path).expect("read"), b"two");
             // The umask can only remove bits.
@@ -105,17 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn on_an_error_the_old_contents_stay_and_nothing_is_left_behind() {
+    fn on_an_error_the_old_contents_stay_and_no_files_are_left() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         fs::create_dir(&path).expect("made");
         fs::write(path.join("inside"), "x").expect("written");
         assert!(replace(&path, b"two", PRIVATE).is_err(), "a folder is no file");
-        assert!(path.join("inside").exists() && !beside(&path).exists());
+        assert!(path.join("inside").exists() && !temporary_path(&path).exists());
     }
 
     #[test]
-    fn the_file_of_a_lock_is_the_owners_alone_also_where_it_was_open_to_all() {
+    fn a_lock_file_is_made_private_also_if_it_was_public() {
         let folder = tempfile::tempdir().expect("a folder");
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs::write(&old, "").expect("written");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_made_for_all_is_for_the_owner_alone() {
+    fn public_files_of_earlier_versions_are_made_private() {
         let folder = tempfile::tempdir().expect("a folder");
         let (below, file) = (folder.path().join("a/b"), folder.path().join("a/b/ops"));
         fs::create_dir_all(&below).expect("made");

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted() {
+    fn dropped_events_are_counted() {
         let events = Events::new(1, 10);
         events.record(event(1));
         let mut all = Vec::new();

@@ -55,9 +55,9 @@ mod tests {
             for unit in [Unit::Nanoseconds, Unit::Bytes] {
                 let h = Histogram::default();
                 h.record(value);
-                let told = Exponential::of(&h.spread(), unit);
-                assert_eq!((told.zeros, told.classes.len()), (0, 1));
-                let (class, _) = told.classes[0];
+                let converted = Exponential::of(&h.spread(), unit);
+                assert_eq!((converted.zeros, converted.classes.len()), (0, 1));
+                let (class, _) = converted.classes[0];
                 let value = if unit == Unit::Nanoseconds { value as f64 / 1e9 } else { value as f64 };
                 let edge = |i: i32| (f64::from(i) / 8.0).exp2();
                 assert!(value > edge(class) * (1.0 - 1.0 / 31.0), "{value}");
@@ -71,10 +71,10 @@ mod tests {
     fn nothing_is_lost() {
         let h = Histogram::default();
         (0..5000).for_each(|v| h.record(v * v));
-        let told = Exponential::of(&h.spread(), Unit::Number);
-        assert_eq!(told.zeros, 1);
-        assert_eq!(told.classes.iter().map(|(_, n)| n).sum::<u64>(), 4999);
-        assert!(told.classes.windows(2).all(|w| w[0].0 < w[1].0));
+        let converted = Exponential::of(&h.spread(), Unit::Number);
+        assert_eq!(converted.zeros, 1);
+        assert_eq!(converted.classes.iter().map(|(_, n)| n).sum::<u64>(), 4999);
+        assert!(converted.classes.windows(2).all(|w| w[0].0 < w[1].0));
         assert_eq!(Exponential::of(&Spread::default(), Unit::Bytes), Exponential::default());
     }
 }

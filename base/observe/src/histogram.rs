@@ -137,14 +137,14 @@ mod tests {
         let spread = h.spread();
         assert_eq!((spread.count, spread.sum, h.count()), (10_000, 50_005_000, 10_000));
         for (percent, exact) in [(50.0, 5000), (99.0, 9900), (99.9, 9990), (100.0, 10_000), (0.0, 1)] {
-            let told = spread.percentile(percent);
-            assert!(told >= exact && told <= exact + exact / 16, "{percent}: {told}");
+            let estimate = spread.percentile(percent);
+            assert!(estimate >= exact && estimate <= exact + exact / 16, "{percent}: {estimate}");
         }
         assert_eq!(Spread::default().percentile(99.0), 0);
     }
 
     #[test]
-    fn what_was_counted_in_between_is_the_difference() {
+    fn the_difference_is_the_count_in_between() {
         let (h, later) = (Histogram::default(), Histogram::default());
         [1, 5, 500, 500].iter().for_each(|v| h.record(*v));
         let before = h.spread();

@@ -13,7 +13,7 @@
 //!   * nothing here is global: a test that creates its own metrics sees only those
 //!   * counting never blocks, never allocates, and takes a few nanoseconds (`cargo run --release
 //!     --example cost -p weir-observe`)
-//!   * a value read during concurrent updates lies between the values before and after them; a
+//!   * a value read during concurrent updates is between the values before and after them; a
 //!     counter never decreases
 
 mod counter;

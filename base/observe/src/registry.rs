@@ -15,7 +15,7 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// Name and meaning of a metric. Defined once, beside the code that counts.
+/// Name and meaning of a metric. Defined once, next to the code that counts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
     /// For example `device_reads`: lower case, from the general to the specific, without unit.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_tells_its_figures_with_the_labels_of_the_whole() {
+    fn metrics_of_a_part_have_the_labels_of_the_whole() {
         struct Town(Well);
         impl Source for Town {
             fn collect(&self, out: &mut Collector<'_>) {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_prometheus_reads_is_read() {
+    fn prometheus_text_is_parsed() {
         let text = "# HELP a b\n# TYPE a counter\na{pool=\"t\\\"x\",device=\"/d,}\"} 5\na{pool=\"u\"} 2.5\nb 7 1234\nbroken{x=\"1\n\n";
         let m = Metrics::parse(text, Duration::ZERO);
         assert_eq!((m.sum("a", &[]), m.sum("b", &[]), m.sum("c", &[])), (Some(7.5), Some(7.0), None));
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(m.labels("a", "pool"), ["t\"x", "u"]);
         let later = Metrics::parse("a{pool=\"u\"} 1\nb 9", Duration::ZERO);
         assert_eq!((later.grown(Some(&m), "b", &[]), later.grown(None, "b", &[])), (Some(2.0), Some(9.0)));
-        assert_eq!(later.grown(Some(&m), "a", &[("pool", "u")]), Some(1.0), "a daemon that started anew");
+        assert_eq!(later.grown(Some(&m), "a", &[("pool", "u")]), Some(1.0), "a restarted daemon");
     }
 }

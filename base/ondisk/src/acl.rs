@@ -235,7 +235,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn entries_of_version_1_are_as_long_as_whom_they_are_for() {
+    fn entries_of_version_1_have_a_length_by_type() {
         for endian in [Endian::Little, Endian::Big] {
             let mut bytes = vec![0u8; 8 + 16 + 48];
             for (at, kind, flags) in [(0, 0, Ace::FLAG_OWNER), (8, 1, Ace::FLAG_IDENTIFIER_GROUP), (24, 5, 0)] {

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn salt_iv_and_mac_share_words_with_nobody() {
+    fn salt_iv_and_mac_share_no_words_with_other_fields() {
         let mut bp = BlkPtr::new_block(&NewBlock {
             object_type: ObjectType::PLAIN_FILE_CONTENTS,
             level: 0,

@@ -400,7 +400,7 @@ mod tests {
     use crate::testing::{golden, golden_words, never_panics};
 
     #[test]
-    fn entry_of_a_flat_table_is_what_zdb_says_and_writes_back() {
+    fn entry_of_a_flat_table_matches_zdb_and_is_encoded_back() {
         let key = Key::parse(golden!("ddt_key.bin"), Endian::Little).unwrap();
         assert_eq!(key.checksum[0], 0x7625_bfaa_384b_69b8);
         assert_eq!((key.lsize_bytes(), key.psize_bytes()), (0x2_0000, 0x2_0000));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn histogram_is_what_zdb_says() {
+    fn histogram_matches_zdb() {
         let rows = histogram_from_words(&golden_words(golden!("ddt_histogram.bin"))).unwrap();
         // zdb -DD: three blocks of 128 KiB with 2 to 3 references, 9 references in all.
         assert_eq!((rows[1].blocks, rows[1].lsize_bytes, rows[1].referenced_blocks), (3, 384 << 10, 9));

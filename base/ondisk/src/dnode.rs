@@ -194,7 +194,7 @@ impl Dnode {
         Ok(dnode)
     }
 
-    /// Bytes available for the bonus beside the block pointers and, if present, the spill pointer.
+    /// Bytes available for the bonus next to the block pointers and, if present, the spill pointer.
     pub fn bonus_bytes_max(&self) -> usize {
         let spill = if self.spill.is_some() { blkptr::SIZE_BYTES } else { 0 };
         (usize::from(self.slots) * SLOT_BYTES)
@@ -210,7 +210,7 @@ impl Dnode {
         }
         let bonus_bytes = self.bonus.len() + self.bonus_rest.len();
         if bonus_bytes > self.bonus_bytes_max() {
-            let expected = format_args!("at most {} beside {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
+            let expected = format_args!("at most {} with {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
             return Err(Error::corrupt("dnode", "dn_bonuslen", bonus_bytes, expected));
         }
         if !self.data_block_bytes.is_multiple_of(512) || self.data_block_bytes >> 9 > u32::from(u16::MAX) {

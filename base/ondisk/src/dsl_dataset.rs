@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_goes_back_to_the_bytes_it_came_from() {
+    fn a_snapshot_is_encoded_to_its_original_bytes() {
         let mut out = S2.to_vec();
         out[..0x118].fill(0xee);
         DslDataset::parse(S2, Endian::Little).unwrap().write(&mut out, Endian::Little).unwrap();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_goes_back_to_the_bytes_it_came_from() {
+    fn a_directory_is_encoded_to_its_original_bytes() {
         for endian in [Endian::Little, Endian::Big] {
             let mut bytes = VOL.to_vec();
             bytes[0x98] = 7; // Padding is preserved.

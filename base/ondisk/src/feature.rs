@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_for_the_mos_is_needed_for_reading() {
+    fn features_of_the_mos_are_required_for_reading() {
         assert!(FEATURES.iter().all(|f| !(f.flags.is_needed_for_mos() && f.flags.is_readonly_compatible())));
         let mos: Vec<_> = FEATURES.iter().filter(|f| f.flags.is_needed_for_mos()).map(|f| f.name).collect();
         assert_eq!(

@@ -361,7 +361,7 @@ mod tests {
     use crate::testing::{golden, never_panics};
 
     #[test]
-    fn header_of_a_cache_device_is_what_zdb_says() {
+    fn header_of_a_cache_device_matches_zdb() {
         let header = Header::parse(golden!("l2arc_header.bin")).unwrap();
         assert_eq!((header.pool_guid, header.vdev_guid), (3661074426268830063, 4248952960657282086));
         assert_eq!((header.start_offset, header.end_offset, header.evict_offset), (4194816, 66584576, 4194816));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_reads_back() {
+    fn packed_entries_are_unpacked() {
         let golden = golden!("l2arc_header.bin");
         let header = Header::parse(golden).unwrap();
         assert_eq!(header.to_bytes()[..0x1d8], golden[..0x1d8]);

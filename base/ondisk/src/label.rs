@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_at_both_ends_of_the_rounded_device() {
+    fn labels_are_at_both_ends_of_the_rounded_device() {
         let size = 64 << 20;
         let at: Vec<_> = (0..5).map(|i| label_offset(size + 1000, i)).collect();
         assert_eq!(at, [Some(0), Some(256 << 10), Some(size - (512 << 10)), Some(size - (256 << 10)), None]);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spill_block_holds_what_the_bonus_could_not() {
+    fn a_spill_block_contains_what_exceeds_the_bonus() {
         let bytes = golden!("sa_spill.bin");
         let header = SaHeader::parse(bytes).unwrap().unwrap();
         assert_eq!(header.layout, 7);

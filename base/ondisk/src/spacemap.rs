@@ -239,7 +239,9 @@ impl Iterator for Items<'_> {
                     run_units: ((word >> VDEV_BITS) & ((1 << 36) - 1)) + 1,
                     vdev: Some((word & 0xff_ffff) as u32),
                 })),
-                None => Err(Error::corrupt("space_map", "two-word entry", "cut off by the end", "two words")),
+                None => {
+                    Err(Error::corrupt("space_map", "two-word entry", "truncated by the end of the map", "two words"))
+                }
             },
             _ => Ok(Item::Range(Entry {
                 action: action(word >> 15),
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn metaslab_map_is_what_zdb_says_and_writes_back() {
+    fn metaslab_map_matches_zdb_and_is_encoded_back() {
         let bytes = golden!("spacemap_v1.bin");
         let all: Vec<_> = items(bytes, Endian::Little).collect::<Result<_>>().unwrap();
         assert_eq!(all[0], Item::Debug { action: Action::Alloc, pass: 1, txg: Txg(5) });

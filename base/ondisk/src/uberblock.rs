@@ -223,7 +223,7 @@ mod tests {
     use crate::testing::{golden, never_panics};
 
     #[test]
-    fn little_endian_uberblock_is_what_zdb_says_and_writes_back() {
+    fn little_endian_uberblock_matches_zdb_and_is_encoded_back() {
         let bytes = golden!("uberblock_le.bin");
         let ub = Uberblock::parse(bytes).unwrap();
         assert_eq!((ub.version, ub.txg, ub.guid_sum, ub.timestamp), (5000, Txg(4), 5554855833483603609, 1795255657));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn big_endian_uberblock_of_2006_is_what_zdb_says_and_writes_back() {
+    fn big_endian_uberblock_of_2006_matches_zdb_and_is_encoded_back() {
         let bytes = golden!("uberblock_be.bin");
         let ub = Uberblock::parse(bytes).unwrap();
         assert_eq!((ub.endian, ub.txg, ub.guid_sum), (Endian::Big, Txg(47), 6507362269047887129));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_words_come_apart() {
+    fn packed_words_are_split() {
         let m = Multihost { delay_ns: 0, config: 0x000a_0007_0003_e807 };
         assert_eq!((m.interval_ms(), m.sequence(), m.fail_intervals()), (Some(1000), Some(7), Some(10)));
         let mut ub = Uberblock::parse(golden!("uberblock_le.bin")).unwrap();

@@ -82,7 +82,7 @@ impl Algorithm {
     }
 }
 
-/// The part of a checksum that is kept beside a MAC: the pointer of an encrypted block holds the
+/// The part of a checksum that is kept next to a MAC: the pointer of an encrypted block holds the
 /// checksum in its first two words and the MAC in the last two. Compare the result with the first
 /// two words of the pointer.
 pub fn truncate_for_mac(algorithm: Algorithm, words: [u64; 4]) -> [u64; 2] {

@@ -125,7 +125,7 @@ fn main() {
             all.push(measure(names, *ring, *on));
         }
     }
-    println!("{:<22} {:>22} {:>22}", "", "noting and telling", "counting");
+    println!("{:<22} {:>22} {:>22}", "", "recording, reporting", "counting");
     for ((name, ..), all) in cases.iter().zip(&found) {
         let text = |of: fn(&Cost) -> f64| {
             let mut all: Vec<f64> = all.iter().map(of).collect();

@@ -35,10 +35,7 @@ pub fn run(folder: &Path, devices: u64, mib: u64) -> Result<()> {
     println!(
         "{OVERWRITES} random overwrites of 16 KiB in each of {TXGS} txgs, {mib} MiB on {devices} devices; median (range)"
     );
-    println!(
-        "{:<24} {:>24} {:>24} {:>22}",
-        "", "writes beside data, txg", "KiB beside data, txg", "overwrites a second"
-    );
+    println!("{:<24} {:>24} {:>24} {:>22}", "", "other writes, txg", "other KiB, txg", "overwrites a second");
     for (name, f) in [("log space maps", with), ("metaslabs' own maps", without)] {
         println!("{name:<24} {:>24} {:>24} {:>22}", shown(&f.writes), shown(&f.kib), shown(&f.rate));
     }
@@ -72,8 +69,8 @@ fn one(images: &[String], mib: u64, off: &[&str], figures: &mut Figures) -> Resu
     // Each block of the file is written once in its txg and takes three sectors, because half of it
     // is random.
     let data: u64 = blocks[TXGS / 2..].iter().sum();
-    let beside = |all: u64, data: u64| (all as f64 - data as f64) / last.len() as f64;
-    figures.writes.push(beside(last.iter().map(|s| s.writes).sum(), data));
-    figures.kib.push(beside(last.iter().map(|s| s.written_bytes).sum(), data * (12 << 10)) / 1024.0);
+    let other = |all: u64, data: u64| (all as f64 - data as f64) / last.len() as f64;
+    figures.writes.push(other(last.iter().map(|s| s.writes).sum(), data));
+    figures.kib.push(other(last.iter().map(|s| s.written_bytes).sum(), data * (12 << 10)) / 1024.0);
     bench.end()
 }

@@ -184,7 +184,7 @@ impl Flight {
     fn end(&self, landed: Landed) {
         let before = self.done.lock().replace(landed);
         self.landed.notify_all();
-        assert!(before.is_none(), "a read of a block ends twice");
+        assert!(before.is_none(), "a read of a block ends a second time");
     }
 }
 

@@ -139,7 +139,7 @@ impl Store {
         })
     }
 
-    /// A store over one device without a pool. Nothing is written to it. Addresses begin behind the
+    /// A store over one device without a pool. Nothing is written to it. Addresses begin after the
     /// space of the front labels.
     pub fn over(name: String, device: Arc<dyn Device>, cache_bytes: u64) -> Arc<Self> {
         let kind = Kind::Leaf(Leaf::present(0, device));
@@ -177,7 +177,7 @@ impl Store {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
         self.injection.govern(&tree);
-        self.second.let_go(&tree.caches);
+        self.second.release_devices(&tree.caches);
         tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
     }
 

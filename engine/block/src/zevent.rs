@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_gets_what_came_since_and_how_much_he_missed() {
+    fn a_listener_gets_new_events_and_the_number_of_missed_ones() {
         let reporter = Reporter::new("tank");
         reporter.sysevent(class::POOL_IMPORT, |_| ());
         let queue = Arc::<Queue>::default();
@@ -453,8 +453,8 @@ mod tests {
         reporter.set_identity("tank", 7);
         reporter.sysevent(class::CONFIG_SYNC, |_| ());
         let news = queue.after(0);
-        let told: Vec<_> = news.events.iter().map(|e| (e.id, e.subclass().to_owned())).collect();
-        assert_eq!(told, [(1, "pool_create".into()), (2, "pool_import".into()), (3, "config_sync".into())]);
+        let listed: Vec<_> = news.events.iter().map(|e| (e.id, e.subclass().to_owned())).collect();
+        assert_eq!(listed, [(1, "pool_create".into()), (2, "pool_import".into()), (3, "config_sync".into())]);
         let last = &news.events[2];
         assert_eq!(
             (last.text("pool"), last.payload.get_u64("pool_guid"), last.payload.get_u64("eid")),

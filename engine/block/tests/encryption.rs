@@ -52,7 +52,7 @@ fn data_are_secret_under_every_suite_and_read_back() {
 }
 
 #[test]
-fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
+fn verifying_decrypts_with_the_key_and_reports_a_missing_key() {
     for suite in Suite::ALL {
         let (bench, keys, other) =
             (bench(Layout::Mirror(2), 12), DatasetKeys::generate(suite), DatasetKeys::generate(suite));
@@ -81,7 +81,7 @@ fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
 }
 
 #[test]
-fn the_same_data_twice_give_different_bytes() {
+fn equal_data_is_encrypted_to_different_bytes() {
     let (bench, keys) = (bench(Layout::Disk, 9), keys());
     let write = || bench.store.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, Some(&keys)).unwrap();
     let (a, b) = (write(), write());

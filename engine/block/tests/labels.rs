@@ -126,7 +126,7 @@ fn one_leaf_of_each_top_level_device_must_take_the_label_and_one_of_all_the_uber
     label::sync_uberblock(&stripe.store.tree(), &[0, 1, 2], &uberblock(9), false).unwrap();
 }
 
-/// The configuration of a raidz1 pool as packed by OpenZFS, and the trailer behind it; see
+/// The configuration of a raidz1 pool as packed by OpenZFS, and the trailer after it; see
 /// `ondisk`'s testdata/README.md.
 #[test]
 fn a_label_of_openzfs_is_written_again_byte_for_byte() {

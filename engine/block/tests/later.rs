@@ -27,7 +27,7 @@ fn some(count: u64) -> impl Iterator<Item = Vec<u8>> {
 }
 
 #[test]
-fn blocks_on_their_way_are_read_rewritten_and_all_there_after_the_flush() {
+fn delayed_blocks_are_read_rewritten_and_written_by_the_flush() {
     for layout in ALL {
         let bench = slow(layout);
         let _sync = doing(Task::Background);
@@ -52,9 +52,9 @@ fn blocks_on_their_way_are_read_rewritten_and_all_there_after_the_flush() {
     }
 }
 
-/// The last writes of a txg are small, and behind others that are enough to be written at once.
+/// The last writes of a txg are small, and follow others that are enough to be written at once.
 #[test]
-fn small_blocks_behind_large_ones_are_written_by_the_flush() {
+fn small_blocks_after_large_ones_are_written_by_the_flush() {
     for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 3)] {
         let bench = slow(layout);
         bench.disks.iter().for_each(|disk| disk.latency_us.store(5_000, Ordering::Relaxed));
@@ -111,17 +111,17 @@ fn a_device_that_fails_has_missed_the_txg_and_the_blocks_are_readable() {
 }
 
 #[test]
-fn what_no_device_takes_is_written_again_once_devices_are_back() {
+fn failed_writes_are_retried_once_devices_are_back() {
     for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 5)] {
         let bench = slow(layout);
         let all_fail = |fail| bench.disks.iter().for_each(|disk| disk.fails_writes.store(fail, Ordering::Relaxed));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let calls = Arc::new(AtomicUsize::new(0));
         let disks = bench.disks.clone();
         bench.store.set_on_write_failure(Some(Arc::new({
-            let asked = asked.clone();
+            let calls = calls.clone();
             move |_, _| {
-                // Back when asked for the third time.
-                if asked.fetch_add(1, Ordering::SeqCst) == 2 {
+                // The device is back at the third call.
+                if calls.fetch_add(1, Ordering::SeqCst) == 2 {
                     disks.iter().for_each(|disk| disk.fails_writes.store(false, Ordering::Relaxed));
                 }
                 true
@@ -131,7 +131,7 @@ fn what_no_device_takes_is_written_again_once_devices_are_back() {
         all_fail(true);
         let blocks: Vec<(BlkPtr, Vec<u8>)> = some(10).map(|data| (write(&bench.store, &data), data)).collect();
         bench.store.flush().unwrap();
-        assert_eq!(asked.load(Ordering::SeqCst), 3, "{layout:?}: once for all blocks, until all are written");
+        assert_eq!(calls.load(Ordering::SeqCst), 3, "{layout:?}: once for all blocks, until all are written");
         bench.disks.iter().for_each(|disk| disk.latency_us.store(0, Ordering::Relaxed));
         for (bp, data) in &blocks {
             assert!(bench.store.read_stored(bp, &AT).unwrap() == *data, "{layout:?}");

@@ -27,7 +27,7 @@ fn cache_file(dir: &Path) -> std::path::PathBuf {
 
 /// The bench's pool with a cache device, whose lock is released with the last store that uses it.
 fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
-    let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("nobody else has it"));
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("no other process holds it"));
     let leaf = Leaf::present(CACHE, device);
     let vdev = Vdev { guid: CACHE, id: 0, kind: Kind::Leaf(leaf), ashift: 9, children: vec![], name: "cache".into() };
     bench.store.change_tree(|tree| Tree { tops: tree.tops.clone(), caches: vec![Arc::new(vdev)], spares: Vec::new() });
@@ -38,7 +38,7 @@ fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < deadline, "it never is: {what}");
+        assert!(Instant::now() < deadline, "it never happens: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -52,7 +52,7 @@ fn without_cache(store: &Store) {
 }
 
 #[test]
-fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
+fn evicted_blocks_are_read_from_the_cache_device_and_found_after_a_restart() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = cache_file(dir.path());
     let bench = bench(Layout::Disk, 9);
@@ -110,7 +110,7 @@ fn what_memory_has_no_room_for_is_read_from_the_cache_device_and_found_again() {
 }
 
 #[test]
-fn a_cache_device_that_lies_costs_warmth_only() {
+fn a_corrupt_cache_device_costs_only_hits() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = cache_file(dir.path());
     let bench = bench(Layout::Disk, 9);

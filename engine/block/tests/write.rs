@@ -106,7 +106,7 @@ fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
             // The first half of the stream, and nothing more.
             let cut = take(packed[..packed.len() / 2].to_vec(), compression);
             let seen = bench.store.verify(&cut);
-            assert!(seen.readable && seen.faults.is_empty(), "its copies are what was written: {seen:?}");
+            assert!(seen.readable && seen.faults.is_empty(), "its copies are as written: {seen:?}");
             let seen = bench.store.verify_contents(&cut, None);
             assert_eq!((seen.readable, seen.contents), (false, Contents::Malformed), "{cut}: {seen:?}");
             assert_eq!((seen.good_copies, seen.faults.len()), (cut.dvas().count(), 0), "no device is to blame");
@@ -171,7 +171,7 @@ fn zeros_become_a_hole_with_a_birth_unless_compression_is_off() {
 }
 
 #[test]
-fn small_contents_go_into_the_pointer_where_that_is_allowed() {
+fn small_contents_are_embedded_in_the_pointer_where_allowed() {
     let bench = bench(Layout::Disk, 12);
     let mut data = vec![0; 8192];
     data[..40].copy_from_slice(&noise(1, 40));
@@ -192,7 +192,7 @@ fn small_contents_go_into_the_pointer_where_that_is_allowed() {
 }
 
 #[test]
-fn what_saves_less_than_an_eighth_is_stored_as_it_is() {
+fn data_that_saves_less_than_an_eighth_is_stored_uncompressed() {
     let bench = bench(Layout::Disk, 9);
     for (zeros, compressed) in [(8192, false), (24_576, true)] {
         let mut data = noise(9, 131_072);
@@ -326,7 +326,7 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
 }
 
 #[test]
-fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_repaired_once_and_for_all() {
+fn noise_after_a_block_smaller_than_a_sector_is_repaired_once() {
     for layout in [Layout::Raidz(1, 4), Layout::Raidz(2, 5), Layout::Draid] {
         let bench = bench(layout, 12);
         let data = noise(7, 512);
@@ -355,7 +355,7 @@ fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_repaired_once_and_fo
 }
 
 #[test]
-fn devices_that_are_away_have_missed_what_the_others_hold() {
+fn missing_devices_have_a_dtl_of_missed_writes() {
     for (layout, away) in [(Layout::MirrorWithout, 1), (Layout::RaidzWithout(1), 1), (Layout::RaidzWithout(3), 3)] {
         let bench = bench(layout, 12);
         for txg in [TXG, TXG + 1, TXG + 5] {
@@ -402,7 +402,7 @@ fn after_a_failed_flush_success_is_never_claimed_again() {
     single.disks[0].fails_flushes.store(true, Ordering::Relaxed);
     assert!(single.store.flush().is_err());
     single.disks[0].fails_flushes.store(false, Ordering::Relaxed);
-    assert!(single.store.flush().is_err(), "the system forgot what it lost, we must not");
+    assert!(single.store.flush().is_err(), "the system forgot the failed flush, we must not");
     assert!(single.store.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, None).is_err());
 
     let pair = bench(Layout::Mirror(2), 12);

@@ -161,8 +161,8 @@ impl LiveDatasets {
     }
 
     /// Reports the activity of the intent logs to `events` from now on, under pool name `name`.
-    pub fn tell_to(&self, events: &Arc<observe::Events>, name: &str) {
-        self.log_figures.tell_to(events, name);
+    pub fn record_to(&self, events: &Arc<observe::Events>, name: &str) {
+        self.log_figures.record_to(events, name);
     }
 
     /// The datasets as the last synced txg left them.
@@ -183,7 +183,7 @@ impl LiveDatasets {
         // known to be going.
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset(name)?;
-        // A dataset being received is open too, and belongs to the receive alone.
+        // A dataset being received is open too, and belongs only to the receive.
         check_writable(&dataset)?;
         if let Some(found) = heads.get(&dataset.id()) {
             return Ok(found.clone());
@@ -377,7 +377,7 @@ impl LiveDatasets {
     }
 
     /// Removes unreadable parts from the intent logs of all datasets that are not open, so that
-    /// the rest can be replayed. Returns the names of those datasets. The blocks behind an
+    /// the rest can be replayed. Returns the names of those datasets. The blocks after an
     /// unreadable one stay allocated.
     pub fn discard_unread_logs(&self) -> Result<Vec<String>> {
         let tree = self.synced()?;
@@ -419,7 +419,7 @@ impl LiveDatasets {
             let log = ClosedLog::open(cx.mos().store(), &root, id).at(&name)?;
             // Until the txg is on disk, an open would find the log in its previous
             // state.
-            if !open.let_go(id) {
+            if !open.release_head(id) {
                 return Err(Refusal::Busy.at(&*name));
             }
             sync.all_or_nothing(|| change(cx, &log, settings).at(&name))
@@ -463,7 +463,7 @@ impl LiveDatasets {
 impl Open {
     /// Marks head `id` as destroyed in this txg unless it is open; its blocks are freed from
     /// the next txg on.
-    pub(crate) fn let_go(&self, id: u64) -> bool {
+    pub(crate) fn release_head(&self, id: u64) -> bool {
         let heads = self.heads.lock();
         if heads.contains_key(&id) {
             return false;
@@ -564,7 +564,7 @@ impl LiveDataset {
         if self.counting.is_none() && is_file_system {
             return Err(Error::invalid(
                 self.name(),
-                "a file system is written only by who can tell the owners of files",
+                "a file system can only be written with accounting of file owners",
             ));
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
@@ -764,9 +764,9 @@ impl Participant for Open {
         }
     }
 
-    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+    fn cloned(&self, txg: u64, visit: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
         let all: Vec<_> = self.heads.lock().values().cloned().collect();
-        all.iter().try_for_each(|dataset| dataset.objset.cloned(txg, &mut *tell))
+        all.iter().try_for_each(|dataset| dataset.objset.cloned(txg, &mut *visit))
     }
 
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {

@@ -39,10 +39,10 @@ const LARGE: usize = 64;
 
 /// A cache of the sorted names of a pool's large directories, across txgs.
 #[derive(Default)]
-pub struct Names(Mutex<Kept>);
+pub struct Names(Mutex<Cached>);
 
 #[derive(Default)]
-struct Kept {
+struct Cached {
     /// Keyed by the ZAP's object.
     directories: HashMap<u64, Directory>,
     names: usize,
@@ -60,7 +60,7 @@ struct Directory {
 pub struct Children {
     /// Name and object, sorted by name.
     children: Vec<(Box<str>, u64)>,
-    /// Index of a child times two; odd values stand for its descendants.
+    /// Index of a child times two; odd values denote its descendants.
     steps: Vec<u32>,
 }
 

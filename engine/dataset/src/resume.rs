@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_token_is_said() {
+    fn errors_in_a_token_are_reported() {
         let token = encode(&state());
         let altered = match token.ends_with('0') {
             true => format!("{}1", &token[..token.len() - 1]),

@@ -27,7 +27,7 @@ fn work_state(rig: &Rig, work: Work) -> Vec<(u64, u64, u64)> {
 }
 
 #[test]
-fn what_is_free_is_told_to_devices_or_written_over_and_nothing_else() {
+fn only_free_space_is_trimmed_or_overwritten() {
     const PATTERN: [u8; 8] = 0xdead_beef_dead_beee_u64.to_le_bytes();
     let start = Order::Start { rate: 0 };
     let mirror = |names: [&str; 2]| NewVdev {
@@ -104,7 +104,7 @@ fn what_is_free_is_told_to_devices_or_written_over_and_nothing_else() {
 }
 
 #[test]
-fn what_was_freed_is_told_to_devices_by_itself() {
+fn freed_space_is_trimmed_automatically() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     let writer = rig.live.writer().clone();
@@ -124,7 +124,7 @@ fn what_was_freed_is_told_to_devices_by_itself() {
     }
     writer.sync().unwrap();
     writer.trim_freed().unwrap();
-    assert!(zeros() < before + 64, "it may still be gone back to");
+    assert!(zeros() < before + 64, "it may still be rewound to");
     (0..4).for_each(|_| writer.task(|_| Ok(())).unwrap());
     let before = zeros();
     writer.trim_freed().unwrap();
@@ -145,7 +145,7 @@ fn widened(rig: &Rig) {
 }
 
 #[test]
-fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
+fn a_raidz_is_expanded_in_use_and_openzfs_can_read_every_step() {
     for parity in [1, 2] {
         let children = (0..2 + parity).map(|n| format!("disk-{n}"));
         let child = |n: String| NewVdev { leaf: Some((n.clone(), disk(&n))), ..layout(false) };

@@ -11,7 +11,7 @@ use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
 use std::sync::Arc;
 
 #[test]
-fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
+fn an_offline_device_stays_offline_and_is_resilvered_by_its_dtl() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -45,11 +45,11 @@ fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
     check(&rig, &files);
     let other = disk("disk-1");
     writer.offline(one, Lasts::UntilImport).unwrap();
-    assert!(!writer.online(one, &|_: &str| Ok(other.clone())).unwrap(), "another disk came in its place");
+    assert!(!writer.online(one, &|_: &str| Ok(other.clone())).unwrap(), "another disk has its path");
 }
 
 #[test]
-fn a_fault_lasts_until_it_is_cleared_and_marks_what_is_needed_only() {
+fn a_fault_lasts_until_it_is_cleared_and_required_devices_only_degrade() {
     let mirror = |names: [&str; 2]| NewVdev {
         kind: "mirror",
         parity: 0,
@@ -119,7 +119,7 @@ fn a_disk_becomes_a_mirror_and_a_disk_again() {
     check(&rig, &files);
     let top = writer.store().tree().tops[0].guid;
     writer.detach(guid(&rig, "second")).unwrap();
-    assert_eq!(guid(&rig, "disk"), top, "the last side goes on under the mirror's identity");
+    assert_eq!(guid(&rig, "disk"), top, "the last side keeps the mirror's identity");
     let labels = block::label::read(second.as_ref(), true);
     assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)) && labels.uberblocks.is_empty());
     files.put(&rig);
@@ -245,7 +245,7 @@ fn a_log_device_that_was_overwritten_is_not_used_from_the_next_scrub_on() {
 }
 
 #[test]
-fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
+fn a_spare_is_active_until_the_device_is_repaired_or_becomes_permanent() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -296,7 +296,7 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
 }
 
 #[test]
-fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
+fn a_resilver_fills_new_devices_and_detaches_replaced_ones() {
     let rig = Rig::with(layout(true), &[], None);
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -314,7 +314,7 @@ fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
         "{text:?}"
     );
     let labels = block::label::read(old.as_ref(), true);
-    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it belongs to no pool any more");
+    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it no longer belongs to a pool");
     check(&rig, &files);
     assert!(rig.is_clean());
     // The returning device is resilvered, and no other missing device is required for that.
@@ -344,11 +344,11 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     let (before, size) = (writer.allocator().totals(), || writer.allocator().totals().allocated_and_size().1);
     assert_eq!(size(), before.allocated_and_size().1);
     memory[..2].iter().for_each(|d| d.grow(320 * MIB));
-    assert!(!writer.expand(guid(&rig, "disk-0")).unwrap(), "one is as small as it was");
+    assert!(!writer.expand(guid(&rig, "disk-0")).unwrap(), "one still has its old size");
     memory[2].grow(160 * MIB);
     let expand = |rig: &Rig| rig.found().status().unwrap().root.children[0].expand_bytes;
     assert!(expand(&rig) > 220 << 20, "{}", expand(&rig));
-    assert!(!writer.autoexpand().unwrap(), "nobody wants it by itself");
+    assert!(!writer.autoexpand().unwrap(), "off by default");
     assert!(writer.expand(guid(&rig, "disk-0")).unwrap());
     memory[2].grow(280 * MIB);
     let set = pool::property::SetValue::Number(1);

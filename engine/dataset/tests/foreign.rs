@@ -86,9 +86,9 @@ fn snapshot_all(rig: &Rig, round: u64) {
 /// Destroys everything that can be destroyed, including what OpenZFS created, from the leaves of
 /// the tree; snapshots in arbitrary order.
 fn destroy_all(rig: &Rig) {
-    let mut goes_on = true;
-    while goes_on {
-        goes_on = false;
+    let mut progressed = true;
+    while progressed {
+        progressed = false;
         for entry in rig.tree().list(&[], &ListOptions::all()).unwrap().entries.iter().rev() {
             let gone = match entry.kind().unwrap() {
                 DatasetKind::Snapshot => {
@@ -101,7 +101,7 @@ fn destroy_all(rig: &Rig) {
                 _ => write::destroy(&rig.live, entry.name()),
             };
             match gone {
-                Ok(()) => goes_on = true,
+                Ok(()) => progressed = true,
                 Err(Error::Invalid { .. } | Error::Unsupported { .. } | Error::Refused { .. }) => {}
                 Err(e) => panic!("{}: {e}", entry.name()),
             }

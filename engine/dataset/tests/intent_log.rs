@@ -183,7 +183,7 @@ fn replayed(log: &Log, ground: &Pool) -> Vec<String> {
 }
 
 #[test]
-fn what_was_committed_is_replayed_in_order_and_nothing_else() {
+fn only_committed_records_are_replayed_in_order() {
     let pool = pool();
     let (set, log) = pool.open();
     let file = {
@@ -263,7 +263,7 @@ fn records_of_synced_txgs_are_dropped_and_their_blocks_freed() {
 }
 
 #[test]
-fn many_who_ask_at_once_share_blocks_and_all_are_safe() {
+fn concurrent_commits_share_blocks_and_all_are_durable() {
     const THREADS: u64 = 8;
     let pool = pool();
     let (_, log) = pool.open();
@@ -302,7 +302,7 @@ fn many_who_ask_at_once_share_blocks_and_all_are_safe() {
 }
 
 #[test]
-fn a_replay_that_a_crash_interrupts_goes_on_behind_what_is_on_disk() {
+fn a_replay_interrupted_by_a_crash_resumes_after_the_synced_records() {
     let pool = pool();
     let (_, log) = pool.open();
     log.commit(None).unwrap();
@@ -333,7 +333,7 @@ fn a_replay_that_a_crash_interrupts_goes_on_behind_what_is_on_disk() {
 }
 
 #[test]
-fn without_sync_nothing_is_logged_and_nobody_waits() {
+fn without_sync_nothing_is_logged_and_no_thread_waits() {
     let pool = pool();
     let (_, log) = pool.open();
     log.set_mode(SyncMode::Disabled);
@@ -348,7 +348,7 @@ fn without_sync_nothing_is_logged_and_nobody_waits() {
 /// made under `disabled` a moment earlier had no record, so the records of these files were
 /// replayed on a tree without those changes.
 #[test]
-fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
+fn nothing_is_logged_that_depends_on_records_skipped_by_sync_disabled() {
     for logged_before in [false, true] {
         let pool = pool();
         let (_, log) = pool.open();
@@ -372,7 +372,7 @@ fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
         log.set_mode(SyncMode::Standard);
         change(3);
         log.commit(Some(77)).unwrap();
-        assert_eq!(syncs(), 2, "what has no record is on disk before the commit returns");
+        assert_eq!(syncs(), 2, "changes without a record are on disk before the commit returns");
         change(4);
         log.commit(None).unwrap();
         assert_eq!(syncs(), 2, "and from then on the log is enough");
@@ -382,7 +382,7 @@ fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
+fn a_failed_log_falls_back_to_txgs_and_is_restarted() {
     let pool = pool();
     let (_, log) = pool.open();
     let ask = |n: u64| {
@@ -414,7 +414,7 @@ fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
 /// A load test that was killed found a file as it was after a rename, but not the rename: the
 /// rename had waited for its txg, and later changes had been logged meanwhile.
 #[test]
-fn nothing_goes_into_the_log_before_what_waits_for_its_txg() {
+fn nothing_is_logged_before_changes_that_wait_for_their_txg() {
     let pool = pool();
     let (_, log) = pool.open();
     let ask = |n: u64, unloggable: bool| {
@@ -503,7 +503,7 @@ fn a_record_that_cannot_be_replayed_is_skipped_and_the_log_is_kept() {
 }
 
 #[test]
-fn a_replay_that_a_crash_interrupts_remembers_what_it_skipped() {
+fn a_replay_interrupted_by_a_crash_remembers_skipped_records() {
     let pool = pool();
     let log = logged(&pool, 4);
     let (stopped, done) = attempt(&log, &pool, &["0"], Some("2"));
@@ -512,7 +512,7 @@ fn a_replay_that_a_crash_interrupts_remembers_what_it_skipped() {
     let (_, log) = pool.crash();
     let (replayed, done) = attempt(&log, &pool, &[], None);
     assert!(replayed.unwrap().is_kept);
-    assert_eq!(done, ["2", "3"], "what was skipped is not tried again on a tree that has changed since");
+    assert_eq!(done, ["2", "3"], "skipped records are not retried on a changed tree");
 }
 
 /// Each skipped record cost a txg or two, and an event in the history.
@@ -539,7 +539,7 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     let replayed = replayed.unwrap();
     let syncs = pool.syncs.load(Ordering::SeqCst) - before;
     assert!(syncs <= 3, "{syncs} txgs");
-    assert_eq!(done.len(), 500, "what was done before the crash is not done again");
+    assert_eq!(done.len(), 500, "records replayed before the crash are not replayed again");
     // Includes the record before the interruption, which no replayed record follows: it is tried
     // again.
     assert_eq!((replayed.skipped_records, replayed.skipped.len()), (501, NAMED_MAX));
@@ -552,7 +552,7 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
 /// The second attempt found the name that the first one had created before it failed, and the
 /// record was skipped permanently.
 #[test]
-fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_left() {
+fn a_record_that_failed_half_way_is_not_skipped_because_of_its_partial_changes() {
     let pool = pool();
     let log = logged(&pool, 3);
     let mut attempts = Vec::new();
@@ -584,7 +584,7 @@ fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_lef
 }
 
 /// The thread that writes for all others took their records and then panicked: they were once
-/// answered as if these were in the log, and what was logged later was behind a missing block.
+/// answered as if these were in the log, and what was logged later came after a missing block.
 #[test]
 fn a_commit_that_panics_has_no_other_one_answered_too_early() {
     let pool = pool();

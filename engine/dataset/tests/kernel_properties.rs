@@ -130,7 +130,7 @@ fn all_properties_of_all_datasets_equal_the_kernels() {
 }
 
 #[test]
-fn all_properties_are_those_recorded_before_the_export_but_for_what_was_written_since() {
+fn all_properties_are_those_recorded_before_the_export_except_for_later_changes() {
     let mut failed = Vec::new();
     for (image, scenario) in scenarios() {
         let Some(kernel) = recorded_lines(&scenario, "zfs-get.txt") else { continue };
@@ -152,7 +152,7 @@ fn all_properties_are_those_recorded_before_the_export_but_for_what_was_written_
 
 /// An import mounts what the kernel had mounted.
 #[test]
-fn an_import_mounts_what_the_kernel_had_mounted() {
+fn an_import_mounts_the_datasets_that_the_kernel_had_mounted() {
     // In the pool `properties` some datasets were received or created with `-u`.
     for (image, scenario) in scenarios().into_iter().filter(|(_, s)| !s.ends_with("properties")) {
         let Some(kernel) = recorded_lines(&scenario, "zfs-get.txt") else { continue };
@@ -193,7 +193,7 @@ fn holds_are_those_of_the_kernel() {
 /// The image `properties`: columns that `zfs list` shows on request, the column RECEIVED, and
 /// `written@…`.
 #[test]
-fn what_is_shown_only_when_asked_for_is_what_the_kernel_says() {
+fn properties_shown_only_on_request_match_the_kernel() {
     for (image, scenario) in scenarios().into_iter().filter(|(_, s)| s.ends_with("properties")) {
         let datasets = open(&image);
         let view = View::default();
@@ -272,7 +272,7 @@ fn space_since_snapshots_and_by_user_is_that_of_the_kernel() {
 
 /// `zfs userspace -Hnp` of the image `gang`, and the quotas that the recipe of `everything` sets.
 #[test]
-fn users_and_groups_use_what_the_kernel_says() {
+fn the_usage_of_users_and_groups_matches_the_kernel() {
     let Some(images) = folder("WEIR_FIXTURES") else { return };
     let keys = KeyStore::new();
     let accounts = |scenario: &str, name: &str| {
@@ -309,7 +309,7 @@ fn users_and_groups_use_what_the_kernel_says() {
 }
 
 #[test]
-fn a_key_opens_its_root_and_what_inherits_from_it() {
+fn a_key_unlocks_its_root_and_inheriting_datasets() {
     let Some(images) = folder("WEIR_FIXTURES") else { return };
     let datasets = open(&images.join("encrypted"));
     let keys = KeyStore::new();

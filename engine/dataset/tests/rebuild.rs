@@ -117,7 +117,7 @@ fn a_full_pool_is_rebuilt_though_nothing_that_is_freed_can_be_kept() {
 }
 
 #[test]
-fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
+fn a_rebuild_ends_when_its_device_is_detached_and_raidz_has_none() {
     let rig = Rig::new();
     let mut files = Files::new(&rig);
     files.put(&rig);
@@ -163,7 +163,7 @@ fn distributed(spare: u64, sequentially: bool) -> NewLeaf {
 
 fn lacks(rig: &Rig, guid: u64) -> Vec<(u64, u64)> {
     let tree = rig.live.writer().store().tree();
-    tree.logs().into_iter().find(|log| log.guid == guid).expect("it stands in").stale_ranges()
+    tree.logs().into_iter().find(|log| log.guid == guid).expect("it is active").stale_ranges()
 }
 
 /// Checks that this many of the other devices may now be lost, in any combination. OpenZFS checks
@@ -190,7 +190,7 @@ fn check_without_each(rig: &Rig, files: &Files, parity: usize) {
 }
 
 #[test]
-fn a_distributed_spare_stands_in_and_another_device_may_be_lost_then() {
+fn an_active_distributed_spare_allows_another_device_to_be_lost() {
     for sequentially in [false, true] {
         let (rig, mut files, lost, spare) = draid_with_spare(1, 5);
         let writer = rig.live.writer().clone();
@@ -267,7 +267,7 @@ fn a_device_takes_over_from_a_distributed_spare_which_is_free_again() {
 }
 
 #[test]
-fn what_a_device_was_to_hold_for_a_distributed_spare_while_it_was_away_it_gets_later() {
+fn a_missing_device_later_gets_its_data_of_a_distributed_spare() {
     for sequentially in [false, true] {
         let (rig, mut files, lost, spare) = draid_with_spare(2, 6);
         let writer = rig.live.writer().clone();

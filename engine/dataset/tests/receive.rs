@@ -168,7 +168,7 @@ fn turned_zap(compression: u8, payload: &[u8], bytes: u64) -> Vec<u8> {
 }
 
 #[test]
-fn streams_of_big_endian_hosts_become_what_was_sent() {
+fn streams_of_big_endian_hosts_are_received() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let from = [
@@ -193,7 +193,7 @@ fn streams_of_big_endian_hosts_become_what_was_sent() {
 }
 
 #[test]
-fn a_flipped_bit_leaves_nothing_behind() {
+fn a_flipped_bit_leaves_no_dataset() {
     let Some(tree) = history() else { return };
     let whole = send(&tree, "th/vol@v1", None, Options::default());
     let rig = Rig::new();
@@ -215,7 +215,7 @@ fn a_flipped_bit_leaves_nothing_behind() {
 }
 
 #[test]
-fn increments_go_on_top_of_what_they_build_on() {
+fn increments_are_received_on_their_base() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let plain = Options::default();
@@ -225,10 +225,10 @@ fn increments_go_on_top_of_what_they_build_on() {
         rig.check();
     };
     take(&rig, &send(&tree, "th/prom@s1", None, plain), "tank/a@s1", false).unwrap();
-    let said = |result: errors::Result<u64>| result.unwrap_err().to_string();
-    let error = said(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
+    let message = |result: errors::Result<u64>| result.unwrap_err().to_string();
+    let error = message(take(&rig, &inc("th/prom@s2", "th/prom@s4"), "tank/a@s4", false));
     assert!(error.ends_with("most recent snapshot of tank/a does not\nmatch incremental source"), "{error}");
-    let error = said(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));
+    let error = message(take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/b@s2", false));
     assert!(error.ends_with("destination 'tank/b' does not exist"), "{error}");
     take(&rig, &inc("th/prom@s1", "th/prom@s2"), "tank/a@s2", false).unwrap();
     same(&rig, "th/prom@s2", "tank/a@s2");
@@ -239,7 +239,7 @@ fn increments_go_on_top_of_what_they_build_on() {
     common::new_file(head.objset(), &head.begin(0).unwrap(), 77).unwrap();
     rig.live.close(&head).unwrap();
     let last = inc("th/prom@s2", "th/prom@s4");
-    let error = said(take(&rig, &last, "tank/a@s4", false));
+    let error = message(take(&rig, &last, "tank/a@s4", false));
     assert!(error.ends_with("destination tank/a has been modified\nsince most recent snapshot"), "{error}");
     write::snapshot(&rig.live, &["tank/a@own".to_owned()], &[]).unwrap();
     assert!(take(&rig, &last, "tank/a@s4", false).is_err());
@@ -250,9 +250,9 @@ fn increments_go_on_top_of_what_they_build_on() {
     rig.judge();
     // A stream over an existing dataset.
     let full = send(&tree, "th/prom@s4", None, LEC);
-    let error = said(take(&rig, &full, "tank/a@x", false));
+    let error = message(take(&rig, &full, "tank/a@x", false));
     assert!(error.ends_with("destination 'tank/a' exists\nmust specify -F to overwrite it"), "{error}");
-    let error = said(take(&rig, &full, "tank/a@x", true));
+    let error = message(take(&rig, &full, "tank/a@x", true));
     assert!(error.contains("destination has snapshots (eg. tank/a@s"), "{error}");
     rig.create("tank/c", &[]).unwrap();
     take(&rig, &full, "tank/c@x", true).unwrap();
@@ -264,7 +264,7 @@ fn increments_go_on_top_of_what_they_build_on() {
 }
 
 #[test]
-fn clones_find_what_they_stand_on() {
+fn clones_find_their_origin() {
     let Some(tree) = history() else { return };
     let origins: Vec<_> = tree.list(&[], &dataset::ListOptions::heads()).unwrap().entries;
     let clones = origins.iter().filter_map(|e| e.dataset()).filter_map(|d| Some((d.clone(), d.origin().unwrap()?)));
@@ -290,9 +290,9 @@ fn clones_find_what_they_stand_on() {
     // The same with an explicit origin.
     take(&rig, &send(&tree, "th/prom@s1", None, Options::default()), "tank/base@s1", false).unwrap();
     let full = send(&tree, "th/prom@s2", None, Options::default());
-    let told = Target { origin: Some("tank/base@s1".to_owned()), ..target("tank/told@s2", false) };
-    try_receive(&rig, &full, &told).unwrap();
-    compare("told", &send(&rig.tree(), "tank/told@s2", None, Options::default()), &full);
+    let chosen = Target { origin: Some("tank/base@s1".to_owned()), ..target("tank/chosen@s2", false) };
+    try_receive(&rig, &full, &chosen).unwrap();
+    compare("chosen", &send(&rig.tree(), "tank/chosen@s2", None, Options::default()), &full);
     rig.check();
     rig.judge();
 }
@@ -334,7 +334,7 @@ fn rest(tree: &Arc<Datasets>, rig: &Rig, dataset: &str, to: &str, from: Option<&
 }
 
 #[test]
-fn what_breaks_off_goes_on_where_it_was() {
+fn an_interrupted_receive_resumes_where_it_was() {
     let Some(tree) = history() else { return };
     let rig = Rig::new();
     let resumable = |to: &str, force: bool| Target { resumable: true, ..target(to, force) };
@@ -387,7 +387,7 @@ fn what_breaks_off_goes_on_where_it_was() {
 }
 
 #[test]
-fn properties_of_streams_stand_beside_those_set_here() {
+fn received_properties_exist_next_to_local_ones() {
     let rig = Rig::new();
     rig.create("tank/p", &[("atime", "off"), ("com.example:mine", "1")]).unwrap();
     let brought = |list: &[(&str, Value)]| ReceivedProperties {
@@ -459,7 +459,7 @@ impl Read for WithCuts<'_> {
 }
 
 #[test]
-fn after_a_power_cut_the_pool_opens_and_the_receive_goes_on_or_begins_anew() {
+fn after_a_power_cut_the_pool_opens_and_the_receive_resumes_or_restarts() {
     let Some(tree) = history() else { return };
     let plain = Options::default();
     let full = send(&tree, "th/prom@s1", None, plain);

@@ -66,7 +66,7 @@ fn opened(dataset: &Dataset, key: &[u8]) -> Contents {
 /// A pool written by the kernel module, sent raw (tests/send.rs: byte for byte as the module sends
 /// it), is received intact.
 #[test]
-fn what_the_kernel_encrypted_opens_with_its_key() {
+fn data_encrypted_by_the_kernel_opens_with_its_key() {
     let Some(folder) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
         println!("skipped: WEIR_FIXTURES is not set");
         return;
@@ -305,7 +305,7 @@ impl Drop for Ends<'_> {
 /// OpenZFS #12014, where reading the received data found errors that a scrub did not. The dataset's
 /// keys change meanwhile.
 #[test]
-fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
+fn snapshots_created_and_destroyed_during_sends_stay_whole() {
     const ROUNDS: u64 = 6;
     let (a, b) = (Rig::new(), Rig::with(layout(true), &[], None));
     encrypted(&a, "tank/e", &[("compression", "lz4")]);
@@ -365,7 +365,7 @@ fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
 }
 
 #[test]
-fn what_does_not_go_on_top_is_refused() {
+fn an_increment_without_its_base_is_refused() {
     let (a, b) = (Rig::new(), Rig::new());
     encrypted(&a, "tank/e", &[]);
     b.create("tank/plain", &[]).unwrap();
@@ -423,7 +423,7 @@ fn what_does_not_go_on_top_is_refused() {
 /// A raw receive that is interrupted resumes, full and incremental, at any position, and ends with
 /// what was sent.
 #[test]
-fn what_breaks_off_goes_on_sealed() {
+fn an_interrupted_raw_receive_resumes() {
     let (a, b) = (Rig::new(), Rig::new());
     encrypted(&a, "tank/e", &[("compression", "lz4")]);
     let (mut files, mut chance) = (Vec::new(), Chance::new(4711));

@@ -196,7 +196,7 @@ fn a_resumed_stream_has_the_rest_of_the_whole() {
 }
 
 #[test]
-fn what_cannot_be_a_base_is_refused() {
+fn an_invalid_base_is_refused() {
     let Some((images, _)) = folders() else { return };
     let Some(datasets) = open(&images.join("history")) else { return };
     let dataset = |name: &str| datasets.dataset(name).unwrap();
@@ -209,7 +209,7 @@ fn what_cannot_be_a_base_is_refused() {
 }
 
 #[test]
-fn what_is_encrypted_needs_its_key_to_be_sent_in_the_clear() {
+fn a_plain_send_of_encrypted_data_requires_the_key() {
     let Some((images, _)) = folders() else { return };
     let Some(datasets) = open(&images.join("encrypted")) else { return };
     let to = datasets.dataset("te/ccm@s").unwrap();

@@ -91,7 +91,7 @@ fn reopen(rig: Rig, files: Files, open: &OpenOptions) -> (Rig, Files) {
 }
 
 #[test]
-fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_back() {
+fn a_checkpoint_keeps_freed_space_until_it_is_discarded_or_rewound() {
     for raidz in [false, true] {
         let mut rig = Rig::with(layout(raidz), &[], None);
         let mut files = Files::new(&rig);
@@ -205,7 +205,7 @@ fn step(rig: &Rig, bytes: u64) {
 }
 
 #[test]
-fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_is_free() {
+fn a_removed_device_is_copied_and_space_freed_during_and_after_is_free() {
     let first = disk("disk-0", 96 << 20);
     let rig = Rig::with(top(std::slice::from_ref(&first), block::Class::Normal), &[], None);
     let mut files = Files::new(&rig);
@@ -345,7 +345,7 @@ fn an_entry_that_outlived_its_object_leaves_the_zap_of_a_removed_device_when_the
     };
     let ((removed, gone), (_, other)) = (unflushed(&rig, 0), unflushed(&rig, 1));
     assert_eq!(gone, None);
-    let other = other.expect("the device that stays has such a list");
+    let other = other.expect("the remaining device has such a list");
     let stale = move |cx: &pool::writer::SyncTx<'_>| {
         let zap = object::Zap::open(cx.mos().object(removed)?)?;
         zap.insert_u64(cx.tx(), ondisk::pool_dir::vdev_top::MS_UNFLUSHED_PHYS_TXGS, other)
@@ -359,7 +359,7 @@ fn an_entry_that_outlived_its_object_leaves_the_zap_of_a_removed_device_when_the
 }
 
 #[test]
-fn a_special_device_leaves_and_what_cannot_leave_says_why() {
+fn a_special_device_is_removed_and_other_removals_are_refused_with_a_reason() {
     let rig = Rig::new();
     let special = disk("special", 96 << 20);
     let rig = add(rig, std::slice::from_ref(&special), block::Class::Special);

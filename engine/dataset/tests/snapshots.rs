@@ -70,7 +70,7 @@ fn used(rig: &Rig, name: &str) -> u64 {
 }
 
 #[test]
-fn a_snapshot_has_what_was_written_before_it_and_nothing_else() {
+fn a_snapshot_contains_exactly_the_earlier_writes() {
     let rig = Rig::with(layout(true), &[("recordsize", "16K")], None);
     rig.create("tank/a", &[]).unwrap();
     let a = rig.open("tank/a");
@@ -114,7 +114,7 @@ fn several_are_taken_in_one_txg_or_none() {
 }
 
 #[test]
-fn space_returns_to_the_byte_when_snapshots_go_in_any_order() {
+fn all_space_is_reclaimed_when_snapshots_are_destroyed_in_any_order() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
         let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
         rig.create("tank/a", &[]).unwrap();
@@ -167,7 +167,7 @@ fn a_refreservation_covers_the_head_only() {
 }
 
 #[test]
-fn held_snapshots_stay_until_the_last_hold_goes() {
+fn held_snapshots_stay_until_the_last_hold_is_released() {
     let rig = Rig::new();
     rig.create("tank/a", &[]).unwrap();
     take(&rig, &["tank/a@s", "tank@s"]).unwrap();
@@ -227,7 +227,7 @@ fn counts_of_snapshots_are_kept_where_a_limit_is_set() {
 }
 
 #[test]
-fn rolling_back_brings_back_what_the_snapshot_has_and_frees_the_rest() {
+fn rolling_back_restores_the_snapshot_and_frees_the_rest() {
     let rig = Rig::with(layout(true), &[("recordsize", "16K")], None);
     rig.create("tank/a", &[("refreservation", "3M")]).unwrap();
     let a = rig.open("tank/a");
@@ -366,7 +366,7 @@ fn a_clone_takes_over_the_encryption_root_that_it_was_made_of() {
 /// requested, and no partial change. Method: a thread writes the same number into two files in one
 /// transaction; every snapshot must have the same number in both.
 #[test]
-fn snapshots_beside_a_writer_have_whole_changes_and_all_before_them() {
+fn snapshots_during_writes_have_whole_changes_and_all_before_them() {
     let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
     rig.create("tank/a", &[]).unwrap();
     let a = rig.open("tank/a");

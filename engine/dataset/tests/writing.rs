@@ -27,7 +27,7 @@ fn a_new_pool_has_its_datasets_and_every_account_is_right() {
 }
 
 #[test]
-fn files_come_grow_change_owner_and_go_and_all_is_counted() {
+fn files_are_created_grown_chowned_and_removed_and_accounted() {
     let rig = Rig::with(layout(true), &[], None);
     rig.create("tank/a", &[("recordsize", "1M"), ("checksum", "sha512")]).unwrap();
     let a = rig.open("tank/a");
@@ -138,7 +138,7 @@ fn reservations_and_quotas_are_kept_up_the_tree() {
 }
 
 #[test]
-fn a_full_pool_refuses_and_still_lets_files_be_removed() {
+fn a_full_pool_refuses_writes_and_still_allows_removals() {
     let rig = Rig::new();
     let root = rig.open("tank");
     let set = root.objset().clone();
@@ -193,7 +193,7 @@ fn fill_up_whole(dataset: &dataset::LiveDataset) -> Vec<u64> {
 }
 
 #[test]
-fn what_was_deleted_on_a_full_pool_can_be_written_again_at_once() {
+fn space_deleted_on_a_full_pool_can_be_reused_immediately() {
     // There is no other activity: the only txgs are those that the writer waits for.
     for kept_by_a_snapshot in [false, true] {
         let rig = Rig::new();
@@ -222,7 +222,7 @@ fn what_was_deleted_on_a_full_pool_can_be_written_again_at_once() {
 }
 
 #[test]
-fn what_another_dataset_or_snapshot_gives_back_can_be_written_at_once() {
+fn space_freed_by_another_dataset_or_snapshot_can_be_reused_immediately() {
     for is_snapshot in [false, true] {
         let rig = Rig::new();
         rig.create("tank/a", &[]).unwrap();
@@ -282,7 +282,7 @@ fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
 }
 
 #[test]
-fn many_changes_that_free_space_are_let_through_one_in_each_txg() {
+fn many_changes_that_free_space_are_admitted_one_per_txg() {
     // More of them than txgs that a writer at a limit waits for: all later ones were refused.
     const CHANGES: usize = 150;
     let rig = Rig::new();
@@ -318,7 +318,7 @@ fn a_full_pool_makes_no_new_datasets_and_destroys_those_it_has() {
 }
 
 #[test]
-fn what_deduplication_saves_is_there_to_be_written() {
+fn space_saved_by_deduplication_can_be_written() {
     let rig = Rig::with(layout(false), &[("dedup", "on")], None);
     let root = rig.open("tank");
     let set = root.objset().clone();
@@ -369,7 +369,7 @@ fn volumes_and_missing_parents_are_made() {
 }
 
 #[test]
-fn datasets_move_with_what_they_use() {
+fn datasets_are_moved_with_their_usage() {
     let rig = Rig::new();
     for name in ["tank/a", "tank/b", "tank/a/one"] {
         rig.create(name, &[]).unwrap();
@@ -411,7 +411,7 @@ fn limits_are_counted_from_when_they_are_set() {
 }
 
 #[test]
-fn a_change_that_fails_half_way_reaches_the_disk_in_no_part() {
+fn no_part_of_a_failed_change_reaches_the_disk() {
     let rig = Rig::new();
     rig.create("tank/a", &[]).unwrap();
     let before = rig.found().uberblock().txg;

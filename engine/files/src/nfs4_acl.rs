@@ -98,13 +98,13 @@ pub fn check(list: &[Ace], is_dir: bool) -> std::result::Result<(), &'static str
     for ace in list {
         let inherits = ace.flags & (FILE_INHERIT | DIRECTORY_INHERIT) != 0;
         if ace.kind > DENY {
-            return Err("entries that audit or alarm are not kept");
+            return Err("audit and alarm entries are not supported");
         }
         if !is_dir && inherits {
-            return Err("a file has nothing to pass on");
+            return Err("a file cannot have inheritable entries");
         }
         if ace.flags & (INHERIT_ONLY | NO_PROPAGATE) != 0 && !inherits {
-            return Err("an entry is passed on in some way but to nothing");
+            return Err("an entry has inheritance options, but is not inheritable");
         }
     }
     Ok(())
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_a_mode_gives_what_the_mode_gives() {
+    fn an_acl_of_a_mode_grants_the_access_of_the_mode() {
         for mode in 0..0o1000 {
             let list = of_mode(mode, false);
             for (who, shift) in [(user(1, &[]), 6), (user(5, &[2]), 3), (user(5, &[]), 0)] {

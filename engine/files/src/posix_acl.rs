@@ -77,7 +77,7 @@ impl PosixAcl {
             let id = u32::from_le_bytes([i0, i1, i2, i3]);
             let named = matches!(tag, Tag::User | Tag::Group);
             if bits > 7 || (named && id == NO_ID) {
-                return Err(invalid("entry with impossible permission or nobody's"));
+                return Err(invalid("entry with invalid permissions or without an id"));
             }
             entries.push(Entry { tag, bits, id: if named { id } else { NO_ID } });
         }
@@ -214,16 +214,16 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_stands_for_the_group_in_the_mode() {
+    fn the_mask_replaces_the_group_in_the_mode() {
         assert_eq!(full().mode(), 0o761);
         assert!(!full().is_mode_alone());
         assert_eq!(full().with_mode(0o640).mode(), 0o640);
         let group = full().with_mode(0o640).0.iter().find(|e| e.tag == Tag::OwningGroup).map(|e| e.bits);
-        assert_eq!(group, Some(5), "chmod changes the mask and leaves the group's entry alone");
+        assert_eq!(group, Some(5), "chmod changes the mask and not the group's entry");
     }
 
     #[test]
-    fn a_new_file_gets_what_both_the_list_and_its_creator_allow() {
+    fn a_new_file_gets_the_access_that_the_list_and_its_creator_allow() {
         let (acl, mode) = full().inherited(0o2666);
         assert_eq!(mode, 0o2660);
         assert_eq!(acl.mode(), 0o660);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_list_is_refused() {
         let whole = [(1, 7, NO_ID), (4, 5, NO_ID), (32, 5, NO_ID)];
         let mut bad = vec![vec![1], vec![1, 0, 0, 0], bytes(&whole)[..20].to_vec()];
         bad.push(bytes(&whole[..2]));

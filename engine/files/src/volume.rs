@@ -1,4 +1,4 @@
-//! A volume: one data object, and its size stored beside it.
+//! A volume: one data object, and its size stored with it.
 //!
 //! ```text
 //!   NBD, .zfs/volume ─> Volume ─ reading: the object, including changes not on disk yet
@@ -162,6 +162,6 @@ impl Volume {
 fn check_kind(objset: &ObjectSet, name: &str) -> Result<()> {
     match objset.phys().kind {
         ondisk::ObjsetKind::Volume => Ok(()),
-        kind => Err(Error::invalid(name, format!("is no volume: its object set is {kind:?}"))),
+        kind => Err(Error::invalid(name, format!("is not a volume: its object set is {kind:?}"))),
     }
 }

@@ -103,7 +103,7 @@ fn many_uses(features_away: &[&str], kinds: &[(&str, &[(&str, &str)])], seed: u6
 }
 
 #[test]
-fn equal_contents_are_stored_once_until_their_last_use_goes() {
+fn equal_contents_are_stored_once_until_their_last_use_is_freed() {
     let kinds: [(&str, &[(&str, &str)]); 3] = [
         ("tank/a", &[("recordsize", "8K"), ("dedup", "on")]),
         ("tank/b", &[("recordsize", "8K"), ("dedup", "verify"), ("copies", "2")]),

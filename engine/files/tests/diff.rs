@@ -1,6 +1,6 @@
 //! `zfs diff` of the image `history` prints what the kernel module printed.
 //!
-//! `WEIR_FIXTURES` names the folder of unpacked scenarios; the kernel's output is committed beside
+//! `WEIR_FIXTURES` names the folder of unpacked scenarios; the kernel's output is committed next to
 //! this file.
 
 use dataset::{Datasets, KeyStore};

@@ -63,7 +63,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     after.judge();
 }
 
-/// An ACL that grants `bits` to user `named`, beside the owner, group and others.
+/// An ACL that grants `bits` to user `named`, in addition to the owner, group and others.
 fn posix_list(bits: u16, named: u32) -> Vec<u8> {
     let entries =
         [(1u16, 6, u32::MAX), (2, bits, named), (4, 4, u32::MAX), (0x10, bits | 4, u32::MAX), (0x20, 0, u32::MAX)];
@@ -258,7 +258,7 @@ fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
 /// A log whose device disappeared after the import seemed to have no records, and was freed at
 /// mount.
 #[test]
-fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discards_it() {
+fn a_claimed_log_on_a_missing_device_waits_for_it_or_is_discarded() {
     let who = root();
     let rig = Rig::with_log_device();
     let fs = rig.make("tank/fs", &[]);
@@ -325,7 +325,7 @@ fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discard
     }
 }
 
-/// `zpool freeze`: what is acknowledged after it is in the log alone, whatever is synced, and the
+/// `zpool freeze`: what is acknowledged after it is only in the log, whatever is synced, and the
 /// next import replays it. Facts: spa_freeze.
 #[test]
 fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {
@@ -353,13 +353,13 @@ fn a_frozen_pool_keeps_its_state_and_logs_until_it_is_imported_again() {
         fs.unlink(&who, fs.root(), b"scratch").unwrap();
         writer.sync().unwrap();
     }
-    // A name that no fsync asked for is in the log when the dataset is closed.
+    // A name without an fsync is in the log when the dataset is closed.
     make(b"closed");
     assert!(writer.synced_txg() > frozen + 8);
     assert_eq!(rig.found().uberblock().txg.0, frozen);
     drop((fs, writer));
     rig.export();
-    assert_eq!(rig.found().uberblock().txg.0, frozen, "it does not say that it was exported");
+    assert_eq!(rig.found().uberblock().txg.0, frozen, "it is not marked as exported");
 
     rig.open();
     let fs = rig.mount("tank/fs");

@@ -121,7 +121,7 @@ fn a_full_stream_shows_the_files_of_its_snapshot() {
 }
 
 #[test]
-fn incrementals_go_on_where_the_stream_before_ended() {
+fn incrementals_continue_where_the_previous_stream_ended() {
     let Some(datasets) = pool("history") else { return };
     let dataset = |name: &str| datasets.dataset(name).unwrap();
     let (s1, s2, s4, fs) = (dataset("th/prom@s1"), dataset("th/prom@s2"), dataset("th/prom@s4"), dataset("th/fs@s5"));
@@ -192,7 +192,7 @@ fn a_volume_comes_out_of_its_stream() {
 }
 
 #[test]
-fn what_is_altered_or_cut_off_is_not_shown() {
+fn altered_or_truncated_streams_are_not_shown() {
     let Some(datasets) = pool("history") else { return };
     let whole = send(&datasets.dataset("th/prom@s1").unwrap(), None, LEC);
     for at in (1000..whole.len()).step_by(whole.len() / 23) {

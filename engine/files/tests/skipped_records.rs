@@ -8,7 +8,7 @@ use files::zpl::FileSystem;
 
 /// One bad record prevented all later records from being replayed, and the log was lost.
 #[test]
-fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_discarded() {
+fn only_a_record_without_its_directory_is_skipped_and_the_log_kept_until_it_is_discarded() {
     use ondisk::zil::RecordType;
     use ondisk::zil::record::Body;
     let who = root();

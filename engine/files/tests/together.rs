@@ -107,10 +107,10 @@ fn check(vfs: &dyn Vfs) {
 fn many_threads_leave_a_consistent_tree_and_none_is_stuck() {
     let f = Fixture::new(Settings::default(), &CreateOptions::default());
     let done = AtomicBool::new(false);
-    let (told, heard) = mpsc::channel();
+    let (finished, watchdog) = mpsc::channel();
     // A deadlock must fail the test, not hang it.
     std::thread::spawn(move || {
-        if heard.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if watchdog.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("threads wait for each other");
             std::process::abort();
         }
@@ -136,7 +136,7 @@ fn many_threads_leave_a_consistent_tree_and_none_is_stuck() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    told.send(()).unwrap();
+    finished.send(()).unwrap();
     check(&*f.fs);
     assert!(f.fs.unlinked().unwrap().is_empty());
     f.sync();

@@ -48,7 +48,7 @@ fn join(parts: Vec<Part>) -> Vec<u8> {
 }
 
 #[test]
-fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
+fn a_volume_keeps_writes_also_after_its_log_was_replayed() {
     for (seed, block) in [(1, "4096"), (2, "16384"), (3, "131072")] {
         let rig = Rig::new();
         let volume = make(&rig, "tank/v", &[("volblocksize", block)]);
@@ -110,7 +110,7 @@ fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
 }
 
 #[test]
-fn what_is_not_in_memory_is_told_and_read() {
+fn uncached_blocks_are_reported_and_read() {
     let rig = Rig::new();
     let volume = make(&rig, "tank/v", &[("compression", "off")]);
     volume.write_at(0, &[9; 1 << 20]).unwrap();

@@ -63,7 +63,7 @@ fn populate_in(fs: &FileSystem, top: NodeId) {
 }
 
 #[test]
-fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
+fn written_data_is_read_back_and_openzfs_finds_no_errors() {
     let mut rig = Rig::new();
     let kinds: [(&str, &[(&str, &str)]); 5] = [
         ("tank/plain", &[]),
@@ -114,7 +114,7 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
 }
 
 #[test]
-fn a_new_file_system_is_what_the_kernel_makes() {
+fn a_new_file_system_is_like_one_of_the_kernel() {
     let mut rig = Rig::new();
     rig.make("tank/new", &[]);
     rig.export();
@@ -240,7 +240,7 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
 }
 
 #[test]
-fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file() {
+fn access_times_are_stored_with_the_next_txg_while_the_file_is_open() {
     // Reads like NFSv3, which opens and closes nothing.
     let mut rig = Rig::new();
     let fs = rig.make("tank/a", &[]);
@@ -356,14 +356,14 @@ fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     fs.set_attr(&who, node, &SetAttr { mtime: Some(time), ctime: Some(time), ..SetAttr::default() }).unwrap();
     fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
     let before = fs.attr(node).unwrap();
-    fs.write_cached(&who, node, 0, b"written before, and kept").unwrap();
+    fs.write_cached(&who, node, 0, b"written before, and unchanged").unwrap();
     let after = fs.attr(node).unwrap();
     assert_eq!((after.size, after.mtime, after.ctime), (24, before.mtime, before.ctime));
     // Log replay does not change the modification time either.
     fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
     let cut = rig.cut();
     let fs = cut.mount("tank/a");
-    assert_eq!(&fs.read(node, 0, 100).unwrap()[..], b"written before, and kept");
+    assert_eq!(&fs.read(node, 0, 100).unwrap()[..], b"written before, and unchanged");
     assert_eq!(fs.attr(node).unwrap().mtime, before.mtime);
 }
 
@@ -436,7 +436,7 @@ fn a_full_file_system_can_be_emptied() {
 /// Files whose blocks are cloned, changed, truncated and removed in random order: the pool stays
 /// consistent, and in the end all space is free again.
 #[test]
-fn cloned_blocks_are_counted_until_their_last_use_goes() {
+fn cloned_blocks_are_counted_until_their_last_use_is_freed() {
     let mut rig = Rig::new();
     let record = 8192u64;
     let mut chance = Chance::new(0x5eed);

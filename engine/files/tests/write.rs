@@ -49,7 +49,7 @@ fn a_file_is_made_written_read_and_still_there_after_a_sync() {
 }
 
 #[test]
-fn a_file_made_without_a_name_gets_one_or_is_gone() {
+fn a_file_created_without_a_name_is_linked_or_removed() {
     let f = fixture();
     let top = f.fs.root();
     let open = |text: &[u8]| {
@@ -67,7 +67,7 @@ fn a_file_made_without_a_name_gets_one_or_is_gone() {
     f.fs.close_node(dropped);
     assert!(f.fs.attr(dropped).is_err());
     f.sync();
-    assert_eq!(f.fs.unlinked().unwrap(), [lost.0], "it is open, and a crash takes it");
+    assert_eq!(f.fs.unlinked().unwrap(), [lost.0], "it is open, and a crash removes it");
     let f = f.reopened();
     f.fs.drain_unlinked().unwrap();
     assert!(f.fs.attr(lost).is_err());
@@ -160,7 +160,7 @@ fn a_file_that_is_open_outlives_its_name_and_is_freed_when_closed() {
     assert!(f.fs.attr(node).is_err());
     f.sync();
     let left = std::iter::successors(f.objset.next_object(0).unwrap(), |id| f.objset.next_object(*id).unwrap()).count();
-    assert!(left <= 6, "{left} objects: what holds the extended attribute is freed too");
+    assert!(left <= 6, "{left} objects: those of the extended attribute are freed too");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn renames_replace_exchange_and_leave_whiteouts() {
     let white = f.fs.lookup(top, b"d").unwrap();
     assert_eq!((white.kind, white.rdev_major, white.rdev_minor), (FileKind::CharDevice, 0, 0));
     rename(d, "b", top, "a", RenameFlags::default()).unwrap();
-    assert!(f.fs.attr(b).is_err(), "what was replaced is gone");
+    assert!(f.fs.attr(b).is_err(), "the replaced file is removed");
     let e = dir(&f, top, "e");
     rename(top, "a2", e, "d", RenameFlags::default()).unwrap();
     assert_eq!(f.fs.lookup(d, b"..").unwrap().node, e);
@@ -212,7 +212,7 @@ fn names_without_case_can_be_respelled() {
 /// A client takes as many names as fit in its reply and continues with the last cookie; entries are
 /// read under the lock in batches that grow.
 #[test]
-fn a_listing_in_pieces_of_any_length_tells_each_name_once() {
+fn a_listing_in_pieces_of_any_length_returns_each_name_once() {
     let f = fixture();
     let top = f.fs.root();
     let all: Vec<Vec<u8>> = (0..600).map(|i| format!("name {i}").into_bytes()).collect();
@@ -269,7 +269,7 @@ fn set_id_bits_and_groups_follow_the_rules() {
 }
 
 #[test]
-fn projects_pass_to_what_is_made_in_a_directory() {
+fn new_entries_inherit_the_project_of_their_directory() {
     let f = fixture();
     let top = f.fs.root();
     let d = dir(&f, top, "d");
@@ -311,7 +311,7 @@ fn times_and_offsets_at_the_ends_of_their_range_are_errors_at_most() {
 }
 
 #[test]
-fn what_used_a_quota_up_is_replayed() {
+fn writes_that_exhausted_a_quota_are_replayed() {
     // A txg synced during the replay had counted the usage, so that every later mount failed.
     use dataset::Principal;
     for over in [(Principal::User, 1000), (Principal::Group, 100), (Principal::Project, 42)] {
@@ -357,7 +357,7 @@ fn extended_attributes_live_among_the_attributes_or_in_a_hidden_directory() {
 }
 
 #[test]
-fn a_handle_leads_to_its_file_after_reopening_and_to_nothing_once_the_file_is_gone() {
+fn a_handle_refers_to_its_file_after_reopening_and_is_stale_once_it_is_removed() {
     let f = fixture();
     let top = f.fs.root();
     let node = file(&f, top, "a");
@@ -421,7 +421,7 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
     f.sync();
     let f = f.reopened();
     assert_eq!(f.fs.nfs4_acl(node).unwrap(), long);
-    assert_eq!(f.fs.attr(node).unwrap().mode, 0, "nobody in general may anything");
+    assert_eq!(f.fs.attr(node).unwrap().mode, 0, "the mode grants nothing");
     assert!(f.fs.set_nfs4_acl(&root(), node, &[]).is_err());
     assert!(f.fs.set_nfs4_acl(&root(), node, &[ace(0, nfs4_acl::FILE_INHERIT, read, Who::Everyone)]).is_err());
     // chmod discards the list, as aclmode=discard requires.
@@ -430,7 +430,7 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
 }
 
 #[test]
-fn set_id_bits_that_a_write_clears_leave_the_access_list_alone_also_after_a_crash() {
+fn clearing_set_id_bits_by_a_write_keeps_the_access_list_also_after_a_crash() {
     // With aclmode=restricted, replay refused the record, and all later writes to the file in the
     // log were skipped; with the other modes, replay changed the list.
     let someone = Caller { uid: 1000, gid: 1000, ..Caller::default() };
@@ -469,7 +469,7 @@ fn set_id_bits_that_a_write_clears_leave_the_access_list_alone_also_after_a_cras
 }
 
 #[test]
-fn new_files_inherit_as_aclinherit_says_and_chmod_does_as_aclmode_says() {
+fn new_files_inherit_by_aclinherit_and_chmod_follows_aclmode() {
     let passed = nfs4_acl::FILE_INHERIT | nfs4_acl::DIRECTORY_INHERIT;
     let rights = nfs4_acl::READ | nfs4_acl::WRITE | nfs4_acl::WRITE_ACL;
     for (acl_inherit, named, mode) in [

@@ -91,7 +91,7 @@ impl Bpobj {
         if left > 0 {
             return Err(Error::corrupt(
                 self.object.place(),
-                format!("bpobj: {left} entries lie beyond the last block"),
+                format!("bpobj: {left} entries are beyond the last block"),
             ));
         }
         Ok(true)

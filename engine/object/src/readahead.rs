@@ -156,7 +156,7 @@ mod tests {
         for i in 0..20u64 {
             for range in r.note(i * 100_000, 4096) {
                 assert_eq!(range.offset % 100_000, 0);
-                assert!(seen.insert(range.offset), "{} fetched twice", range.offset);
+                assert!(seen.insert(range.offset), "{} was fetched twice", range.offset);
             }
         }
         assert!(seen.len() >= 20);

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openzfs_packed_is_packed_the_same_again() {
+    fn attributes_packed_by_openzfs_are_packed_identically() {
         let table = table();
         for bytes in [golden!("sa_bonus.bin"), golden!("sa_spill.bin")] {
             let items = table.unpack(bytes).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_stand_under_the_spill_pointer_spills_too() {
+    fn attributes_overlapping_the_spill_pointer_are_spilled_too() {
         // A dnode of 512 bytes has room for 320 bytes, and for 192 next to a spill pointer.
         assert_eq!(spill_from(&items(&[(184, false)]), 320), None);
         assert_eq!(spill_from(&items(&[(312, false)]), 320), None);

@@ -37,7 +37,7 @@ fn births(mos: &Arc<ObjectSet>, id: u64) -> Vec<u64> {
     let list = Bpobj::open(mos, id).unwrap();
     list.for_each(mos, &mut |e| {
         births.push(e.bp.logical_birth().0);
-        assert_eq!(e.bp.words()[11..], [0; 5], "neither fill nor checksum are kept");
+        assert_eq!(e.bp.words()[11..], [0; 5], "neither fill count nor checksum are stored");
         Ok(true)
     })
     .unwrap();
@@ -137,7 +137,7 @@ fn large_tree(mos: &Arc<ObjectSet>, tx: &Tx) -> u64 {
 }
 
 #[test]
-fn frees_in_a_livelist_count_against_what_was_born() {
+fn frees_in_a_livelist_cancel_allocations() {
     let (store, _) = store();
     let mos = ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta).unwrap();
     let tx = Tx::syncing(10);

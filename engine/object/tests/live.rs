@@ -33,7 +33,7 @@ fn compare(set: &Arc<ObjectSet>, model: &BTreeMap<u64, Model>, when: &str) {
         let mut got = vec![1; m.contents.len() + 3000];
         object.read_at(0, &mut got).unwrap();
         assert!(got[..m.contents.len()] == m.contents[..], "contents of {id} {when}");
-        assert!(got[m.contents.len()..].iter().all(|b| *b == 0), "behind the end of {id} {when}");
+        assert!(got[m.contents.len()..].iter().all(|b| *b == 0), "beyond the end of {id} {when}");
         let spill = object.spill().unwrap().map(|b| b.data.to_vec());
         assert_eq!(spill, m.spill, "spill of {id} {when}");
         // No byte in a hole is nonzero.
@@ -149,7 +149,7 @@ fn run(seed: u8) {
         }
         let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
         compare(&reader, &as_synced, "as a reader sees it");
-        assert_eq!(used as u64, allocator.used_bytes(), "what is counted is what is allocated, txg {txg}");
+        assert_eq!(used as u64, allocator.used_bytes(), "the counted space is the allocated space, txg {txg}");
         check_fill(&store, &reader, &root, model.len() as u64);
     }
     let cx = Syncing::new(99, &store);
@@ -161,7 +161,7 @@ fn run(seed: u8) {
         ObjectSet::open_live(store.clone(), Some(&root), 5, None, ObjsetKind::Other).unwrap()
     };
     set.destroy(&cx).unwrap();
-    assert_eq!(allocator.used_bytes(), 0, "nothing is left behind");
+    assert_eq!(allocator.used_bytes(), 0, "nothing is left");
     assert_eq!(used + cx.used_bytes.into_inner(), 0);
 }
 
@@ -196,14 +196,14 @@ fn fill(store: &Arc<Store>, bp: &BlkPtr, at: &Bookmark) -> u64 {
 }
 
 #[test]
-fn random_changes_over_many_txgs_are_what_a_plain_model_says() {
+fn random_changes_over_many_txgs_match_a_simple_model() {
     for seed in 0..6 {
         run(seed);
     }
 }
 
 #[test]
-fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_replaced() {
+fn a_txg_synced_during_a_read_does_not_restore_replaced_data() {
     const BLOCK: usize = 4096;
     let (store, _allocator) = store();
     let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();

@@ -158,7 +158,7 @@ fn run(seed: u64) {
             "numbers in a row"
         );
         let distinct: std::collections::BTreeSet<_> = all.values().collect();
-        assert_eq!(distinct.len(), all.len(), "no layout twice");
+        assert_eq!(distinct.len(), all.len(), "no duplicate layouts");
     }
 }
 

@@ -76,7 +76,7 @@ fn directories_change_over_many_txgs() {
 }
 
 #[test]
-fn a_number_used_again_shows_nothing_of_what_was_there() {
+fn a_reused_number_shows_nothing_of_its_previous_object() {
     let (_store, set) = live();
     let tx = Tx::open(10, Box::new(()));
     let first = Zap::create(&set, &tx, &directory()).unwrap();
@@ -133,7 +133,7 @@ fn specs_are_kept() {
 }
 
 #[test]
-fn readers_find_what_stays_while_others_come_and_go() {
+fn readers_find_permanent_entries_while_others_change() {
     let (_store, set) = live();
     let tx = Tx::open(10, Box::new(()));
     let zap = Zap::create(&set, &tx, &directory()).unwrap();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_kept_once_beside_those_of_others() {
+    fn a_pool_is_stored_once_next_to_those_of_others() {
         // As OpenZFS's module writes the file.
         let mut by_openzfs = Nvlist::new();
         by_openzfs.put("rpool", config("rpool", 7, 4, "/dev/sda3"));
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cache_file_is_an_error() {
+    fn an_invalid_cache_file_is_an_error() {
         assert!(CacheFile::parse(b"").expect("empty").is_empty());
-        let said = |bytes: &[u8]| CacheFile::parse(bytes).unwrap_err().to_string();
-        assert!(said(b"root:x:0:0\n").starts_with("cache file: "), "{}", said(b"root:x:0:0\n"));
+        let error_of = |bytes: &[u8]| CacheFile::parse(bytes).unwrap_err().to_string();
+        assert!(error_of(b"root:x:0:0\n").starts_with("cache file: "), "{}", error_of(b"root:x:0:0\n"));
         let mut other = Nvlist::new();
         other.put("tank", 1u64);
-        assert!(said(&other.to_xdr(WRITER)).contains("'tank' is not the configuration of a pool"));
+        assert!(error_of(&other.to_xdr(WRITER)).contains("'tank' is not the configuration of a pool"));
         let mut hollow = Nvlist::new();
         hollow.put("tank", Nvlist::new());
         let hollow = CacheFile::parse(&hollow.to_xdr(WRITER)).expect("a list of lists");

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_small_sectors_and_what_stands_on_it_is_named() {
+    fn a_file_has_small_sectors_and_its_contents_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         let mut bytes = vec![0; 1 << 20];

@@ -46,7 +46,7 @@ fn totals_are_those_of_the_space_maps() {
 }
 
 #[test]
-fn all_that_is_free_can_be_had_and_nothing_else() {
+fn exactly_the_free_space_can_be_allocated() {
     for pool in pools() {
         let (space, allocator) = (Space::load(&pool).unwrap(), Allocator::load(&pool).unwrap());
         let mut bits: HashMap<u64, Bits> = space.devices.iter().map(|d| (d.vdev, d.allocated.clone())).collect();
@@ -78,7 +78,7 @@ fn all_that_is_free_can_be_had_and_nothing_else() {
         // than a sector.
         let left: u64 = allocator.stats().classes.iter().map(|c| c.free_bytes()).sum();
         let all: u64 = space.devices.iter().map(|d| d.size_bytes).sum();
-        assert!(left < all / 50, "{}: {left} bytes of {all} are not to be had", pool.name());
+        assert!(left < all / 50, "{}: {left} bytes of {all} cannot be allocated", pool.name());
         assert!(allocator.take_anomalies().is_empty());
     }
 }

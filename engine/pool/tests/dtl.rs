@@ -90,7 +90,7 @@ fn a_device_that_failed_for_a_while_is_known_to_be_stale_after_import() {
 }
 
 #[test]
-fn a_device_that_was_away_is_known_to_be_stale_when_it_comes_back() {
+fn a_device_that_was_missing_is_stale_when_it_returns() {
     let disks = disks(2);
     create("mirror", 0, &disks, default_features().map(str::to_owned).collect()).export().unwrap();
     let writer = reopen(&disks[..1]);

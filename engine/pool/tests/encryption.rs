@@ -101,7 +101,7 @@ fn every_block_of_every_dataset_opens() {
 }
 
 #[test]
-fn another_key_is_called_incorrect_and_no_key_hides_what_is_secret() {
+fn a_wrong_key_is_incorrect_and_without_a_key_data_is_hidden() {
     let Some(pool) = open() else { return };
     for Encrypted { id, dataset, key_object } in encrypted(pool.mos()) {
         let error = DatasetKeys::unwrap(&key_object.wrapped, &[7; 32]).unwrap_err();

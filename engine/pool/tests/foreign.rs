@@ -104,7 +104,7 @@ fn zhack(folder: &Path, pool: &str) -> bool {
             true
         }
         _ => {
-            println!("zhack is not installed (zfsutils-linux), or this is not root: it is not asked");
+            println!("skipped: zhack is not installed (zfsutils-linux), or this is not root");
             false
         }
     }

@@ -163,7 +163,7 @@ impl Participant for Panicking {
 }
 
 #[test]
-fn a_panic_in_any_part_of_a_txg_wakes_all_who_wait() {
+fn a_panic_in_any_part_of_a_txg_wakes_all_waiting_threads() {
     for part in [At::BeforeClose, At::Quiesce, At::Cloned, At::Sync, At::Synced] {
         let bench = bench();
         let txg = change(&bench.writer).unwrap();

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 72 << 20;
-/// The area of blocks, behind the labels and the boot area.
+/// The area of blocks, after the labels and the boot area.
 const DATA: std::ops::Range<usize> = 4 << 20..DISK_BYTES - (1 << 20);
 
 fn disks(count: usize) -> Vec<Arc<MemoryDevice>> {
@@ -132,7 +132,7 @@ fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
 }
 
 #[test]
-fn a_scrub_repairs_what_any_allowed_devices_lost() {
+fn a_scrub_repairs_losses_of_as_many_devices_as_allowed() {
     for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 5), ("raidz", 3, 5)]
     {
         let lost = if kind == "mirror" { count - 1 } else { parity as usize };
@@ -161,7 +161,7 @@ fn a_scrub_repairs_what_any_allowed_devices_lost() {
 }
 
 #[test]
-fn what_a_read_finds_wrong_is_written_over() {
+fn damage_found_by_a_read_is_overwritten() {
     for (kind, parity, count) in [("mirror", 0, 2), ("raidz", 1, 4)] {
         let disks = disks(count);
         let writer = create(kind, parity, &disks);
@@ -197,7 +197,7 @@ fn what_a_read_finds_wrong_is_written_over() {
 }
 
 #[test]
-fn a_resilver_brings_what_was_missed_and_nothing_else() {
+fn a_resilver_writes_exactly_the_missed_data() {
     for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 4)] {
         let disks = disks(count);
         let writer = create(kind, parity, &disks);
@@ -234,7 +234,7 @@ fn a_resilver_brings_what_was_missed_and_nothing_else() {
 }
 
 #[test]
-fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
+fn a_scrub_pauses_stops_and_resumes_after_a_restart() {
     let disks = disks(2);
     let writer = create("mirror", 0, &disks);
     fill(&writer, 1, 2_000_000);
@@ -272,7 +272,7 @@ fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_logged_until_a_scrub_finds_it_gone() {
+fn unrepairable_damage_is_logged_until_a_scrub_finds_none() {
     for features in [vec![], vec!["head_errlog"]] {
         let disks = disks(2);
         let class = block::Class::Normal;
@@ -353,13 +353,13 @@ fn a_pool_that_the_syncing_thread_drops_last_is_released_when_its_txg_is_on_disk
     writer.register(holder.clone());
     writer.start_scrub().unwrap().unwrap();
     give.send(writer).unwrap();
-    let txg = when.recv_timeout(Duration::from_secs(30)).expect("nothing waits for the thread itself");
+    let txg = when.recv_timeout(Duration::from_secs(30)).expect("nothing waits for the thread");
     let begun = Instant::now();
     while Arc::strong_count(&holder) > 1 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the pool is not released");
         std::thread::sleep(Duration::from_millis(5));
     }
     let pool = Pool::open(&found(&disks), &OpenOptions::default()).unwrap();
-    assert!(pool.uberblock().txg.0 >= txg, "the txg under way is on disk");
+    assert!(pool.uberblock().txg.0 >= txg, "the open txg is on disk");
     assert!(verify(&pool, &Options { threads: 1 }, &|_| true).unwrap().is_clean());
 }

@@ -72,7 +72,7 @@ fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> (Found, BT
             let header = for_each_entry(&set.object(id).unwrap(), |e| {
                 for s in e.offset..e.offset + e.run {
                     let right = if e.is_alloc { sectors.insert(base + s) } else { sectors.remove(&(base + s)) };
-                    assert!(right, "{e:?} of map {id} changes what is so already");
+                    assert!(right, "{e:?} of map {id} changes nothing");
                     bytes += if e.is_alloc { 4096 } else { -4096 };
                 }
             });
@@ -94,7 +94,7 @@ fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> (Found, BT
             }
             for s in e.offset / 8..(e.offset + e.run) / 8 {
                 let right = if e.is_alloc { all[vdev].insert(s) } else { all[vdev].remove(&s) };
-                assert!(right, "{e:?} of the log of txg {txg} changes what is so already");
+                assert!(right, "{e:?} of the log of txg {txg} changes nothing");
             }
         });
         assert_eq!(header.unwrap().allocated_bytes, bytes);
@@ -211,7 +211,7 @@ fn every_txg_agrees(with_logs: bool) {
             if !allocator.sync_maps(txg, &maps).unwrap() && !set.is_dirty(txg) {
                 break;
             }
-            assert!(passes < 20, "txg {txg} does not come to an end");
+            assert!(passes < 20, "txg {txg} does not end");
         }
         most_passes = most_passes.max(passes);
         if root.is_hole() {
@@ -249,6 +249,6 @@ fn every_txg_agrees(with_logs: bool) {
     assert!(if with_logs { (5..40).contains(&most_logs) } else { most_logs == 0 }, "{most_logs} logs");
     assert!(most_passes < 10, "{most_passes} passes");
     // Maps that are written rarely do not become long in so few txgs.
-    assert!(with_logs || shorter > 0, "no map was written anew");
-    println!("{most_passes} passes at most, {shorter} times a map was written anew");
+    assert!(with_logs || shorter > 0, "no map was rewritten");
+    println!("{most_passes} passes at most, {shorter} times a map was rewritten");
 }

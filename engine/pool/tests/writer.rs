@@ -54,7 +54,10 @@ fn check(devices: &[Arc<dyn Device>]) -> usize {
     let mut reachable = std::collections::BTreeMap::new();
     let mut add = |bp: &ondisk::BlkPtr| {
         for dva in bp.dvas() {
-            assert!(reachable.insert((dva.vdev, dva.offset_bytes), dva.asize_bytes).is_none(), "{dva:?} twice");
+            assert!(
+                reachable.insert((dva.vdev, dva.offset_bytes), dva.asize_bytes).is_none(),
+                "{dva:?} is allocated twice"
+            );
         }
         assert!(bp.is_hole() || pool.store().verify(bp).faults.is_empty(), "{bp:?}");
     };
@@ -79,7 +82,7 @@ fn check(devices: &[Arc<dyn Device>]) -> usize {
     let space = pool::space::Space::load(&pool).unwrap();
     let sum: u64 = reachable.values().sum();
     let allocated: u64 = pool.root_vdev().children.iter().map(|t| space.device(t.id).unwrap().allocated_bytes()).sum();
-    assert_eq!(allocated, sum, "space maps and what is reachable");
+    assert_eq!(allocated, sum, "space maps and reachable blocks");
     assert_eq!(space.anomalies, [""; 0]);
     check_logs(&pool)
 }
@@ -161,7 +164,7 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
             }
         }
         writer.close().unwrap();
-        assert!(check(&devices) > 1, "what the last txgs changed is in logs");
+        assert!(check(&devices) > 1, "changes of the last txgs are in logs");
     }
 }
 
@@ -262,7 +265,7 @@ fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
 }
 
 #[test]
-fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
+fn attached_and_detached_devices_post_the_events_of_openzfs() {
     let first = group("mirror", 0, 2);
     let writer = create(vec![first]);
     let queue = writer.store().reporter().queue();
@@ -273,8 +276,8 @@ fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
     let mut news = || {
         let events = queue.after(seen).events;
         seen = queue.last();
-        let told = events.iter().filter(|e| e.class.contains(".vdev_"));
-        told.map(|e| format!("{} {}", e.subclass(), e.text("vdev_path").unwrap_or("-"))).collect::<Vec<_>>()
+        let reported = events.iter().filter(|e| e.class.contains(".vdev_"));
+        reported.map(|e| format!("{} {}", e.subclass(), e.text("vdev_path").unwrap_or("-"))).collect::<Vec<_>>()
     };
     let guid = |path: &str| {
         let tree = writer.store().tree();
@@ -304,7 +307,7 @@ fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
 }
 
 #[test]
-fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
+fn a_device_with_larger_sectors_is_refused_and_the_pool_continues_without_it() {
     let (_, writer, mut all) = on_faulty();
     let other = NewVdev { ashift: 9, ..leaf("other") };
     all.extend(devices(std::slice::from_ref(&other)));
@@ -338,7 +341,7 @@ fn add_object(writer: &Writer) -> errors::Result<u64> {
 }
 
 #[test]
-fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
+fn a_pool_with_a_failed_device_suspends_still_reads_and_resumes_after_clear() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
     faulty.fails_writes.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -346,7 +349,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     assert!(writer.failure().is_some());
     assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(errors::Refusal::Suspended));
     let pool = writer.pool().unwrap();
-    assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
+    assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads continue");
     // Clearing without a repair changes nothing.
     writer.resume();
     while writer.failure().is_none() {
@@ -380,7 +383,7 @@ fn a_pool_whose_labels_cannot_be_written_is_suspended_until_they_can() {
 }
 
 #[test]
-fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
+fn a_suspended_pool_is_released_in_the_state_of_its_last_txg() {
     let (faulty, writer, devices) = on_faulty();
     let before = add_object(&writer).unwrap();
     let synced = writer.synced_txg();

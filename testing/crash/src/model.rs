@@ -259,14 +259,14 @@ impl Model {
             }
         }
         let steps = self.steps.len();
-        let mut told = format!(
-            "{steps} steps, {} synced by this thread, {by_others} by any; none fits what is there:\n{complaints}",
+        let mut report = format!(
+            "{steps} steps, {} synced by this thread, {by_others} by any; none matches the current state:\n{complaints}",
             self.synced
         );
         for (number, named) in self.steps.iter().enumerate().skip(least.saturating_sub(6)) {
-            let _ = writeln!(told, "  step {}: {:?}, done: {}", number + 1, named.step, named.finished.is_some());
+            let _ = writeln!(report, "  step {}: {:?}, done: {}", number + 1, named.step, named.finished.is_some());
         }
-        Err(told)
+        Err(report)
     }
 
     fn differs(&self, names: &Names, found: &Tree) -> Option<String> {
@@ -285,7 +285,7 @@ impl Model {
                 }
                 (Entry::Dir, Some(Found::Dir)) => {}
                 (Entry::Symlink(to), Some(Found::Symlink(is))) if to == is => {}
-                _ => return Some(format!("{path} is something else")),
+                _ => return Some(format!("{path} has another type or contents")),
             }
         }
         found.keys().find(|path| !names.contains_key(*path)).map(|path| format!("{path} should not be there"))
@@ -330,7 +330,7 @@ impl File {
 
     fn fits(&self, found: &State, least: usize, most: usize) -> Result<(), String> {
         let mut state = self.base.clone();
-        let mut told = String::new();
+        let mut report = String::new();
         for count in 0..=self.changes.len() {
             if count >= least && count <= most {
                 if state == *found || (count < most && self.changes[count].is_torn(&state, found)) {
@@ -340,20 +340,20 @@ impl File {
                     return Ok(());
                 }
             } else if state == *found {
-                let _ = write!(told, "; it is as after change {count}");
+                let _ = write!(report, "; it is as after change {count}");
             }
             if let Some(next) = self.changes.get(count) {
                 if count + 1 >= least {
                     let (at, done) = (difference(&state, found), next.finished);
-                    let _ = write!(told, "\n    after {count}: {at}; then {:?}, done: {done}", next.change);
+                    let _ = write!(report, "\n    after {count}: {at}; then {:?}, done: {done}", next.change);
                 }
                 change(&mut state, &next.change);
             } else {
-                let _ = write!(told, "\n    after {count}: {}", difference(&state, found));
+                let _ = write!(report, "\n    after {count}: {}", difference(&state, found));
             }
         }
         let all = self.changes.len();
-        Err(format!("is as after none of changes {least} to {most} (of {all}, {} synced){told}", self.synced))
+        Err(format!("is as after none of changes {least} to {most} (of {all}, {} synced){report}", self.synced))
     }
 
     /// Whether `found` is `state`, the one after `count` changes, except that unsynced writes
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_must_be_there_and_what_came_after_may() {
+    fn synced_changes_must_exist_and_later_ones_may() {
         assert!(model().judge(&tree(&[("a", 7, b"one")]), None).is_ok());
         assert!(model().judge(&tree(&[("a", 7, b"otwo")]), None).is_ok());
         assert!(model().judge(&tree(&[("b", 7, b"otwo")]), None).is_ok());
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_has_what_it_had_then_and_names_count_for_all_who_sync() {
+    fn a_renamed_file_has_its_contents_and_synced_names_count_for_all_threads() {
         assert!(model().judge(&tree(&[("b", 7, b"one")]), None).is_err());
         assert!(model().judge(&tree(&[("a", 7, b"one")]), Some(Instant::now())).is_err());
         assert!(model().judge(&tree(&[("b", 7, b"otwo")]), Some(Instant::now())).is_ok());

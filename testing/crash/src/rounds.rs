@@ -235,9 +235,9 @@ impl Server {
         let mut byte = [0];
         let out = self.child.stdout.as_mut().context("no pipe")?;
         if out.read_exact(&mut byte).is_err() {
-            bail!("the server does not come up: {}", self.child.wait()?);
+            bail!("the server does not start: {}", self.child.wait()?);
         }
-        ensure!(matches!(byte, [b'u' | b'+']), "the server says {byte:?}");
+        ensure!(matches!(byte, [b'u' | b'+']), "the server returned {byte:?}");
         if byte == [b'u'] {
             out.read_exact(&mut [0; 2])?;
         }

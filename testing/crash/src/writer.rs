@@ -32,7 +32,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Works in `dir`, which need not exist yet. `promises` tells what a sync guarantees.
+    /// Works in `dir`, which need not exist yet. `promises` describes what a sync guarantees.
     pub fn new(dir: PathBuf, seed: u64, promises: Arc<Promises>) -> Self {
         let (model, chance) = (Model::default(), Chance::new(seed));
         Self { model, synced_since: None, done: (0, 0), promises, chance, dir, orphans: Vec::new() }

@@ -124,7 +124,7 @@ impl Target {
         match opened.verify() {
             // A block that a reader cannot read must not be clean for the verifier.
             Ok(report) if exact && report.is_clean() && !survey.errors.is_empty() => {
-                outcome.wrong.push(format!("verify says clean, reading says {:?}", survey.errors.iter().next()));
+                outcome.wrong.push(format!("verify reports clean, reading reports {:?}", survey.errors.iter().next()));
             }
             Ok(report) => outcome.errors += report.damage.len(),
             Err(_) => outcome.errors += 1,

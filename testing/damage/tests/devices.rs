@@ -98,7 +98,7 @@ fn a_hybrid_pool_spares_one_side_of_each_mirror() {
 
 /// Metadata has copies on other devices; contents do not.
 #[test]
-fn what_is_whole_comes_out_of_a_pool_that_lacks_a_whole_mirror() {
+fn undamaged_files_are_read_from_a_pool_without_a_whole_mirror() {
     let scenario = scenario_or_return!("hybrid");
     let whole = undamaged(&scenario);
     let number = |name: &str| scenario.devices.iter().position(|d| d.name().ends_with(name)).unwrap();
@@ -146,7 +146,7 @@ fn one_device_too_many_is_named() {
             Err(e) => format!("{e:#}"),
             Ok(opened) => {
                 let survey = Survey::of(&opened, Limits::ALL);
-                assert!(!survey.errors.is_empty(), "{name} without {away:?} lacks nothing");
+                assert!(!survey.errors.is_empty(), "{name} without {away:?} is complete");
                 assert!(survey.errors.values().all(|e| e.contains("missing")), "{name}: {:?}", survey.errors);
                 survey.errors.into_values().collect()
             }

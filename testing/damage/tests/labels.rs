@@ -56,7 +56,7 @@ fn a_label_may_give_the_configuration_and_another_the_uberblock() {
 }
 
 #[test]
-fn without_labels_the_error_says_what_is_wrong_with_each() {
+fn without_labels_the_error_names_the_fault_of_each() {
     let scenario = scenario_or_return!("no-features");
     let devices = scenario.devices.iter().map(|d| -> Arc<dyn Device> {
         let mut overlay = Overlay::new(d.clone());
@@ -74,11 +74,11 @@ fn without_uberblocks_the_error_says_so() {
     let scenario = scenario_or_return!("no-features");
     let opened = open_damaged(&scenario, |_, d| (0..LABELS).for_each(|l| destroy(d, l, RING_OFFSET, RING_BYTES)));
     let error = opened.err().unwrap().to_string();
-    assert!(error.contains("no uberblock with a right checksum"), "{error}");
+    assert!(error.contains("no uberblock with a valid checksum"), "{error}");
 }
 
 #[test]
-fn a_mirror_side_without_labels_is_as_if_it_were_away() {
+fn a_mirror_side_without_labels_counts_as_missing() {
     let scenario = scenario_or_return!("mirror3");
     let opened = open_damaged(&scenario, |i, d| {
         if i == 1 {
@@ -108,12 +108,12 @@ fn half_an_image_gives_its_metadata_or_an_error_in_time() {
 }
 
 /// The error message for opening a pool at `place`.
-fn told(place: &Path) -> String {
+fn error_of(place: &Path) -> String {
     admin::open_pool("tank", &[place.to_owned()], &pool::OpenOptions::default()).err().unwrap().to_string()
 }
 
 #[test]
-fn things_that_are_no_pools_are_told_so_in_time() {
+fn devices_without_pools_are_reported_promptly() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
     let write = |name: &str, bytes: &[u8]| std::fs::write(path(name), bytes).unwrap();
@@ -129,12 +129,12 @@ fn things_that_are_no_pools_are_told_so_in_time() {
     std::fs::create_dir(path("folder")).unwrap();
     let start = Instant::now();
     for name in ["empty", "one-byte", "text", "noise", "huge", "odd", "pipe", "folder", "not-there", "."] {
-        let text = told(&path(name));
+        let text = error_of(&path(name));
         assert!(text.contains("no such pool 'tank'"), "{name}: {text}");
     }
-    assert!(told(&path("pipe")).contains("neither a file nor a block device"));
-    assert!(told(&path("not-there")).contains("No such file"));
-    assert!(told(&path("noise")).contains("label 0: checksum mismatch"));
+    assert!(error_of(&path("pipe")).contains("neither a file nor a block device"));
+    assert!(error_of(&path("not-there")).contains("No such file"));
+    assert!(error_of(&path("noise")).contains("label 0: checksum mismatch"));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 

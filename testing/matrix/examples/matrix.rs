@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         }
     }
     println!(
-        "{datasets} of {all} combinations, {} MiB, {reads} files read by zdb, in {:.1} s: everything came back",
+        "{datasets} of {all} combinations, {} MiB, {reads} files read by zdb, in {:.1} s: all data was read back",
         bytes >> 20,
         begun.elapsed().as_secs_f64()
     );

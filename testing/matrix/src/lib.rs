@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //!   * all random choices derive from one seed, which is printed before the first step
-//!   * a file's contents follow from the plan alone: expected values are never read from the pool
+//!   * a file's contents follow only from the plan: expected values are never read from the pool
 
 pub mod case;
 pub mod contents;

@@ -245,7 +245,7 @@ fn read_by_zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Re
         zdb::run(folder, if case.encryption.is_some() { &with_key[..] } else { &args[..] })
             .with_context(|| format!("{case:?}"))?;
         let back = std::fs::read(copy)?;
-        ensure!(back == file.bytes, "zdb reads {name}/{} otherwise than it was written: {case:?}", file.name);
+        ensure!(back == file.bytes, "zdb reads {name}/{} differently from what was written: {case:?}", file.name);
         std::fs::remove_file(copy)?;
     }
     Ok(reads.min(group.cases.len()))

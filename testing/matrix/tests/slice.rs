@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 #[test]
-fn what_is_written_with_any_compression_and_any_other_property_comes_back() {
+fn data_written_with_any_compression_and_property_is_read_back() {
     let seed = match std::env::var("MATRIX_SEED") {
         Ok(seed) => seed.parse().expect("MATRIX_SEED is a number"),
         Err(_) => std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs(),

@@ -104,11 +104,11 @@ fn check(write_back: bool, properties: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_was_done_through_a_mount_is_on_disk() {
+fn changes_through_a_mount_are_on_disk() {
     check(false, &[]);
 }
 
 #[test]
-fn what_the_kernel_wrote_back_is_on_disk() {
+fn pages_written_back_by_the_kernel_are_on_disk() {
     check(true, &[("xattr", "sa"), ("compression", "zstd"), ("recordsize", "16k")]);
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Labels, and what lies between them and the data, at each end of a device.
+/// Labels, and the area between them and the data, at each end of a device.
 const LABEL_BYTES: u64 = 512 << 10;
 
 /// A device in memory. What fails returns EIO and changes nothing.

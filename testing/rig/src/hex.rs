@@ -5,7 +5,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes that `digits` stand for. Panics if they stand for none.
+/// The bytes that `digits` encode. Panics if they are not valid.
 pub fn unhex(digits: &str) -> Vec<u8> {
     assert!(digits.len().is_multiple_of(2), "expected two digits for each byte");
     digits.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()

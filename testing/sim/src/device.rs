@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_survives_every_cut_and_a_sector_is_never_mixed() {
+    fn flushed_data_survives_every_cut_and_sectors_are_atomic() {
         let (mut lost, mut kept, mut torn) = (0, 0, 0);
         for seed in 0..200 {
             let machine = Machine::new(seed, 1, 1 << 20);

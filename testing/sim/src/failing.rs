@@ -106,7 +106,7 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
     for round in 0..plan.rounds {
         let before = machine.media();
         let mut hurt = hurt::choose(&parts, &rig, chance)?;
-        let told = format!("round {round}, {hurt:?}");
+        let case = format!("round {round}, {hurt:?}");
         for step in 0..plan.steps {
             if step == plan.steps / 4 {
                 hurt.iter().for_each(|patient| patient.begin(&machine, chance));
@@ -119,33 +119,33 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
             if step == plan.steps / 2 {
                 hurt.iter()
                     .try_for_each(|patient| patient.worsen(&rig, &machine, &hurt, &before))
-                    .context(told.clone())?;
+                    .context(case.clone())?;
                 let name = format!("{POOL}/fs@round-{round}");
                 dataset::write::snapshot(&rig.live, &[name], &[])
                     .map_err(|why| anyhow!("taking a snapshot: {why:?}"))?;
             }
-            workload.step().with_context(|| format!("step {step}, {told}"))?;
+            workload.step().with_context(|| format!("step {step}, {case}"))?;
             if chance.once_in(12) {
-                rig.writer.sync().with_context(|| format!("syncing a txg, step {step}, {told}"))?;
+                rig.writer.sync().with_context(|| format!("syncing a txg, step {step}, {case}"))?;
             }
         }
-        rig.writer.sync().with_context(|| format!("syncing a txg, {told}"))?;
+        rig.writer.sync().with_context(|| format!("syncing a txg, {case}"))?;
         workload.model.acknowledge(clock(), None);
-        let found = read_tree(&*rig.files, root).with_context(|| told.clone())?;
-        workload.model.judge(clock(), &found).map_err(|why| anyhow!(why)).with_context(|| told.clone())?;
+        let found = read_tree(&*rig.files, root).with_context(|| case.clone())?;
+        workload.model.judge(clock(), &found).map_err(|why| anyhow!(why)).with_context(|| case.clone())?;
 
         for patient in &mut hurt {
             patient
                 .heal(&rig, &machine, &mut parts, &mut next)
-                .with_context(|| format!("healing {patient:?}, {told}"))?;
+                .with_context(|| format!("healing {patient:?}, {case}"))?;
         }
         rig.writer.restart_resilver()?;
-        settle(&rig).with_context(|| format!("the resilver, {told}"))?;
-        done.repaired_bytes += scrub(&rig).with_context(|| told.clone())?;
+        settle(&rig).with_context(|| format!("the resilver, {case}"))?;
+        done.repaired_bytes += scrub(&rig).with_context(|| case.clone())?;
         let first = repaired(&rig);
-        let again = scrub(&rig).with_context(|| format!("{told}, once more"))?;
+        let again = scrub(&rig).with_context(|| format!("{case}, once more"))?;
         if again > 0 {
-            bail!("{told}: behind {first:?}, a second scrub repaired {again} bytes: {:?}", repaired(&rig));
+            bail!("{case}: behind {first:?}, a second scrub repaired {again} bytes: {:?}", repaired(&rig));
         }
     }
     rig.export().context("exporting")?;

@@ -217,7 +217,7 @@ impl Model {
             let bytes: Vec<&State> = allowed.iter().copied().chain(younger.map(|(_, state)| state)).collect();
             if !allowed.contains(&&there.state) && !is_mixture(&there.state, &allowed, &bytes) {
                 let stale = known.versions.iter().rfind(|(_, state)| *state == there.state);
-                let when = stale.map_or("never so".to_owned(), |(step, _)| format!("so at step {step}"));
+                let when = stale.map_or("never".to_owned(), |(step, _)| format!("so at step {step}"));
                 let history: Vec<String> = known.versions.iter().map(|(step, s)| format!("{step}: {s:?}")).collect();
                 return Err(format!(
                     "{path:?} (node {node}) has {:?}, {when}; needed is step {} and less than {before} of [{}]",
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_there_and_names_come_in_order() {
+    fn acknowledged_changes_must_exist_and_names_are_ordered() {
         let mut m = Model::new(0o755);
         m.begin(10);
         let f = m.add(Kind::File, 0o644);
@@ -290,7 +290,7 @@ mod tests {
         assert!(m.judge(9, &tree(&[("a", found(b""))])).is_err(), "from the future");
         // After it, nothing older is.
         assert!(m.judge(20, &tree(&[])).is_err());
-        assert!(m.judge(20, &tree(&[("a", found(b""))])).unwrap_err().contains("so at step 1"));
+        assert!(m.judge(20, &tree(&[("a", found(b""))])).unwrap_err().contains("at step 1"));
         assert_eq!(m.judge(20, &tree(&[("a", found(b"one"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("a", found(b"two"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("b", found(b"one"))])), Ok(4));
@@ -303,6 +303,6 @@ mod tests {
         // Never both names of a rename, and never contents that were not written.
         assert!(m.judge(30, &tree(&[("a", found(b"two")), ("b", found(b"two"))])).is_err());
         assert!(m.judge(30, &tree(&[])).is_err());
-        assert!(m.judge(30, &tree(&[("a", found(b"xwo"))])).unwrap_err().contains("never so"));
+        assert!(m.judge(30, &tree(&[("a", found(b"xwo"))])).unwrap_err().contains("never"));
     }
 }

@@ -193,7 +193,7 @@ fn run_on(machine: &Arc<Machine>, plan: &Plan, setting: &Setting) -> Result<Done
         rig.files.create(&who, root, name.as_bytes(), &NewNode::Directory, 0o755, 0)?;
     }
     rig.writer.sync()?;
-    rig.writer.allocator().note_untold(setting.trims);
+    rig.writer.allocator().note_untrimmed(setting.trims);
     let start = machine.operations();
     let sync = setting.properties.iter().find(|(name, _)| *name == "sync").map_or("standard", |(_, value)| value);
     let promises = Promises::new(sync);
@@ -334,7 +334,7 @@ fn judge(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<
 fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     let is_hurt = setting.is_hurt();
-    verify(&machine, is_hurt).context("as it was left")?;
+    verify(&machine, is_hurt).context("unchanged")?;
     // The power also fails while the pool is opened, the log claimed and replayed, and everything
     // closed again.
     let mut chance = Chance::of_case(plan.seed, cut.operation ^ u64::MAX);
@@ -366,7 +366,7 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> R
 
 fn judge_second(plan: &Plan, is_hurt: bool, works: &[Worked], operation: u64, cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
-    verify(&machine, is_hurt).context("as it was left")?;
+    verify(&machine, is_hurt).context("unchanged")?;
     let rig = Rig::open(&machine)?;
     judge_trees(&rig, works, operation)?;
     rig.export().context("exporting what was found")?;

@@ -163,7 +163,7 @@ fn run(seed: u64) -> Result<usize> {
 fn judge(seed: u64, model: &Model, cut: &Cut) -> Result<()> {
     let media: Vec<pages::Pages> = cut.media.clone();
     let machine = Machine::with_media(seed, media, DISK_BYTES);
-    verify(&machine, false).context("as it was left")?;
+    verify(&machine, false).context("unchanged")?;
     let rig = Rig::open(&machine)?;
     let found = stamps(&rig.open_volume(NAME)?)?;
     model.judge(cut.operation, &found)?;

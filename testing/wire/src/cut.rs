@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kill_keeps_what_was_flushed_and_of_the_rest_whole_sectors() {
+    fn a_kill_keeps_flushed_data_and_whole_sectors_of_the_rest() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut lost, mut kept, mut torn) = (0, 0, 0);
         for seed in 0..60 {

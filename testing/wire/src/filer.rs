@@ -72,7 +72,7 @@ impl Filer {
             seed,
         };
         if let Server::Weir(_) = this.server {
-            ensure!(!layout.is_encrypted(), "an encrypted pool has nobody who loads its key");
+            ensure!(!layout.is_encrypted(), "an encrypted pool would need its key loaded");
             let config = format!(
                 "arc_max = \"{cache}\"\nmount = false\n[api]\nlisten = []\n[nfs]\nlisten = [\"{address}\"]\nportmap = \"off\"\nsecure = false\n"
             );
@@ -153,11 +153,11 @@ impl Filer {
 
     /// Makes [`Server::Cut`] set a property of the file system that it serves.
     pub fn set(&mut self, property: &str, value: &str) -> Result<()> {
-        let input = self.child.as_mut().and_then(|child| child.stdin.as_mut()).context("no server to ask")?;
+        let input = self.child.as_mut().and_then(|child| child.stdin.as_mut()).context("no server is running")?;
         writeln!(input, "{property}={value}")?;
         let mut answer = String::new();
         self.answers.as_mut().context("no answers")?.read_line(&mut answer)?;
-        ensure!(answer == "ok\n", "set {property}={value}: the server says {answer:?}:\n{}", self.log());
+        ensure!(answer == "ok\n", "set {property}={value}: the server returned {answer:?}:\n{}", self.log());
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Filer {
                 return Ok(());
             }
             self.check_alive()?;
-            ensure!(Instant::now() < deadline, "the server does not come up:\n{}", self.log());
+            ensure!(Instant::now() < deadline, "the server does not start:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

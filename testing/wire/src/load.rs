@@ -112,7 +112,7 @@ impl fmt::Display for Report {
         let mb = |b: u64| b as f64 / f64::from(1 << 20);
         write!(
             f,
-            "server: {:.0} s of processor; memory {:.0} MiB at first, {:.0} at the end, {:.0} at most; cache {:.0}. No error, nothing read that was not written",
+            "server: {:.0} s of processor; memory {:.0} MiB at first, {:.0} at the end, {:.0} at most; cache {:.0}. No error, only written data was read",
             self.processor.as_secs_f64(),
             mb(self.first),
             mb(self.last),
@@ -126,7 +126,7 @@ impl Report {
     /// Fails if memory exceeded its limit, or if 99.9 % of the cached reads took longer than
     /// `slowest_ms` milliseconds (unless that is 0).
     pub fn check(&self, slowest_ms: u64) -> Result<()> {
-        ensure!(self.most <= CACHE.1 + BEYOND_BYTES, "the server took {} MiB", self.most >> 20);
+        ensure!(self.most <= CACHE.1 + BEYOND_BYTES, "the server used {} MiB", self.most >> 20);
         let slow = self.reads.within(999);
         ensure!(slowest_ms == 0 || slow <= slowest_ms * 1000, "99.9 % of the cached reads within {slow} us");
         Ok(())
@@ -144,7 +144,7 @@ fn block(client: u64, number: u64, version: u64) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy)]
-enum Asked {
+enum Call {
     /// The block, and its acknowledged version when the read was sent.
     Read(u64, u64),
     Write(u64, u64),
@@ -159,7 +159,7 @@ struct Client {
     versions: Vec<(u64, u64)>,
     /// Blocks with a write in flight.
     busy: Vec<bool>,
-    asked: HashMap<u32, (Asked, Instant)>,
+    pending: HashMap<u32, (Call, Instant)>,
     chance: Chance,
     waits: [Waits; 3],
 }
@@ -178,7 +178,7 @@ impl Client {
             }),
         )?;
         let (status, mut r) = client::status(&answer)?;
-        ensure!(status == 0, "CREATE says {status}");
+        ensure!(status == 0, "CREATE returned {status}");
         let malformed = |_| anyhow!("CREATE answers without a handle");
         ensure!(r.bool().map_err(malformed)?, "CREATE answers without a handle");
         let handle = r.opaque(64).map_err(malformed)?.to_vec();
@@ -188,7 +188,7 @@ impl Client {
             handle,
             versions: vec![(0, 0); BLOCKS],
             busy: vec![false; BLOCKS],
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             chance: Chance::new(number),
             waits: [Waits::new(), Waits::new(), Waits::new()],
         };
@@ -196,19 +196,19 @@ impl Client {
             this.send_write(n)?;
             this.receive()?;
         }
-        this.send(p::COMMIT, Asked::Commit, |w| (0..3).for_each(|_| w.u32(0)))?;
+        this.send(p::COMMIT, Call::Commit, |w| (0..3).for_each(|_| w.u32(0)))?;
         this.receive()?;
         this.waits = [Waits::new(), Waits::new(), Waits::new()];
         Ok(this)
     }
 
-    fn send(&mut self, procedure: u32, asked: Asked, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
+    fn send(&mut self, procedure: u32, call: Call, write: impl FnOnce(&mut serve::nfs::xdr::Writer)) -> Result<()> {
         let xid = client::next_xid();
         let args = args(|w| {
             w.opaque(&self.handle);
             write(w);
         });
-        self.asked.insert(xid, (asked, Instant::now()));
+        self.pending.insert(xid, (call, Instant::now()));
         Ok(self.connection.send(xid, procedure, &args)?)
     }
 
@@ -219,7 +219,7 @@ impl Client {
         self.busy[n as usize] = true;
         let data = block(self.number, n, version);
         let stable = if version > 1 && self.chance.once_in(50) { 2 } else { 0 };
-        self.send(p::WRITE, Asked::Write(n, version), |w| {
+        self.send(p::WRITE, Call::Write(n, version), |w| {
             w.u64(n * BLOCK as u64);
             w.u32(BLOCK as u32);
             w.u32(stable);
@@ -233,10 +233,10 @@ impl Client {
             return self.send_write(n);
         }
         if self.chance.once_in(500) {
-            return self.send(p::COMMIT, Asked::Commit, |w| (0..3).for_each(|_| w.u32(0)));
+            return self.send(p::COMMIT, Call::Commit, |w| (0..3).for_each(|_| w.u32(0)));
         }
         let version = self.versions[n as usize].0;
-        self.send(p::READ, Asked::Read(n, version), |w| {
+        self.send(p::READ, Call::Read(n, version), |w| {
             w.u64(n * BLOCK as u64);
             w.u32(BLOCK as u32);
         })
@@ -244,29 +244,29 @@ impl Client {
 
     fn receive(&mut self) -> Result<()> {
         let (xid, answer) = self.connection.receive()?;
-        let (asked, at) = self.asked.remove(&xid).context("an answer to nothing")?;
+        let (call, at) = self.pending.remove(&xid).context("a reply without a call")?;
         let wait = at.elapsed();
         let (status, mut r) = client::status(&answer)?;
         ensure!(status == 0, "client {}: status {status}", self.number);
-        match asked {
-            Asked::Commit => self.waits[2].add(wait),
-            Asked::Write(n, version) => {
+        match call {
+            Call::Commit => self.waits[2].add(wait),
+            Call::Write(n, version) => {
                 self.waits[1].add(wait);
                 self.versions[n as usize].0 = version;
                 self.busy[n as usize] = false;
             }
-            Asked::Read(n, version) => {
+            Call::Read(n, version) => {
                 self.waits[0].add(wait);
-                let malformed = |_| anyhow!("READ answers {} bytes that are cut off", answer.len());
+                let malformed = |_| anyhow!("READ returned {} truncated bytes", answer.len());
                 client::optional_attributes(&mut r).map_err(malformed)?;
                 let (count, _end) = (r.u32().map_err(malformed)?, r.bool().map_err(malformed)?);
                 let data = r.opaque(1 << 20).map_err(malformed)?;
-                ensure!(count as usize == BLOCK && data.len() == BLOCK, "READ gives {count} bytes");
+                ensure!(count as usize == BLOCK && data.len() == BLOCK, "READ returned {count} bytes");
                 let found = u64::from_le_bytes(data[16..24].try_into()?);
                 let newest = self.versions[n as usize].1;
                 ensure!(
                     (version..=newest).contains(&found) && data == block(self.number, n, found),
-                    "client {} block {n}: version {found} is there, or bytes of none; {version} was acknowledged, {newest} sent",
+                    "client {} block {n}: found version {found}, or bytes of none; {version} was acknowledged, {newest} sent",
                     self.number
                 );
             }
@@ -282,7 +282,7 @@ impl Client {
             self.receive()?;
             self.ask(plan.reads_percent)?;
         }
-        while !self.asked.is_empty() {
+        while !self.pending.is_empty() {
             self.receive()?;
         }
         Ok(())
@@ -296,7 +296,7 @@ fn seldom(connections: &mut [Connection], root: &[u8], stop: &AtomicBool, calls:
         for connection in connections.iter_mut() {
             let answer = connection.call(p::GETATTR, &args)?;
             let status = client::status(&answer)?.0;
-            ensure!(status == 0, "GETATTR says {status}");
+            ensure!(status == 0, "GETATTR returned {status}");
             calls.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(1));
             if stop.load(Ordering::Relaxed) {
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_to_three_percent() {
+    fn latencies_are_reported_to_three_percent() {
         let mut waits = Waits::new();
         (1..=1000).for_each(|ms| waits.add(Duration::from_millis(ms)));
         for per_mille in [500, 990, 999] {

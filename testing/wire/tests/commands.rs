@@ -87,7 +87,7 @@ impl Client {
 }
 
 #[test]
-fn what_a_client_has_follows_what_commands_do() {
+fn client_state_follows_commands() {
     let mut client = Client::new();
     for name in ["a", "b"] {
         client.weir(&format!("zfs create crash/{name}"));
@@ -115,7 +115,7 @@ fn what_a_client_has_follows_what_commands_do() {
 }
 
 #[test]
-fn a_pool_that_was_exported_is_let_go_of_and_comes_back_with_its_handles() {
+fn an_exported_pool_is_released_and_its_handles_work_after_import() {
     let mut client = Client::new();
     let dir = client.mount("/crash");
     let file = client.file(&dir, b"contents");

@@ -53,7 +53,7 @@ fn nothing_acknowledged_over_nfs_4_2_and_nbd_is_missing_when_the_power_fails_whi
 }
 
 #[test]
-fn many_clients_at_once_read_what_was_written() {
+fn concurrent_clients_read_what_was_written() {
     let (_kept, folder) = folder();
     let (time, reads_percent) = (Duration::from_secs(3), 80);
     let (connections, clients, outstanding) = (200, 8, 16);

@@ -8,7 +8,7 @@ test("limits have units of time", () => {
   expect([text("nfs3.ops[latency]", 20_000_000), text("nfs3.ops[latency]", 1_500_000), text("nfs3.ops[logwait]", 7), text("nfs3.ops[size]", 1000), text("nfs3.ops[latency]", 1000, "total")]).toEqual(["20 ms", "1500 us", "7 ns", "1000", "1000"]);
 });
 
-test("receivers are told apart by how they are told", () => {
+test("receivers are grouped by their kind", () => {
   expect(actionsOf({ webhooks: "https://a/b\n https://c/d\n", mail: "a@b, c@d", syslog: true })).toEqual([
     { kind: "webhook", url: "https://a/b" }, { kind: "webhook", url: "https://c/d" }, { kind: "mail", to: ["a@b", "c@d"] }, { kind: "syslog" },
   ]);

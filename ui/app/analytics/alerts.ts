@@ -1,4 +1,4 @@
-//! Alerts in words, and words as alerts.
+//! Formats alerts as text, and parses them.
 
 import type { Schemas } from "../api/client";
 import { axisOf, parse } from "./name";
@@ -7,14 +7,14 @@ type Rule = Schemas["AlertRule"];
 
 const TIMES = { ns: 1, us: 1000, ms: 1_000_000, s: 1_000_000_000 } as const;
 
-/** `20ms`, `1.5s`, `5000`, `-1`: the number that the interface takes; null for what is none. */
+/** Parses `20ms`, `1.5s`, `5000`, `-1` to the number that the API takes; null if invalid. */
 export function limitOf(text: string): number | null {
   const found = /^\s*(-?\d+(?:\.\d+)?)\s*(ns|us|ms|s)?\s*$/.exec(text);
   if (!found) return null;
   return Number(found[1]) * TIMES[(found[2] ?? "ns") as keyof typeof TIMES];
 }
 
-/** A limit as people write it: of times in the largest unit of which it is a whole number. */
+/** Formats a limit; a time in the largest unit that divides it. */
 export function limitText({ statistic, reduction, limit }: Pick<Rule, "statistic" | "reduction" | "limit">): string {
   if (reduction === "total" || axisOf(parse(statistic)?.breakdown ?? null) !== "ns" || limit <= 0) return String(limit);
   const unit = (Object.keys(TIMES) as (keyof typeof TIMES)[]).findLast((name) => limit % TIMES[name] === 0) ?? "ns";
@@ -25,7 +25,7 @@ export function reductionText({ reduction, percentile }: Pick<Rule, "reduction" 
   return reduction === "percentile" ? `p${percentile ?? ""}` : reduction;
 }
 
-/** Who is told. */
+/** The receivers of an alert. */
 export function actionsOf({ webhooks, mail, syslog }: { webhooks: string; mail: string; syslog: boolean }): Schemas["AlertAction"][] {
   const words = (text: string) => text.split(/[\s,]+/).filter((word) => word !== "");
   const to = words(mail);

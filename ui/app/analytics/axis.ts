@@ -1,26 +1,27 @@
-//! The vertical axis of a heat map: from where to where it reaches, and which buckets make a row.
+//! The vertical axis of a heat map: its range, and which buckets form a row.
 //!
-//! Rows are unions of buckets, never parts of one: so every count is a whole number and nothing is made up. The arithmetic is
-//! that of docs/operating/analytics-pictures.md, to the last bit, so that the server draws the same picture.
+//! Rows are unions of whole buckets, so every count is a whole number and nothing is interpolated.
+//! The arithmetic is that of docs/operating/analytics-pictures.md, to the last bit, so that the
+//! server draws the same picture.
 
 import type { Buckets } from "./scheme";
 import type { Outliers } from "./worksheet";
 
 export interface Axes { readonly low: number; readonly high: number; readonly log: boolean; readonly rows: number }
 
-/** Of a bucket: its row, or one of these. */
+/** The row of a bucket, or one of these. */
 export const BELOW = -1;
 export const ABOVE = -2;
 
 export interface Layout extends Axes {
   /** Row of each bucket, from the bottom, or `BELOW`, `ABOVE`. */
   readonly row: Int32Array;
-  /** Slots that each row covers: from, and up to without. */
+  /** Slots that each row covers: first, and end (exclusive). */
   readonly first: Int32Array;
   readonly end: Int32Array;
 }
 
-/** Natural logarithm, the same on all machines: those of languages differ in their last digit. `x` is 1 or more. */
+/** Natural logarithm, identical on all machines: the implementations of languages differ in the last digit. `x` is at least 1. */
 export function ln(x: number): number {
   let [e, m] = [0, x];
   while (m >= 2) {
@@ -62,7 +63,7 @@ export function reach(buckets: Buckets, totals: Float64Array, { log, outliers, b
       at -= 1;
       above += totals[used[at]!]!;
     }
-    // `above` now counts the bucket itself: those over it are at most `spare`.
+    // `above` now includes this bucket: the events above it are at most `spare`.
     high = buckets.end[used[at]!]!;
   }
   return { low, high: high <= low ? low + 1 : high };

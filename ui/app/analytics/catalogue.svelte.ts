@@ -1,4 +1,5 @@
-//! Which statistics there are, by what each is told apart, and which are counted: asked once, and again when something changed.
+//! The available statistics, their breakdowns, and which are counted. Loaded once, and again after
+//! changes.
 
 import { get, post, type Schemas } from "../api/client";
 import type { Name } from "./name";
@@ -10,17 +11,17 @@ export type Counted = Schemas["Counted"];
 class Catalogue {
   statistics = $state.raw<Statistic[]>([]);
   counted = $state.raw<Counted[]>([]);
-  #asked = false;
+  #loaded = false;
 
-  /** Asks, if nobody has. */
+  /** Loads the catalogue unless it is loaded already. */
   async load(): Promise<void> {
-    if (this.#asked) return;
-    this.#asked = true;
+    if (this.#loaded) return;
+    this.#loaded = true;
     try {
       this.statistics = (await get("/v1/analytics/statistics")).items;
       await this.reload();
     } catch (error) {
-      this.#asked = false;
+      this.#loaded = false;
       throw error;
     }
   }
@@ -38,7 +39,7 @@ class Catalogue {
     return field;
   }
 
-  /** By what a name can be broken down further: not by what it is narrowed down to. */
+  /** Fields by which a name can be broken down further: those that it is not narrowed down to. */
   breakdowns(name: Name): Field[] {
     const narrowed = new Set(name.predicates.map(({ field }) => field));
     return this.of(name)?.fields.filter((field) => !narrowed.has(field.name)) ?? [];
@@ -48,7 +49,7 @@ class Catalogue {
     return this.counted.find((one) => one.name === name);
   }
 
-  /** Keeps a statistic on disk from now on. What is only looked at is counted as long as it is, by itself. */
+  /** Archives a statistic on disk from now on. Without this, it is only counted while a graph shows it. */
   async archive(name: string): Promise<void> {
     await post("/v1/analytics/datasets", { body: { name, archived: true } });
     await this.reload();

@@ -1,10 +1,12 @@
-//! What a graph knows: columns of one step, ascending, and what the keys of their cells stand for.
+//! The data of a graph: columns of equal width, ascending, and the meaning of the keys of their
+//! cells.
 //!
-//! A time without a column was not recorded, which is not zero. Columns come in two ways: a span at once, and one by one at the end.
+//! A time without a column was not recorded, which is not zero. Columns arrive as a whole range,
+//! and then one by one at the end.
 
 import type { Schemas } from "../api/client";
 
-export type Told = Schemas["StatisticData"];
+export type Answer = Schemas["StatisticData"];
 export type Column = Schemas["StatisticColumn"];
 export type Key = Schemas["CellKey"];
 
@@ -19,12 +21,12 @@ export interface Data {
   readonly keys: ReadonlyMap<number, Key>;
 }
 
-export function data(told: Told): Data {
-  return { ...told, keys: new Map(Object.entries(told.keys).map(([key, value]) => [Number(key), value])) };
+export function data(answer: Answer): Data {
+  return { ...answer, keys: new Map(Object.entries(answer.keys).map(([key, value]) => [Number(key), value])) };
 }
 
-/** The last second that is over, of a live answer. */
-export function newest({ closed, columns, step }: Told): number {
+/** The last complete second of a live answer. */
+export function newest({ closed, columns, step }: Answer): number {
   return (closed ?? (columns.at(-1)?.start ?? Math.floor(Date.now() / 1000) - step) + step) - 1;
 }
 
@@ -32,10 +34,10 @@ export function isRange(key: Key | undefined): key is { from: number; to?: numbe
   return typeof key === "object";
 }
 
-/** Columns of `newer` take the place of those with the same start; what began before `oldest` goes. */
+/** Merges columns: those of `newer` replace those with the same start; columns that start before `oldest` are dropped. */
 export function extended(old: Data, newer: Data, oldest: number): Data {
   if (old.step !== newer.step) return newer;
-  // What began before is forgotten, even when nothing came.
+  // Columns before `oldest` are dropped even if no new ones arrived.
   const first = newer.columns[0]?.start ?? Infinity;
   const kept = old.columns.filter((column) => column.start >= oldest && column.start < first);
   const columns = [...kept, ...newer.columns.filter((column) => column.start >= oldest)];
@@ -44,12 +46,12 @@ export function extended(old: Data, newer: Data, oldest: number): Data {
   return { ...newer, columns, keys };
 }
 
-/** What one column shows of a count: so many a second, or for levels the average of the seconds that were recorded. */
+/** The value that a column shows for a count: a rate per second, or for levels the average of the recorded seconds. */
 export function rateOf(count: number, column: Column, data: Data): number {
   return count / (data.level ? Math.max(1, column.seconds) : data.step);
 }
 
-/** When columns of `from` to `to` begin, those with the most first (or with the least); of equals the older one. */
+/** Start times of the columns between `from` and `to`, by total (`most`: descending), then by age. */
 export function extremes(data: Data, from: number, to: number, most: boolean): number[] {
   const seen = data.columns.filter(({ start }) => start >= from && start < to).map((column) => ({ start: column.start, value: rateOf(column.total, column, data) }));
   return seen.sort((a, b) => (most ? b.value - a.value : a.value - b.value) || a.start - b.start).map(({ start }) => start);
@@ -57,7 +59,7 @@ export function extremes(data: Data, from: number, to: number, most: boolean): n
 
 export interface Value { key: number; label: Key; total: number; average: number }
 
-/** What each key has over `from` to `to`: sums, and averages over the seconds that were recorded. Largest first. */
+/** The sum of each key between `from` and `to`, and its average over the recorded seconds. Largest first. */
 export function values(data: Data, from: number, to: number): { values: Value[]; total: number; average: number; seconds: number } {
   const sums = new Map<number, number>();
   let [total, seconds] = [0, 0];
@@ -76,7 +78,7 @@ export function values(data: Data, from: number, to: number): { values: Value[];
   return { values: list, total, average: total / over, seconds };
 }
 
-/** The column that a second is in, if it was recorded. */
+/** The column that contains a second, if it was recorded. */
 export function columnAt(data: Data, second: number): Column | undefined {
   let [low, high] = [0, data.columns.length];
   while (low < high) {
@@ -88,7 +90,7 @@ export function columnAt(data: Data, second: number): Column | undefined {
   return column && column.start <= second ? column : undefined;
 }
 
-/** A figure in its unit: "1,777 ops/s", "602M/s", "91 %". */
+/** A figure with its unit: "1,777 ops/s", "602M/s", "91 %". */
 export function figure(value: number, unit: string, level: boolean): string {
   const per = level ? "" : "/s";
   if (unit === "bytes") return `${binary(value)}${per}`;
@@ -96,7 +98,7 @@ export function figure(value: number, unit: string, level: boolean): string {
   return `${number(value)} ${unit}${per}`;
 }
 
-/** Whole above a hundred, three digits below. */
+/** Whole numbers from a hundred up, three significant digits below. */
 export function number(value: number): string {
   if (value === 0) return "0";
   const places = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : Math.abs(value) >= 0.995 ? 2 : 3;

@@ -1,26 +1,27 @@
-//! What graphs show, as it comes: a span at once, and then second by second what is new.
+//! Live data of graphs: first the whole range, then new data second by second.
 //!
-//! The time is the server's: `now` is the newest second that it has told of. A reader whose clock is wrong sees the same.
+//! Time is the server's: `now` is the newest second that it reported. A browser with a wrong clock
+//! shows the same.
 
 import { untrack } from "svelte";
 import { get, listen, sentence, type Schemas } from "../api/client";
 import { events } from "../api/events";
-import { data, extended, newest, type Column, type Data, type Told } from "./data";
+import { data, extended, newest, type Column, type Data, type Answer } from "./data";
 import { extent, isLive, stepFor, type Extent, type Span } from "./time";
 
-/** Gets what a statistic was in one second; null: it was not counted. */
-export type OnSecond = (second: number, column: Column | null, keys: Told["keys"]) => void;
+/** Receives a statistic's values for one second; null: it was not counted. */
+export type OnSecond = (second: number, column: Column | null, keys: Answer["keys"]) => void;
 
-/** Where seconds come from. */
+/** A source of seconds. */
 export interface Source {
-  /** Tells of all seconds after `after`, until the function that it returns is called. */
+  /** Reports all seconds after `after`, until the returned function is called. */
   follow(name: string, after: number, on: OnSecond): () => void;
   close(): void;
 }
 
 interface Followed { readonly name: string; after: number; readonly on: OnSecond }
 
-/** One stream for all statistics that are looked at; another one when they change. The server counts them as long as it is open. */
+/** One stream for all visible statistics, reopened when they change. The server counts them while it is open. */
 export class Streaming implements Source {
   readonly #followed = new Set<Followed>();
   #abort = new AbortController();
@@ -30,7 +31,7 @@ export class Streaming implements Source {
   follow(name: string, after: number, on: OnSecond): () => void {
     const one = { name, after, on };
     this.#followed.add(one);
-    // Graphs of a page come and go together: one stream is enough for all of them.
+    // Graphs of a page appear and disappear together, so wait and open one stream for all of them.
     this.#later(20);
     return () => {
       this.#followed.delete(one);
@@ -62,32 +63,32 @@ export class Streaming implements Source {
         if (type === "columns") this.#take(JSON.parse(text) as Schemas["LiveColumns"]);
       }
     } catch {
-      // The page says that the server does not answer; here it is tried again.
+      // The page reports that the server does not respond; here the connection is retried.
     }
     if (!abort.signal.aborted) this.#later(2000);
   }
 
   #take({ second, statistics }: Schemas["LiveColumns"]): void {
-    // Copied, since those who are told may follow others.
+    // Copied, since callbacks may follow other statistics.
     for (const one of [...this.#followed]) {
-      const told = statistics[this.#names.indexOf(one.name)];
-      if (!told || second <= one.after) continue;
+      const found = statistics[this.#names.indexOf(one.name)];
+      if (!found || second <= one.after) continue;
       one.after = second;
-      one.on(second, told.column ?? null, told.keys);
+      one.on(second, found.column ?? null, found.keys);
     }
   }
 }
 
-/** Of all graphs of a page. */
+/** Shared by all graphs of a page. */
 export class Feed {
-  /** The newest second that the server has told of; 0 until it has. */
+  /** The newest second that the server reported; 0 before the first report. */
   now = $state(0);
   problem = $state("");
   readonly #source: Source;
   readonly #clock: string;
   #closed = false;
 
-  /** What `clock` is the time of the server is read off; by itself a statistic that is sampled each second from the first start on. */
+  /** `clock` is the statistic from which the server's time is taken; the default is sampled every second. */
   constructor(source: Source = new Streaming(), clock = "cpu.utilization") {
     this.#source = source;
     this.#clock = clock;
@@ -96,12 +97,12 @@ export class Feed {
 
   follow(name: string, after: number, on: OnSecond): () => void {
     return this.#source.follow(name, after, (second, column, keys) => {
-      this.heard(second);
+      this.advance(second);
       on(second, column, keys);
     });
   }
 
-  heard(second: number): void {
+  advance(second: number): void {
     if (second > untrack(() => this.now)) this.now = second;
   }
 
@@ -112,7 +113,7 @@ export class Feed {
 
   async #begin(): Promise<void> {
     try {
-      this.heard(newest(await get("/v1/analytics/query", { query: { name: this.#clock } })));
+      this.advance(newest(await get("/v1/analytics/query", { query: { name: this.#clock } })));
       this.problem = "";
     } catch (error) {
       this.problem = sentence(error);
@@ -126,22 +127,22 @@ export interface Shown {
   readonly extent: Extent;
   readonly error: string;
   readonly loading: boolean;
-  /** When the newest of it arrived at the page, for measuring how long drawing took. */
+  /** When the newest data arrived, for measuring the time to draw it. */
   readonly arrived: number;
   reload(): void;
 }
 
-/** How long the next question about a long live span waits, in ms: half a column, within reason. */
+/** Delay before the next request for a long live range, in ms: half a column, within limits. */
 const again = (step: number) => Math.min(30_000, Math.max(2000, step * 500));
 
-/** What one graph shows. `wanted` is reactive; while something new is loaded, the old stays. */
+/** The data of one graph. `wanted` is reactive; old data stays visible while new data is loading. */
 export function shown(feed: Feed, wanted: () => { name: string; span: Span; width: number }): Shown {
-  let told = $state.raw<Data>();
+  let current = $state.raw<Data>();
   let area = $state.raw<Extent>({ from: 0, to: 1, step: 1 });
   let error = $state("");
   let loading = $state(true);
   let arrived = $state(0);
-  let asked = $state(0);
+  let reloads = $state(0);
   const name = $derived(wanted().name);
   const span = $derived(wanted().span);
   const width = $derived(wanted().width);
@@ -149,7 +150,7 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
   const ready = $derived(feed.now > 0 && width > 0);
 
   $effect(() => {
-    void asked;
+    void reloads;
     if (!ready) return;
     const [wantedSpan, wantedStep, wantedName] = [span, step, name];
     const abort = new AbortController();
@@ -157,14 +158,14 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
     const keep = (next: Data, newest: number, whole: boolean) => {
       arrived = performance.now();
       area = extent(wantedSpan, newest, wantedStep);
-      told = whole || !told || told.name !== next.name ? next : extended(told, next, area.from);
+      current = whole || !current || current.name !== next.name ? next : extended(current, next, area.from);
       error = "";
     };
     const ask = async (from: number, to: number, whole: boolean): Promise<number> => {
       try {
         const next = await get("/v1/analytics/query", { query: { name: wantedName, from, to, step: wantedStep }, signal: abort.signal });
-        feed.heard(newest(next));
-        // As it was asked for: the server writes names in one way, readers in many.
+        feed.advance(newest(next));
+        // Keeps the requested spelling: the server accepts several, but returns one.
         keep({ ...data(next), name: wantedName }, newest(next), whole);
         loading = false;
         return newest(next);
@@ -184,11 +185,11 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
       if (last === 0) timer = setTimeout(() => void go(), 5000);
       else if (wantedStep === 1) {
         stop = feed.follow(wantedName, Math.min(last, to - 1), (second, column, keys) => {
-          if (told) keep({ ...told, columns: column ? [column] : [], keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])) }, second, false);
+          if (current) keep({ ...current, columns: column ? [column] : [], keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])) }, second, false);
         });
       } else {
         const more = async () => {
-          const begun = told?.columns.at(-1)?.start ?? from;
+          const begun = current?.columns.at(-1)?.start ?? from;
           await ask(begun, Math.max(begun, Math.floor(Date.now() / 1000), untrack(() => feed.now)) + wantedStep, false);
           if (!abort.signal.aborted) timer = setTimeout(() => void more(), again(wantedStep));
         };
@@ -204,11 +205,11 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
   });
 
   return {
-    get data() { return told; },
+    get data() { return current; },
     get extent() { return area; },
     get error() { return error; },
     get loading() { return loading; },
     get arrived() { return arrived; },
-    reload: () => { asked += 1; },
+    reload: () => { reloads += 1; },
   };
 }

@@ -1,4 +1,5 @@
-//! What a plot shows, without saying of what: a heat map or series, as pixels, marks and words.
+//! What a plot draws, independent of the statistic: a heat map or series as pixels, marks and
+//! labels.
 
 import type { Data } from "./data";
 import { columnAt, figure as inUnit, number, rateOf } from "./data";
@@ -11,7 +12,7 @@ import type { Extent } from "./time";
 import { readable, shortened } from "./words";
 import type { PaletteName } from "./worksheet";
 
-/** A part of a graph: seconds, and on a heat map numbers from `low` up to, without, `high`, which is null at the open end. */
+/** A part of a graph: a time range, and on a heat map values from `low` to `high` (exclusive; null: open-ended). */
 export interface Rectangle { readonly from: number; readonly to: number; readonly low: number | null; readonly high: number | null }
 
 export interface Line { readonly of: string; readonly is: string }
@@ -23,7 +24,7 @@ export interface Figure {
   readonly ticks: readonly { at: number; text: string }[];
   readonly bands: readonly (readonly [number, number])[];
   readonly labels: readonly { x: number; y: number; text: string }[];
-  /** What is above and below the picture, in words. */
+  /** Text about values above and below the picture. */
   readonly above: string;
   readonly below: string;
   /** 0: there are none. */
@@ -32,10 +33,10 @@ export interface Figure {
   middle(row: number): number;
   between(first: number, last: number): { low: number; high: number | null };
   fraction(value: number): number;
-  tell(column: number, row: number | null): Line[];
+  describe(column: number, row: number | null): Line[];
 }
 
-/** Names of a breakdown as the list and the graph have them: the letter stands beside the colour. */
+/** Letters of breakdown values in the list and in the graph, shown next to the colour. */
 export const LETTERS = "ABCDEFG";
 
 const UNTIL = (to: number, axis: Axis) => (Number.isFinite(to) ? inAxis(to, axis) : "and more");
@@ -45,7 +46,7 @@ export function rangeText(from: number, to: number | null | undefined, axis: Axi
   return axis === "percent" && to === from + 1 ? inAxis(from, axis) : `${inAxis(from, axis)} – ${UNTIL(to, axis)}`;
 }
 
-/** A heat map as a figure. `version` only makes the object new when the map, which is changed in place, has changed. */
+/** A heat map as a figure. The map is changed in place, so each change needs a new figure. */
 export function heatFigure(map: HeatMap, axis: Axis, data: Data, extent: Extent, look: { palette: PaletteName; theme: Theme; bands: readonly (readonly [number, number])[] }): Figure {
   const { layout } = map;
   const slots = layout.rows;
@@ -69,7 +70,7 @@ export function heatFigure(map: HeatMap, axis: Axis, data: Data, extent: Extent,
       return { low: map.range(first).from, high: Number.isFinite(to) ? to : null };
     },
     fraction: (value) => slotOf(value, layout) / slots,
-    tell: (column, row) => {
+    describe: (column, row) => {
       if (!map.recorded(column)) return [{ of: "", is: "not recorded" }];
       const { from, to } = map.range(row ?? 0);
       const cell = map.share(column, row ?? 0);
@@ -84,7 +85,7 @@ export function heatFigure(map: HeatMap, axis: Axis, data: Data, extent: Extent,
   };
 }
 
-/** Round numbers between two, a handful: powers of ten on a logarithmic axis, of two for bytes. */
+/** A few round numbers in a range: powers of ten on a logarithmic axis, of two for bytes. */
 export function axisTicks(low: number, high: number, log: boolean, axis: Axis): number[] {
   if (log) {
     const base = axis === "bytes" ? 2 : 10;
@@ -93,7 +94,7 @@ export function axisTicks(low: number, high: number, log: boolean, axis: Axis): 
     const every = Math.max(1, Math.ceil((last - first + 1) / 7));
     const powers = Array.from({ length: Math.max(0, Math.floor((last - first) / every) + 1) }, (_, nth) => base ** (first + nth * every));
     if (powers.length > 2 || base === 2) return powers;
-    // Less than three powers: what is between them, too.
+    // Fewer than three powers: adds values in between.
     return [1, 2, 3, 5].flatMap((factor) => Array.from({ length: last - first + 2 }, (_, nth) => factor * base ** (first - 1 + nth))).filter((value) => value >= low && value <= high).sort((a, b) => a - b);
   }
   const rough = (high - low) / 5;
@@ -119,7 +120,7 @@ export function seriesFigure(drawing: Drawing, stacked: boolean, data: Data, ext
     labels: several ? labels(drawing, stacked) : [],
     above: "", below: "", rows: 0,
     rowAt: () => 0, middle: () => 0, between: () => ({ low: 0, high: null }), fraction: () => 0,
-    tell: (column) => {
+    describe: (column) => {
       if (!drawing.recorded(column)) return [{ of: "", is: "not recorded" }];
       const of = columnAt(data, extent.from + column * extent.step);
       const lines = series.map((one, nth): Line => ({ of: several ? `${one.key === null ? "" : `${LETTERS[nth]} `}${shortened(nameOf(one.label), 38)}` : "", is: inUnit(one.values[column]!, data.unit, data.level) }));
@@ -132,7 +133,7 @@ export function nameOf(label: unknown): string {
   return typeof label === "string" ? (label === "<other>" ? "others" : readable(label)) : "";
 }
 
-/** Letters where series can be told apart: of lines side by side, so that they do not lie on each other; in a stack where it is thickest. */
+/** Positions of letters where series can be distinguished: for lines side by side, so that letters do not overlap; in a stack where a series is thickest. */
 function labels({ series, top, cols, recorded }: Drawing, stacked: boolean): { x: number; y: number; text: string }[] {
   const own = series.filter(({ key }) => key !== null);
   return own.flatMap((one, nth) => {

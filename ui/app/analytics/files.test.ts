@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { rows, tree } from "./files";
 
-test("directories have the sum of what is in them, the largest come first, and nothing is lost", () => {
+test("directories have the sum of their contents, the largest come first, and nothing is lost", () => {
   const root = tree([{ name: "/a/b/c", total: 5 }, { name: "/a/d", total: 7 }, { name: "/e", total: 20 }, { name: "<other>", total: 1 }, { name: "/a/b", total: 2 }]);
   expect(root.total).toBe(35);
   expect(rows(root, new Set(["/a", "/a/b"])).map(({ id, level, value }) => [id, level, value.total])).toEqual([["/e", 1, 20], ["/a", 1, 14], ["/a/b", 2, 7], ["/a/b/c", 3, 5], ["/a/d", 2, 7], ["<other>", 1, 1]]);

@@ -1,4 +1,4 @@
-//! Files of a breakdown as a tree of directories, each with the sum of what is in it.
+//! Files of a breakdown as a tree of directories, each with the sum of its contents.
 
 import type { TreeRow } from "../table/tree";
 
@@ -9,7 +9,8 @@ export function tree(files: readonly { name: string; total: number }[]): Folder 
   for (const { name, total } of files) {
     all.total += total;
     let at = all;
-    // What has no path (`<other>`, `<object 7>`) stands beside the first directories: the server puts it in brackets.
+    // Values without a path (`<other>`, `<object 7>`) are shown next to the top-level directories:
+    // the server puts them in angle brackets.
     const root = name.startsWith("/") ? "/" : "";
     const parts = /^<[^/]*>$/.test(name) ? [name] : name.slice(root.length).split("/");
     parts.forEach((part, nth) => {
@@ -23,7 +24,7 @@ export function tree(files: readonly { name: string; total: number }[]): Folder 
   return all;
 }
 
-/** Rows of what is unfolded, the largest first. */
+/** Rows of unfolded directories, the largest first. */
 export function rows(root: Folder, open: ReadonlySet<string>): TreeRow<Folder>[] {
   const list: TreeRow<Folder>[] = [];
   const visit = (folder: Folder, level: number) => {

@@ -30,7 +30,7 @@ describe("buckets", () => {
 });
 
 describe("rows", () => {
-  test("are unions of buckets: none is in two, none between is left out", () => {
+  test("are unions of buckets: none is in two, none in between is missing", () => {
     for (const scheme of ["latency", "size", "offset", "percent"] as const) for (const log of [false, true]) {
       const all = buckets(scheme);
       const { row, first, end } = layout(all, { low: log ? 1000 : 0, high: 5_000_000, log, rows: 100 });
@@ -40,7 +40,7 @@ describe("rows", () => {
       for (let nth = 1; nth < first.length; nth += 1) expect(end[nth - 1]).toBe(first[nth]);
     }
   });
-  test("the axis leaves out so many events at most as the mode says, and tells how many", () => {
+  test("the axis omits at most as many events as the mode allows, and reports their number", () => {
     const totals = new Float64Array(latency.from.length);
     totals[bucketOf(latency, 100_000)] = 9_969;
     totals[bucketOf(latency, 700_000)] = 30;
@@ -57,7 +57,7 @@ describe("rows", () => {
 });
 
 describe("colours", () => {
-  test("by rank are the share of cells that have no more, and ties share the top", () => {
+  test("by rank are the share of cells with the same count or less", () => {
     const ranks = new Ranks();
     for (const count of [1, 1, 1, 5, 100_000]) ranks.add(count);
     ranks.add(0);
@@ -82,8 +82,8 @@ describe("colours", () => {
   });
 });
 
-describe("columns that come one by one", () => {
-  test("make the picture that all at once make", () => {
+describe("columns that are appended one by one", () => {
+  test("give the same picture as all together", () => {
     for (const [nth, look] of [LOOK, { ...LOOK, outliers: "1" as const, coloring: "log" as const }, { ...LOOK, log: true, coloring: "linear" as const }].entries()) {
       const columns = random(90, 7 + nth);
       const live = new HeatMap(latency, look);
@@ -97,14 +97,14 @@ describe("columns that come one by one", () => {
       }
     }
   });
-  test("what was not recorded is hatched, zero is plain", () => {
+  test("missing data is hatched, zero is plain", () => {
     const map = new HeatMap(latency, LOOK);
     map.set([[], null, [0, 3]]);
     const picture = pixels(map, 30, 12);
     const columns = [0, 1, 2].map((column) => new Set(Array.from({ length: 12 }, (_, y) => [...picture.slice(y * 30 + column * 10, y * 30 + column * 10 + 10)]).flat()));
     expect(columns).toEqual([new Set([NOTHING]), new Set([NOTHING, HATCH]), new Set([255])]);
   });
-  test("a cell tells what is below it and how much of its column it is", () => {
+  test("a cell reports the share of its column, and the share below it", () => {
     const map = new HeatMap(latency, LOOK);
     map.set([[bucketOf(latency, 100_000), 70, bucketOf(latency, 500_000), 20, bucketOf(latency, 900_000), 10]]);
     const row = map.rowAt(Math.floor((500_001 * 100) / map.layout.high));
@@ -125,6 +125,6 @@ test("a picture of 1800 by 200 cells takes a column in less than a frame", () =>
     pixels(map, 1800, 400, into);
   }
   const each = (performance.now() - began) / 20;
-  console.log(`a column of 1800 x 200 cells, coloured anew: ${each.toFixed(1)} ms`);
+  console.log(`a column of 1800 x 200 cells, coloured again: ${each.toFixed(1)} ms`);
   expect(each).toBeLessThan(64);
 });

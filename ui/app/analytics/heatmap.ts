@@ -1,16 +1,18 @@
-//! A heat map as whole numbers: columns of time by rows of buckets, and for each count its colour.
+//! A heat map as integers: columns of time by rows of buckets, and a colour for each count.
 //!
-//! Columns come all at once or, each second, one at the end for one that goes at the front. What depends on all cells (how far the
-//! axis reaches, ranks) is kept as sums that a column is added to and taken from; only when the axis moves, rows are made anew.
+//! Columns arrive all together or one per second, which replaces the oldest. Values that depend on
+//! all cells (range of the axis, ranks) are maintained incrementally; rows are only recomputed when
+//! the axis changes.
 //!
-//! Above: `paint`, which makes pixels of it. The arithmetic: docs/operating/analytics-pictures.md.
+//! Above: `paint`, which converts them to pixels. The arithmetic:
+//! docs/operating/analytics-pictures.md.
 
 import { ABOVE, BELOW, layout, reach, type Layout } from "./axis";
 import { Ranks, type Scale } from "./rank";
 import { bucketOf, type Buckets } from "./scheme";
 import type { Coloring, Outliers } from "./worksheet";
 
-/** Bucket and count, one after the other, or null: not recorded. */
+/** Bucket and count alternately, or null: not recorded. */
 export type Cells = readonly number[] | null;
 export interface Look { readonly log: boolean; readonly outliers: Outliers; readonly band: readonly [number | null, number | null] | null; readonly coloring: Coloring; readonly rows: number; readonly pin: Scale | null }
 
@@ -21,7 +23,7 @@ export class HeatMap {
   #look: Look;
   #totals: Float64Array;
   #layout!: Layout;
-  /** Counts, column after column, in rows from the bottom. It is a ring: `#at` is the place of the oldest column. */
+  /** Counts, column by column, rows from the bottom. A ring buffer: `#at` is the oldest column. */
   #grid = new Float64Array(0);
   #at = 0;
   readonly ranks = new Ranks();
@@ -37,7 +39,7 @@ export class HeatMap {
   get cols(): number { return this.#columns.length; }
   get rows(): number { return this.#layout.first.length; }
 
-  /** All columns anew. */
+  /** Replaces all columns. */
   set(columns: readonly Cells[], look: Look = this.#look): void {
     this.#columns = [...columns];
     this.#look = look;
@@ -46,13 +48,13 @@ export class HeatMap {
     this.#arrange();
   }
 
-  /** Another way to look at the same columns. */
+  /** Changes the view of the same columns. */
   look(look: Look): void {
     this.#look = look;
     this.#arrange();
   }
 
-  /** One more column at the end; the oldest goes. */
+  /** Appends a column and drops the oldest. */
   push(cells: Cells): void {
     if (this.#columns.length === 0) return;
     const gone = this.#columns.shift()!;
@@ -89,7 +91,7 @@ export class HeatMap {
     }
   }
 
-  /** What the picture does not show, over all columns. */
+  /** Events outside the visible range, over all columns. */
   hidden(): { above: number; below: number; events: number } {
     let [above, below, events] = [0, 0, 0];
     for (let bucket = 0; bucket < this.#totals.length; bucket += 1) {
@@ -101,7 +103,7 @@ export class HeatMap {
     return { above, below, events };
   }
 
-  /** Of a column: the events below a row, in it, and of all rows, those that are not shown too. */
+  /** Events of a column: below a row, in it, and in total, including those outside the visible range. */
   share(column: number, row: number): { below: number; count: number; total: number } {
     let [below, count, total] = [0, 0, 0];
     const cells = this.#columns[column] ?? [];
@@ -114,14 +116,14 @@ export class HeatMap {
     return { below, count, total };
   }
 
-  /** Numbers that a row holds: from, and up to without; Infinity when it has no end. */
+  /** Values that a row contains: from, and to (exclusive); Infinity if it is open-ended. */
   range(row: number): { from: number; to: number } {
     const first = this.#layout.row.indexOf(row);
     const last = this.#layout.row.lastIndexOf(row);
     return { from: this.buckets.from[first] ?? 0, to: this.buckets.to[last] ?? Infinity };
   }
 
-  /** The row that a slot belongs to, or -1. */
+  /** The row that contains a slot, or -1. */
   rowAt(slot: number): number {
     const { first, end } = this.#layout;
     let [low, high] = [0, first.length];
@@ -159,11 +161,11 @@ export class HeatMap {
   }
 }
 
-/** In place of a colour: background, a line of the hatch. */
+/** Instead of a colour: the background, a line of the hatch. */
 export const NOTHING = 256;
 export const HATCH = 257;
 
-/** Keys of cells -> buckets, whatever numbers the keys have. */
+/** Converts cells from keys to buckets, whatever numbers the keys have. */
 export function inBuckets(cells: readonly number[], keys: ReadonlyMap<number, unknown>, buckets: Buckets, known: Map<number, number>): number[] {
   const list: number[] = [];
   for (let at = 0; at + 1 < cells.length; at += 2) {

@@ -1,4 +1,4 @@
-//! From what a graph knows to what it shows: the figure, and the list beside it.
+//! Converts the data of a graph to its presentation: the figure, and the list next to it.
 
 import { columnAt, figure as inUnit, isRange, rateOf, values, type Column, type Data } from "./data";
 import { ROWS } from "./exports";
@@ -18,14 +18,14 @@ export interface Shown {
   readonly figure: Figure;
   readonly axis: Axis | null;
   readonly rows: readonly Row[];
-  /** Of all that is in view, a second. */
+  /** Total of the visible data, per second. */
   readonly average: number;
-  /** How much of it was chosen. */
+  /** The share of the selected values. */
   readonly chosen: string;
   readonly legend: readonly { count: number; colour: string }[];
 }
 
-/** Makes one graph's pictures, one after the other, and keeps what the next one can use. */
+/** Builds the successive pictures of one graph, and reuses parts of the previous one. */
 export class Model {
   #map: HeatMap | null = null;
   #scheme = "";
@@ -83,14 +83,14 @@ export class Model {
     };
   }
 
-  /** Brings the map to what is to be shown: by one column, when that is all that is new. */
+  /** Updates the map; appends one column if nothing else is new. */
   #take(map: HeatMap, data: Data, extent: Extent, look: Look): void {
     const before = this.#extent;
     const cols = Math.max(1, Math.round((extent.to - extent.from) / extent.step));
     const sameLook = this.#look !== null && JSON.stringify({ ...this.#look, pin: null }) === JSON.stringify({ ...look, pin: null }) && this.#look.pin === look.pin;
     const moved = before && before.step === extent.step && before.to - before.from === extent.to - extent.from ? (extent.to - before.to) / extent.step : NaN;
     const newest = this.#columns.at(-1);
-    // Only what came after the newest that the map has: columns are never changed in place.
+    // Only columns after the newest one of the map: columns are never changed in place.
     const later = newest ? data.columns.filter(({ start }) => start > newest.start) : [];
     const untouched = data.columns.at(-1 - later.length) === newest;
     if (sameLook && moved === 0 && later.length === 0 && untouched && map.cols === cols) return;
@@ -158,7 +158,7 @@ export class Model {
 
 const labelId = (label: unknown, key: number): string => (typeof label === "string" ? label : `#${key}`);
 
-/** Percentiles of a column, each the end of the bucket that it falls in: what a table can say of a heat map. */
+/** Percentiles of a column, each rounded up to the end of its bucket: the table view of a heat map. */
 export function percentiles(data: Data, column: Column, parts: readonly number[]): (number | null)[] {
   const cells: [number, number][] = [];
   let total = 0;

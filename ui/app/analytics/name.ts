@@ -1,11 +1,12 @@
-//! Names of statistics, as `appliance/analytics` reads them: `nfs3.ops[op=write][client]`.
+//! Names of statistics, as parsed by `appliance/analytics`: `nfs3.ops[op=write][client]`.
 //!
-//! Brackets with `=` narrow down, the last one without says by what to break down. In values `]` and `\` have a `\` before them.
+//! Brackets with `=` are filters; the last one without is the breakdown. In values, `]` and `\` are
+//! escaped with `\`.
 
 export interface Predicate { readonly field: string; readonly value: string }
 export interface Name { readonly raw: string; readonly predicates: readonly Predicate[]; readonly breakdown: string | null }
 
-/** What a name consists of; null when it is none. What fields there are the server knows. */
+/** The parts of a name; null if it is invalid. The server knows which fields exist. */
 export function parse(text: string): Name | null {
   const head = /^[a-z0-9_-]+\.[a-z0-9_-]+/.exec(text)?.[0];
   if (!head) return null;
@@ -35,12 +36,12 @@ export function text({ raw, predicates, breakdown }: Name): string {
   return raw + narrowed.join("") + (breakdown === null ? "" : `[${breakdown}]`);
 }
 
-/** Narrowed down to one more value, and broken down by `by`. A second value of a field takes the place of the first. */
+/** Adds a filter and the breakdown `by`. A second value for a field replaces the first. */
 export function drill(name: Name, field: string, value: string, by: string | null): Name {
   return { raw: name.raw, predicates: [...name.predicates.filter((predicate) => predicate.field !== field), { field, value }], breakdown: by };
 }
 
-/** In what the numbers of a field are counted. Names, which are no numbers, have none. */
+/** The unit of a field's numbers. Fields with names have none. */
 export type Axis = "ns" | "bytes" | "percent";
 
 export function axisOf(field: string | null): Axis | null {
@@ -58,18 +59,18 @@ const FACTORS: Record<Axis, readonly (readonly [string, number])[]> = {
   percent: [["", 1]],
 };
 
-/** The shortest exact way to write a number of an axis, as the grammar has it. */
+/** The shortest exact notation of a number of an axis, in the syntax of names. */
 export function exactly(value: number, axis: Axis): string {
   for (const [unit, factor] of FACTORS[axis]) if (value !== 0 && value % factor === 0) return `${value / factor}${unit}`;
   return String(value);
 }
 
-/** The value of a bracket for numbers from `low` up to, and without, `high`; without an end when that is null. */
+/** The value of a filter for numbers from `low` to `high` (exclusive; null: open-ended). */
 export function range(low: number, high: number | null, axis: Axis): string {
   return `${exactly(low, axis)}..${high === null ? "" : exactly(high, axis)}`;
 }
 
-/** A number of an axis as people read it: three digits at most. */
+/** A number of an axis for display: at most three digits. */
 export function shown(value: number, axis: Axis): string {
   if (axis === "percent") return `${digits(value)} %`;
   if (value === 0) return axis === "ns" ? "0" : "0 B";

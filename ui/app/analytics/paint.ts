@@ -1,5 +1,5 @@
-//! Pixels. Pictures are made as numbers (a colour's index, a series, nothing, hatched), which tests and the server's twin have too,
-//! and then looked up in a table of colours.
+//! Pixels. Pictures are built as integers (a colour's index, a series, nothing, hatched), as in the
+//! tests and on the server, and then looked up in a table of colours.
 
 import { HATCH, NOTHING, type HeatMap } from "./heatmap";
 import tables from "./palettes.json";
@@ -7,7 +7,7 @@ import type { PaletteName } from "./worksheet";
 
 export type Theme = "light" | "dark";
 
-/** Red, green, blue, opaque, as they lie in a picture's memory. */
+/** Red, green, blue, opaque, in the byte order of image data. */
 const rgba = (hex: string): number => {
   const value = parseInt(hex, 16);
   return ((255 << 24) | ((value & 0xff) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
@@ -26,13 +26,13 @@ export function colours(palette: PaletteName | "series", theme: Theme): Uint32Ar
   return table;
 }
 
-/** As style sheets have it, for the legend and the list beside a graph. */
+/** In CSS syntax, for the legend and the list next to a graph. */
 export function css(palette: PaletteName | "series", theme: Theme, index: number): string {
   if (palette === "series") return `#${tables.series[theme][Math.min(index, tables.series[theme].length - 1)]}`;
   return `#${tables.palettes[palette][theme === "light" ? 255 - index : index]}`;
 }
 
-/** The picture of a heat map, in lines from the top. */
+/** The picture of a heat map, line by line from the top. */
 export function pixels(map: HeatMap, width: number, height: number, into: Uint16Array = new Uint16Array(width * height)): Uint16Array {
   const { cols, rows } = map;
   into.fill(NOTHING);
@@ -50,14 +50,14 @@ export function pixels(map: HeatMap, width: number, height: number, into: Uint16
       const index = cells[column]!;
       if (index !== NOTHING) for (let x = edges[column]!, end = edges[column + 1]!; x < end; x += 1) into[line + x] = index;
     }
-    // The other lines of the row are the same.
+    // The other lines of the row are identical.
     for (let y = height - top + 1; y < height - bottom; y += 1) into.copyWithin(y * width, line, line + width);
   }
   hatchMissing(into, width, height, cols, edges, (column) => map.recorded(column));
   return into;
 }
 
-/** Where columns begin; one more at the end. */
+/** Pixel at which each column starts, and the end of the last one. */
 export function edgesOf(cols: number, width: number): Int32Array {
   return Int32Array.from({ length: cols + 1 }, (_, column) => Math.floor((column * width) / cols));
 }
@@ -71,19 +71,19 @@ function hatch(into: Uint16Array, width: number, from: number, to: number, heigh
   return into;
 }
 
-/** Looks numbers up in a table of colours, into the memory of a picture. */
+/** Converts integers to image data with a table of colours. */
 export function coloured(numbers: Uint16Array, table: Uint32Array, into: Uint32Array): void {
   for (let at = 0; at < numbers.length; at += 1) into[at] = table[numbers[at]!]!;
 }
 
-/** A canvas that keeps its picture, so that scrolling and dragging only move it. */
+/** A canvas that caches its picture, so that scrolling and dragging only move it. */
 export class Plate {
   readonly canvas = new OffscreenCanvas(1, 1);
   readonly #context = this.canvas.getContext("2d", { alpha: false })!;
   #image: ImageData | null = null;
   #numbers = new Uint16Array(0);
 
-  /** A place for the numbers of a picture so large. */
+  /** Buffer for the integers of a picture of this size. */
   numbers(width: number, height: number): Uint16Array {
     if (this.#image?.width !== width || this.#image.height !== height) {
       this.canvas.width = width;

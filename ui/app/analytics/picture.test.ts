@@ -1,4 +1,4 @@
-//! The examples that the server's pictures are held against too: both draw the same, or one of them is wrong.
+//! Examples that the server's tests use too: both must draw the same pictures.
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -44,12 +44,12 @@ describe("heat maps", () => {
 
 describe("graphs", () => {
   test.each(examples.graphs.map((one) => [one.name, one] as const))("%s", (_, one) => {
-    const told = data({
+    const given = data({
       name: "", title: "", unit: "ops", level: one.level, step: one.step, closed: 99, keys: {},
       columns: one.columns.flatMap((column, nth) => (column ? [{ start: nth * one.step, seconds: column.seconds, total: column.total, cells: column.cells.flat() }] : [])),
     });
     const stacked = one.shape === "stacked";
-    const drawing = series(told, 0, one.columns.length * one.step, stacked, null);
+    const drawing = series(given, 0, one.columns.length * one.step, stacked, null);
     expect([drawing.top, drawing.series.map(({ key }) => key)]).toEqual([one.expected.top, one.expected.series]);
     expect(lines(seriesPixels(drawing, stacked, one.width, one.height), one.width)).toEqual(one.expected.pixels);
   });

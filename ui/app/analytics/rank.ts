@@ -1,15 +1,16 @@
-//! From counts to colours, exactly and as cells come and go: how often each count is there, and for each the number of its colour.
+//! Maps counts to colours, exactly, while cells are added and removed: the frequency of each count,
+//! and its colour.
 //!
-//! Adding or removing a cell is one step. The table is made anew only when colours are asked for, from the counts that differ,
-//! which are some hundreds even when there are 360,000 cells.
+//! Adding or removing a cell takes one step. The table is only rebuilt when colours are requested,
+//! from the distinct counts, of which there are some hundreds even for 360,000 cells.
 
 import { ln } from "./axis";
 import type { Coloring } from "./worksheet";
 
-/** Counts below this are looked up by their number, others in a map. */
+/** Counts below this are array indexes, others are in a map. */
 const DENSE = 65_536;
 
-/** How often each count was there at some time: a scale that stays, so that a picture that goes on does not shimmer. */
+/** Frequencies of counts at some time: a pinned scale, so that colours of a live picture do not flicker. */
 export interface Scale { readonly counts: Float64Array; readonly upTo: Float64Array; readonly cells: number; readonly max: number }
 
 export class Ranks {
@@ -17,9 +18,9 @@ export class Ranks {
   readonly #sparse = new Map<number, number>();
   readonly #table = new Uint8Array(DENSE);
   readonly #large = new Map<number, number>();
-  /** The counts that are there, unsorted; some may be gone by now. */
+  /** The present counts, unsorted; may include some that have since been removed. */
   #there = new Set<number>();
-  /** Cells that are not zero. */
+  /** Number of cells that are not zero. */
   cells = 0;
 
   clear(): void {
@@ -51,7 +52,7 @@ export class Ranks {
     if (left === 0) this.#there.delete(count);
   }
 
-  /** The scale of what is there. */
+  /** The scale of the present counts. */
   scale(): Scale {
     const counts = Float64Array.from(this.#there).sort();
     const upTo = new Float64Array(counts.length);
@@ -63,7 +64,7 @@ export class Ranks {
     return { counts, upTo, cells: this.cells, max: counts.at(-1) ?? 0 };
   }
 
-  /** Makes the table of colours, after the scale of what is there or after one that was pinned. */
+  /** Rebuilds the table of colours, from the present counts or from a pinned scale. */
   settle(coloring: Coloring, pinned: Scale | null = null): void {
     const own = this.scale();
     const { counts, upTo, cells, max } = pinned ?? own;
@@ -78,12 +79,12 @@ export class Ranks {
     }
   }
 
-  /** The number of a count's colour, from 0 to 255: of counts that are there, since the last `settle`. */
+  /** The colour of a count, from 0 to 255, for counts that were present at the last `settle`. */
   index(count: number): number {
     return count < DENSE ? this.#table[count]! : (this.#large.get(count) ?? 255);
   }
 
-  /** Counts at even distances of colour, with their colours: what the legend shows. */
+  /** Counts at even distances of colour, with their colours, for the legend. */
   legend(steps: number): { count: number; index: number }[] {
     const counts = Float64Array.from(this.#there).sort();
     const list: { count: number; index: number }[] = [];

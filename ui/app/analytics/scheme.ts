@@ -1,15 +1,16 @@
-//! The buckets that numbers are counted in: the same at all times and everywhere, never split, known without asking.
+//! The buckets that numbers are counted in: fixed, never split, and known in advance.
 //!
-//! docs/operating/analytics-pictures.md has the table; `appliance/analytics/src/scheme.rs` is its twin.
+//! The table is in docs/operating/analytics-pictures.md; `appliance/analytics/src/scheme.rs`
+//! implements the same.
 
 import type { Axis } from "./name";
 
 export interface Buckets {
-  /** The first number of each, ascending. */
+  /** Lower bound of each bucket, ascending. */
   readonly from: Float64Array;
-  /** The first number that is not in it any more; Infinity for the last. */
+  /** Upper bound (exclusive); Infinity for the last. */
   readonly to: Float64Array;
-  /** The same, but for the last, which is taken as a tenth wider than its first number. */
+  /** Upper bound for drawing: the last bucket is taken as a tenth wider than its lower bound. */
   readonly end: Float64Array;
   readonly percent: boolean;
 }
@@ -50,7 +51,7 @@ function make(scheme: Scheme): Buckets {
   };
 }
 
-/** The bucket that a number is in. */
+/** The bucket of a number. */
 export function bucketOf({ from }: Buckets, value: number): number {
   let [low, high] = [0, from.length];
   while (high - low > 1) {

@@ -12,7 +12,7 @@ const all = data({
 test("scales end at round numbers", () => {
   expect([0, 0.3, 1, 3, 7, 10, 11, 480].map(round)).toEqual([1, 0.5, 1, 5, 10, 10, 20, 500]);
 });
-test("a stack adds up, and what was not recorded is hatched", () => {
+test("a stack adds up, and missing data is hatched", () => {
   const drawing = series(all, 0, 3, true, null);
   expect(drawing.series.map(({ label }) => label)).toEqual(["b", "a"]);
   expect([drawing.top, drawing.recorded(1)]).toEqual([10, false]);
@@ -21,11 +21,11 @@ test("a stack adds up, and what was not recorded is hatched", () => {
   expect(column(2)).toEqual([1, 1, 1, 0, 0, 0, 0, 0, 0, 0]);
   expect(column(0)).toEqual([NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, 1, 1, 1, 1, 0]);
 });
-test("one that is chosen alone has the scale for itself", () => {
+test("the scale fits a single selected series", () => {
   const drawing = series(all, 0, 3, false, new Set([1]));
   expect([drawing.top, drawing.series.length]).toEqual([5, 1]);
 });
-test("more than seven are seven and the others", () => {
+test("more than seven are shown as seven and the others", () => {
   const many = data({ name: "", title: "", unit: "ops", level: false, step: 1, closed: 99, columns: [{ start: 0, seconds: 1, total: 45, cells: Array.from({ length: 9 }, (_, nth) => [nth, nth + 1]).flat() }], keys: {} });
   const drawing = series(many, 0, 1, true, null);
   expect(drawing.series).toHaveLength(8);

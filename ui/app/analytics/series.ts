@@ -1,19 +1,20 @@
-//! Lines and stacks: the most important values of a breakdown over time, the others as one, as docs/operating/analytics-pictures.md has it.
+//! Lines and stacks: the largest values of a breakdown over time, the others combined; see
+//! docs/operating/analytics-pictures.md.
 
 import { rateOf, values, type Data, type Key } from "./data";
 import { NOTHING } from "./heatmap";
 import { edgesOf, hatchMissing } from "./paint";
 
-/** Values that have a colour of their own. */
+/** Number of values with their own colour. */
 export const SERIES = 7;
 
-export interface Series { readonly key: number | null; readonly label: Key | null; /** Of each column; NaN where nothing was recorded. */ readonly values: Float64Array }
+export interface Series { readonly key: number | null; readonly label: Key | null; /** One value per column; NaN where nothing was recorded. */ readonly values: Float64Array }
 export interface Drawing { readonly series: readonly Series[]; readonly top: number; readonly cols: number; readonly recorded: (column: number) => boolean }
 
-/** Keys from here on are no values, but what had no room in a column, and what was counted without its details. */
+/** Keys from here on are not values: the remainder of a full column, and operations counted without details. */
 export const SPECIAL = 2 ** 32 - 2;
 
-/** `chosen`: only these keys, the others are left out. */
+/** `chosen`: restricts the series to these keys. */
 export function series(data: Data, from: number, to: number, stacked: boolean, chosen: ReadonlySet<number> | null): Drawing {
   const cols = Math.max(1, Math.ceil((to - from) / data.step));
   const all = values(data, from, to).values;
@@ -28,7 +29,7 @@ export function series(data: Data, from: number, to: number, stacked: boolean, c
     const at = (column.start - from) / data.step;
     if (at < 0 || at >= cols || !Number.isInteger(at)) continue;
     for (const one of list) one.values[at] = 0;
-    // What is left of all, or of those that were chosen.
+    // The remainder of the total, or of the selected values.
     let left = chosen ? 0 : column.total;
     for (let cell = 0; cell + 1 < column.cells.length; cell += 2) {
       const [key, count] = [column.cells[cell]!, column.cells[cell + 1]!];
@@ -53,7 +54,7 @@ export function series(data: Data, from: number, to: number, stacked: boolean, c
   return { series: list, top: round(largest), cols, recorded: (column) => !Number.isNaN(list[0]!.values[column]!) };
 }
 
-/** Up to the next 1, 2 or 5 times a power of ten; 1 if there is nothing. */
+/** Rounds up to 1, 2 or 5 times a power of ten; 1 if there is nothing. */
 export function round(value: number): number {
   if (!(value > 0)) return 1;
   let p = 1;
@@ -62,7 +63,7 @@ export function round(value: number): number {
   return [p / 5, p / 2, p].find((candidate) => candidate >= value) ?? p;
 }
 
-/** Numbers of series, in lines from the top. */
+/** Series as integers, line by line from the top. */
 export function seriesPixels({ series, top, cols, recorded }: Drawing, stacked: boolean, width: number, height: number, into: Uint16Array = new Uint16Array(width * height)): Uint16Array {
   into.fill(NOTHING);
   const edges = edgesOf(cols, width);

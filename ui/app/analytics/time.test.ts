@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DAY, extent, forward, HOUR, lengthText, move, MONTH, pause, stepFor, ticks, zoom } from "./time";
 
 describe("spans", () => {
-  test("columns are as fine as a picture can show", () => {
+  test("columns are as fine as the picture allows", () => {
     expect([60, 1800, HOUR, DAY, MONTH].map((last) => stepFor({ last }, 1800))).toEqual([1, 1, 2, 60, 1800]);
     for (const seconds of [61, 7777, 90_000, 5 * MONTH]) {
       const span = { from: 1_000_003, to: 1_000_003 + seconds };
@@ -11,20 +11,20 @@ describe("spans", () => {
       expect([from <= span.from, to >= span.to]).toEqual([true, true]);
     }
   });
-  test("what goes on ends with the last whole second; columns begin at multiples of their step", () => {
+  test("a live range ends with the last complete second; columns start at multiples of their step", () => {
     expect(extent({ last: 60 }, 1000, 1)).toEqual({ from: 941, to: 1001, step: 1 });
     const day = extent({ last: DAY }, 1_000_000_030, 60);
     expect([day.from % 60, day.to % 60, day.to - day.from]).toEqual([0, 0, DAY]);
     expect(day.to).toBeGreaterThan(1_000_000_030);
   });
-  test("backwards stops what goes on, forwards past the end lets it go on", () => {
+  test("moving back ends a live range, moving past the end resumes it", () => {
     const back = move({ last: 60 }, -0.5, 1000);
     expect(back).toEqual({ from: 911, to: 971 });
     expect(move(back, 1, 1000)).toEqual({ last: 60 });
     expect(forward(back)).toEqual({ last: 60 });
     expect(pause({ last: 60 }, 1000)).toEqual({ from: 941, to: 1001 });
   });
-  test("zooming keeps the middle, and never goes beyond what there is", () => {
+  test("zooming keeps the middle and stays within the recorded time", () => {
     expect(zoom({ from: 100, to: 200 }, 0.5, 1000)).toEqual({ from: 125, to: 175 });
     expect(zoom({ last: 60 }, 2, 1000)).toEqual({ last: 120 });
     expect(zoom({ last: 12 }, 0.5, 1000)).toEqual({ last: 10 });

@@ -1,4 +1,4 @@
-//! The span of time that graphs show: the last seconds, which goes on, or from one second to another, which stands still.
+//! The time range of graphs: live (the last seconds), or fixed (from one second to another).
 
 export type Span = { readonly last: number } | { readonly from: number; readonly to: number };
 
@@ -7,11 +7,11 @@ export const HOUR = 3600;
 export const DAY = 86_400;
 export const WEEK = 7 * DAY;
 export const MONTH = 30 * DAY;
-/** Shorter shows nothing, longer is kept nowhere. */
+/** Shorter ranges show nothing, and nothing is stored for longer ones. */
 export const SHORTEST = 10;
 export const LONGEST = 2 * 366 * DAY;
 
-/** Seconds of a column: docs/operating/analytics-pictures.md. */
+/** Widths of a column in seconds: docs/operating/analytics-pictures.md. */
 export const STEPS = [1, 2, 5, 10, 20, 30, ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * MINUTE), ...[1, 2, 4, 8, 12, 24].map((hours) => hours * HOUR), 2 * DAY, 4 * DAY];
 
 export function isLive(span: Span): span is { readonly last: number } {
@@ -22,7 +22,7 @@ export function lengthOf(span: Span): number {
   return isLive(span) ? span.last : span.to - span.from;
 }
 
-/** The shortest that makes no more columns than there are pixels. */
+/** The shortest step that needs no more columns than pixels. */
 export function stepFor(span: Span, width: number): number {
   const fits = (step: number) => (isLive(span) ? Math.ceil(span.last / step) : Math.ceil(span.to / step) - Math.floor(span.from / step)) <= width;
   return STEPS.find(fits) ?? STEPS.at(-1)!;
@@ -30,7 +30,7 @@ export function stepFor(span: Span, width: number): number {
 
 export interface Extent { readonly from: number; readonly to: number; readonly step: number }
 
-/** From and to of a span when the last whole second is `now`, on whole columns. */
+/** Start and end of a range, in whole columns, if the last complete second is `now`. */
 export function extent(span: Span, now: number, step: number): Extent {
   if (!isLive(span)) return { from: Math.floor(span.from / step) * step, to: Math.ceil(span.to / step) * step, step };
   const to = Math.ceil((now + 1) / step) * step;
@@ -39,7 +39,7 @@ export function extent(span: Span, now: number, step: number): Extent {
 
 const within = (seconds: number) => Math.round(Math.min(LONGEST, Math.max(SHORTEST, seconds)));
 
-/** Half or twice as long, around the middle; what goes on keeps its end. */
+/** Zooms around the middle of a range; a live one keeps its end. */
 export function zoom(span: Span, factor: number, now: number): Span {
   if (isLive(span)) return { last: within(span.last * factor) };
   const length = within((span.to - span.from) * factor);
@@ -48,7 +48,7 @@ export function zoom(span: Span, factor: number, now: number): Span {
   return { from: to - length, to };
 }
 
-/** Earlier or later by a share of its length. Past the newest second it goes on with time. */
+/** Moves a range by a share of its length. Past the newest second it becomes live. */
 export function move(span: Span, share: number, now: number): Span {
   const length = lengthOf(span);
   const { from, to } = isLive(span) ? { from: now + 1 - length, to: now + 1 } : span;
@@ -61,7 +61,7 @@ export function pause(span: Span, now: number): Span {
   return isLive(span) ? { from: now + 1 - span.last, to: now + 1 } : span;
 }
 
-/** The same length, at the newest. */
+/** The live range of the same length. */
 export function forward(span: Span): Span {
   return { last: lengthOf(span) };
 }
@@ -70,7 +70,7 @@ const TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 
 export interface Tick { at: number; text: string; day: boolean }
 
-/** Marks of the axis at round times of the reader's zone, at least `apart` pixels from each other. */
+/** Axis marks at round times of the local time zone, at least `apart` pixels apart. */
 export function ticks(from: number, to: number, width: number, apart = 78): Tick[] {
   if (!(to > from) || !(width > 0)) return [];
   const every = TICKS.find((tick) => (tick / (to - from)) * width >= apart) ?? TICKS.at(-1)!;
@@ -89,7 +89,7 @@ function mark(at: number, every: number): { text: string; day: boolean } {
   return { text: `${two(date.getHours())}:${two(date.getMinutes())}${every < 60 ? `:${two(date.getSeconds())}` : ""}`, day: false };
 }
 
-/** "15:49:35", with the day before it when it is not today's. */
+/** "15:49:35", preceded by the date if it is not today. */
 export function clock(second: number, now: number = Date.now() / 1000): string {
   const date = new Date(second * 1000);
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

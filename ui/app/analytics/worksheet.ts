@@ -1,7 +1,8 @@
-//! What is on a worksheet, and how an address says so: `/analytics?span=60&g=nfs3.ops[latency]&v=&g=nfs3.ops[client]&v=kind%3Dline`.
+//! The contents of a worksheet, and their encoding in an address:
+//! `/analytics?span=60&g=nfs3.ops[latency]&v=&g=nfs3.ops[client]&v=kind%3Dline`.
 //!
-//! Each graph is a `g` (its statistic) and a `v` (how it is looked at, as a query of its own; only what is not as usual). A saved
-//! worksheet keeps the same two.
+//! Each graph is a `g` (its statistic) and a `v` (its view, as a query string; only what differs
+//! from the default). A saved worksheet stores the same two.
 
 import type { Schemas } from "../api/client";
 import { isLive, LONGEST, SHORTEST, type Span } from "./time";
@@ -14,19 +15,19 @@ export type PaletteName = (typeof PALETTES)[number];
 export type Outliers = (typeof OUTLIERS)[number];
 
 export interface View {
-  /** Of a breakdown by names. */
+  /** For a breakdown by names. */
   kind: "stacked" | "line";
   scale: "linear" | "log";
   coloring: Coloring;
   palette: PaletteName;
   outliers: Outliers;
-  /** Of a heat map: what is between these alone, as chosen. */
+  /** For a heat map: the only visible range, as selected. */
   band: readonly [low: number, high: number] | null;
-  /** Values, or first numbers of ranges, that were chosen. */
+  /** Selected values, or lower bounds of ranges. */
   selected: readonly string[];
-  /** Its own time, when it does not follow the worksheet's. */
+  /** The graph's own time range, if it does not follow the worksheet's. */
   own: Span | null;
-  /** Whether colours keep the counts that they had when it was pinned. */
+  /** Whether colours keep the scale that they had when it was pinned. */
   pin: boolean;
   table: boolean;
   tree: boolean;
@@ -37,7 +38,7 @@ export interface Worksheet { readonly span: Span; readonly graphs: readonly Grap
 
 export const VIEW: View = { kind: "stacked", scale: "linear", coloring: "rank", palette: "cividis", outliers: "0.1", band: null, selected: [], own: null, pin: false, table: false, tree: false };
 export const SPAN: Span = { last: 60 };
-/** More would neither be read nor served each second. */
+/** More graphs could neither be read nor updated each second. */
 export const MOST_GRAPHS = 24;
 const MOST_SELECTED = 200;
 
@@ -82,7 +83,7 @@ export function viewOf(text: string): View {
   };
 }
 
-/** The worksheet of an address. Numbers of graphs are their places. */
+/** Decodes a worksheet from an address. Graphs are numbered by position. */
 export function read(query: URLSearchParams): Worksheet {
   const views = query.getAll("v");
   const graphs = query.getAll("g").slice(0, MOST_GRAPHS).map((name, id): Graph => ({ id, name, view: viewOf(views[id] ?? "") }));
@@ -98,12 +99,12 @@ export function write({ span, graphs }: Worksheet): URLSearchParams {
   return query;
 }
 
-/** What is kept of a worksheet: the same words as in the address. */
-export function kept({ span, graphs }: Worksheet): Pick<Schemas["SaveWorksheet"], "span" | "graphs"> {
+/** The stored form of a worksheet: the same values as in the address. */
+export function toSaved({ span, graphs }: Worksheet): Pick<Schemas["SaveWorksheet"], "span" | "graphs"> {
   return { span: isLive(span) ? { seconds: span.last } : { from: span.from, to: span.to }, graphs: graphs.map(({ name, view }) => ({ name, view: { v: viewText(view) } })) };
 }
 
-export function ofKept({ span, graphs }: Pick<Schemas["Worksheet"], "span" | "graphs">): Worksheet {
+export function fromSaved({ span, graphs }: Pick<Schemas["Worksheet"], "span" | "graphs">): Worksheet {
   const { seconds, from, to } = span;
   const text = (value: unknown) => (typeof value === "string" ? value : "");
   return {

@@ -1,4 +1,5 @@
-//! Asks the daemon. Paths, parameters, bodies and answers are checked against `openapi.json` by types alone.
+//! HTTP client of the daemon. Paths, parameters, bodies and answers are checked against
+//! `openapi.json` at compile time.
 
 import type { components, paths } from "./openapi";
 
@@ -21,14 +22,14 @@ type Ask<O> = { signal?: AbortSignal }
   & (BodyOf<O> extends undefined ? { body?: undefined } : { body: BodyOf<O> });
 type Arguments<O> = PathOf<O> extends undefined ? (BodyOf<O> extends undefined ? [ask?: Ask<O>] : [ask: Ask<O>]) : [ask: Ask<O>];
 
-/** What the daemon said instead of doing it, or that it could not be reached (`code: "unreachable"`). */
+/** The daemon's error, or that it could not be reached (`code: "unreachable"`). */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly code: Schemas["ErrorCode"] | "unreachable",
     message: string,
     readonly body?: Schemas["ErrorBody"],
-    /** Seconds to wait, when it says so. */
+    /** Seconds to wait before retrying, if given. */
     readonly retryAfter?: number,
   ) {
     super(message);
@@ -38,14 +39,14 @@ export class ApiError extends Error {
 let csrfToken: string | null = null;
 let onUnauthenticated: () => void = () => {};
 
-/** The session's token, sent with everything that changes something. */
+/** The CSRF token of the session, sent with all changes. */
 export function useCsrfToken(token: string | null | undefined): void {
   csrfToken = token ?? null;
 }
 
 let bearer: string | null = null;
 
-/** A token in place of a session: for pages within others, where browsers send no cookies. */
+/** A token instead of a session: for embedded pages, where browsers send no cookies. */
 export function useToken(token: string): void {
   bearer = token;
 }
@@ -53,7 +54,7 @@ export function useToken(token: string): void {
 const authority = (): { headers: Record<string, string>; credentials: RequestCredentials } =>
   (bearer === null ? { headers: {}, credentials: "same-origin" } : { headers: { Authorization: `Bearer ${bearer}` }, credentials: "omit" });
 
-/** Opens something that goes on being told; what is no success is thrown. */
+/** Opens a stream; throws if the answer is not a success. */
 export async function listen(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
   const { headers, credentials } = authority();
   const response = await fetch(path, { headers, credentials, signal, cache: "no-store" });
@@ -116,7 +117,7 @@ export const put = caller("put");
 export const patch = caller("patch");
 export const remove = caller("delete");
 
-/** A sentence for people from whatever was thrown. */
+/** Converts anything thrown to a sentence for users. */
 export function sentence(error: unknown): string {
   if (error instanceof ApiError) {
     const found = error.body?.found ? ` Found: ${error.body.found}.` : "";

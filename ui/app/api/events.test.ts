@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { events } from "./events";
 
-test("messages are told as they come, however they are cut", async () => {
+test("messages are yielded as they arrive, however they are split", async () => {
   const text = ": hello\n\nevent: columns\nid: 7\ndata: {\"a\":1}\n\ndata: one\ndata: two\r\n\r\nevent: cut\ndata: off";
   for (const size of [1, 3, 1000]) {
     const bytes = new TextEncoder().encode(text);
@@ -11,8 +11,8 @@ test("messages are told as they come, however they are cut", async () => {
         controller.close();
       },
     });
-    const told = [];
-    for await (const event of events(body)) told.push(event);
-    expect(told).toEqual([{ type: "columns", data: '{"a":1}' }, { type: "message", data: "one\ntwo" }]);
+    const received = [];
+    for await (const event of events(body)) received.push(event);
+    expect(received).toEqual([{ type: "columns", data: '{"a":1}' }, { type: "message", data: "one\ntwo" }]);
   }
 });

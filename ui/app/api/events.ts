@@ -1,8 +1,8 @@
-//! Server-sent events read by fetch: the browser's own EventSource sends no token.
+//! Server-sent events over fetch: the browser's EventSource cannot send a token.
 
 export interface ServerEvent { readonly type: string; readonly data: string }
 
-/** Messages of a stream, as they come. */
+/** Yields the messages of a stream as they arrive. */
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let rest = "";

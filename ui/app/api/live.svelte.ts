@@ -1,13 +1,14 @@
-//! What changes by itself: pools, jobs, clients, events, over one stream of server-sent events.
+//! Live state: pools, jobs, clients, events, over one stream of server-sent events.
 //!
-//! The stream brings whole pictures, so that a lost message costs nothing but its age. When it breaks, `state` says so within
-//! seconds, everything on the page stays and is marked old, and the browser tries again by itself.
+//! The stream sends complete states, so a lost message only means older data. When it breaks,
+//! `state` reports it within seconds, the page keeps its contents and marks them as old, and the
+//! browser reconnects.
 
 import { get, type Schemas } from "./client";
 import { SvelteMap } from "svelte/reactivity";
 
 type Message = Schemas["LiveMessage"];
-/** Points kept of each client's rates: at one every 2 s, 4 minutes. */
+/** Points kept of each client's rates: 4 minutes at one every 2 s. */
 const HISTORY = 120;
 const EVENTS_KEPT = 2000;
 const SILENCE_MS = 20_000;
@@ -18,15 +19,15 @@ const noRates = (): Rates => ({ operations: [], read: [], written: [] });
 
 class Live {
   state = $state<"starting" | "live" | "offline">("starting");
-  /** When anything was last heard. */
-  heard = $state(0);
+  /** When the last message arrived. */
+  lastMessage = $state(0);
   pools = $state.raw<Schemas["Pool"][] | null>(null);
   clients = $state.raw<Schemas["Client"][]>([]);
   events = $state.raw<Schemas["Event"][]>([]);
   readonly jobs = new SvelteMap<number, Schemas["Job"]>();
-  /** Rises when something of the pool's datasets has changed: who shows them reads this and asks again. */
+  /** Incremented when datasets of the pool change; views of them depend on it and reload. */
   readonly datasetsChanged = new SvelteMap<string, number>();
-  /** Rises when shares, accounts, anything else may have changed. */
+  /** Incremented when shares, accounts or anything else may have changed. */
   changes = $state(0);
   readonly rates = new SvelteMap<string, Rates>();
   total = $state.raw<Rates>(noRates());
@@ -48,7 +49,7 @@ class Live {
     this.state = "starting";
   }
 
-  /** Takes in one message; also what tests call. */
+  /** Processes one message; also called by tests. */
   take(message: Message): void {
     switch (message.type) {
       case "pools": this.pools = message.pools; break;
@@ -91,9 +92,9 @@ class Live {
       this.events = events.items;
       for (const pool of pools.items) this.take({ type: "datasets", pool: pool.name });
       this.changes += 1;
-      this.#hear();
+      this.#alive();
     } catch {
-      // The stream's state says it.
+      // The state of the stream reports it.
     }
   }
 
@@ -101,36 +102,37 @@ class Live {
     const source = new EventSource("/v1/events/stream");
     this.#source = source;
     source.onopen = () => {
-      // After a break everything may have changed; the daemon may be another process, whose events count from 1.
+      // After an interruption everything may have changed; a restarted daemon counts its events
+      // from 1.
       if (this.state === "offline") void this.#reload();
-      this.#hear();
+      this.#alive();
     };
     source.onerror = () => {
       if (source === this.#source) this.state = "offline";
     };
     for (const type of ["event", "missed", "pools", "job", "datasets", "clients"]) {
       source.addEventListener(type, (received) => {
-        this.#hear();
+        this.#alive();
         this.take(JSON.parse((received as MessageEvent<string>).data) as Message);
       });
     }
   }
 
-  #hear(): void {
+  #alive(): void {
     this.state = "live";
-    this.heard = Date.now();
+    this.lastMessage = Date.now();
   }
 
-  /** A stream that the server closed for good is opened anew; one that says nothing is asked whether anybody is there. */
+  /** Reopens a stream that the server closed, and checks whether a silent server still responds. */
   #check(): void {
     if (this.#source?.readyState === EventSource.CLOSED) {
       this.state = "offline";
       void get("/v1/session").then(() => this.#open(), () => undefined);
     } else if (this.state === "live" && this.clients.length > 0 && Date.now() - this.#clientsAt > CLIENTS_SILENT_MS) {
-      // Nothing is sent when nobody is connected: the rates that stand there would stay for ever.
+      // Nothing is sent when no clients are connected: the displayed rates would never change.
       void get("/v1/clients").then((list) => this.#takeClients(list.items), () => undefined);
-    } else if (this.state === "live" && Date.now() - this.heard > SILENCE_MS) {
-      void get("/v1/version").then(() => this.#hear(), () => { this.state = "offline"; });
+    } else if (this.state === "live" && Date.now() - this.lastMessage > SILENCE_MS) {
+      void get("/v1/version").then(() => this.#alive(), () => { this.state = "offline"; });
     }
   }
 }

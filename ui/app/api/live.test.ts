@@ -8,7 +8,7 @@ const client = (address: string, rate: number): Schemas["Client"] => ({
 });
 const event = (id: number): Schemas["Event"] => ({ id, time_ms: id * 1000, kind: "pool", severity: "info", message: `event ${id}` });
 
-test("rates are kept for each client while it is there, and summed", () => {
+test("rates are kept for each connected client, and summed", () => {
   live.take({ type: "clients", clients: [client("a", 1), client("b", 2)] });
   live.take({ type: "clients", clients: [client("a", 3)] });
   expect(live.rates.get("a")?.operations).toEqual([1, 3]);
@@ -18,14 +18,14 @@ test("rates are kept for each client while it is there, and summed", () => {
   expect(live.rates.get("a")?.operations).toHaveLength(120);
 });
 
-test("an event that comes twice is there once, and only so many are kept", () => {
+test("duplicate events are dropped, and their number is limited", () => {
   for (let id = 1; id <= 2100; id += 1) live.take({ type: "event", event: event(id) });
   live.take({ type: "event", event: event(2100) });
   expect(live.events).toHaveLength(2000);
   expect(live.events.at(-1)?.id).toBe(2100);
 });
 
-test("a change of datasets is noticed for its pool alone", () => {
+test("a change of datasets is reported for its pool only", () => {
   const before = live.datasetsChanged.get("tank") ?? 0;
   live.take({ type: "datasets", pool: "tank" });
   expect(live.datasetsChanged.get("tank")).toBe(before + 1);

@@ -1,8 +1,8 @@
-//! Lists that come page by page, taken as a whole.
+//! Loads paginated lists completely.
 
 import { get, type Schemas } from "./client";
 
-/** All datasets of the kinds, given on as they come: 100,000 are 100 requests, and the first thousand is shown at once. */
+/** All datasets of some kinds, passed on as they arrive: 100,000 take 100 requests, and the first thousand is shown immediately. */
 export async function allDatasets(query: { root?: string; kind?: string; depth?: number; search?: string }, signal: AbortSignal, onpage: (sofar: Schemas["Dataset"][], complete: boolean) => void): Promise<Schemas["Dataset"][]> {
   const all: Schemas["Dataset"][] = [];
   let cursor: string | undefined;

@@ -1,4 +1,5 @@
-//! Something asked from the daemon, asked again when what it depends on changes. What was there stays until the new is.
+//! Data from the daemon, reloaded when its dependencies change. Old data stays until the new data
+//! has arrived.
 
 import { ApiError, sentence } from "./client";
 
@@ -10,7 +11,7 @@ export interface Resource<T> {
   reload(): void;
 }
 
-/** `load` runs anew when reactive values that it reads before its first `await` change; null: nothing to ask for. */
+/** `load` runs again when reactive values that it reads before its first `await` change; it returns null if there is nothing to load. */
 export function resource<T>(load: (signal: AbortSignal) => Promise<T> | null): Resource<T> {
   let data = $state.raw<T>();
   let error = $state("");

@@ -1,4 +1,4 @@
-//! Who reads the page, and what they may do.
+//! The logged-in user, and their permissions.
 
 import { ApiError, get, post, remove, sentence, useCsrfToken, whenUnauthenticated, type Schemas } from "./client";
 
@@ -6,7 +6,7 @@ export type Role = Schemas["Role"];
 const ORDER: Role[] = ["viewer", "operator", "administrator"];
 
 class CurrentSession {
-  /** `loading` until the daemon has answered; `setup` when nobody can log in yet; `out` when somebody could. */
+  /** `loading` until the daemon has answered; `setup` if there are no users yet; `out` if nobody is logged in. */
   state = $state<"loading" | "unreachable" | "setup" | "out" | "in">("loading");
   who = $state.raw<Schemas["Session"] | null>(null);
   version = $state.raw<Schemas["Version"] | null>(null);
@@ -51,7 +51,7 @@ class CurrentSession {
     return this.who !== null && ORDER.indexOf(this.who.role) >= ORDER.indexOf(role);
   }
 
-  /** Why a button for `role` cannot be pressed, or null when it can. */
+  /** Why a button for `role` is disabled, or null if it is not. */
   why(role: Role): string | null {
     return this.may(role) ? null : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
   }

@@ -1,6 +1,6 @@
 //! Names of datasets: `pool/a/b`, `pool/a@snapshot`, `pool/a#bookmark`.
 
-/** What it is in: a snapshot's is its dataset; a pool's root is in nothing. */
+/** The parent: the dataset of a snapshot; null for a pool's root. */
 export function parentName(name: string): string | null {
   const mark = name.search(/[@#]/);
   if (mark >= 0) return name.slice(0, mark);
@@ -12,17 +12,17 @@ export function poolName(name: string): string {
   return name.split(/[/@#]/, 1)[0]!;
 }
 
-/** Whether a job is about a pool as a whole or something in it. */
+/** Whether a job concerns a pool or anything in it. */
 export function isOfPool(job: { target: string }, pool: string): boolean {
   return poolName(job.target) === pool;
 }
 
-/** Whether a job is about a dataset, or a snapshot of it. */
+/** Whether a job concerns a dataset or a snapshot of it. */
 export function isOfDataset(job: { target: string }, dataset: string): boolean {
   return job.target === dataset || (/[@#]/.test(job.target) && parentName(job.target) === dataset);
 }
 
-/** What a job does to what. */
+/** What a job does, and to what. */
 export function jobTitle(job: { kind: string; target: string }): string {
   switch (job.kind) {
     case "destroy":

@@ -3,7 +3,7 @@ import { findSnapshots, shortName, specOf } from "./snapshots";
 
 const all = ["a", "hourly-1", "hourly-2", "daily-1", "hourly-3", "b"].map((name) => ({ name: `tank/home@${name}` }));
 
-test("neighbours are named as a range, the others one by one", () => {
+test("neighbours are combined to a range, others are listed", () => {
   expect(shortName("tank/home@a")).toBe("a");
   expect(specOf(all, findSnapshots(all, "hourly"))).toBe("hourly-1%hourly-2,hourly-3");
   expect(specOf(all, all)).toBe("a%b");

@@ -1,19 +1,19 @@
-//! Snapshots of a dataset: which are found, and how to name many of them in few words.
+//! Snapshots of a dataset: search, and short specifications of many of them.
 
 import { parentName } from "./names";
 
-/** The part behind the '@'. */
+/** The part after the '@'. */
 export function shortName(snapshot: string): string {
   return snapshot.slice((parentName(snapshot)?.length ?? -1) + 1);
 }
 
-/** Those whose names have all the words. */
+/** Snapshots whose names contain all words. */
 export function findSnapshots<T extends { name: string }>(all: readonly T[], find: string): readonly T[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   return words.length === 0 ? all : all.filter((one) => words.every((word) => shortName(one.name).toLowerCase().includes(word)));
 }
 
-/** `chosen` as `zfs destroy` takes them behind the '@': neighbours in `all` (oldest first) become ranges, "a%d". */
+/** `chosen` as `zfs destroy` takes them after the '@': neighbours in `all` (oldest first) become ranges, "a%d". */
 export function specOf(all: readonly { name: string }[], chosen: readonly { name: string }[]): string {
   const wanted = new Set(chosen.map((one) => one.name));
   const parts: string[] = [];
@@ -26,5 +26,5 @@ export function specOf(all: readonly { name: string }[], chosen: readonly { name
   return parts.join(",");
 }
 
-/** Bytes of names that the server takes at once. */
+/** Maximum length of a specification in bytes that the server accepts. */
 export const SPEC_BYTES = 8192;

@@ -1,4 +1,4 @@
-//! Light, dark, or as the system says.
+//! Light, dark, or the system's setting.
 
 import { MediaQuery } from "svelte/reactivity";
 
@@ -18,7 +18,7 @@ class CurrentTheme {
   now = $state<Theme>(stored());
   readonly #dark = new MediaQuery("(prefers-color-scheme: dark)");
 
-  /** Which of the two is seen. */
+  /** The effective theme. */
   get shade(): "light" | "dark" {
     return this.now === "system" ? (this.#dark.current ? "dark" : "light") : this.now;
   }
@@ -31,7 +31,7 @@ class CurrentTheme {
       if (theme === "system") localStorage.removeItem(KEY);
       else localStorage.setItem(KEY, theme);
     } catch {
-      // Then it holds until the page is closed.
+      // Then it applies until the page is closed.
     }
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { layoutFacts } from "./layout";
 
-test("layouts say what may fail and what is left for data", () => {
+test("layouts show how many devices may fail and the usable space", () => {
   expect(layoutFacts("raidz1", 4, 1000)).toMatchObject({ least: 2, mayFail: 1, usable: 3000 });
   expect(layoutFacts("raidz2", 6, 1000)).toMatchObject({ least: 3, mayFail: 2, usable: 4000 });
   expect(layoutFacts("mirror", 3, 1000)).toMatchObject({ least: 2, mayFail: 2, usable: 1000 });

@@ -1,4 +1,4 @@
-//! What a layout means for people who choose one.
+//! Properties of vdev layouts, for choosing one.
 
 import type { Schemas } from "../api/client";
 
@@ -6,11 +6,11 @@ type Layout = Schemas["Layout"];
 const PARITY: Record<Layout, number> = { single: 0, mirror: 0, raidz1: 1, raidz2: 2, raidz3: 3 };
 
 export interface LayoutFacts {
-  /** Fewest devices it takes. */
+  /** Minimum number of devices. */
   least: number;
-  /** Devices that may fail without loss. */
+  /** Number of devices that may fail without data loss. */
   mayFail: number;
-  /** Bytes for data, roughly: padding and what ZFS keeps for itself (1/32) are left out. */
+  /** Usable bytes, roughly: without padding and the space that ZFS reserves (1/32). */
   usable: number | null;
   sentence: string;
 }
@@ -23,7 +23,7 @@ export function layoutFacts(layout: Layout, devices: number, eachBytes: number |
   const enough = devices >= least;
   const usable = enough && eachBytes !== null ? holding * eachBytes : null;
   const share = devices > 0 ? Math.round((holding / devices) * 100) : 0;
-  const failure = mayFail === 0 ? "Nothing may fail: one lost device is a lost pool." : `Any ${mayFail === 1 ? "one device" : `${mayFail} devices`} may fail.`;
+  const failure = mayFail === 0 ? "No redundancy: the loss of one device is the loss of the pool." : `Any ${mayFail === 1 ? "one device" : `${mayFail} devices`} may fail.`;
   return {
     least,
     mayFail,

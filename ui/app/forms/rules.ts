@@ -1,4 +1,5 @@
-//! What names and passwords must be, said before the daemon has to. It decides; these only spare a round trip.
+//! Checks names and passwords before they are sent. The daemon decides; these only save a round
+//! trip.
 
 export function userNameProblem(name: string): string | null {
   if (name === "") return "A name is needed.";
@@ -12,7 +13,7 @@ export function passwordProblem(password: string): string | null {
   return size > 256 ? "At most 256 bytes." : null;
 }
 
-/** One part of a dataset's name, as zfs takes it. */
+/** One component of a dataset's name, as zfs accepts it. */
 export function datasetNameProblem(name: string): string | null {
   if (name === "") return "A name is needed.";
   if (name.includes("@")) return "A name with @ would be a snapshot's.";
@@ -21,7 +22,7 @@ export function datasetNameProblem(name: string): string | null {
   return /^[A-Za-z0-9 _.:/-]+$/.test(name) ? null : "Letters, digits, spaces and _ - . : only.";
 }
 
-/** What stands behind the @. */
+/** The part after the '@'. */
 export function snapshotNameProblem(name: string): string | null {
   if (name === "") return "A name is needed.";
   return /^[A-Za-z0-9 _.:-]+$/.test(name) ? null : "Letters, digits, spaces and _ - . : only.";

@@ -1,8 +1,9 @@
-//! `sharenfs` text and what the form shows of it. Text that the form could not show without loss stays text.
+//! Converts between `sharenfs` text and the form. Text that the form cannot represent without loss
+//! stays text.
 
 export interface HostRule { hosts: string; writable: boolean }
 
-/** Rules of hosts; an empty list: everybody may write; null: more than the form can show. */
+/** Rules for hosts; an empty list: everyone may write; null: the form cannot represent the text. */
 export function describeOptions(options: string): HostRule[] | null {
   const text = options.trim();
   if (text === "" || text === "off" || text === "on") return [];
@@ -22,7 +23,7 @@ export function describeOptions(options: string): HostRule[] | null {
   return rules;
 }
 
-/** Rules -> sharenfs text. Networks get the @ that exports of OpenZFS want. */
+/** Converts rules to sharenfs text. Networks get the @ that exports of OpenZFS require. */
 export function toOptions(rules: readonly HostRule[], rootSquash: boolean, insecure = false): string {
   const list = (writable: boolean) => rules.filter((rule) => rule.writable === writable).flatMap((rule) => rule.hosts.split(/[\s,]+/)).filter(Boolean).map((host) => (isAddress(host) ? `@${host}` : host));
   const parts: string[] = [];
@@ -33,12 +34,12 @@ export function toOptions(rules: readonly HostRule[], rootSquash: boolean, insec
   return parts.join(",");
 }
 
-/** Everybody may write. */
+/** Everyone may write. */
 export function everybody(rootSquash: boolean, insecure: boolean): string {
   return rootSquash && !insecure ? "on" : ["rw", ...(rootSquash ? [] : ["no_root_squash"]), ...(insecure ? ["insecure"] : [])].join(",");
 }
 
-/** Hosts stand between colons; an IPv6 address has brackets: `@[fd00::/8]`. */
+/** Hosts are separated by colons; an IPv6 address has brackets: `@[fd00::/8]`. */
 function splitHosts(text: string): string[] {
   return (text.match(/@?\[[^\]]*\](?:\/\d+)?|[^:]+/g) ?? []).map((host) => host.replace(/^(@?)\[([^\]]*)\]/, "$1$2"));
 }

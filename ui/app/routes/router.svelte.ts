@@ -1,5 +1,6 @@
-//! Where the reader is. The address holds all of it: path for the page and its object, query for selection, filter and sorting,
-//! so that every view can be linked, reloaded and walked back to.
+//! The current location. The address contains all of it: the path selects the page and its object,
+//! the query holds selection, filter and sorting, so that every view can be linked, reloaded and
+//! returned to.
 
 class Location {
   path = $state(decodeSafely(globalThis.location?.pathname ?? "/"));
@@ -16,7 +17,7 @@ class Location {
     if (!replace) scrollTo(0, 0);
   }
 
-  /** Changes some of the query and leaves the rest; null removes. Typing replaces, choosing adds to the history. */
+  /** Changes parts of the query and keeps the rest; null removes. Typing replaces the history entry, choosing adds one. */
   set(change: Record<string, string | null>, { replace = true } = {}): void {
     const query = new URLSearchParams(this.query);
     for (const [name, value] of Object.entries(change)) {
@@ -30,7 +31,7 @@ class Location {
     this.#read();
   }
 
-  /** Another query altogether, for pages whose state does not fit names that each stand once. */
+  /** Replaces the whole query, for pages whose state repeats parameters. */
   put(query: URLSearchParams, { replace = true } = {}): void {
     const text = query.toString();
     const href = globalThis.location.pathname + (text ? `?${text}` : "");
@@ -47,7 +48,7 @@ class Location {
 
 export const here = new Location();
 
-/** Where `?next=` leads: a page of this origin, or the first one. */
+/** The target of `?next=`: a page of this origin, or the first page. */
 export function placeBehind(query: URLSearchParams): string {
   const next = query.get("next") ?? "/";
   return /^\/(?![/\\])/.test(next) ? next : "/";
@@ -60,7 +61,7 @@ export function href(page: string, name?: string, query?: Record<string, string>
   return text ? `${path}?${text}` : path;
 }
 
-/** Lets plain links change the page without loading it anew; modified clicks stay the browser's. */
+/** Handles plain links without reloading the page; the browser handles modified clicks. */
 export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = (event.target as Element | null)?.closest?.("a[href]");

@@ -1,4 +1,5 @@
-//! The pages: one row each. A page gets the rest of the path behind its own (`/datasets/tank/home` -> "tank/home").
+//! The pages: one row each. A page gets the rest of the path after its own (`/datasets/tank/home`
+//! -> "tank/home").
 
 import type { Component } from "svelte";
 import type { IconName } from "../ui/Icon.svelte";
@@ -29,7 +30,7 @@ export const pages: readonly Page[] = [
   { path: "system", title: "System", icon: "settings", group: "Administration", role: "viewer", component: System },
 ];
 
-/** The page of a path and what it is to show, or null when there is none. */
+/** The page of a path and its object, or null if there is none. */
 export function find(path: string): { page: Page; name: string } | null {
   const [first = "", ...rest] = path.replace(/^\/+|\/+$/g, "").split("/");
   const page = pages.find((candidate) => candidate.path === first);

@@ -5,7 +5,7 @@ const parentOf = (name: string) => (name.includes("/") ? name.slice(0, name.last
 const forest = (names: string[]) => new Forest(names, (name) => name, parentOf);
 
 describe("a tree as rows", () => {
-  test("children follow their parent, deeper by one", () => {
+  test("children follow their parent, one level deeper", () => {
     const rows = forest(["tank", "tank/home", "tank/home/ann", "tank/vm", "rust"]).rows(new Set());
     expect(rows.map((row) => [row.id, row.level, row.position, row.siblings])).toEqual([
       ["tank", 1, 1, 2],
@@ -15,19 +15,19 @@ describe("a tree as rows", () => {
       ["rust", 1, 2, 2],
     ]);
   });
-  test("what is folded hides everything beneath", () => {
+  test("a folded row hides all its descendants", () => {
     const rows = forest(["tank", "tank/home", "tank/home/ann", "tank/vm"]).rows(new Set(["tank/home"]));
     expect(rows.map((row) => row.id)).toEqual(["tank", "tank/home", "tank/vm"]);
     expect(rows[1]).toMatchObject({ parent: true, open: false });
   });
-  test("a filter keeps ancestors and opens them", () => {
+  test("a filter keeps ancestors and unfolds them", () => {
     const rows = forest(["tank", "tank/home", "tank/home/ann", "tank/vm"]).rows(new Set(["tank"]), (name) => name.endsWith("ann"));
     expect(rows.map((row) => row.id)).toEqual(["tank", "tank/home", "tank/home/ann"]);
   });
   test("a dataset whose parent is not shown is a root", () => {
     expect(forest(["tank/home"]).rows(new Set())[0]).toMatchObject({ level: 1, parent: false });
   });
-  test("100,000 rows and a chain 50,000 deep are quick", () => {
+  test("100,000 rows and a chain 50,000 deep are fast", () => {
     const wide = Array.from({ length: 100_000 }, (_, index) => (index === 0 ? "tank" : `tank/d${index}`));
     const began = performance.now();
     expect(forest(wide).rows(new Set())).toHaveLength(100_000);

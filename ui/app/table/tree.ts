@@ -1,18 +1,18 @@
-//! A tree as a list of rows, for tables that draw only what is in view.
+//! A tree as a list of rows, for tables that draw only the visible ones.
 
 export interface TreeRow<T> {
   id: string;
   value: T;
   level: number;
-  /** Has children, shown or not. */
+  /** Has children, visible or not. */
   parent: boolean;
   open: boolean;
-  /** Place among its siblings, from 1, and how many they are: what a screen reader says. */
+  /** Position among its siblings, from 1, and their number, for screen readers. */
   position: number;
   siblings: number;
 }
 
-/** Names with slashes as a forest: "a/b" is a child of "a" when "a" is there, else a root. Order is kept among siblings. */
+/** Builds a forest from names with slashes: "a/b" is a child of "a" if "a" exists, otherwise a root. Siblings keep their order. */
 export class Forest<T> {
   readonly #children = new Map<string, string[]>();
   readonly #values = new Map<string, T>();
@@ -39,11 +39,11 @@ export class Forest<T> {
     return this.#children.get(id) ?? [];
   }
 
-  /** The rows in view order. `closed` names the folded ones; with `keep`, only kept rows and their ancestors, all open. */
+  /** The rows in display order. `closed` names the folded ones; with `keep`, only those rows and their ancestors, all unfolded. */
   rows(closed: ReadonlySet<string>, keep?: (item: T) => boolean): TreeRow<T>[] {
     const kept = keep ? this.#kept(keep) : null;
     const rows: TreeRow<T>[] = [];
-    // A stack of its own: trees may be deeper than the call stack likes.
+    // An explicit stack: trees may be deeper than the call stack allows.
     const stack: { ids: readonly string[]; next: number; level: number }[] = [{ ids: this.#only(this.roots, kept), next: 0, level: 1 }];
     while (stack.length > 0) {
       const top = stack[stack.length - 1]!;
@@ -76,7 +76,7 @@ export class Forest<T> {
   }
 }
 
-/** Which rows to draw: those in view and some more on each side, so that scrolling shows no blank. */
+/** The rows to draw: the visible ones and some more on each side, so that scrolling shows no gap. */
 export function window(total: number, rowHeight: number, scrollTop: number, viewHeight: number, spare = 12): { first: number; last: number } {
   const first = Math.max(0, Math.floor(scrollTop / rowHeight) - spare);
   const last = Math.min(total, Math.ceil((scrollTop + viewHeight) / rowHeight) + spare);

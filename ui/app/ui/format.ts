@@ -1,4 +1,4 @@
-//! Numbers as people read them. Sizes follow `zfs list`: powers of 1024, three digits, one letter.
+//! Formats numbers for display. Sizes follow `zfs list`: powers of 1024, three digits, one letter.
 
 const UNITS = ["B", "K", "M", "G", "T", "P", "E"];
 
@@ -15,12 +15,12 @@ export function bytes(value: number | null | undefined): string {
   return `${sign}${unit === 0 ? String(size) : three(size)}${UNITS[unit]}`;
 }
 
-/** Bytes a second. */
+/** Bytes per second. */
 export function rate(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : `${bytes(Math.round(value))}/s`;
 }
 
-/** 12345 -> "12,345": always these separators, as tables are compared by eye across languages. */
+/** 12345 -> "12,345": the same separators in all locales. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return value.toLocaleString("en-US", { maximumFractionDigits: value < 10 && !Number.isInteger(value) ? 1 : 0 });
@@ -30,11 +30,12 @@ export function percent(part: number, whole: number): string {
   if (!(whole > 0)) return "–";
   const share = (part / whole) * 100;
   if (share > 0 && share < 1) return "<1%";
-  // Never claims "100%" before it is so: a scrub at 99.7 % is not finished, a pool at 99.6 % is not full.
+  // Never "100%" before it is reached: a scrub at 99.7 % is not finished, a pool at 99.6 % is not
+  // full.
   return `${share > 99 && share < 100 ? 99 : Math.round(share)}%`;
 }
 
-/** Seconds -> "2 d 3 h", "4 min 5 s". Two units at most. */
+/** Seconds -> "2 d 3 h", "4 min 5 s". At most two units. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   const whole = Math.max(0, Math.round(seconds));
@@ -53,7 +54,7 @@ export function duration(seconds: number | null | undefined): string {
     .join(" ");
 }
 
-/** Milliseconds since 1970 -> "2026-11-21 18:30:05", in the reader's time zone. */
+/** Milliseconds since 1970 -> "2026-11-21 18:30:05", in the local time zone. */
 export function time(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return "–";
   const at = new Date(ms);
@@ -61,12 +62,12 @@ export function time(ms: number | null | undefined): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-/** Milliseconds since 1970 -> "2026-11-21_1830", in the reader's time zone: what fits into a name. */
+/** Milliseconds since 1970 -> "2026-11-21_1830", in the local time zone, for use in names. */
 export function stamp(ms: number): string {
   return time(ms).slice(0, 16).replace(" ", "_").replace(":", "");
 }
 
-/** How long ago, for people: "just now", "5 min ago". */
+/** Age for display: "just now", "5 min ago". */
 export function ago(ms: number | null | undefined, now: number = Date.now()): string {
   if (ms === null || ms === undefined) return "–";
   const seconds = Math.max(0, (now - ms) / 1000);
@@ -77,7 +78,7 @@ export function ago(ms: number | null | undefined, now: number = Date.now()): st
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-/** "10G", "1.5 TiB", "512" -> bytes, or null when it is no size. What the forms accept, as `zfs set quota=` does. */
+/** Parses "10G", "1.5 TiB", "512" to bytes; null if invalid. Accepts what `zfs set quota=` does. */
 export function parseBytes(text: string): number | null {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(?:i?B)?\s*$/i.exec(text);
   if (!match) return null;

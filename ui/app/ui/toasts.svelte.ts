@@ -1,4 +1,4 @@
-//! Short messages about what was done, spoken politely. What failed stays until it is closed.
+//! Short messages about actions, announced politely. Errors stay until they are closed.
 
 export interface Toast { id: number; tone: "ok" | "bad"; text: string }
 
@@ -6,7 +6,7 @@ class Toasts {
   items = $state.raw<Toast[]>([]);
   #next = 1;
 
-  say(text: string, tone: Toast["tone"] = "ok"): void {
+  show(text: string, tone: Toast["tone"] = "ok"): void {
     const id = this.#next++;
     this.items = [...this.items.slice(-3), { id, tone, text }];
     if (tone === "ok") setTimeout(() => this.drop(id), 6000);

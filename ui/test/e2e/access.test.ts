@@ -1,4 +1,5 @@
-//! Everybody can use it: axe finds nothing on any page or window, light, dark and narrow; the keyboard reaches everything.
+//! Accessibility: axe finds nothing on any page or dialog, light, dark and narrow; everything is
+//! reachable with the keyboard.
 
 import { describe, expect, test } from "vitest";
 import { axe, withMock } from "./browser";
@@ -15,7 +16,7 @@ async function look(paths: string[], view: { colorScheme: "light" | "dark"; widt
     for (const path of paths) {
       await page.goto(url + path);
       await page.getByText("Live", { exact: true }).waitFor();
-      // `page.waitForLoadState("networkidle")` never comes: the stream stays open.
+      // `page.waitForLoadState("networkidle")` never returns: the stream stays open.
       await page.waitForTimeout(150);
       for (const line of await axe(page)) found.push(`${path} ${line}`);
       const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -29,7 +30,7 @@ describe("axe finds nothing", () => {
   test("on any page, light", () => look(PAGES, { colorScheme: "light", width: 1280 }), 240_000);
   test("on any page, dark and narrow", () => look(PAGES, { colorScheme: "dark", width: 390 }), 240_000);
   test("in any window", () => look(WINDOWS, { colorScheme: "dark", width: 1280 }), 60_000);
-  test("at the door", async () => {
+  test("on the login page", async () => {
     for (const [path, setup] of [["/", false], ["/setup#token=x", true], ["/", true]] as const) {
       await withMock({ loggedIn: false, setup, path }, async (page) => {
         await page.getByRole("heading", { level: 1 }).waitFor();
@@ -40,7 +41,7 @@ describe("axe finds nothing", () => {
 });
 
 describe("without a mouse", () => {
-  test("the tree of datasets folds, moves and selects by keys", async () => {
+  test("the tree of datasets folds, moves and selects by keyboard", async () => {
     await withMock({ path: "/datasets" }, async (page) => {
       const tree = page.getByRole("treegrid", { name: "Datasets" });
       await tree.getByRole("row", { name: /ann/ }).waitFor();
@@ -61,7 +62,7 @@ describe("without a mouse", () => {
       expect(new URL(page.url()).pathname).toBe("/datasets/tank/vm");
     });
   });
-  test("the palette finds a dataset and goes there; Escape closes it and gives focus back", async () => {
+  test("the palette finds a dataset and opens it; Escape closes it and restores the focus", async () => {
     await withMock({}, async (page) => {
       await page.getByRole("button", { name: /Find or do/ }).focus();
       await page.keyboard.press("Control+k");
@@ -75,7 +76,7 @@ describe("without a mouse", () => {
       await page.getByRole("heading", { name: "tank/home/bob" }).waitFor();
     });
   });
-  test("the first Tab leads past the list of pages", async () => {
+  test("the first Tab skips the navigation", async () => {
     await withMock({}, async (page) => {
       await page.getByText("Live", { exact: true }).waitFor();
       await page.keyboard.press("Tab");
@@ -86,7 +87,7 @@ describe("without a mouse", () => {
   });
 });
 
-test("the switch keeps its choice of colours over a reload", async () => {
+test("the theme survives a reload", async () => {
   await withMock({ colorScheme: "light" }, async (page) => {
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();

@@ -1,4 +1,5 @@
-//! Analytics on the page: worksheets, heat maps, drilling down, explaining; by mouse and by keys, against the mock.
+//! Analytics on the page: worksheets, heat maps, drilling down, explaining; with mouse and
+//! keyboard, against the mock.
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,7 +14,7 @@ const area = (of: Locator) => of.getByRole("application");
 const drawn = (of: Locator) => expect.poll(() => of.locator("canvas").getAttribute("data-drawn"), { timeout: 25_000 }).not.toBeNull();
 const graphs = (page: Page) => new URL(page.url()).searchParams.getAll("g");
 
-/** How many different colours a canvas has, and how much of it each takes. */
+/** Number of distinct colours of a canvas, and the share of each. */
 const coloursOf = (canvas: Locator) => canvas.evaluate((element: HTMLCanvasElement) => {
   const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
   const found: Record<string, number> = {};
@@ -25,7 +26,7 @@ const coloursOf = (canvas: Locator) => canvas.evaluate((element: HTMLCanvasEleme
 });
 
 describe("a worksheet", { timeout: 90_000 }, () => {
-  test("begins empty; statistics are found by words and added; the address opens the same one again", async () => {
+  test("starts empty; statistics are searched and added; its address opens the same worksheet", async () => {
     await withMock({ path: "/analytics" }, async (page, mock) => {
       await page.getByRole("button", { name: "Add statistic" }).click();
       await page.getByLabel("Find statistics").fill("nfsv3 ops latency");
@@ -72,7 +73,7 @@ describe("a worksheet", { timeout: 90_000 }, () => {
     });
   });
 
-  test("shows each second as it comes, stands still when paused, and goes back and to now", async () => {
+  test("shows each second as it arrives, stops when paused, and moves back and to the present", async () => {
     await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page) => {
       const map = panel(page, "NFSv3 operations broken down by latency");
       await drawn(map);
@@ -94,7 +95,7 @@ describe("a worksheet", { timeout: 90_000 }, () => {
     });
   });
 
-  test("is kept under a title, opened by its address, changed, cloned, renamed and deleted", async () => {
+  test("is saved under a title, opened by its address, changed, cloned, renamed and deleted", async () => {
     await withMock({ path: sheet("300", "nfs3.ops[latency]") }, async (page, mock, url) => {
       await drawn(panel(page, "NFSv3 operations broken down by latency"));
       await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -123,7 +124,7 @@ describe("a worksheet", { timeout: 90_000 }, () => {
     });
   });
 
-  test("hatches what was not recorded", async () => {
+  test("hatches missing data", async () => {
     const { START } = await import("../../mock-api/data");
     const gap = START + 3 * 86400 + 1130;
     await withMock({ path: `/analytics?from=${gap - 40}&to=${gap + 20}&g=nfs3.ops[latency]&v=` }, async (page) => {
@@ -138,7 +139,7 @@ describe("a worksheet", { timeout: 90_000 }, () => {
 });
 
 describe("drilling down", { timeout: 90_000 }, () => {
-  test("by the menu of a value, with words for a title and predicates in the name", async () => {
+  test("by the menu of a value, with a readable title and predicates in the name", async () => {
     await withMock({ path: sheet("60", "nfs3.ops[op]") }, async (page) => {
       const ops = panel(page, "NFSv3 operations broken down by type of operation");
       await drawn(ops);
@@ -154,7 +155,7 @@ describe("drilling down", { timeout: 90_000 }, () => {
     });
   });
 
-  test("one value that is chosen has the scale for itself; Shift chooses more; the list tells the second that is pointed at", async () => {
+  test("the scale fits a single selected value; Shift selects more; the list shows the second under the pointer", async () => {
     await withMock({ path: sheet("60", ["nfs3.ops[client]", "kind=line"]) }, async (page) => {
       const clients = panel(page, "NFSv3 operations broken down by client");
       await drawn(clients);
@@ -172,7 +173,7 @@ describe("drilling down", { timeout: 90_000 }, () => {
     });
   });
 
-  test("by keys alone: list, menu, cursor on the map, rectangle, explanation", async () => {
+  test("by keyboard only: list, menu, cursor on the map, rectangle, explanation", async () => {
     await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page) => {
       const map = panel(page, "NFSv3 operations broken down by latency");
       await drawn(map);
@@ -218,7 +219,7 @@ describe("drilling down", { timeout: 90_000 }, () => {
   });
 });
 
-test("an alert is made, suspended and deleted", async () => {
+test("an alert is created, suspended and deleted", async () => {
   await withMock({ path: "/analytics/alerts" }, async (page, mock) => {
     await page.getByText("Nothing is watched.").waitFor();
     await page.getByRole("button", { name: "New alert" }).click();
@@ -243,10 +244,10 @@ test("an alert is made, suspended and deleted", async () => {
   });
 }, 90_000);
 
-test("a worksheet stands in a page of others, by a token, and there shows nothing without one", async () => {
+test("a worksheet is embedded in another page with a token, and shows nothing without one", async () => {
   await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page, mock) => {
     await page.getByRole("button", { name: "Embed" }).click();
-    await page.getByRole("button", { name: "Make a token for it" }).click();
+    await page.getByRole("button", { name: "Create a token for it" }).click();
     const text = page.getByLabel("HTML to insert");
     await expect.poll(() => text.inputValue()).toContain("#token=weir_3nJxq9mock");
     expect(mock.state.tokens.at(-1)?.statistics).toEqual(["nfs3.ops[latency]"]);
@@ -271,7 +272,7 @@ test("a worksheet stands in a page of others, by a token, and there shows nothin
   });
 }, 90_000);
 
-test("file names of clients execute nothing, and what cannot be seen is shown by its number", async () => {
+test("file names of clients execute nothing, and invisible characters are shown by their code points", async () => {
   const paths = [sheet("60", ["nfs3.ops[file]", "tree=1&table=1"], `nfs3.ops[file=${HOSTILE[0]!.replace(/\]/g, "\\]")}][latency]`), "/analytics/datasets"];
   for (const path of paths) await withMock({ path }, async (page, mock) => {
     await page.getByText("Live", { exact: true }).waitFor();
@@ -291,15 +292,15 @@ test("file names of clients execute nothing, and what cannot be seen is shown by
   });
 });
 
-test("what is shown is exported: as seen, and by the server as it draws and writes it", async () => {
+test("the view is exported as displayed, and as drawn and written by the server", async () => {
   await withMock({ path: sheet("60", ["nfs3.ops[latency]", "palette=inferno&scale=log&band=1000-2000000"]) }, async (page) => {
     const map = panel(page, "NFSv3 operations broken down by latency");
     await drawn(map);
     await map.getByRole("button", { name: "Pause" }).click();
     await expect.poll(() => new URL(page.url()).searchParams.get("from")).not.toBeNull();
     await map.getByRole("button", { name: "Export" }).click();
-    const asked = new URL((await page.getByRole("menuitem", { name: /SVG/ }).getAttribute("href"))!, page.url()).searchParams;
-    expect(Object.fromEntries(asked)).toMatchObject({ name: "nfs3.ops[latency]", format: "svg", palette: "inferno", scale: "log", low: "1000", high: "2000000", rows: "100", theme: "light", from: new URL(page.url()).searchParams.get("from") });
+    const parameters = new URL((await page.getByRole("menuitem", { name: /SVG/ }).getAttribute("href"))!, page.url()).searchParams;
+    expect(Object.fromEntries(parameters)).toMatchObject({ name: "nfs3.ops[latency]", format: "svg", palette: "inferno", scale: "log", low: "1000", high: "2000000", rows: "100", theme: "light", from: new URL(page.url()).searchParams.get("from") });
     expect(await page.getByRole("menuitem", { name: /CSV/ }).getAttribute("href")).toContain("/v1/analytics/export?");
     expect(await axe(page)).toEqual([]);
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: /as seen/ }).click()]);
@@ -307,7 +308,7 @@ test("what is shown is exported: as seen, and by the server as it draws and writ
   });
 }, 60_000);
 
-test("what is counted is suspended, archived, pruned, destroyed, and sorted", async () => {
+test("counted statistics are suspended, archived, pruned, destroyed and sorted", async () => {
   await withMock({ path: "/analytics/datasets" }, async (page, mock) => {
     await page.getByRole("button", { name: "Suspend nfs3.ops[op]" }).click();
     await expect.poll(() => mock.counted.find(({ name }) => name === "nfs3.ops[op]")?.suspended).toBe(true);
@@ -321,7 +322,7 @@ test("what is counted is suspended, archived, pruned, destroyed, and sorted", as
   });
 });
 
-test("one second or an hour, each view is for everybody", async () => {
+test("axe finds nothing in any view", async () => {
   const all: [string, string][] = [["io.disks[utilization]", "palette=grey&table=1"], ["nfs3.ops[client]", "kind=line"], ["nfs3.ops[file]", "tree=1"]];
   for (const [colorScheme, width] of [["light", 1280], ["dark", 390]] as const) await withMock({ path: sheet("120", ...all), colorScheme, width }, async (page) => {
     await drawn(panel(page, "NFSv3 operations broken down by file name"));

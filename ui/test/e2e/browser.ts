@@ -1,4 +1,5 @@
-//! One Chromium for a file of tests; for each test a fresh page and, unless it names another, a fresh mock.
+//! One Chromium per test file; each test has a fresh page and, unless it specifies another, a fresh
+//! mock.
 
 import { afterAll, beforeAll, expect } from "vitest";
 import { chromium, type Browser, type Page } from "playwright-core";
@@ -7,7 +8,8 @@ import { Mock, type Options } from "../../mock-api/server";
 
 let browser: Browser;
 beforeAll(async () => {
-  // A sandbox needs user namespaces, which containers often lack; what is opened here is only our own page.
+  // A sandbox requires user namespaces, which containers often lack; only our own page is opened
+  // here.
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 });
 afterAll(() => browser?.close());
@@ -21,14 +23,14 @@ export async function open(url: string, view: View = {}): Promise<{ page: Page; 
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
-    // The browser itself reports each answer that is not a success; those are what some tests ask for.
+    // The browser logs each answer that is not a success; some tests cause those.
     if (message.type() === "error" && !/Failed to load resource|net::ERR/.test(message.text())) complaints.push(message.text());
   });
   await page.goto(url);
   return { page, complaints, close: () => context.close() };
 }
 
-/** Runs `test` with a page that looks at a mock, and expects that the page threw nothing and broke no policy. */
+/** Runs `test` with a page connected to a mock, and expects that the page threw nothing and violated no policy. */
 export async function withMock(options: Options & View & { path?: string }, test: (page: Page, mock: Mock, url: string) => Promise<void>): Promise<void> {
   const mock = new Mock({ loggedIn: true, ...options });
   const { server, url } = await mock.listen("dist");
@@ -46,9 +48,9 @@ export async function withMock(options: Options & View & { path?: string }, test
 
 const axeFile = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-/** What axe finds against WCAG 2.1 AA and its best practices, in a line each. */
+/** Violations that axe finds against WCAG 2.1 AA and best practices, one per line. */
 export async function axe(page: Page): Promise<string[]> {
-  // evaluate, as the page's policy lets no script element in.
+  // evaluate, since the page's policy allows no script element.
   const source = await import("node:fs/promises").then((fs) => fs.readFile(axeFile, "utf8"));
   await page.evaluate(source);
   return page.evaluate(async () => {

@@ -1,11 +1,11 @@
-//! A small NFS version 3 client, so that tests choose which bytes are read when. Tools that come with libnfs read as fast as they can.
-//! RFC 1813 and RFC 5531; nothing is kept but what the tests need.
+//! A small NFS version 3 client, so that tests choose which bytes are read when. The tools of
+//! libnfs read as fast as they can. RFC 1813 and RFC 5531; only what the tests need.
 
 import { connect, type Socket } from "node:net";
 
 const NFS = 100_003;
 const MOUNT = 100_005;
-/** Safe when answered. */
+/** Stable when acknowledged. */
 const FILE_SYNC = 2;
 
 class Writer {
@@ -56,7 +56,7 @@ export class Nfs {
     socket.on("close", () => end());
   }
 
-  /** `from`: another address of this machine (127.0.0.0/8), which makes another client of it. */
+  /** `from`: another address of this machine (127.0.0.0/8), which counts as another client. */
   static open(port: number, from = "127.0.0.1"): Promise<Nfs> {
     return new Promise((done, failed) => {
       const socket = connect({ port, host: "127.0.0.1", localAddress: from }, () => done(new Nfs(socket)));

@@ -1,10 +1,10 @@
-//! What people come for, in a browser, against the mock.
+//! The main tasks, in a browser, against the mock.
 
 import { describe, expect, test } from "vitest";
 import { withMock } from "./browser";
 
-describe("who may what", () => {
-  test("a wrong password is told, a right one leads in, logging out leads out", async () => {
+describe("permissions", () => {
+  test("a wrong password is an error, a correct one logs in, logging out ends the session", async () => {
     await withMock({ loggedIn: false, path: "/pools/tank" }, async (page) => {
       await page.getByLabel("User").fill("ann");
       await page.getByLabel("Password").fill("wrong");
@@ -20,11 +20,11 @@ describe("who may what", () => {
   test("the first-start link makes the first administrator, once", async () => {
     await withMock({ loggedIn: false, setup: true, path: "/setup#token=first-start-token" }, async (page, mock, url) => {
       await page.getByLabel("Password", { exact: true }).fill("short");
-      await page.getByRole("button", { name: "Make it and log in" }).click();
+      await page.getByRole("button", { name: "Create and log in" }).click();
       await page.getByText("At least 10 characters.", { exact: true }).waitFor();
       await page.getByLabel("Password", { exact: true }).fill("long enough for this");
       await page.getByLabel("Password again").fill("long enough for this");
-      await page.getByRole("button", { name: "Make it and log in" }).click();
+      await page.getByRole("button", { name: "Create and log in" }).click();
       await page.getByText("Live", { exact: true }).waitFor();
       expect(mock.state.users.map((user) => [user.name, user.role])).toEqual([["admin", "administrator"]]);
       await page.context().clearCookies();
@@ -32,7 +32,7 @@ describe("who may what", () => {
       await page.getByRole("heading", { name: "This link has been used" }).waitFor();
     });
   });
-  test("a viewer sees everything, and each button says why it cannot be pressed", async () => {
+  test("a viewer sees everything, and each disabled button gives its reason", async () => {
     await withMock({ loggedIn: false, path: "/pools/tank" }, async (page, mock) => {
       await page.getByLabel("User").fill("eve");
       await page.getByLabel("Password").fill("only looking");
@@ -47,7 +47,7 @@ describe("who may what", () => {
 });
 
 describe("datasets", () => {
-  test("one is created, changed, shared and, when its name has been typed, destroyed", async () => {
+  test("one is created, changed, shared and, after typing its name, destroyed", async () => {
     await withMock({ path: "/datasets/tank/home" }, async (page, mock) => {
       await page.getByRole("button", { name: "Create below" }).click();
       await page.getByLabel("Name", { exact: true }).fill("zoe");
@@ -85,14 +85,14 @@ describe("datasets", () => {
       await page.getByRole("heading", { name: "tank/home", exact: true }).waitFor();
     });
   });
-  test("what the server refuses stands in the window that asked, in its words", async () => {
+  test("the dialog shows the server's error unchanged", async () => {
     await withMock({ path: "/datasets/tank?do=create" }, async (page) => {
       await page.getByLabel("Name", { exact: true }).fill("home");
       await page.keyboard.press("Enter");
       await page.getByRole("alert").getByText("cannot create 'tank/home': dataset already exists").waitFor();
     });
   });
-  test("snapshots that a pool has stand in the tree when asked for, and the address says so", async () => {
+  test("the tree shows snapshots on request, and the address contains this", async () => {
     await withMock({ path: "/datasets" }, async (page) => {
       await page.getByLabel("Snapshots").check();
       await page.getByRole("row", { name: /@monday/ }).waitFor();
@@ -102,7 +102,7 @@ describe("datasets", () => {
       await page.getByRole("heading", { name: "tank/home@monday" }).waitFor();
     });
   });
-  test("100,000 of them: few rows are drawn, the end is a key away, and finding one takes no longer than typing", async () => {
+  test("100,000 of them: few rows are drawn, End jumps to the last, and search keeps up with typing", async () => {
     await withMock({ path: "/datasets", many: 100_000 }, async (page) => {
       await page.getByText("100,015 of 100,015 shown").waitFor({ timeout: 25_000 });
       const drawn = () => page.getByRole("treegrid", { name: "Datasets" }).getByRole("row").count();
@@ -131,7 +131,7 @@ describe("datasets", () => {
 });
 
 describe("pools", () => {
-  test("what is wrong stands first: which pool, why, and what to do", async () => {
+  test("problems come first: which pool, why, and what to do", async () => {
     await withMock({}, async (page) => {
       await page.getByText(/archive: Some devices have missing or foreign labels/).waitFor();
       await page.getByRole("link", { name: "Look at archive" }).click();
@@ -140,16 +140,16 @@ describe("pools", () => {
       expect(await row.textContent()).toMatch(/47/);
     });
   });
-  test("verifying shows how far it is, and what it found", async () => {
+  test("verifying shows its progress and its findings", async () => {
     await withMock({ path: "/pools/tank", quick: true }, async (page) => {
       await page.getByRole("button", { name: "Verify" }).click();
       await page.getByRole("progressbar", { name: "verify tank" }).waitFor();
       await page.getByRole("link", { name: /Jobs\s*1/ }).first().click();
       await page.getByRole("link", { name: "Verify tank" }).first().click();
-      await page.getByText("Clean: everything is readable and as it should be.").waitFor();
+      await page.getByText("Clean: all data is readable and consistent.").waitFor();
     });
   });
-  test("one is created from image files, and destroyed when its name has been typed", async () => {
+  test("one is created from image files, and destroyed after typing its name", async () => {
     await withMock({ path: "/pools" }, async (page, mock) => {
       await page.getByRole("button", { name: "Create a pool" }).click();
       await page.getByLabel("Name").fill("scratch");
@@ -177,7 +177,7 @@ test("clients show their rates as they change", async () => {
   });
 });
 
-test("when the server goes away the page says so and keeps what it has; when it comes back, so does the page", async () => {
+test("when the server stops the page reports it and keeps its contents; when it is back, the page resumes", async () => {
   await withMock({}, async (page, mock, url) => {
     await page.getByText("Live", { exact: true }).waitFor();
     await page.route("**/v1/**", (route) => route.abort());

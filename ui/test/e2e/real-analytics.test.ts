@@ -1,4 +1,5 @@
-//! What NFS clients do, seen on the page: the real daemon, real calls, and the picture read back from the canvas.
+//! Activity of NFS clients as displayed by the page: the real daemon, real calls, and the picture
+//! read back from the canvas.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -11,7 +12,7 @@ const daemon = program ? new Daemon() : null;
 const BLOCK = 8192;
 const BLOCKS = 4096;
 const HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.txt";
-/** Seconds since 1970 of what was done, whole ones only. */
+/** The seconds since 1970 that contain the activity, whole ones only. */
 const spans: Record<"sequential" | "random", { from: number; to: number }> = { sequential: { from: 0, to: 0 }, random: { from: 0, to: 0 } };
 let page: Page;
 let complaints: string[];
@@ -21,8 +22,8 @@ const now = () => Date.now() / 1000;
 const later = (ms: number) => new Promise((done) => setTimeout(done, ms));
 const nextSecond = () => later(1000 - (Date.now() % 1000) + 30);
 
-/** Reads for so long, a few at a time: `blockAt` says which block, given the share of the time that is over. One of about 300 calls is a
- * write that is on disk when it is answered. */
+/** Reads for some seconds, a few calls at a time; `blockAt` returns the block, given the elapsed share of the time. One of about
+ * 300 calls is a write that is stable when acknowledged. */
 async function read(nfs: Nfs, file: Buffer, slow: Buffer, seconds: number, blockAt: (part: number, nth: number) => number): Promise<{ from: number; to: number }> {
   await nextSecond();
   const began = now();
@@ -71,7 +72,7 @@ beforeAll(async () => {
   page.setDefaultTimeout(30_000);
   await page.getByLabel("Password", { exact: true }).fill("long enough for this");
   await page.getByLabel("Password again").fill("long enough for this");
-  await page.getByRole("button", { name: "Make it and log in" }).click();
+  await page.getByRole("button", { name: "Create and log in" }).click();
   await page.getByText("Live", { exact: true }).waitFor();
 }, 240_000);
 afterAll(async () => {
@@ -80,7 +81,7 @@ afterAll(async () => {
   daemon?.remove();
 });
 
-/** Opens one graph over a span that is over, and gives its canvas once all of it was drawn. */
+/** Opens one graph over a past range, and returns its canvas once it is drawn completely. */
 async function look(name: string, view: string, { from, to }: { from: number; to: number }): Promise<Locator> {
   await page.goto(`${daemon!.url}/analytics?${new URLSearchParams([["from", String(from)], ["to", String(to)], ["g", name], ["v", view]])}`);
   const canvas = page.locator("canvas");
@@ -95,7 +96,7 @@ const pictureOf = (canvas: Locator) => canvas.evaluate((element: HTMLCanvasEleme
 });
 const PLAIN = 0xffffffff;
 
-/** For each second, the lines from the bottom that are not plain. */
+/** For each second, the lines from the bottom that are not background. */
 function marked({ width, height, data }: Picture, columns: number): number[][] {
   return Array.from({ length: columns }, (_, column) => {
     const x = Math.floor(((column + 0.5) * width) / columns);
@@ -110,7 +111,7 @@ function correlation(a: readonly number[], b: readonly number[]): number {
   return sum((nth) => (a[nth]! - ma) * (b[nth]! - mb)) / Math.sqrt(sum((nth) => (a[nth]! - ma) ** 2) * sum((nth) => (b[nth]! - mb) ** 2));
 }
 
-/** How different two colours look: CIE 1976, in L*a*b*. 2 can just be seen side by side. */
+/** Difference between two colours: CIE 1976, in L*a*b*. 2 is just visible side by side. */
 function difference(a: number, b: number): number {
   const lab = (colour: number) => {
     const [r, g, blue] = [colour & 255, (colour >> 8) & 255, (colour >> 16) & 255].map((part) => {
@@ -126,11 +127,11 @@ function difference(a: number, b: number): number {
 }
 
 describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000 }, () => {
-  test("a file read from front to end rises in the map of offsets, random reads fill it evenly", async () => {
+  test("a sequential read rises in the heat map of offsets, random reads fill it evenly", async () => {
     const { sequential, random } = spans;
     const view = "outliers=none";
     const rising = marked(await pictureOf(await look("nfs3.ops[op=read][offset]", view, sequential)), sequential.to - sequential.from);
-    // A busy machine may skip a second; what it did not read it does not show.
+    // A busy machine may skip a second; what was not read is not shown.
     const seconds = rising.flatMap((lines, second) => (lines.length > 0 ? [second] : []));
     expect(seconds.length).toBeGreaterThan(rising.length / 2);
     expect(correlation(seconds.map((second) => mean(rising[second]!)), seconds)).toBeGreaterThan(0.95);
@@ -144,18 +145,18 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
     expect(Math.abs(mean(field.map(mean)) / height - 0.5)).toBeLessThan(0.1);
   });
 
-  test("slow calls that are 0.3 % of all are plainly seen above the others", async () => {
+  test("slow calls that are 0.3 % of all are clearly visible above the others", async () => {
     const { sequential: span } = spans;
     const answer = await page.evaluate(async ([from, to]) => {
-      const asked = await fetch(`/v1/analytics/query?${new URLSearchParams({ name: "nfs3.ops[op]", from: from!, to: to! })}`);
-      return (await asked.json()) as { columns: { start: number; cells: number[] }[]; keys: Record<string, string> };
+      const response = await fetch(`/v1/analytics/query?${new URLSearchParams({ name: "nfs3.ops[op]", from: from!, to: to! })}`);
+      return (await response.json()) as { columns: { start: number; cells: number[] }[]; keys: Record<string, string> };
     }, [String(span.from), String(span.to)]);
     const counts: Record<string, number> = {};
     for (const { cells } of answer.columns) for (let at = 0; at < cells.length; at += 2) counts[answer.keys[String(cells[at])]!] = (counts[answer.keys[String(cells[at])]!] ?? 0) + cells[at + 1]!;
     const share = counts.write! / (counts.read! + counts.write!);
     expect(share).toBeGreaterThan(0.001);
     expect(share).toBeLessThan(0.006);
-    // The slow ones alone: where they are on the map of all.
+    // Only the slow calls: their position on the map of all calls.
     const canvas = await look("nfs3.ops[latency]", "outliers=none&scale=log", span);
     const all = await pictureOf(canvas);
     const columns = span.to - span.from;
@@ -168,7 +169,7 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
     expect(Math.min(...differences)).toBeGreaterThan(15);
   });
 
-  test("the server draws the same, pixel for pixel", async () => {
+  test("the server draws the same pixels", async () => {
     const span = { from: spans.sequential.from, to: spans.random.to };
     for (const [name, view, more] of [
       ["nfs3.ops[latency]", "outliers=none&scale=log", { scale: "log", outliers: "none" }],
@@ -194,14 +195,14 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
     }
   });
 
-  test("only what is meant for pages of others may be in them", async () => {
+  test("only pages for embedding can be embedded", async () => {
     for (const [path, framed] of [["/embed/analytics", true], ["/analytics", false], ["/", false], ["/v1/version", false]] as const) {
       const { headers } = await fetch(daemon!.url + path);
       expect([headers.get("x-frame-options"), headers.get("content-security-policy")?.includes("frame-ancestors *")], path).toEqual(framed ? [null, true] : ["DENY", false]);
     }
   });
 
-  test("a rectangle around them names the file that they were for, and its name runs nothing", async () => {
+  test("explaining them names their file, and its name executes nothing", async () => {
     const { sequential: span } = spans;
     await look("nfs3.ops[op=write][file]", "", span);
     await page.getByRole("option", { name: /<img src=x onerror=document\.title='owned'>⟨U\+202E⟩\.txt/ }).waitFor();

@@ -1,5 +1,5 @@
-//! The page with the real daemon behind it: from the first-start link to a restart, with a pool on image files.
-//! $WEIR names the program; without it there is nothing to ask, and the tests are left out.
+//! The page with the real daemon: from the first-start link to a restart, with a pool on image
+//! files. $WEIR names the program; without it, the tests are skipped.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -23,7 +23,7 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   page.setDefaultTimeout(20_000);
   await page.getByLabel("Password", { exact: true }).fill("long enough for this");
   await page.getByLabel("Password again").fill("long enough for this");
-  await page.getByRole("button", { name: "Make it and log in" }).click();
+  await page.getByRole("button", { name: "Create and log in" }).click();
   await page.getByText("Live", { exact: true }).waitFor();
   await page.getByText("No pool is imported yet").waitFor();
 
@@ -94,7 +94,7 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   await page.getByRole("button", { name: "Verify" }).click();
   await page.goto(`${daemon!.url}/jobs`);
   await page.getByRole("link", { name: "Verify tank" }).first().click();
-  await page.getByText("Clean: everything is readable and as it should be.").waitFor();
+  await page.getByText("Clean: all data is readable and consistent.").waitFor();
 
   for (const path of ["/", "/pools/tank?tab=properties", "/events", "/clients", "/accounts?tab=audit", "/system"]) {
     await page.goto(`${daemon!.url}${path}`);
@@ -107,7 +107,7 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   await page.getByText("The server does not answer.").waitFor();
   await daemon!.start();
   await page.goto(`${daemon!.url}/datasets/tank/home`);
-  // Whether a session outlives the process is the daemon's affair; logging in must work either way.
+  // The daemon decides whether a session survives a restart; logging in must work in both cases.
   const heading = page.getByRole("heading", { name: /^(Log in|tank\/home)$/ });
   await heading.waitFor();
   if ((await heading.textContent()) === "Log in") {
@@ -126,7 +126,7 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
 }, 180_000);
 
 test.skipIf(!program)("a stream shows how far it is while its reader waits, on the page of its dataset, and can be stopped there", async () => {
-  // Of its own when it is tried again.
+  // A unique name for each attempt.
   const name = `tank/v${Date.now()}`;
   const volume = `nbd+unix:///${name}?socket=${join(folder, "state/run/nbd.sock")}`;
   const write = (operations: string) => daemon!.run("load", "seqwrite", volume, "--size", "128K", "--ops", operations);
@@ -160,14 +160,14 @@ test.skipIf(!program)("a stream shows how far it is while its reader waits, on t
 
   const stopped = daemon!.begin("zfs", "send", `${name}@a`);
   const code = ended(stopped);
-  let said = "";
-  stopped.stderr!.on("data", (text: Buffer) => (said += text.toString()));
+  let output = "";
+  stopped.stderr!.on("data", (text: Buffer) => (output += text.toString()));
   await line.getByRole("link", { name: `Send ${name}@a` }).waitFor();
   await line.getByRole("button", { name: "Stop" }).click();
   await line.waitFor({ state: "detached" });
   stopped.stdout!.resume();
   expect(await code).toBe(1);
-  expect(said).toContain("it was stopped");
+  expect(output).toContain("it was stopped");
 
   await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
   const row = (name: string, outcome: string) => page.getByRole("row", { name: new RegExp(`${name} ${outcome}`) });

@@ -1,4 +1,5 @@
-// Tests of the built page in Debian's Chromium: against the mock, and against a real `weir serve` where $WEIR names the program.
+// Tests of the built page in Debian's Chromium: against the mock, and against a real `weir serve`
+// if $WEIR names the program.
 import { existsSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 

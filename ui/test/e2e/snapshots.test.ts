@@ -1,4 +1,4 @@
-//! Snapshots in a browser, against the mock: taken, found, held, renamed, cloned, gone back to, destroyed.
+//! Snapshots in a browser, against the mock: take, search, hold, rename, clone, roll back, destroy.
 
 import { expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -7,19 +7,19 @@ import { withMock } from "./browser";
 const table = (page: Page, of: string) => page.getByRole("grid", { name: `Snapshots of ${of}` });
 const confirm = async (page: Page, name: string) => page.getByLabel(/To confirm, type the name/).fill(name);
 
-test("one is taken of a dataset and all below, held, renamed, let go and destroyed", async () => {
+test("one is taken recursively, held, renamed, released and destroyed", async () => {
   await withMock({ path: "/datasets/tank/home?tab=snapshots" }, async (page, mock) => {
     page.setDefaultTimeout(20_000);
     await page.getByRole("button", { name: "Take a snapshot" }).click();
     await page.getByLabel("Name", { exact: true }).fill("no/slash");
     await page.getByText("Letters, digits, spaces and _ - . : only.").first().waitFor();
     await page.getByLabel("Name", { exact: true }).fill("before");
-    await page.getByLabel(/Of all datasets below it too/).check();
+    await page.getByLabel(/Recursively/).check();
     await page.keyboard.press("Enter");
     const row = table(page, "tank/home").getByRole("row", { name: /@before/ });
     await row.waitFor();
     expect(mock.state.datasets.filter((one) => one.name.endsWith("@before")).map((one) => one.name)).toEqual(["tank/home@before", "tank/home/ann@before", "tank/home/bob@before", "tank/home/eve@before"]);
-    // The newest is the first, and what was just taken is chosen.
+    // The newest is the first, and the new one is selected.
     expect(await table(page, "tank/home").getByRole("row").nth(1).textContent()).toContain("@before");
     expect(new URL(page.url()).searchParams.get("snapshot")).toBe("before");
 
@@ -31,7 +31,7 @@ test("one is taken of a dataset and all below, held, renamed, let go and destroy
     await page.getByRole("button", { name: "Holds (1)" }).waitFor();
 
     await page.getByRole("region", { name: "Snapshot before" }).getByRole("button", { name: "Destroy" }).click();
-    await page.getByText(/1 snapshot would go, and .* come back/).waitFor();
+    await page.getByText(/1 snapshot will be destroyed, and .* will be reclaimed/).waitFor();
     await confirm(page, "tank/home@before");
     await page.getByRole("button", { name: "Destroy it" }).click();
     await page.getByRole("alert").getByText(/it's being held/).waitFor();
@@ -51,7 +51,7 @@ test("one is taken of a dataset and all below, held, renamed, let go and destroy
   });
 });
 
-test("going back says what is lost, and takes the newer ones along", async () => {
+test("a rollback shows what is lost, and destroys newer snapshots", async () => {
   await withMock({ path: "/datasets/tank/home@monday" }, async (page, mock) => {
     await page.getByRole("button", { name: "Roll back" }).click();
     await page.getByText(/All changes in tank\/home since .* are lost/).waitFor();
@@ -63,7 +63,7 @@ test("going back says what is lost, and takes the newer ones along", async () =>
   });
 });
 
-test("a clone tells its origin, and can take its place", async () => {
+test("a clone shows its origin, and can be promoted", async () => {
   await withMock({ path: "/datasets/tank/home/ann@before-upgrade" }, async (page, mock) => {
     await page.getByRole("button", { name: "Clone" }).click();
     expect(await page.getByLabel("Name of the clone, in full").inputValue()).toBe("tank/home/ann-before-upgrade");
@@ -81,7 +81,7 @@ test("a clone tells its origin, and can take its place", async () => {
   });
 });
 
-test("10,000 of them: few rows are drawn, keys choose, and those that are found go together", async () => {
+test("10,000 of them: few rows are drawn, keys select, and search results are destroyed together", async () => {
   await withMock({ path: "/datasets/tank/media?tab=snapshots", snapshots: 10_000 }, async (page, mock) => {
     await page.getByText("10,000 of 10,000 shown").waitFor({ timeout: 20_000 });
     const grid = table(page, "tank/media");
@@ -93,7 +93,7 @@ test("10,000 of them: few rows are drawn, keys choose, and those that are found 
     await page.getByLabel("Find snapshots by name").fill("hourly-00123");
     await page.getByText("10 of 10,000 shown").waitFor();
     await page.getByRole("button", { name: "Destroy these 10" }).click();
-    await page.getByText(/10 snapshots would go, and .* come back/).waitFor();
+    await page.getByText(/10 snapshots will be destroyed, and .* will be reclaimed/).waitFor();
     await confirm(page, "tank/media");
     await page.getByRole("button", { name: "Destroy them" }).click();
     await expect.poll(() => mock.state.datasets.filter((one) => one.name.startsWith("tank/media@")).length).toBe(9990);
@@ -101,7 +101,7 @@ test("10,000 of them: few rows are drawn, keys choose, and those that are found 
   });
 });
 
-test("a schedule is set, inherited below, and ended there", async () => {
+test("a schedule is set, inherited by children, and disabled there", async () => {
   await withMock({ path: "/datasets/tank/home?tab=snapshots" }, async (page, mock) => {
     await page.getByText("None are taken by schedule.").waitFor();
     await page.getByRole("button", { name: "Schedule" }).click();
@@ -123,7 +123,7 @@ test("a schedule is set, inherited below, and ended there", async () => {
   });
 });
 
-test("who only looks is told why nothing of it can be done", async () => {
+test("a viewer sees why each action is disabled", async () => {
   await withMock({ loggedIn: false, path: "/datasets/tank/home?tab=snapshots&snapshot=monday" }, async (page) => {
     await page.getByLabel("User").fill("eve");
     await page.getByLabel("Password").fill("only looking");

@@ -1,5 +1,6 @@
-//! How quick the graphs are, with generated data. What is printed is measured on the machine that runs this; what is asserted is four
-//! times what is promised, since machines of tests are slow and busy.
+//! Speed of the graphs, with generated data. The printed times are measured on the machine that
+//! runs this; the asserted limits are four times the promised ones, since test machines are slow
+//! and busy.
 
 import { expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -12,11 +13,11 @@ const sheet = (span: string, names: readonly string[]) => `/analytics?${new URLS
 
 const percentile = (values: readonly number[], part: number) => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))]!;
 
-/** Of each canvas: from the arrival of the data that it shows to its pixels, in ms; null while it shows none. */
+/** For each canvas: the time from the arrival of its data to its pixels, in ms; null while it shows none. */
 const since = (page: Page) => page.locator("canvas").evaluateAll((all) => all.map((one) => ((one as HTMLElement).dataset.since ? Number((one as HTMLElement).dataset.since) : NaN)));
 const spans = (page: Page) => page.locator("canvas").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset.span ?? ""));
 
-/** Looks at four graphs until all are drawn, a few times anew, and tells how long the slowest took each time. */
+/** Loads four graphs several times until all are drawn, and returns the time of the slowest of each load. */
 async function times(page: Page, url: string, seconds: number, rounds: number): Promise<number[]> {
   const list: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
@@ -46,7 +47,7 @@ test("four graphs are drawn soon after their data arrives: live, a day, thirty d
 test("a second that arrives is drawn at once on four live graphs", async () => {
   await withMock({ width: 1800, height: 1000, path: sheet("60", FOUR) }, async (page) => {
     const seen: number[] = [];
-    // Of none the least would be infinite, and nothing ever newer.
+    // Without graphs the minimum would be infinite, and nothing ever newer.
     const newest = async () => {
       const ends = (await spans(page)).map((span) => Number(span.split("-")[1] ?? 0));
       return ends.length === FOUR.length ? Math.min(...ends) : 0;
@@ -63,7 +64,7 @@ test("a second that arrives is drawn at once on four live graphs", async () => {
   });
 }, 120_000);
 
-test("a map of 1800 columns moves with the pointer, frame by frame", async () => {
+test("a map of 1800 columns follows the pointer at full frame rate", async () => {
   await withMock({ width: 2480, height: 900, path: sheet("1800", ["nfs3.ops[latency]"]) }, async (page) => {
     const canvas = page.locator("canvas");
     await expect.poll(() => canvas.getAttribute("data-drawn"), { timeout: 30_000 }).not.toBeNull();

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    /// `weir help` lists these commands without having them.
+    /// `weir help` lists these commands, but does not contain them.
     #[test]
     fn weir_describes_each_command_as_it_describes_itself() {
         let ours = command(handover::CALLER);

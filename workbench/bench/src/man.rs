@@ -24,7 +24,8 @@ pub fn run(matches: &ArgMatches, program: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the pages of what `weir` hands over. Those of the commands above it are `weir`'s own.
+/// Writes the pages of the commands that `weir` hands over. `weir` writes those of their parent
+/// commands itself.
 fn write(program: Command, folder: &Path) -> std::io::Result<()> {
     let mut program = program.disable_help_subcommand(true);
     program.build();

@@ -62,18 +62,18 @@ fn command() -> Command {
             .help(help)
     };
     Command::new("overhead")
-        .about("Measure what counting costs: off, by default, and with everything on")
+        .about("Measure the overhead of counting: off, with the defaults, and with everything on")
         .long_about(
-            "Reads 4 KiB at a time, at random, from a file of the running daemon over NFS version 3, as fast as it goes: from \
-             memory, so that nothing is as large as the cost. Meanwhile Analytics is off, on, and on with everything, in turn; \
-             while it is off, nothing is recorded. TARGET is nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N], as of 'weir load'; \
-             the file is made if it is not there.",
+            "Reads 4 KiB at a time, at random, from a file of the running daemon over NFS version 3, as fast as possible: from \
+             memory, so that the overhead is large in comparison. Meanwhile Analytics is off, on, and on with everything, in turn; \
+             while it is off, nothing is recorded. TARGET is nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N], as for 'weir load'; \
+             the file is created if it does not exist.",
         )
         .arg(Arg::new("target").value_name("TARGET").required(true).help("The file"))
         .arg(number("rounds", "5", "Rounds"))
-        .arg(number("seconds", "4", "Seconds of each mode in each round"))
+        .arg(number("seconds", "4", "Duration of each mode in each round, in seconds"))
         .arg(number("threads", "2", "Connections"))
-        .arg(number("depth", "16", "Calls in progress per connection"))
+        .arg(number("depth", "16", "Calls in flight per connection"))
         .args(args())
 }
 
@@ -103,7 +103,7 @@ impl Drop for Restore<'_> {
             failed = failed.or(suspend(self.daemon, of, true).err());
         }
         if let Some(error) = failed {
-            eprintln!("weir analytics: what the daemon counted before is not restored: {error:#}");
+            eprintln!("weir analytics: cannot restore the previous settings of the daemon: {error:#}");
         }
     }
 }
@@ -129,10 +129,10 @@ fn thread_ns(pid: Option<u32>) -> Option<f64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// `weir analytics` as far as it is in this program.
+/// The part of `weir analytics` that is in this program.
 pub fn analytics() -> Command {
     Command::new("analytics")
-        .about("Measure what Analytics costs; all else of 'weir analytics' is in weir")
+        .about("Measure the overhead of Analytics; the rest of 'weir analytics' is in weir")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(command())

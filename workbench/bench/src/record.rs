@@ -105,7 +105,7 @@ pub fn command() -> Command {
         .subcommand(recording(Command::new("start")).about("Record in the background, until 'weir record stop'"))
         .subcommand(Command::new("stop").about("Stop the recording into a folder").arg(dir()))
         .subcommand(Command::new("show").about("Describe a run and its columns").arg(file()))
-        .subcommand(Command::new("text").about("Write the run as text files beside it: vmstat.txt, iostat.txt, nicstat.txt, zpool-iostat.txt").arg(file()))
+        .subcommand(Command::new("text").about("Write the run as text files to its directory: vmstat.txt, iostat.txt, nicstat.txt, zpool-iostat.txt").arg(file()))
         .subcommand(
             Command::new("csv")
                 .about("The rows of a run as CSV, totals as rates")
@@ -239,11 +239,11 @@ fn start(path: &Path) -> Result<()> {
     let begun = Instant::now();
     while folder::holder(path)? != Some(child.id()) {
         if let Some(status) = child.try_wait()? {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let log_text = std::fs::read_to_string(&log).unwrap_or_default();
             if status.success() {
                 return Ok(());
             }
-            bail!("{}", said.trim().trim_start_matches("weir record: "));
+            bail!("{}", log_text.trim().trim_start_matches("weir record: "));
         }
         if begun.elapsed() > PATIENCE {
             bail!("process {} does not start recording; see {}", child.id(), log.display());
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn times_are_read_in_common_notations() {
         assert_eq!(
             [time("0.5"), time("10s"), time("5m")],
             [Ok(Duration::from_millis(500)), Ok(Duration::from_secs(10)), Ok(Duration::from_secs(300))]
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_recorded_into_unless_a_verb_stands_first() {
+    fn a_folder_is_recorded_into_unless_a_verb_comes_first() {
         let parse = |line: &[&str]| command().try_get_matches_from(line).expect("understood");
         assert!(parse(&["record", "run", "--for", "5m"]).subcommand().is_none());
         assert_eq!(parse(&["record", "stop", "run"]).subcommand_name(), Some("stop"));

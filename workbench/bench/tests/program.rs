@@ -67,7 +67,7 @@ fn a_run_is_recorded_described_and_drawn() {
 }
 
 #[test]
-fn a_recording_in_the_background_is_alone_in_its_folder_and_is_stopped() {
+fn a_background_recording_locks_its_folder_and_can_be_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(
         good(folder.path(), "record start run --no-daemon --every 0.1").starts_with("recording into run, as process ")
@@ -98,7 +98,7 @@ fn a_file_is_loaded_and_judged() {
     );
     assert_eq!(err, "", "{out}");
     assert!(code == Some(0) || out.contains("no result: "), "{code:?} {out}");
-    let facts = std::fs::read_to_string(folder.path().join("result/facts.json")).expect("kept");
+    let facts = std::fs::read_to_string(folder.path().join("result/facts.json")).expect("stored");
     assert!(facts.contains("\"randread\""), "{facts}");
     assert_eq!(run("weir", folder.path(), "bench judge result").0, code);
 }

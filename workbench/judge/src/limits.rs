@@ -28,7 +28,7 @@ impl Search {
     }
 
     /// Records the outcome of a rate.
-    pub fn tell(&mut self, rate: f64, is_good: bool) {
+    pub fn record(&mut self, rate: f64, is_good: bool) {
         if is_good {
             self.good = self.good.max(rate);
         } else {
@@ -51,7 +51,7 @@ mod tests {
         for limit in [7.0, 950.0, 12_345.0] {
             let (mut search, mut runs) = (Search::new(100.0, 0.03), 0);
             while let Some(rate) = search.next_rate() {
-                search.tell(rate, rate <= limit);
+                search.record(rate, rate <= limit);
                 runs += 1;
                 assert!(runs < 30, "{limit}");
             }
@@ -59,7 +59,7 @@ mod tests {
         }
         let mut none = Search::new(100.0, 0.03);
         while let Some(rate) = none.next_rate() {
-            none.tell(rate, false);
+            none.record(rate, false);
         }
         assert_eq!(none.found(), 0.0);
     }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_told_from_noise() {
+    fn a_trend_is_distinguished_from_noise() {
         let noise = |i: u64| (i.wrapping_mul(2_654_435_761) % 1000) as f64 / 1000.0;
         let flat: Vec<f64> = (0..60).map(|i| 100.0 + noise(i)).collect();
         let rising: Vec<f64> = (0..60).map(|i| 100.0 + i as f64 + noise(i)).collect();

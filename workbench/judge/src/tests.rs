@@ -151,15 +151,15 @@ fn clean_local() -> Facts {
     f
 }
 
-fn same(check: Check, f: &Facts, wanted: Verdict) -> Finding {
+fn same(check: Check, f: &Facts, expected: Verdict) -> Finding {
     let judgement = judge(f);
     let found = judgement.of(check).cloned().expect("all checks");
-    assert_eq!(found.verdict, wanted, "{}", judgement.text());
+    assert_eq!(found.verdict, expected, "{}", judgement.text());
     for other in judgement.findings.iter().filter(|o| o.check != check) {
         assert_eq!(
             other.verdict,
             Verdict::Pass,
-            "the reason is {}, and another one, too:\n{}",
+            "the reason is {}, and there is another one:\n{}",
             check.name(),
             judgement.text()
         );
@@ -183,12 +183,12 @@ fn twelve_clean_runs_pass() {
     };
     let runs: [(&str, Facts); 12] = [
         ("of memory", clean()),
-        ("said to be of memory", with(&|f| f.load.claim = Some(Claim::Cache))),
+        ("claimed to be of memory", with(&|f| f.load.claim = Some(Claim::Cache))),
         ("of disks at a rate", clean_disk()),
         ("writes", clean_writes(false)),
         ("stable writes", clean_writes(true)),
         (
-            "data that compresses, asked for",
+            "requested compressible data",
             with(&|f| {
                 f.load.compressible = true;
                 server(f).compress_ratio = Some(2.0);
@@ -204,7 +204,7 @@ fn twelve_clean_runs_pass() {
             }),
         ),
         (
-            "in sequence, with records larger than operations",
+            "sequential, with records larger than operations",
             with(&|f| {
                 f.load.random = false;
                 server(f).record_bytes = Some(1 << 20);
@@ -221,9 +221,9 @@ fn twelve_clean_runs_pass() {
                 s.links = vec![link("eth0", 10.0 * 1e6 * 8192.0 / 60.0 / 0.92, 1e7 * 8192.0)];
             }),
         ),
-        ("RAID-Z, told so", with(&|f| server(f).layout = Some("raidz2 of 6".to_owned()))),
+        ("RAID-Z, declared", with(&|f| server(f).layout = Some("raidz2 of 6".to_owned()))),
         (
-            "a rate that was kept",
+            "a rate that was reached",
             with(&|f| {
                 f.load.requested_rate = Some(166_666.0);
                 f.due = Some(1e7);
@@ -239,7 +239,7 @@ fn twelve_clean_runs_pass() {
 }
 
 #[test]
-fn a_disk_of_this_machine_is_judged_as_far_as_it_can_be() {
+fn a_local_disk_is_judged_by_the_checks_that_apply() {
     let judgement = judge(&clean_local());
     // Without a server's counts nothing can be cross-checked, and the check warns.
     assert_eq!(judgement.of(Check::Counts).map(|f| f.verdict), Some(Verdict::Warn), "{}", judgement.text());
@@ -328,7 +328,7 @@ fn an_ignored_fsync() {
 }
 
 #[test]
-fn a_rate_that_the_generator_could_not_keep() {
+fn a_rate_that_the_generator_could_not_reach() {
     let mut f = clean_disk();
     f.load.requested_rate = Some(2000.0);
     f.due = Some(120_000.0);
@@ -386,7 +386,7 @@ fn too_short_for_a_steady_state() {
 }
 
 #[test]
-fn what_is_not_known_is_said_and_never_passes() {
+fn unknown_facts_are_reported_and_never_pass() {
     let mut f = clean();
     f.server = Some(Server::default());
     f.repeats.clear();
@@ -400,7 +400,7 @@ fn what_is_not_known_is_said_and_never_passes() {
 }
 
 #[test]
-fn a_forced_result_says_so_in_each_line_and_numbers_have_denominators() {
+fn a_forced_result_is_marked_on_each_line_and_numbers_have_denominators() {
     let text = clean().text();
     assert!(
         text.contains("for each core (8): 20833 a second")

@@ -55,7 +55,7 @@ fn measuring(command: Command) -> Command {
     };
     command
         .arg(
-            option("warm", "TIME", "Load for so long first, without counting")
+            option("warm", "TIME", "Duration of the warm-up, which is not measured")
                 .default_value("0")
                 .value_parser(duration),
         )
@@ -67,40 +67,40 @@ fn measuring(command: Command) -> Command {
             option(
                 "link",
                 "BITS",
-                "The path has a link of so many bits a second (1G) of which this machine does not know",
+                "Speed of a link on the path that this machine cannot determine, in bits per second, such as 1G",
             )
             .value_parser(bits),
         )
         .arg(option(
             "weir",
             "PROGRAM",
-            "The program that is asked about the pool [default: weir beside this one, or in $PATH]",
+            "Program to query about the pool [default: weir in the directory of this program, or in $PATH]",
         ))
 }
 
 /// Command line of `weir bench`.
 pub fn command() -> Command {
     let run = Command::new("run")
-        .about("Load, record and judge, into a directory")
-        .arg(directory("Where all of it is kept; it must not be there yet, or be empty"))
+        .about("Run a load, record and judge it; store everything in a directory")
+        .arg(directory("Directory for the results; must be empty or not exist"))
         .arg(
             Arg::new("repeats")
                 .long("repeats")
                 .value_name("N")
                 .default_value("3")
                 .value_parser(value_parser!(usize))
-                .help("How often"),
+                .help("Number of repetitions"),
         )
         .arg(force());
     let limits = Command::new("limits")
-        .about("Search the highest rate at which latencies stay within a bound")
+        .about("Search for the highest rate at which latencies stay within a limit")
         .arg(
             Arg::new("latency")
                 .long("latency")
                 .value_name("TIME")
                 .required(true)
                 .value_parser(duration)
-                .help("The bound, such as 10ms"),
+                .help("The latency limit, such as 10ms"),
         )
         .arg(
             Arg::new("percentile")
@@ -108,7 +108,7 @@ pub fn command() -> Command {
                 .value_name("P")
                 .default_value("99")
                 .value_parser(value_parser!(f64))
-                .help("Of so many of a hundred operations"),
+                .help("Percentage of operations that must stay within the limit"),
         )
         .arg(
             Arg::new("first")
@@ -116,26 +116,26 @@ pub fn command() -> Command {
                 .value_name("RATE")
                 .default_value("100")
                 .value_parser(value_parser!(f64))
-                .help("The first rate that is tried"),
+                .help("The rate to try first, in operations per second"),
         )
         .subcommand_required(true)
         .subcommands(kinds::commands());
     Command::new("bench")
-        .about("Benchmarks that can be believed: load, record and judge; compare; search limits")
+        .about("Run benchmarks and judge whether their results are valid; compare results; search limits")
         .long_about(
-            "A run keeps all that it saw in one directory and is judged by twelve checks: limits of links and disks, counts of clients and \
-             server, caches, what was the limit, warm-up, stable writes, the system's description, data that flatters, steady state. \
+            "A run stores all measurements in one directory and is judged by twelve checks: limits of links and disks, counts of clients and \
+             server, caches, the limiting resource, warm-up, stable writes, the system's description, compressible data, steady state. \
              Each is PASS, WARN or REFUSE, with its arithmetic; a refused result is not printed. See docs/operating/bench.md.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(measuring(run).subcommand_required(true).subcommands(work::commands()))
-        .subcommand(Command::new("judge").about("Judge a run again").arg(directory("Of the run")).arg(force()))
+        .subcommand(Command::new("judge").about("Judge a run again").arg(directory("Directory of the run")).arg(force()))
         .subcommand(
             Command::new("compare")
-                .about("Hold two runs against each other; refused where they differ in more than was declared")
-                .arg(directory("Of the one run"))
-                .arg(Arg::new("other").value_name("OTHER").required(true).value_parser(value_parser!(PathBuf)).help("Of the other run"))
+                .about("Compare two runs; refused if they differ in more than the declared factors")
+                .arg(directory("Directory of the first run"))
+                .arg(Arg::new("other").value_name("OTHER").required(true).value_parser(value_parser!(PathBuf)).help("Directory of the second run"))
                 .arg(Arg::new("factor").long("factor").value_name("NAME").action(ArgAction::Append).help("Intended difference, such as recordsize"))
                 .arg(force()),
         )
@@ -164,7 +164,7 @@ pub fn run(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
             let facts = load(&folder)?;
             let judgement = judge::judge(&facts);
             page::write(&folder, &facts, &judgement, matches.get_flag("force"))?;
-            Ok(tell(&facts, &judgement, matches.get_flag("force")))
+            Ok(print_result(&facts, &judgement, matches.get_flag("force")))
         }
         Some(("compare", matches)) => {
             let factors: Vec<String> = matches.get_many::<String>("factor").into_iter().flatten().cloned().collect();
@@ -182,7 +182,7 @@ fn load(folder: &Path) -> Result<Facts> {
 }
 
 /// Prints the verdict and, if it may be published, the result.
-fn tell(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
+fn print_result(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
     print!("{}", judgement.text());
     match (judgement.verdict, force) {
         (Verdict::Refuse, false) => {
@@ -198,9 +198,9 @@ fn tell(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
 
 /// The plan of a load, and its name.
 fn planned(matches: &ArgMatches) -> Result<(String, Plan)> {
-    let (name, matches) = matches.subcommand().context("no kind of load")?;
+    let (name, matches) = matches.subcommand().context("the kind of load is missing")?;
     let mut plan = kinds::plan(name, matches)?;
-    ensure!(plan.ramp.is_zero(), "--ramp: here --warm loads first without counting");
+    ensure!(plan.ramp.is_zero(), "--ramp is not available here: use --warm for the warm-up");
     plan.time.get_or_insert(SECONDS);
     Ok((name.to_owned(), plan))
 }
@@ -211,7 +211,7 @@ fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     ensure!(
         std::fs::read_dir(&folder)?.next().is_none(),
-        "{} is not empty: a run has a directory of its own",
+        "{} is not empty: a run requires a directory of its own",
         folder.display()
     );
     let claim = match matches.get_one::<String>("claim").map(String::as_str) {
@@ -233,7 +233,7 @@ fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
     let facts = setup.measure()?;
     let judgement = judge::judge(&facts);
     page::write(&folder, &facts, &judgement, matches.get_flag("force"))?;
-    Ok(tell(&facts, &judgement, matches.get_flag("force")))
+    Ok(print_result(&facts, &judgement, matches.get_flag("force")))
 }
 
 fn compare(a: &Path, b: &Path, factors: &[String], force: bool) -> Result<ExitCode> {
@@ -261,7 +261,7 @@ fn compare(a: &Path, b: &Path, factors: &[String], force: bool) -> Result<ExitCo
 fn limits(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, plan) = planned(matches)?;
     if plan.arrivals != Arrivals::Closed {
-        bail!("--rate cannot be given, as it is searched for");
+        bail!("--rate is not allowed: limits searches for the rate");
     }
     let bound = matches.get_one::<Duration>("latency").copied().unwrap_or_default();
     let percent = matches.get_one::<f64>("percentile").copied().unwrap_or(99.0);
@@ -277,9 +277,9 @@ fn limits(matches: &ArgMatches) -> Result<ExitCode> {
             report.rate(),
             kept * 100.0,
             latency as f64 / 1e6,
-            if is_good { "" } else { "  too much" }
+            if is_good { "" } else { "  too high" }
         );
-        search.tell(rate, is_good);
+        search.record(rate, is_good);
     }
     let found = search.found();
     if found == 0.0 {

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 /// Command line of `weir load`.
 pub fn command() -> Command {
     Command::new("load")
-        .about("Load files, NFS servers and volumes: at random, in sequence, metadata, mixes, as vdbench, fio or a known kind of user does")
+        .about("Generate load on files, NFS servers and volumes: random, sequential, metadata, mixed; or from vdbench and fio files, or by user profile")
         .long_about(
-            "Generates load, and says what its clients saw; look at what it does where it arrives ('weir stat', 'weir top', the page). A \
+            "Generates load and reports what its clients measured; see the server's view with 'weir stat', 'weir top' or the page. A \
              TARGET is a file (with meta: a directory), nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N], which needs no \
              kernel client, nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH. With --rate the load is open: latencies \
-             count from when an operation should have begun, so a server that stalls is not found faster by being asked less.",
+             count from when an operation was due, so a server that stalls does not appear faster because it receives fewer requests.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

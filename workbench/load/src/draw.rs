@@ -36,7 +36,7 @@ impl Bitmap {
     pub fn text(text: &str) -> Result<Self> {
         let glyphs = text.chars().map(|c| {
             let found = BASIC_LEGACY.get(c as usize).filter(|_| !c.is_control());
-            found.with_context(|| format!("the font has no '{c}'"))
+            found.with_context(|| format!("the font lacks '{c}'"))
         });
         let glyphs = glyphs.collect::<Result<Vec<_>>>()?;
         ensure!(!glyphs.is_empty(), "nothing to draw");
@@ -234,7 +234,7 @@ impl Drawing {
         let (fast, slow) = (ladder[0].1, ladder[ladder.len() - 1].1);
         ensure!(
             slow > fast * 1.5,
-            "a read of {} bytes takes {slow:.6} s, one of {} {fast:.6} s: no latencies to draw with, say a larger --size",
+            "a read of {} bytes takes {slow:.6} s, one of {} {fast:.6} s: no latencies to draw with, use a larger --largest",
             self.largest,
             ladder[0].0
         );
@@ -262,17 +262,21 @@ fn size_for(ladder: &Ladder, part: f64) -> u64 {
 fn folder(target: &Target) -> Result<(Target, String)> {
     match target {
         Target::Path(path) => {
-            let name = path.file_name().and_then(|n| n.to_str()).with_context(|| format!("{target}: name a file"))?;
+            let name = path
+                .file_name()
+                .and_then(|n| n.to_str())
+                .with_context(|| format!("{target}: expected the path of a file"))?;
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
             Ok((Target::Path(folder.to_owned()), name.to_owned()))
         }
         Target::Nfs(nfs) => {
-            let (folder, name) = nfs.path.rsplit_once('/').with_context(|| format!("{target}: name a file"))?;
-            ensure!(!name.is_empty(), "{target}: name a file");
+            let (folder, name) =
+                nfs.path.rsplit_once('/').with_context(|| format!("{target}: expected the path of a file"))?;
+            ensure!(!name.is_empty(), "{target}: expected the path of a file");
             let path = if folder.is_empty() { "/".to_owned() } else { folder.to_owned() };
             Ok((Target::Nfs(Nfs { path, ..nfs.clone() }), name.to_owned()))
         }
-        Target::Nbd(_) => bail!("{target}: a file is drawn on, of this machine or an NFS server"),
+        Target::Nbd(_) => bail!("{target}: expected a file, local or on an NFS server"),
     }
 }
 

@@ -156,16 +156,16 @@ impl Flow {
             ensure!((1..=4096).contains(&group.threads), "{}: 1 to 4096 threads", group.name);
             ensure!(!group.steps.is_empty(), "{}: no steps", group.name);
         }
-        let told: f64 = self.groups.iter().filter_map(|g| g.skew).sum();
-        ensure!(told <= 100.01, "the skew of all groups is {told}, more than 100");
+        let specified: f64 = self.groups.iter().filter_map(|g| g.skew).sum();
+        ensure!(specified <= 100.01, "the skew of all groups is {specified}, more than 100");
         Ok(())
     }
 
     /// The share of each group in the rate.
     fn parts(&self) -> Vec<f64> {
-        let told: f64 = self.groups.iter().filter_map(|g| g.skew).sum();
+        let specified: f64 = self.groups.iter().filter_map(|g| g.skew).sum();
         let silent = self.groups.iter().filter(|g| g.skew.is_none()).count();
-        let rest = (100.0 - told).max(0.0) / silent.max(1) as f64;
+        let rest = (100.0 - specified).max(0.0) / silent.max(1) as f64;
         let parts: Vec<f64> = self.groups.iter().map(|g| g.skew.unwrap_or(rest)).collect();
         let all: f64 = parts.iter().sum();
         parts.iter().map(|p| p / all.max(1e-9)).collect()

@@ -184,8 +184,8 @@ fn number<const N: usize>(stream: &mut dyn ReadWrite) -> io::Result<u64> {
 /// Negotiates an export. Returns its size and flags.
 fn greet(stream: &mut dyn ReadWrite, export: &str) -> Result<(u64, u16)> {
     let mut greeting = [0; 16];
-    stream.read_exact(&mut greeting).context("no greeting of NBD")?;
-    ensure!(&greeting == b"NBDMAGICIHAVEOPT", "no server of NBD (fixed newstyle): it greets with {greeting:02x?}");
+    stream.read_exact(&mut greeting).context("not an NBD greeting")?;
+    ensure!(&greeting == b"NBDMAGICIHAVEOPT", "not an NBD server (fixed newstyle): its greeting is {greeting:02x?}");
     let flags = number::<2>(stream)?;
     ensure!(flags & 1 != 0, "the server is older than the fixed newstyle of NBD");
     stream.write_all(&((flags & 3) as u32).to_be_bytes())?;
@@ -200,8 +200,8 @@ fn greet(stream: &mut dyn ReadWrite, export: &str) -> Result<(u64, u16)> {
     loop {
         let (magic, of, kind) = (number::<8>(stream)?, number::<4>(stream)?, number::<4>(stream)? as u32);
         let length = number::<4>(stream)? as u32;
-        ensure!(magic == OPTION_REPLY_MAGIC && of == u64::from(GO), "an answer to an option that was not sent");
-        ensure!(length <= ANSWER_BYTES_MAX, "an answer of {length} bytes");
+        ensure!(magic == OPTION_REPLY_MAGIC && of == u64::from(GO), "a reply to an option that was not sent");
+        ensure!(length <= ANSWER_BYTES_MAX, "a reply of {length} bytes");
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
         match kind {
@@ -212,7 +212,7 @@ fn greet(stream: &mut dyn ReadWrite, export: &str) -> Result<(u64, u16)> {
                 agreed = Some((value(2..10), value(10..12) as u16));
             }
             INFO => {}
-            error => bail!("export '{export}': the server says {} ({error:#x})", String::from_utf8_lossy(&data)),
+            error => bail!("export '{export}': the server returned {} ({error:#x})", String::from_utf8_lossy(&data)),
         }
     }
 }

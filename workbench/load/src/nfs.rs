@@ -233,7 +233,7 @@ impl Connection {
         self.send(xid, procedure, args)?;
         let (got, answer) = self.receive()?;
         if got != xid {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a reply to {got}, not to {xid}")));
         }
         Ok(answer)
     }
@@ -251,7 +251,7 @@ fn answered<T>(record: &[u8], take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<
     match head {
         Ok((xid, 1, 0, 0)) => Ok(take(xid, r.rest())),
         Ok(_) => Err(bad("a call was refused")),
-        Err(Malformed) => Err(bad("no answer of RPC")),
+        Err(Malformed) => Err(bad("not an RPC reply")),
     }
 }
 
@@ -267,9 +267,9 @@ pub fn mount(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let answer = serve::nfs::portmap::ask(&mut stream, next_xid(), MOUNT, 3, 1, |w| w.opaque(path.as_bytes()))?;
     let mut r = Reader::new(&answer);
-    let malformed = |_| anyhow::anyhow!("MOUNT answers {answer:02x?}");
+    let malformed = |_| anyhow::anyhow!("MOUNT returned {answer:02x?}");
     let status = r.u32().map_err(malformed)?;
-    ensure!(status == 0, "MOUNT of {path} says {status}");
+    ensure!(status == 0, "MOUNT of {path} returned {status}");
     Ok(r.opaque(64).map_err(malformed)?.to_vec())
 }
 
@@ -315,6 +315,6 @@ pub fn status(answer: &[u8]) -> Result<(u32, Reader<'_>)> {
     let mut r = Reader::new(answer);
     match r.u32() {
         Ok(status) => Ok((status, r)),
-        Err(Malformed) => bail!("an answer without a status"),
+        Err(Malformed) => bail!("a reply without a status"),
     }
 }

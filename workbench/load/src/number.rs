@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read_as_people_write_them() {
+    fn sizes_and_times_are_read_in_common_notations() {
         let sizes = ["0", "8k", "8K", "4KiB", "1.5g", "512", "4m", "4mb"].map(size);
         let wanted = [0, 8 << 10, 8 << 10, 4 << 10, 3 << 29, 512, 4 << 20, 4 << 20].map(Some);
         assert_eq!(sizes, wanted);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_on_average_whatever_the_distances() {
+    fn the_average_rate_is_exact_for_any_arrival_process() {
         let start = Instant::now();
         for arrivals in [Arrivals::Even(1000.0), Arrivals::Poisson(1000.0)] {
             let (mut pace, mut rng) = (Pace::new(arrivals, start, 0.5), Rng::with_seed(1));

@@ -166,10 +166,10 @@ impl Report {
         let mib = self.bytes as f64 / self.seconds.max(1e-9) / f64::from(1 << 20);
         let mut text =
             format!("{name}: {} operations in {:.1} s, {rate:.0} a second, {mib:.1} MiB/s\n", self.ops, self.seconds);
-        if let (Some(wanted), Some(kept)) = (self.requested, self.kept()) {
-            let short = if kept < 0.99 { ": the rate was not kept" } else { "" };
+        if let (Some(requested), Some(kept)) = (self.requested, self.kept()) {
+            let short = if kept < 0.99 { ": the rate was not reached" } else { "" };
             text += &format!(
-                "asked for {wanted} a second, {} were due, {:.1} % of them done{short}\n",
+                "{requested} a second requested, {} were due, {:.1} % of them completed{short}\n",
                 self.due,
                 100.0 * kept
             );
@@ -194,7 +194,7 @@ impl Report {
         }
         if self.seconds - self.first_done > 0.05 * self.seconds {
             text += &format!(
-                "the first thread was done after {:.1} s, the last after {:.1} s\n",
+                "the first thread finished after {:.1} s, the last after {:.1} s\n",
                 self.first_done, self.seconds
             );
         }

@@ -112,16 +112,16 @@ impl Plan {
         ensure!(!self.targets.is_empty(), "nothing to load");
         ensure!((1..=16 << 20).contains(&self.size), "operations have 1 byte to 16M, not {}", self.size);
         ensure!((1..=4096).contains(&self.threads), "1 to 4096 threads, not {}", self.threads);
-        ensure!((1..=1024).contains(&self.depth), "1 to 1024 operations under way, not {}", self.depth);
-        ensure!(self.kind != Kind::Meta || self.depth == 1, "meta has one operation under way for each thread");
-        ensure!(self.zeros <= 100, "{} of a hundred bytes cannot be zeros", self.zeros);
-        ensure!(self.arrivals.rate().is_none_or(|r| r > 0.0 && r.is_finite()), "a rate is more than 0");
+        ensure!((1..=1024).contains(&self.depth), "1 to 1024 operations in flight, not {}", self.depth);
+        ensure!(self.kind != Kind::Meta || self.depth == 1, "meta has one operation in flight per thread");
+        ensure!(self.zeros <= 100, "{} % of the bytes cannot be zeros", self.zeros);
+        ensure!(self.arrivals.rate().is_none_or(|r| r > 0.0 && r.is_finite()), "a rate must be greater than 0");
         ensure!(
             !self.direct || self.kind == Kind::Meta || self.size.is_multiple_of(512),
-            "past the machine's memory operations are multiples of 512 bytes, not {}",
+            "with direct I/O, operations must be multiples of 512 bytes, not {}",
             self.size
         );
-        ensure!(self.time.is_none_or(|t| t > self.ramp), "the beginning that is not counted is longer than the run");
+        ensure!(self.time.is_none_or(|t| t > self.ramp), "the ramp is longer than the run");
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Plan {
             let span = self.span.map_or(len, |s| s.min(len));
             ensure!(
                 meta || span >= self.size,
-                "{target} has {span} bytes, an operation {}: say --file-size",
+                "{target} has {span} bytes, an operation {}: use --file-size",
                 self.size
             );
             spans.push(span);

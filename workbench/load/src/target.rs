@@ -87,12 +87,12 @@ impl FromStr for Target {
         let Some(rest) = text.strip_prefix("nfs://") else {
             ensure!(
                 !text.contains("://"),
-                "{text}: load knows paths, nfs://HOST/PATH, nbd://HOST/EXPORT and nbd+unix:///EXPORT?socket=PATH"
+                "{text}: expected a path, nfs://HOST/PATH, nbd://HOST/EXPORT and nbd+unix:///EXPORT?socket=PATH"
             );
             return Ok(Self::Path(text.into()));
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = place.split_once('/').with_context(|| format!("{text}: no path behind the host"))?;
+        let (authority, path) = place.split_once('/').with_context(|| format!("{text}: no path after the host"))?;
         // A colon inside brackets is part of the address.
         let (host, mut port) = match authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
             Some((host, port)) => (host, port.parse().with_context(|| format!("{text}: port {port}"))?),
@@ -108,7 +108,7 @@ impl FromStr for Target {
                 "mountport" => mount = Some(a_port()?),
                 "uid" => uid = number()?,
                 "gid" => gid = number()?,
-                "version" => ensure!(value == "3", "{text}: load speaks version 3"),
+                "version" => ensure!(value == "3", "{text}: only version 3 is supported"),
                 _ => bail!("{text}: '{key}' is none of nfsport, mountport, uid, gid, version"),
             }
         }

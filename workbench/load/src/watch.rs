@@ -97,11 +97,11 @@ impl Seen {
     /// Records a successful operation of the load.
     pub fn done(&self, what: What, bytes: u64, took: Duration) {
         self.latency.record(nanos(took));
-        self.beside(what, bytes, took);
+        self.record_auxiliary(what, bytes, took);
     }
 
     /// Records an auxiliary operation that is not part of the load, such as an open before reads.
-    pub fn beside(&self, what: What, bytes: u64, took: Duration) {
+    pub fn record_auxiliary(&self, what: What, bytes: u64, took: Duration) {
         let tally = &self.kinds[what as usize];
         tally.count.increment();
         tally.bytes.add(bytes);

@@ -37,7 +37,7 @@ fn files_of_this_machine() {
 }
 
 #[test]
-fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
+fn an_nfs_server_with_several_calls_in_flight_and_at_a_rate() {
     let server = support::server();
     let target = |kind| {
         let file = if kind == Kind::Meta { "" } else { "/deep/file" };
@@ -56,7 +56,7 @@ fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
 }
 
 #[test]
-fn a_volume_of_nbd_with_several_requests_under_way_and_flushes() {
+fn an_nbd_volume_with_several_requests_in_flight_and_flushes() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _server = support::volume(&socket);
@@ -104,13 +104,13 @@ fn a_load_that_is_stepped_up_has_more_threads_each_step_and_counts_its_operation
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_loads_are_refused_with_a_reason() {
     let never = AtomicBool::new(false);
-    let error = |plan: Plan| format!("{:#}", plan.run(&never).expect_err("it cannot be"));
+    let error = |plan: Plan| format!("{:#}", plan.run(&never).expect_err("refused"));
     let folder = tempfile::tempdir().expect("a folder");
     let file = Target::Path(folder.path().join("file"));
     assert!(error(Plan { size: 0, ..plan(Kind::RandRead, file.clone()) }).contains("operations have"));
-    assert!(error(Plan { size: 1 << 20, ..plan(Kind::RandRead, file.clone()) }).contains("say --file-size"));
+    assert!(error(Plan { size: 1 << 20, ..plan(Kind::RandRead, file.clone()) }).contains("use --file-size"));
     assert!(error(Plan { depth: 2, ..plan(Kind::Meta, Target::Path(folder.path().into())) }).contains("meta"));
     assert!(error(plan(Kind::Meta, file)).contains("is not a directory"));
     let nobody = "nfs://127.0.0.1:1/export/file".parse().expect("an URL");

@@ -86,7 +86,7 @@ pub fn stop(folder: &Path, patience: Duration) -> io::Result<bool> {
     let begun = Instant::now();
     while holder(folder)?.is_some() {
         if begun.elapsed() > patience {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the recording process does not end"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -98,19 +98,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_records_into_a_folder_and_is_known() {
+    fn one_process_records_into_a_folder_and_can_be_found() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(holder(folder.path()).expect("asked"), None);
-        let held = hold(folder.path()).expect("held").expect("nobody else");
-        assert_eq!(holder(folder.path()).expect("asked"), Some(std::process::id()));
-        assert!(hold(folder.path()).expect("asked").is_none());
+        assert_eq!(holder(folder.path()).expect("queried"), None);
+        let held = hold(folder.path()).expect("held").expect("no other holder");
+        assert_eq!(holder(folder.path()).expect("queried"), Some(std::process::id()));
+        assert!(hold(folder.path()).expect("queried").is_none());
         drop(held);
-        assert_eq!(holder(folder.path()).expect("asked"), None, "the number that is left is nobody's");
-        assert!(!stop(folder.path(), Duration::ZERO).expect("asked"));
+        assert_eq!(holder(folder.path()).expect("queried"), None, "the remaining process ID has no holder");
+        assert!(!stop(folder.path(), Duration::ZERO).expect("queried"));
     }
 
     #[test]
-    fn what_is_there_is_not_written_over() {
+    fn an_existing_file_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(file(folder.path()).ends_with("record.weirrec"));
         std::fs::write(file(folder.path()), "").expect("written");

@@ -113,7 +113,7 @@ impl Recording {
         for source in &mut self.sources {
             let name = source.name().to_owned();
             match source.sample(&mut sample) {
-                Ok(()) if self.failing.remove(&name) => self.writer.note(at, &format!("{name} answers again"))?,
+                Ok(()) if self.failing.remove(&name) => self.writer.note(at, &format!("{name} responds again"))?,
                 Ok(()) => {}
                 Err(error) if self.failing.insert(name.clone()) => {
                     self.writer.note(at, &format!("{name} cannot be read: {error}"))?;

@@ -6,7 +6,7 @@
 //!
 //! Text in backticks is a repository path if its first word contains `/` and begins with the name
 //! of a folder. It may leave out folders at its beginning and every `src`:
-//! `pool/space/alloc/logs.rs` stands for engine/pool/src/space/alloc/logs.rs. A single name
+//! `pool/space/alloc/logs.rs` means engine/pool/src/space/alloc/logs.rs. A single name
 //! followed by `/` is not checked.
 
 use super::figure::{Figure, Place};

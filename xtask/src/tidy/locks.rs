@@ -46,7 +46,7 @@ fn structs<'a>(tokens: &[Token<'a>]) -> Vec<Struct<'a>> {
     found
 }
 
-/// The `{` that begins the fields, behind parameters and bounds.
+/// The `{` that begins the fields, after parameters and bounds.
 fn body(tokens: &[Token], mut at: usize) -> Option<usize> {
     let mut angles = 0;
     while let Some(token) = tokens.get(at) {

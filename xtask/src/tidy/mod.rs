@@ -82,7 +82,7 @@ pub fn list(root: &Path, name: &str) -> Result<()> {
     let checks = checks(root)?;
     let Some(check) = checks.iter().find(|check| check.name == name) else {
         let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
-        bail!("there is no check {name}; the checks are {}", names.join(", "));
+        bail!("no check is named {name}; available: {}", names.join(", "));
     };
     for place in check.figures.iter().flat_map(|figure| &figure.places) {
         println!("{place}");
@@ -161,7 +161,7 @@ fn compare(checks: &[Check], limits: &Limits) -> Outcome {
         }
     }
     for name in limits.checks().filter(|&name| limited(checks).all(|(check, _)| check.name != name)) {
-        outcome.failed.push(format!("{LIMITS}: there is no check {name} with limits"));
+        outcome.failed.push(format!("{LIMITS}: no check named {name} has limits"));
     }
     outcome
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_limit_fails_with_the_places_and_less_asks_to_lower_it() {
+    fn more_than_the_limit_fails_with_the_places_and_less_requires_lowering_it() {
         let checks = [with_figures("wrong", false, &[("pool", 2), ("block", 3), ("host", 0), ("cli", 1)])];
         let limits = Limits::parse("wrong pool 1\nwrong block 3\nwrong host 2\nwrong gone 7\n").unwrap();
         let outcome = compare(&checks, &limits);

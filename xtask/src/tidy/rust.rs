@@ -280,7 +280,7 @@ pub fn close(tokens: &[Token], open: usize) -> usize {
     tokens.len()
 }
 
-/// The index behind the item, field, arm or statement that begins at `at`.
+/// The index after the item, field, arm or statement that begins at `at`.
 fn item_end(tokens: &[Token], mut at: usize) -> usize {
     const ITEMS: &[&str] = &[
         "fn",

@@ -86,7 +86,7 @@ impl Machine {
 }
 
 #[test]
-fn one_environment_is_mounted_whatever_is_made_and_activated() {
+fn one_environment_is_mounted_after_creating_and_activating_others() {
     let m = Machine::new();
     let of = |name: &str| {
         let mut all =
@@ -96,14 +96,14 @@ fn one_environment_is_mounted_whatever_is_made_and_activated() {
     };
     assert_eq!(m.mounted(), of("debian"));
     m.copy("debian", "next");
-    assert_eq!(m.mounted(), of("debian"), "what is new is not mounted");
+    assert_eq!(m.mounted(), of("debian"), "the new one is not mounted");
     assert_eq!(m.one("next").parts.len(), 3);
-    assert_eq!(m.is("rpool/ROOT/next", UUID), "two", "it is not the other one");
-    assert_eq!(m.is("rpool/ROOT/next", "compression"), "gzip-9", "what was set there is set here");
+    assert_eq!(m.is("rpool/ROOT/next", UUID), "two", "it differs from the other one");
+    assert_eq!(m.is("rpool/ROOT/next", "compression"), "gzip-9", "local properties are copied");
     activate(&m.pool, "next", None).expect("activated");
     assert_eq!(m.mounted(), of("next"));
     let next = m.one("next");
-    assert!(next.on_boot && next.parts.iter().all(|p| p.origin.is_none()), "it stands on its own: {next:?}");
+    assert!(next.on_boot && next.parts.iter().all(|p| p.origin.is_none()), "it has no origin: {next:?}");
     activate(&m.pool, "debian", None).expect("activated");
     assert_eq!(m.mounted(), of("debian"));
     m.copy("next", "third");
@@ -112,14 +112,14 @@ fn one_environment_is_mounted_whatever_is_made_and_activated() {
 }
 
 #[test]
-fn what_others_were_made_from_goes_over_to_them() {
+fn clones_take_over_the_snapshots_they_depend_on() {
     let m = Machine::new();
     for name in ["a", "b"] {
         m.copy("debian", name);
     }
     activate(&m.pool, "b", None).expect("activated");
     let debian = m.one("debian");
-    assert_eq!(named_snapshot(&m.pool, &debian).expect("told"), None);
+    assert_eq!(named_snapshot(&m.pool, &debian).expect("known"), None);
     promote_dependents(&m.pool, &debian).expect("promoted");
     let debian = m.one("debian");
     for part in debian.parts.iter().rev() {
@@ -144,9 +144,9 @@ fn a_snapshot_of_a_part_is_none_of_the_environment() {
     let debian = m.one("debian");
     assert_eq!(debian.without("alone").len(), 2);
     assert_eq!(debian.without("none").len(), 3);
-    assert_eq!(named_snapshot(&m.pool, &debian).expect("told").as_deref(), Some("rpool/ROOT/debian@alone"));
+    assert_eq!(named_snapshot(&m.pool, &debian).expect("known").as_deref(), Some("rpool/ROOT/debian@alone"));
     let new = NewEnvironment { name: "x", snapshot: "alone", ..NewEnvironment::default() };
-    let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be made").to_string();
+    let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be created").to_string();
     assert!(error.contains("not a snapshot of the whole environment"), "{error}");
     assert_eq!(m.all().len(), 1, "nothing is left of it");
 }
@@ -199,6 +199,6 @@ fn environments_of_other_systems_are_found() {
     assert_eq!(names(find(&datasets, Some("rpool/BE")).expect("found")), ["default"]);
     activate(&m.pool, "default", Some("rpool/BE")).expect("activated");
     assert_eq!(names(m.all()), ["debian", "default", "old", "void"]);
-    let left = shared(&m.pool.live.synced().expect("datasets"), &m.all()).expect("told");
+    let left = shared(&m.pool.live.synced().expect("datasets"), &m.all()).expect("known");
     assert_eq!(left, [("rpool/home".to_owned(), "/home".to_owned())]);
 }

@@ -20,7 +20,7 @@ const SIX: &[(&str, u64)] =
     &[("a", 1 << 27), ("b", 1 << 27), ("c", 1 << 27), ("d", 1 << 27), ("e", 1 << 27), ("f", 1 << 28)];
 
 #[test]
-fn words_become_a_layout_that_shows_as_zpool_shows_it() {
+fn arguments_become_a_layout_displayed_like_zpool() {
     let (dir, words) = files(SIX);
     let layout = Layout::parse(&words("mirror a b log c cache d spare e")).expect("good");
     assert_eq!((layout.tops.len(), layout.caches.len(), layout.spares.len()), (2, 1, 1));
@@ -39,7 +39,7 @@ fn words_become_a_layout_that_shows_as_zpool_shows_it() {
 }
 
 #[test]
-fn wrong_words_are_refused_in_openzfs_words() {
+fn wrong_arguments_are_refused_with_openzfs_messages() {
     let (_dir, words) = files(SIX);
     let cases = [
         ("raidz2 a b", "invalid vdev specification: raidz2 requires at least 3 devices"),
@@ -75,24 +75,24 @@ fn wrong_words_are_refused_in_openzfs_words() {
 }
 
 #[test]
-fn devices_that_survive_different_failures_are_told_apart() {
+fn devices_with_different_redundancy_are_distinguished() {
     let (_dir, words) = files(SIX);
-    let said = |line: &str| {
+    let mismatch = |line: &str| {
         let layout = Layout::parse(&words(line)).expect(line);
         check_replication(&layout, None).err().map(|e| e.text.lines().nth(2).unwrap_or_default().to_owned())
     };
-    assert_eq!(said("mirror a b mirror c d"), None);
-    assert_eq!(said("mirror a b log c"), None);
-    assert_eq!(said("raidz1 a b c mirror d e"), None, "both survive one failure");
+    assert_eq!(mismatch("mirror a b mirror c d"), None);
+    assert_eq!(mismatch("mirror a b log c"), None);
+    assert_eq!(mismatch("raidz1 a b c mirror d e"), None, "both survive one failure");
     let level = |text: &str| Some(format!("mismatched replication level: {text}"));
-    assert_eq!(said("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
-    assert_eq!(said("a mirror b c"), level("both file and mirror vdevs are present"));
-    assert_eq!(said("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
+    assert_eq!(mismatch("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
+    assert_eq!(mismatch("a mirror b c"), level("both file and mirror vdevs are present"));
+    assert_eq!(mismatch("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
     assert_eq!(
-        said("raidz2 a b c mirror d e"),
+        mismatch("raidz2 a b c mirror d e"),
         level("raidz and mirror vdevs with different redundancy, 2 vs. 1 (2-way) are present")
     );
-    assert_eq!(said("mirror a f"), Some("mirror contains devices of different sizes".into()));
+    assert_eq!(mismatch("mirror a f"), Some("mirror contains devices of different sizes".into()));
     let pool = Replication { kind: "mirror", children: 2, parity: 0 };
     let layout = Layout::parse(&words("a")).expect("good");
     let text = check_replication(&layout, Some(pool)).expect_err("uneven").text;
@@ -100,7 +100,7 @@ fn devices_that_survive_different_failures_are_told_apart() {
 }
 
 #[test]
-fn a_device_that_is_there_twice_is_noticed() {
+fn a_duplicate_device_is_detected() {
     let (_dir, words) = files(SIX);
     assert!(Layout::parse(&words("mirror a a")).expect("words are good").has_duplicate());
     assert!(!Layout::parse(&words("mirror a b")).expect("good").has_duplicate());
@@ -109,7 +109,7 @@ fn a_device_that_is_there_twice_is_noticed() {
 /// Devices given as such, not as words, make the same layout as the words, and it can be written as
 /// words again.
 #[test]
-fn devices_make_the_layout_of_their_words() {
+fn devices_form_the_requested_layout() {
     let dir = tempfile::tempdir().expect("a folder");
     let leaves = |names: &[&str]| -> Vec<Leaf> {
         let file = |name: &&str| {

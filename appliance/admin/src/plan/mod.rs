@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn space_is_what_parity_and_padding_leave() {
+    fn space_excludes_parity_and_padding() {
         let (all, _) = plan(&disks(&[("a", 6)], 1 << 40), &Wish::default());
         let raidz2 = all.iter().find(|p| p.name == "raidz2 of 6").expect("six in one");
         // 4 KiB: one sector of data and two of parity. 128 KiB: 32 + 16 = 48 sectors. 16 KiB: 4 + 2

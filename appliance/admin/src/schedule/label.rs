@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_zfs_auto_snapshot_and_tell_their_time() {
+    fn names_are_those_of_zfs_auto_snapshot_and_contain_their_time() {
         let name = Label::Hourly.name_at(NOW);
         assert_eq!(name, "zfs-auto-snap_hourly-2026-11-22-2317");
         assert_eq!(Label::Hourly.time_of(&name), Some(NOW - 5));

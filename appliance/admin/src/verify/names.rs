@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_by_its_number_wherever_it_stands() {
+    fn a_file_is_found_by_its_number_in_any_directory() {
         let mut t = MemoryVfs::new();
         let a = t.add_dir(t.root(), "a");
         let b = t.add_dir(a, "b");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_dnodes_are_told_as_the_objects_they_describe() {
+    fn lost_dnodes_are_reported_as_the_objects_they_describe() {
         let Place::Objects { first, end } = objects(&Bookmark { objset: 1, object: 0, level: 0, blkid: 2 }) else {
             panic!("not objects");
         };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_and_contents_of_a_file_are_told_apart() {
+    fn attributes_and_contents_of_a_file_are_distinguished() {
         let mut t = MemoryVfs::new();
         let file = t.add_file(t.root(), "f", "contents");
         let attr = t.attr(file).expect("there");

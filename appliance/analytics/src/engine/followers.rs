@@ -1,4 +1,4 @@
-//! Queues of operations for those who follow a statistic.
+//! Queues of operations for the followers of a statistic.
 
 use super::error::Error;
 use crate::tally::{Describe, Tally};
@@ -50,7 +50,7 @@ impl Followers {
         });
     }
 
-    /// Adds a follower, who holds `queue`. Fails with [`Error::Followed`] if there are too many.
+    /// Adds a follower, which holds `queue`. Fails with [`Error::Followed`] if there are too many.
     pub fn add(&self, queue: &Arc<Mutex<Queue>>) -> Result<(), Error> {
         let mut all = self.0.lock();
         all.retain(|follower| follower.strong_count() > 0);

@@ -102,7 +102,7 @@ fn a_second_is_shown_when_it_is_over_and_later_ones_wait() {
 }
 
 #[test]
-fn what_passes_while_all_is_off_is_as_not_recorded() {
+fn operations_while_off_count_as_not_recorded() {
     let rig = Rig::new();
     rig.engine.switch(false);
     rig.record(START, &[read(1, 1000); 3]);
@@ -122,7 +122,7 @@ fn what_passes_while_all_is_off_is_as_not_recorded() {
 }
 
 #[test]
-fn what_was_not_counted_is_told_by_the_recorder_afterwards() {
+fn uncounted_statistics_are_computed_by_the_recorder_afterwards() {
     let rig = Rig::new();
     for second in 0..20 {
         rig.record(START + second, &[read(1, 1000); 7]);
@@ -188,8 +188,8 @@ fn levels_are_averaged_and_gaps_are_no_zeros() {
     rig.engine.count(&"arc.size[pool]".parse().expect("a name"), false).expect("counted");
     rig.engine.turn((START + 4) * SECOND + SLACK);
     let answer = rig.engine.query(&"arc.size[pool]".parse().expect("a name"), START - 5, START + 9, 1).expect("one");
-    let told: Vec<_> = answer.columns.iter().map(|(s, c)| (s - START, c.total, c.seconds)).collect();
-    assert_eq!(told, [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1)]);
+    let reported: Vec<_> = answer.columns.iter().map(|(s, c)| (s - START, c.total, c.seconds)).collect();
+    assert_eq!(reported, [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1)]);
     assert_eq!(answer.words.values().map(|w| &**w).collect::<Vec<_>>(), ["tank"]);
     let answer = rig.engine.query(&"arc.size".parse().expect("a name"), START, START + 4, 4).expect("one");
     assert_eq!(answer.columns.get(&START).map(|c| (c.total, c.seconds)), Some((10, 4)));
@@ -204,7 +204,7 @@ fn levels_are_averaged_and_gaps_are_no_zeros() {
 }
 
 #[test]
-fn what_had_no_room_is_counted_as_not_recorded() {
+fn dropped_operations_count_as_not_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let events = Arc::new(Events::new(1, 10));
     events.switch(true);
@@ -229,7 +229,7 @@ fn what_had_no_room_is_counted_as_not_recorded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
-    fn memory_and_recorder_tell_the_same(all in proptest::collection::vec(events(40), 1..6)) {
+    fn memory_and_recorder_report_the_same(all in proptest::collection::vec(events(40), 1..6)) {
         let rig = Rig::new();
         let names = ["nfs3.ops[latency]", "nfs3.ops[file]", "fuse.bytes[client]", "io.ops[op]", "arc.accesses[hit/miss]", "nfs4-1.ops[op=read][offset]"];
         for name in names {
@@ -243,8 +243,8 @@ proptest! {
         for name in names {
             let name = name.parse().expect("a name");
             let live = rig.engine.query(&name, START, last, 1).expect("an answer").columns;
-            let told = answer::recorded(&rig.engine.0, &name, START, last).expect("an answer");
-            for (second, column) in &told {
+            let reported = answer::recorded(&rig.engine.0, &name, START, last).expect("an answer");
+            for (second, column) in &reported {
                 prop_assert_eq!(live.get(second), Some(column), "{} {}", name, second);
             }
         }
@@ -252,7 +252,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_looked_at_is_counted_so_long_and_its_first_second_is_whole() {
+fn watched_statistics_are_counted_while_watched_from_a_whole_second_on() {
     let rig = Rig::new();
     let name = "nfs3.ops[client]".parse().expect("a name");
     rig.record(START, &[read(1, 1000); 3]);
@@ -261,9 +261,9 @@ fn what_is_looked_at_is_counted_so_long_and_its_first_second_is_whole() {
     let (one, two) = (rig.engine.watch(&name).expect("counted"), rig.engine.watch(&name).expect("counted"));
     rig.record(START, &[read(2, 1000); 4]);
     rig.engine.turn((START + 1) * SECOND + SLACK);
-    let told = rig.engine.watched(START);
-    assert_eq!(told.len(), 1);
-    let column = told[0].columns.get(&START).expect("counted");
+    let reported = rig.engine.watched(START);
+    assert_eq!(reported.len(), 1);
+    let column = reported[0].columns.get(&START).expect("counted");
     assert_eq!((column.total, column.cells.len()), (7, 2));
     assert!(rig.engine.watched(START + 1)[0].columns.is_empty(), "not over yet");
     assert!(rig.engine.datasets().expect("read").iter().any(|d| d.passing));
@@ -300,8 +300,8 @@ fn without_a_recorder_a_second_that_was_counted_in_part_is_not_shown() {
     let name = "nfs3.ops[client]".parse().expect("a name");
     engine.count(&name, false).expect("counted");
     engine.turn((START + 2) * SECOND + SLACK);
-    let told = engine.query(&name, START, START + 2, 1).expect("an answer");
-    assert_eq!(told.columns.keys().collect::<Vec<_>>(), [&(START + 1)]);
+    let reported = engine.query(&name, START, START + 2, 1).expect("an answer");
+    assert_eq!(reported.columns.keys().collect::<Vec<_>>(), [&(START + 1)]);
 }
 
 proptest! {
@@ -347,12 +347,12 @@ proptest! {
         let end = first + all.len() as u64;
         let check = |rig: &Rig| -> Result<(), TestCaseError> {
             for (name, step) in NAMES.iter().flat_map(|name| [1, 2, 60, 3600].map(|step| (name, step))) {
-                let told = rig.engine.query(&name.parse().expect("a name"), first, end, step).expect("an answer");
+                let reported = rig.engine.query(&name.parse().expect("a name"), first, end, step).expect("an answer");
                 let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
                 passed.iter().for_each(|(s, all)| *sums.entry(s - s % step).or_default() += all.len() as u64);
-                let totals: BTreeMap<u64, u64> = told.columns.iter().map(|(s, c)| (*s, c.total)).collect();
+                let totals: BTreeMap<u64, u64> = reported.columns.iter().map(|(s, c)| (*s, c.total)).collect();
                 prop_assert_eq!(&totals, &sums, "{} {}", name, step);
-                for column in told.columns.values().filter(|_| told.name.breakdown.is_some()) {
+                for column in reported.columns.values().filter(|_| reported.name.breakdown.is_some()) {
                     prop_assert_eq!(column.cells.iter().map(|(_, n)| n).sum::<u64>(), column.total, "{} {}", name, step);
                 }
             }
@@ -360,11 +360,11 @@ proptest! {
         };
         check(&rig)?;
         // Percentiles are accurate to the width of a bucket.
-        let told = rig.engine.query(&"nfs3.ops[latency]".parse().expect("a name"), first, end, 1).expect("an answer");
+        let reported = rig.engine.query(&"nfs3.ops[latency]".parse().expect("a name"), first, end, 1).expect("an answer");
         for second in whole {
             let mut latencies = passed.get(&second).cloned().unwrap_or_default();
             latencies.sort_unstable();
-            let column = told.columns.get(&second).cloned().unwrap_or_default();
+            let column = reported.columns.get(&second).cloned().unwrap_or_default();
             for rank in (0..latencies.len()).step_by(7) {
                 let mut seen = 0;
                 let class = column.cells.iter().find(|(_, n)| {

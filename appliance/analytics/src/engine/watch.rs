@@ -54,13 +54,14 @@ impl Engine {
     /// The columns of all watched statistics in a closed second. A statistic that was not counted
     /// then has no column.
     pub fn watched(&self, second: u64) -> Vec<Answer> {
-        let told: Vec<_> = {
+        let collected: Vec<_> = {
             let state = self.0.state.lock();
             let watched = state.live.iter().filter(|l| l.watchers > 0);
             let column = |live: &Live| live.window.iter().rev().find(|(s, _)| *s <= second).cloned();
             watched.map(|l| (l.name.clone(), column(l).filter(|(s, _)| *s == second))).collect()
         };
-        told.into_iter()
+        collected
+            .into_iter()
             .filter_map(|(name, column)| answer(&self.0, &name, 1, column.into_iter().collect()).ok())
             .collect()
     }

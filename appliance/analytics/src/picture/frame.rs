@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
         self.labels.push(Label { x, y, anchor, text });
     }
 
-    /// Five labels beside the plot area, from the bottom.
+    /// Five labels next to the plot area, from the bottom.
     fn numbers(&mut self, text: impl Fn(f64) -> String) {
         let ticks = if self.area.height >= 100 { 4 } else { 1 };
         for n in 0..=ticks {
@@ -155,14 +155,14 @@ impl<'a> Frame<'a> {
         self.numbers(|share| short(drawn.axis.at(share), scheme));
         let largest = columns.iter().flatten().map(|c| c.max).max().unwrap_or(0);
         let (above, below) = drawn.outside;
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         if above > 0 {
-            said.push(format!("{above} {unit} above, max = {}", short(largest as f64, scheme)));
+            notes.push(format!("{above} {unit} above, max = {}", short(largest as f64, scheme)));
         }
         if below > 0 {
-            said.push(format!("{below} {unit} below"));
+            notes.push(format!("{below} {unit} below"));
         }
-        self.label(LEFT, 20, Anchor::Start, said.join("; "));
+        self.label(LEFT, 20, Anchor::Start, notes.join("; "));
         // A colour bar with its counts.
         let (y, each) = (TOP + self.area.height + BOTTOM, 2);
         for index in 0..128u32 {

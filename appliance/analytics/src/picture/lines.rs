@@ -89,8 +89,8 @@ pub fn lines(area: Area, shape: Shape, kind: Kind, columns: &[Option<&Column>]) 
     // Values of a column, in the order of the series.
     let values = |column: &Column| -> Vec<f64> {
         let own = |key: u32| column.cells.iter().find(|(k, _)| *k == key).map_or(0, |(_, n)| *n);
-        let told: u64 = keys.iter().flatten().map(|key| own(*key)).sum();
-        let count = |key: &Option<u32>| key.map_or(column.total.saturating_sub(told), own);
+        let known: u64 = keys.iter().flatten().map(|key| own(*key)).sum();
+        let count = |key: &Option<u32>| key.map_or(column.total.saturating_sub(known), own);
         keys.iter().map(|key| kind.value(count(key), column)).collect()
     };
     let all: Vec<Option<Vec<f64>>> = columns.iter().map(|c| c.map(values)).collect();

@@ -61,9 +61,9 @@ fn heat_maps_are_those_of_the_examples() {
         let columns: Vec<Option<&Column>> = columns.iter().map(Option::as_ref).collect();
         let drawn = heat(&wanted, scheme, &columns).expect("drawn");
         let expected = &case["expected"];
-        let told = [drawn.axis.low, drawn.axis.high, drawn.outside.0, drawn.outside.1];
+        let limits = [drawn.axis.low, drawn.axis.high, drawn.outside.0, drawn.outside.1];
         let wanted = ["low", "high", "above", "below"].map(|name| number::<u64>(expected, name));
-        assert_eq!(told, wanted, "{}: low, high, above, below", case["name"]);
+        assert_eq!(limits, wanted, "{}: low, high, above, below", case["name"]);
         assert_eq!(drawn.cells, word::<Vec<u64>>(expected, "cells"), "{}", case["name"]);
         hold(case, &drawn.raster);
     }
@@ -97,7 +97,7 @@ fn graphs_are_those_of_the_examples() {
 }
 
 #[test]
-fn every_event_is_in_a_row_or_said_to_be_outside() {
+fn every_event_is_in_a_row_or_counted_as_outside() {
     let examples: Value = serde_json::from_str(EXAMPLES).expect("JSON");
     for case in examples["heat"].as_array().expect("cases") {
         let (wanted, scheme, columns) = heat_of(case);
@@ -114,7 +114,7 @@ fn every_event_is_in_a_row_or_said_to_be_outside() {
 }
 
 #[test]
-fn what_has_no_room_is_refused_in_words() {
+fn oversized_pictures_are_refused_with_a_reason() {
     let column = Column::default();
     let heat_with = |width, height, rows, columns: usize| {
         let (scale, coloring, outliers) = Default::default();
@@ -145,7 +145,7 @@ fn picture(plain: bool) -> Picture {
 }
 
 #[test]
-fn a_png_has_the_pixels_of_the_raster_where_its_area_stands() {
+fn a_png_has_the_pixels_of_the_raster_in_its_area() {
     for plain in [true, false] {
         let picture = picture(plain);
         let file = picture.png().expect("written");
@@ -164,7 +164,7 @@ fn a_png_has_the_pixels_of_the_raster_where_its_area_stands() {
 }
 
 #[test]
-fn an_svg_says_what_it_is_and_runs_nothing() {
+fn an_svg_has_a_title_and_contains_no_scripts() {
     let text = picture(false).svg().expect("written");
     assert!(text.contains("<title>NFSv3 operations of type read for client &lt;script&gt;alert(1)"), "{text}");
     assert!(!text.contains("<script"));
@@ -172,7 +172,7 @@ fn an_svg_says_what_it_is_and_runs_nothing() {
 }
 
 #[test]
-fn what_is_left_of_a_breakdown_is_one_series() {
+fn the_rest_of_a_breakdown_is_one_series() {
     let column = Column { total: 30, seconds: 1, cells: vec![(1, 10), (OTHER, 20)], ..Column::default() };
     let drawn = lines(Area { width: 4, height: 4 }, Shape::Stacked, Kind::Rate(1), &[Some(&column)]).expect("drawn");
     assert_eq!(drawn.series, [(Some(1), 10.0), (None, 20.0)]);

@@ -49,7 +49,7 @@ pub static VERBS: &[Verb] = &[
     for_owner("unmount", &["[-f] beName"], "Unmount an environment", unmount),
 ];
 
-/// Moves `-r beroot`, which comes before the verb, behind it.
+/// Moves `-r beroot`, which comes before the verb, after it.
 pub fn split_root(args: &[String]) -> Vec<String> {
     match args {
         [option, root, verb, rest @ ..] if option == "-r" => {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_goes_behind_the_verb() {
+    fn the_root_option_follows_the_verb() {
         let line = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(split_root(&line("-r tank/BE list -H")), line("list --beroot=tank/BE -H"));
         assert_eq!(split_root(&line("create -r x")), line("create -r x"));

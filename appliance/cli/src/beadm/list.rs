@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_they_hold() {
+    fn columns_are_as_wide_as_their_contents() {
         let line = |indent, fields: &[&str]| Line { indent, fields: fields.iter().map(|f| (*f).to_owned()).collect() };
         let lines = [
             line(0, &["BE/Dataset", "Active"]),

@@ -432,7 +432,7 @@ mod tests {
         names.sort_unstable();
         let all = names.len();
         names.dedup();
-        assert_eq!(names.len(), all, "a field is there twice");
+        assert_eq!(names.len(), all, "a duplicate field");
         let openzfs = "hits iohs miss read hit% ioh% miss% dhit dioh dmis dh% di% dm% ddhit ddioh ddmis ddh% ddi% ddm% dmhit dmioh \
             dmmis dmh% dmi% dmm% phit pioh pmis ph% pi% pm% pdhit pdioh pdmis pdh% pdi% pdm% pmhit pmioh pmmis pmh% pmi% pmm% mhit mioh mmis \
             mread mh% mi% mm% arcsz size c mfu mru mfug mrug unc eskip el2skip el2cach el2el el2mfu el2mru el2inel mtxmis dread ddread dmread \
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_counts_is_absent_and_the_first_row_is_since_the_start() {
+    fn uncounted_values_are_absent_and_the_first_row_is_since_the_start() {
         let options =
             Options { fields: Some(DEFAULT.split(',').map(str::to_owned).collect()), ..Options::plain(Form::Table) };
         let mut report = Report::new(Vec::new(), COLUMNS, &options).expect("columns");

@@ -30,11 +30,11 @@ const SECTIONS: [(&str, &str); 7] = [
 struct Line {
     depth: usize,
     name: &'static str,
-    value: Told,
+    value: Figure,
     help: &'static str,
 }
 
-enum Told {
+enum Figure {
     Bytes(Option<f64>),
     Count(Option<f64>),
     /// A number, and its share of another.
@@ -102,7 +102,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
     let sum = |name: &str| now.sum(name, labels);
-    let line = |depth: usize, name: &'static str, value: Told, help: &'static str| Line { depth, name, value, help };
+    let line = |depth: usize, name: &'static str, value: Figure, help: &'static str| Line { depth, name, value, help };
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let (size, cap) = (sum("weir_cache_size_bytes"), sum("weir_cache_cap_bytes"));
     let (hits, misses) = (sum("weir_cache_hits_total"), sum("weir_cache_misses_total"));
@@ -115,21 +115,26 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let file = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let memory = |field: &str| memory_bytes(&file, field);
             vec![
-                line(0, "Total memory size", Told::Bytes(memory("MemTotal:")), "Memory of the machine."),
-                line(0, "Free memory size", Told::Bytes(memory("MemFree:")), "Free memory."),
-                line(0, "Available memory size", Told::Bytes(memory("MemAvailable:")), "Memory available to programs."),
+                line(0, "Total memory size", Figure::Bytes(memory("MemTotal:")), "Memory of the machine."),
+                line(0, "Free memory size", Figure::Bytes(memory("MemFree:")), "Free memory."),
+                line(
+                    0,
+                    "Available memory size",
+                    Figure::Bytes(memory("MemAvailable:")),
+                    "Memory available to programs.",
+                ),
                 line(
                     0,
                     "ARC size (current)",
-                    Told::BytesOf(size, cap),
+                    Figure::BytesOf(size, cap),
                     "Memory used by cached blocks, and their limit.",
                 ),
-                line(1, "Max size (high water)", Told::Bytes(cap), "Limit of the cache: arc_max."),
-                line(1, "MRU target size", Told::BytesOf(recent, cap), "Part for blocks used once."),
-                line(1, "MFU target size", Told::BytesOf(frequent, cap), "Part for blocks used repeatedly."),
-                line(0, "Evictions", Told::Count(sum("weir_cache_evictions_total")), "Blocks evicted."),
-                line(1, "Mutex misses", Told::Count(None), "Eviction does not use try-locks."),
-                line(1, "Eviction skips", Told::Count(None), "Eviction skips no blocks."),
+                line(1, "Max size (high water)", Figure::Bytes(cap), "Limit of the cache: arc_max."),
+                line(1, "MRU target size", Figure::BytesOf(recent, cap), "Part for blocks used once."),
+                line(1, "MFU target size", Figure::BytesOf(frequent, cap), "Part for blocks used repeatedly."),
+                line(0, "Evictions", Figure::Count(sum("weir_cache_evictions_total")), "Blocks evicted."),
+                line(1, "Mutex misses", Figure::Count(None), "Eviction does not use try-locks."),
+                line(1, "Eviction skips", Figure::Count(None), "Eviction skips no blocks."),
             ]
         }
         "archits" => {
@@ -138,44 +143,44 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
                 now.sum("weir_cache_ghost_hits_total", &labels)
             };
             vec![
-                line(0, "ARC total accesses", Told::Count(all), "Demand reads of the cache."),
-                line(1, "Total hits", Told::Of(hits, all), "Reads that found the block."),
+                line(0, "ARC total accesses", Figure::Count(all), "Demand reads of the cache."),
+                line(1, "Total hits", Figure::Of(hits, all), "Reads that found the block."),
                 line(
                     1,
                     "Total I/O hits",
-                    Told::Of(None, all),
+                    Figure::Of(None, all),
                     "Waiting for a read already in progress counts as a hit.",
                 ),
-                line(1, "Total misses", Told::Of(misses, all), "Reads that did not find it."),
+                line(1, "Total misses", Figure::Of(misses, all), "Reads that did not find it."),
                 line(
                     0,
                     "Cache misses that would have been hits",
-                    Told::Count(add(ghosts("recent"), ghosts("frequent"))),
+                    Figure::Count(add(ghosts("recent"), ghosts("frequent"))),
                     "Blocks that had been evicted recently.",
                 ),
                 line(
                     1,
                     "Most recently used (MRU) ghost",
-                    Told::Of(ghosts("recent"), misses),
+                    Figure::Of(ghosts("recent"), misses),
                     "Misses of blocks used once before.",
                 ),
                 line(
                     1,
                     "Most frequently used (MFU) ghost",
-                    Told::Of(ghosts("frequent"), misses),
+                    Figure::Of(ghosts("frequent"), misses),
                     "Misses of blocks used repeatedly before.",
                 ),
             ]
         }
         "dmu" => vec![
-            line(0, "Blocks read ahead", Told::Count(ahead), "Blocks prefetched before they were needed."),
+            line(0, "Blocks read ahead", Figure::Count(ahead), "Blocks prefetched before they were needed."),
             line(
                 1,
-                "Of these, wanted later",
-                Told::Of(sum("weir_cache_prefetched_hits_total"), ahead),
+                "Of these, used later",
+                Figure::Of(sum("weir_cache_prefetched_hits_total"), ahead),
                 "Useful prefetches.",
             ),
-            line(1, "Stream hits", Told::Count(None), "Prefetch streams are not counted."),
+            line(1, "Stream hits", Figure::Count(None), "Prefetch streams are not counted."),
         ],
         "l2arc" => {
             let (hits, misses) = (sum("weir_l2_hits_total"), sum("weir_l2_misses_total"));
@@ -185,40 +190,47 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let errors = add(sum("weir_l2_checksum_errors_total"), sum("weir_l2_read_errors_total"));
             let state = if errors.is_some_and(|n| n > 0.0) { "(DEGRADED)" } else { state };
             vec![
-                line(0, "L2ARC status", Told::Words(state.to_owned()), "Degraded: some blocks could not be read back."),
+                line(
+                    0,
+                    "L2ARC status",
+                    Figure::Words(state.to_owned()),
+                    "Degraded: some blocks could not be read back.",
+                ),
                 line(
                     1,
                     "Checksum errors",
-                    Told::Count(sum("weir_l2_checksum_errors_total")),
+                    Figure::Count(sum("weir_l2_checksum_errors_total")),
                     "Blocks with a wrong checksum.",
                 ),
-                line(1, "I/O errors", Told::Count(sum("weir_l2_read_errors_total")), "Reads that failed."),
-                line(1, "Write errors", Told::Count(sum("weir_l2_write_errors_total")), "Writes that failed."),
+                line(1, "I/O errors", Figure::Count(sum("weir_l2_read_errors_total")), "Reads that failed."),
+                line(1, "Write errors", Figure::Count(sum("weir_l2_write_errors_total")), "Writes that failed."),
                 line(
                     0,
                     "L2ARC size (adaptive)",
-                    Told::Bytes(size),
+                    Figure::Bytes(size),
                     "Uncompressed size of the blocks on cache devices.",
                 ),
-                line(1, "Compressed", Told::BytesOf(stored, size), "Their size on the cache devices."),
+                line(1, "Compressed", Figure::BytesOf(stored, size), "Their size on the cache devices."),
                 line(
                     1,
                     "Header size",
-                    Told::Bytes(sum("weir_l2_index_bytes")),
+                    Figure::Bytes(sum("weir_l2_index_bytes")),
                     "Memory used by the index of cache devices.",
                 ),
-                line(0, "L2ARC accesses", Told::Count(all), "ARC misses that were looked up there."),
-                line(1, "Hits", Told::Of(hits, all), "Lookups that a cache device served."),
-                line(1, "Misses", Told::Of(misses, all), "Lookups that no cache device served."),
-                line(0, "L2ARC read", Told::Bytes(sum("weir_l2_read_bytes_total")), "Bytes read from them."),
-                line(0, "L2ARC written", Told::Bytes(sum("weir_l2_written_bytes_total")), "Bytes written to them."),
+                line(0, "L2ARC accesses", Figure::Count(all), "ARC misses that were looked up there."),
+                line(1, "Hits", Figure::Of(hits, all), "Lookups that a cache device served."),
+                line(1, "Misses", Figure::Of(misses, all), "Lookups that no cache device served."),
+                line(0, "L2ARC read", Figure::Bytes(sum("weir_l2_read_bytes_total")), "Bytes read from them."),
+                line(0, "L2ARC written", Figure::Bytes(sum("weir_l2_written_bytes_total")), "Bytes written to them."),
             ]
         }
-        "spl" => vec![line(0, "Solaris porting layer", Told::Words("none: there is no kernel module".to_owned()), "")],
+        "spl" => {
+            vec![line(0, "Solaris porting layer", Figure::Words("none: there is no kernel module".to_owned()), "")]
+        }
         "tunables" => vec![line(
             0,
             "arc_max",
-            Told::Bytes(sum("weir_cache_cap_bytes")),
+            Figure::Bytes(sum("weir_cache_cap_bytes")),
             "'weir config show' lists all settings and their sources.",
         )],
         _ => {
@@ -227,23 +239,23 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let time = sum("weir_intent_log_commit_time_seconds_sum");
             let each = time.zip(commits).filter(|(_, n)| *n > 0.0).map(|(time, n)| 1000.0 * time / n);
             vec![
-                line(0, "ZIL committed transactions", Told::Count(commits), "Commits, such as fsync."),
-                line(1, "Writes of logs", Told::Of(batches, commits), "Log writes; one can serve several commits."),
+                line(0, "ZIL committed transactions", Figure::Count(commits), "Commits, such as fsync."),
+                line(1, "Writes of logs", Figure::Of(batches, commits), "Log writes; one can serve several commits."),
                 line(
                     1,
                     "Waits for the txg",
-                    Told::Of(sum("weir_intent_log_waits_total"), commits),
+                    Figure::Of(sum("weir_intent_log_waits_total"), commits),
                     "Commits that waited for a txg instead of the log.",
                 ),
-                line(1, "Average time", Told::Milliseconds(each), "Average time of a commit."),
-                line(0, "Blocks written", Told::Count(sum("weir_intent_log_blocks_total")), "Log blocks written."),
+                line(1, "Average time", Figure::Milliseconds(each), "Average time of a commit."),
+                line(0, "Blocks written", Figure::Count(sum("weir_intent_log_blocks_total")), "Log blocks written."),
                 line(
                     1,
                     "Bytes written",
-                    Told::Bytes(sum("weir_intent_log_written_bytes_total")),
+                    Figure::Bytes(sum("weir_intent_log_written_bytes_total")),
                     "Bytes of log records written.",
                 ),
-                line(1, "Errors", Told::Count(sum("weir_intent_log_errors_total")), "Log writes that failed."),
+                line(1, "Errors", Figure::Count(sum("weir_intent_log_errors_total")), "Log writes that failed."),
             ]
         }
     }
@@ -264,16 +276,16 @@ fn bytes(n: f64) -> String {
     nice_bytes(n.max(0.0) as u64)
 }
 
-fn told(value: &Told) -> (String, String) {
+fn formatted(value: &Figure) -> (String, String) {
     let or = |n: &Option<f64>, f: &dyn Fn(f64) -> String| n.map_or_else(|| "-".to_owned(), f);
     match value {
-        Told::Bytes(n) => (or(n, &bytes), String::new()),
-        Told::Count(n) => (or(n, &hits), String::new()),
-        Told::Milliseconds(n) => (or(n, &|n| format!("{} ms", decimal(n, 3))), String::new()),
-        Told::Words(text) => (text.clone(), String::new()),
-        Told::Of(part, all) | Told::BytesOf(part, all) => {
+        Figure::Bytes(n) => (or(n, &bytes), String::new()),
+        Figure::Count(n) => (or(n, &hits), String::new()),
+        Figure::Milliseconds(n) => (or(n, &|n| format!("{} ms", decimal(n, 3))), String::new()),
+        Figure::Words(text) => (text.clone(), String::new()),
+        Figure::Of(part, all) | Figure::BytesOf(part, all) => {
             let share = percent(*part, *all).map_or_else(|| "-".to_owned(), |n| format!("{} %", decimal(n, 1)));
-            (if matches!(value, Told::Of(..)) { or(part, &hits) } else { or(part, &bytes) }, share)
+            (if matches!(value, Figure::Of(..)) { or(part, &hits) } else { or(part, &bytes) }, share)
         }
     }
 }
@@ -282,7 +294,7 @@ fn as_text(section: &str, lines: &[Line], describe: bool) -> String {
     let title = SECTIONS.iter().find(|(name, _)| *name == section).map_or("", |(_, help)| help);
     let mut out = format!("\n{section}: {title}\n");
     for line in lines {
-        let (value, share) = told(&line.value);
+        let (value, share) = formatted(&line.value);
         let name = format!("{:indent$}{}:", "", line.name, indent = 4 + 4 * line.depth);
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{}", format!("{name:<52}{share:>9} {value:>12}").trim_end());
@@ -295,9 +307,9 @@ fn as_text(section: &str, lines: &[Line], describe: bool) -> String {
 
 fn as_json(lines: &[Line]) -> Value {
     let value = |line: &Line| match &line.value {
-        Told::Bytes(n) | Told::Count(n) | Told::Of(n, _) | Told::BytesOf(n, _) => json!(n),
-        Told::Milliseconds(n) => json!(n.map(|n| n / 1000.0)),
-        Told::Words(text) => json!(text),
+        Figure::Bytes(n) | Figure::Count(n) | Figure::Of(n, _) | Figure::BytesOf(n, _) => json!(n),
+        Figure::Milliseconds(n) => json!(n.map(|n| n / 1000.0)),
+        Figure::Words(text) => json!(text),
     };
     Value::Object(lines.iter().map(|line| (line.name.to_owned(), value(line))).collect::<Map<_, _>>())
 }
@@ -342,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_they_are_shares_and_absent_ones_are_told_once() {
+    fn shares_have_the_right_base_and_absent_ones_are_reported_once() {
         let text = as_text("archits", &lines("archits", &metrics(), &[]), false);
         let hits = text.lines().find(|l| l.contains("Total hits")).expect("a line");
         assert_eq!(hits.split_ascii_whitespace().collect::<Vec<_>>(), ["Total", "hits:", "75.0", "%", "30.0k"]);

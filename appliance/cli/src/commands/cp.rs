@@ -23,7 +23,7 @@ pub fn command() -> clap::Command {
             "Copies out of a pool, with mode, times, extended attributes, ACLs, links and holes; as root with owners and \
              devices. A volume is copied as POOL/VOLUME: into an image file with holes, or onto a disk.\n\n\
              A file that is damaged beyond repair is reported and not copied. With --best-effort, everything that can be \
-             verified is copied, the rest is filled with zeros, and FILE.weir-map beside it lists the missing byte ranges as \
+             verified is copied, the rest is filled with zeros, and FILE.weir-map next to it lists the missing byte ranges as \
              JSON: {\"unreadable\": [{\"offset\": …, \"bytes\": …, \"error\": …}, …], …}.\n\n\
              Exit code: 0 if everything was copied, 1 if something was not, 2 for a usage error.",
         )

@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 /// Length of the longest bar, in characters.
 const BAR: usize = 40;
 /// Percentiles that are printed.
@@ -32,7 +32,7 @@ pub fn command() -> Command {
         .about("Show the distribution and percentiles of latencies, sizes or offsets")
         .long_about(
             "NAME is a statistic broken down by a number, such as nfs3.ops[latency] or nfs3.ops[op=write][size]; without a \
-             breakdown, by latency. Shows the last minute, what --from and --to say, or each INTERVAL from now on.",
+             breakdown, by latency. Shows the last minute, the range of --from and --to, or each INTERVAL from now on.",
         )
         .arg(Arg::new("name").value_name("NAME").required(true).help("The statistic"))
         .arg(Arg::new("all").short('a').long("all").action(ArgAction::SetTrue).help("Show each range as counted, not merged into powers of two or half decades"))
@@ -125,7 +125,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     let all = matches.get_flag("all");
     let mut report = Report::new(out, COLUMNS, &options)?;
     if options.interval.is_none() {
-        let (from, to) = span(matches, LATELY)?;
+        let (from, to) = span(matches, DEFAULT_SECONDS)?;
         let data = daemon.query(&name, from, to, to - from)?;
         if data.columns.is_empty() {
             bail!("{name} was not recorded at that time");
@@ -197,17 +197,17 @@ fn print<W: Write>(
         report.row(Stamp { at: to, boot: false }, &cells)?;
     }
     if form == Form::Table {
-        let told = PERCENTILES.iter().filter_map(|p| Some((p, percentile(&exact, *p, max)?)));
-        let told: Vec<String> = match total {
+        let parts = PERCENTILES.iter().filter_map(|p| Some((p, percentile(&exact, *p, max)?)));
+        let parts: Vec<String> = match total {
             0 => vec!["nothing happened".to_owned()],
-            _ => told
+            _ => parts
                 .map(|(p, n)| {
                     if *p == 100.0 { format!("max {}", shown(&field, n)) } else { format!("p{p} {}", shown(&field, n)) }
                 })
                 .chain([format!("average {}", shown(&field, (sum / total as f64).round() as u64))])
                 .collect(),
         };
-        writeln!(report.out(), "{total} in all; {}\n", told.join(", "))?;
+        writeln!(report.out(), "{total} in all; {}\n", parts.join(", "))?;
     }
     Ok(report.flush()?)
 }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_do_not_exceed_what_was_seen() {
+    fn percentiles_do_not_exceed_the_maximum() {
         let exact = [range(1_000, 1_100, 98), range(2_000, 2_100, 2)];
         let at = |p| percentile(&exact, p, Some(2_042));
         assert_eq!([at(50.0), at(98.0), at(98.1), at(100.0)], [Some(1_100), Some(1_100), Some(2_042), Some(2_042)]);

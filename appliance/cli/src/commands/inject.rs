@@ -30,7 +30,7 @@ pub fn command() -> clap::Command {
     let missing =
         |letter: char| Arg::new(letter.to_string()).short(letter).num_args(0..=1).hide(true).action(ArgAction::Append);
     clap::Command::new("inject")
-        .about("Make devices fail, lie or slow down, or blocks unreadable, in a pool that is in use")
+        .about("Inject device failures, wrong data and delays, or make blocks unreadable, in a pool in use")
         .long_about(
             "Adds rules that inject errors into a pool that `weir serve` or `weir mount` has open, to rehearse failures and to \
              test. Without arguments it lists the rules. A rule lasts until it is removed or the process ends. \
@@ -83,23 +83,23 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(code));
     }
     // Without a daemon, each mounted pool has a process of its own.
-    let mut asked = Vec::new();
+    let mut codes = Vec::new();
     for record in state.pools()? {
         let is_meant = wanted.pool().is_none_or(|pool| pool == record.name || pool == record.guid.to_string());
         if is_meant && let Some(code) = crate::forward::to_pool(&state, &record, "weir", &args)? {
-            asked.push(code);
+            codes.push(code);
         }
     }
-    if let (true, Some(pool)) = (asked.is_empty(), wanted.pool()) {
+    if let (true, Some(pool)) = (codes.is_empty(), wanted.pool()) {
         anyhow::bail!("'{pool}' is not open in 'weir serve' or 'weir mount', so no faults can be injected");
     }
-    if asked.is_empty() {
+    if codes.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
         let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
         return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
     }
     // One of several processes that knew the rule is enough.
-    let code = if matches!(wanted, Wanted::Clear(_)) { asked.iter().min() } else { asked.iter().max() };
+    let code = if matches!(wanted, Wanted::Clear(_)) { codes.iter().min() } else { codes.iter().max() };
     Ok(ExitCode::from(code.copied().unwrap_or(0)))
 }
 
@@ -160,15 +160,15 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
             let owned = of(pools, pool).map_err(failed)?;
             let what = resolve(owned, what).map_err(failed)?;
             let store = owned.pool().map_err(failed)?.store().clone();
-            let told = told(&what);
+            let description = describe(&what);
             let id = store.injection().add(what);
-            tracing::warn!(pool = owned.name(), id, what = told, "faults are injected");
+            tracing::warn!(pool = owned.name(), id, what = description, "faults are injected");
             if *flush {
                 store.cache().clear();
             }
             match quiet {
                 true => cx.print(&format!("{id}\n")),
-                false => cx.print(&format!("Added rule {id} to '{}': {told}\n", owned.name())),
+                false => cx.print(&format!("Added rule {id} to '{}': {description}\n", owned.name())),
             }
         }
     }
@@ -231,7 +231,7 @@ fn percent(per_million: u32) -> String {
     format!("{:.4}%", f64::from(per_million) / 10_000.0)
 }
 
-fn told(what: &What) -> String {
+fn describe(what: &What) -> String {
     match what {
         What::Device(rule) => {
             let how = match rule.outcome {

@@ -400,7 +400,7 @@ pub fn blocks(dnode: &Dnode, level: i64, bytes: Option<RangeInclusive<u64>>) -> 
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Wanted, String> {
+    fn parse_line(line: &str) -> Result<Wanted, String> {
         let words = std::iter::once("inject").chain(line.split_whitespace());
         let matches = super::super::inject::command().try_get_matches_from(words).map_err(|e| e.to_string())?;
         let wanted = wanted(&matches)?;
@@ -412,36 +412,38 @@ mod tests {
     }
 
     #[test]
-    fn letters_mean_what_zinject_means_by_them() {
-        assert_eq!(asked(""), Ok(Wanted::List));
-        assert_eq!(asked("-c all"), Ok(Wanted::Clear(None)));
-        assert_eq!(asked("-c 7"), Ok(Wanted::Clear(Some(7))));
-        assert_eq!(asked("-a tank"), Ok(Wanted::Flush { pool: "tank".into() }));
+    fn options_have_the_meaning_of_zinject() {
+        assert_eq!(parse_line(""), Ok(Wanted::List));
+        assert_eq!(parse_line("-c all"), Ok(Wanted::Clear(None)));
+        assert_eq!(parse_line("-c 7"), Ok(Wanted::Clear(Some(7))));
+        assert_eq!(parse_line("-a tank"), Ok(Wanted::Flush { pool: "tank".into() }));
         let Ok(Wanted::Add { pool, what: What::Device { name, rule, region }, .. }) =
-            asked("-d sda -e io -T write,flush -f 0.5 tank")
+            parse_line("-d sda -e io -T write,flush -f 0.5 tank")
         else {
             panic!("a device")
         };
         assert_eq!((pool.as_str(), name.as_str(), region), ("tank", "sda", None));
         assert_eq!((rule.operations.len(), rule.per_million, rule.outcome), (2, 5000, Outcome::Failed(errno::EIO)));
-        let Ok(Wanted::Add { what: What::Device { rule, .. }, .. }) = asked("-d sda -D 25:2 -T read tank") else {
+        let Ok(Wanted::Add { what: What::Device { rule, .. }, .. }) = parse_line("-d sda -D 25:2 -T read tank") else {
             panic!("a slow device")
         };
         assert_eq!(rule.outcome, Outcome::Slow { latency: Duration::from_millis(25), lanes: 2 });
         let Ok(Wanted::Add { pool, what: What::Object { dataset, path, bytes, error, .. }, .. }) =
-            asked("-t data -e checksum -r 64K,128K tank/a:b:/c/d")
+            parse_line("-t data -e checksum -r 64K,128K tank/a:b:/c/d")
         else {
             panic!("a file")
         };
         assert_eq!((pool.as_str(), dataset.as_str(), path.as_deref()), ("tank", "tank/a:b", Some(&b"/c/d"[..])));
         assert_eq!((bytes, error), (Some(65536..=131_071), DataError::Checksum));
-        let Ok(Wanted::Add { what: What::Blocks(rule), .. }) = asked("-b 36:2:0:a-1f tank") else { panic!("blocks") };
+        let Ok(Wanted::Add { what: What::Blocks(rule), .. }) = parse_line("-b 36:2:0:a-1f tank") else {
+            panic!("blocks")
+        };
         assert_eq!((rule.objset, rule.object, rule.blocks), (0x36, Some(2), 10..=31));
-        assert!(matches!(asked("-t spacemap tank"), Ok(Wanted::Add { what: What::Blocks(_), .. })));
+        assert!(matches!(parse_line("-t spacemap tank"), Ok(Wanted::Add { what: What::Blocks(_), .. })));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_and_what_is_not_there_named() {
+    fn invalid_rules_are_refused_and_missing_parts_named() {
         for line in [
             "-d sda",
             "tank",
@@ -459,10 +461,10 @@ mod tests {
             "-t data -T read tank/a:/b",
             "-t data -r 5,5 tank/a:/b",
         ] {
-            assert!(asked(line).is_err(), "{line}");
+            assert!(parse_line(line).is_err(), "{line}");
         }
-        assert_eq!(asked("-I tank").unwrap_err(), "unsupported: '-I' of zinject");
-        assert_eq!(asked("-d sda -e dtl tank").unwrap_err(), "unsupported: '-e dtl'");
+        assert_eq!(parse_line("-I tank").unwrap_err(), "unsupported: '-I' of zinject");
+        assert_eq!(parse_line("-d sda -e dtl tank").unwrap_err(), "unsupported: '-e dtl'");
     }
 
     #[test]

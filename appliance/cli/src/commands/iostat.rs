@@ -20,7 +20,12 @@ const COLUMNS: &[Column] = &[
     column("wsvc_t", Kind::Number(1), 6, NO_QUEUE),
     column("asvc_t", Kind::Number(1), 6, "Average time of a read or write, in milliseconds."),
     column("%w", Kind::Number(0), 3, NO_QUEUE),
-    column("%b", Kind::Number(0), 3, "Share of the time with something under way, if never two at once; 100 at most."),
+    column(
+        "%b",
+        Kind::Number(0),
+        3,
+        "Share of the time with an operation in progress, if never two concurrently; at most 100.",
+    ),
     column("device", Kind::Text, 8, "The device, after its pool."),
 ];
 
@@ -81,7 +86,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn devices_are_told_with_their_times() {
+    fn devices_are_printed_with_their_times() {
         let metrics = |at: u64, n: u64| {
             let series =
                 |name: &str, value: f64| format!("weir_device_{name}{{pool=\"tank\",device=\"/dev/sdb\"}} {value}\n");

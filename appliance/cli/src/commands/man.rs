@@ -29,7 +29,7 @@ pub fn run(matches: &ArgMatches, program: Command) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_command_has_a_page_that_says_what_its_help_says() {
+    fn every_command_has_a_page_with_the_contents_of_its_help() {
         let folder = tempfile::tempdir().expect("a folder");
         clap_mangen::generate_to(crate::commands::command(), &folder).expect("written");
         let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);

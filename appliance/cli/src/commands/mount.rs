@@ -125,8 +125,8 @@ pub fn start() -> Result<ExitCode> {
         .spawn()
         .context("cannot start the serving process")?;
     let mut byte = [0];
-    let told = child.stdout.take().context("no pipe")?.read(&mut byte);
-    if matches!(told, Ok(1)) {
+    let received = child.stdout.take().context("no pipe")?.read(&mut byte);
+    if matches!(received, Ok(1)) {
         return Ok(ExitCode::SUCCESS);
     }
     let status = child.wait()?;
@@ -165,7 +165,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions, commands: Arc<dyn Command
     }
     let control = owned.as_ref().and_then(|(owner, pool)| control(owner, pool));
     if matches.get_flag("notify") {
-        tell_parent(places.first().map_or(dir, |place| place))?;
+        notify_parent(places.first().map_or(dir, |place| place))?;
     }
     let served = mounts.wait();
     drop(figures);
@@ -228,7 +228,7 @@ fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
 }
 
 /// Reports to the parent that the mount is up. From here on, output goes to the log.
-pub fn tell_parent(place: &Path) -> Result<()> {
+pub fn notify_parent(place: &Path) -> Result<()> {
     let log = match open_log(place) {
         Ok(log) => log,
         // Read errors would not be logged, but the files can be read.
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_go_through_dev_fuse_unless_io_uring_is_asked_for() {
+    fn requests_go_through_dev_fuse_unless_io_uring_is_requested() {
         let uring = |args: &[&str]| {
             let all = ["mount"].iter().chain(args).chain(&["tank", "/mnt"]);
             let matches = command().try_get_matches_from(all).expect("arguments");

@@ -67,7 +67,7 @@ pub fn wanted(matches: &ArgMatches, socket: Option<PathBuf>) -> (One, Config) {
 }
 
 /// The addresses of the export in the form that clients accept, one per line.
-pub fn told(name: &str, server: &Server, socket: Option<&Path>) -> String {
+pub fn describe(name: &str, server: &Server, socket: Option<&Path>) -> String {
     let tcp = server.addresses().iter().map(|address| format!("nbd://{address}/{name}\n"));
     let unix = socket.map(|path| format!("nbd+unix:///{name}?socket={}\n", path.display()));
     tcp.chain(unix).collect()
@@ -121,7 +121,7 @@ fn serve(matches: &ArgMatches, commands: Arc<dyn Commands>) -> Result<ExitCode> 
             .ok();
         let name = one.name.clone();
         let server = daemon::nbd::start_one(one, config, &owner)?;
-        print!("{}", told(&name, &server, socket.as_deref()));
+        print!("{}", describe(&name, &server, socket.as_deref()));
         io::Write::flush(&mut io::stdout())?;
         let mut is_ended = ended.0.lock();
         while !*is_ended {

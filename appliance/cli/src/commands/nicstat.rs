@@ -266,28 +266,28 @@ mod tests {
     const PLAIN: Layout = Layout { errors: false, directions: false, megabits: false, summary: false };
 
     #[test]
-    fn devices_are_told_a_second_and_of_their_speed() {
+    fn devices_are_printed_per_second_and_relative_to_their_speed() {
         let text = "Inter-|   Receive    |  Transmit\n face |bytes\n  eth0: 2048 2 1 0 3 0 0 0 10240 10 0 1 0 4 0 0\n    lo:5 1\n";
         let all = proc::network_devices(text);
         assert_eq!(all.len(), 1);
         let device = |counters: Vec<u64>| Device { counters, speed: Some(102_400.0), half_duplex: false };
         let now = device(all[0].1.clone());
-        let told = |form: Layout| row("eth0", Some(&device(vec![0; 16])), &now, 2.0, form);
+        let values = |form: Layout| row("eth0", Some(&device(vec![0; 16])), &now, 2.0, form);
         let numbers = |row: &[Value]| -> Vec<f64> {
             row[1..].iter().filter_map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect()
         };
         let errors = Layout { errors: true, ..PLAIN };
-        assert_eq!(numbers(&told(errors)), [1024.0, 5120.0, 1.0, 5.0, 1024.0, 1024.0, 5.0, 2.0, 0.5, 0.0, 2.0, 1.5]);
-        assert_eq!(told(errors).last(), Some(&Value::Absent));
-        assert_eq!(numbers(&told(Layout { directions: true, ..PLAIN }))[6..8], [1.0, 5.0]);
+        assert_eq!(numbers(&values(errors)), [1024.0, 5120.0, 1.0, 5.0, 1024.0, 1024.0, 5.0, 2.0, 0.5, 0.0, 2.0, 1.5]);
+        assert_eq!(values(errors).last(), Some(&Value::Absent));
+        assert_eq!(numbers(&values(Layout { directions: true, ..PLAIN }))[6..8], [1.0, 5.0]);
         assert_eq!(
-            numbers(&told(Layout { megabits: true, summary: true, ..PLAIN })),
+            numbers(&values(Layout { megabits: true, summary: true, ..PLAIN })),
             [1024.0 / 125_000.0, 5120.0 / 125_000.0]
         );
         for form in
             [PLAIN, errors, Layout { directions: true, errors: true, ..PLAIN }, Layout { summary: true, ..errors }]
         {
-            assert_eq!(told(form).len(), form.columns().len(), "{form:?}");
+            assert_eq!(values(form).len(), form.columns().len(), "{form:?}");
         }
         let silent = Device { speed: None, ..now.clone() };
         assert_eq!(row("eth0", Some(&silent), &silent, 1.0, PLAIN)[7], Value::Absent, "no speed, no share");

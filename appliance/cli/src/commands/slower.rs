@@ -28,7 +28,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 
 /// Options of `weir slower`.
 pub fn command() -> Command {
@@ -86,17 +86,17 @@ struct Operation {
     #[serde(default)]
     disk_wait_ns: u64,
     #[serde(default)]
-    cache: Said,
+    cache: AnyValue,
     #[serde(default)]
-    result: Said,
+    result: AnyValue,
 }
 
 /// Text or any other JSON value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
-struct Said(serde_json::Value);
+struct AnyValue(serde_json::Value);
 
-impl Said {
+impl AnyValue {
     fn text(&self) -> Value {
         match &self.0 {
             serde_json::Value::Null => Value::Absent,
@@ -133,7 +133,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     };
     let mut report = Report::new(out, COLUMNS, &options)?;
     if !matches.get_flag("follow") {
-        let (from, to) = span(matches, LATELY)?;
+        let (from, to) = span(matches, DEFAULT_SECONDS)?;
         return print(&mut report, &gather(&daemon, &names, (from, to), slower, limit)?);
     }
     if matches.contains_id("from") || matches.contains_id("to") {

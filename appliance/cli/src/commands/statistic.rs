@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 /// Time to wait for a second after its end, before it counts as not recorded.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time after its end at which a second is usually available.
@@ -220,7 +220,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     let printer =
         |many| Printer { report: None, options: options.clone(), field: field.clone(), keys: BTreeMap::new(), many };
     let Some(interval) = options.interval else {
-        let (from, to) = span(matches, LATELY)?;
+        let (from, to) = span(matches, DEFAULT_SECONDS)?;
         let step = step.unwrap_or(to - from);
         let data = daemon.query(name, from, to, step)?;
         if data.columns.is_empty() {
@@ -280,7 +280,7 @@ mod tests {
     use crate::report::Form;
 
     #[test]
-    fn statistics_are_told_from_files() {
+    fn statistics_are_distinguished_from_files() {
         for name in [
             "nfs3.ops",
             "nfs4-1.ops[op=read][client]",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_has_zeros() {
+    fn idle_clients_have_zeros() {
         let options = Options::plain(Form::Scripted);
         let mut printer =
             Printer { report: None, options, field: Some("client".into()), keys: BTreeMap::new(), many: true };

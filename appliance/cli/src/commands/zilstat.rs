@@ -122,7 +122,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_columns_that_are_shown_exist_and_logs_are_told_a_second() {
+    fn selected_columns_exist_and_logs_are_printed_per_second() {
         for name in DEFAULT.split(',') {
             assert!(COLUMNS.iter().any(|c| c.name == name), "{name}");
         }
@@ -135,6 +135,6 @@ mod tests {
             (of("ds"), of("cc"), of("cwc"), of("each"), of("cms")),
             ("tank".into(), 2.0.into(), 0.5.into(), 4.0.into(), 5.0.into())
         );
-        assert_eq!((of("idc"), of("blk")), (Value::Absent, Value::Absent), "what is not there is not zero");
+        assert_eq!((of("idc"), of("blk")), (Value::Absent, Value::Absent), "a missing value is not zero");
     }
 }

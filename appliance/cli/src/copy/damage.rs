@@ -1,4 +1,4 @@
-//! Ranges of a file that could not be read, stored beside the copy as `FILE.weir-map`.
+//! Ranges of a file that could not be read, stored next to the copy as `FILE.weir-map`.
 //!
 //! JSON, one object:
 //! ```json

@@ -45,7 +45,7 @@ impl OutFile {
         Ok(Self { attr, shown, path, file, sparse, damage, failed, gave_up })
     }
 
-    /// The next range at or behind `from` that must be written; at most a piece.
+    /// The next range at or after `from` that must be written; at most a piece.
     pub fn next_piece(&self, vfs: &dyn Vfs, from: u64, options: &Options) -> Option<Range<u64>> {
         let size = self.attr.size;
         if from >= size || self.gave_up.load(Ordering::Relaxed) {

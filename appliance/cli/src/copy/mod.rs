@@ -13,7 +13,7 @@
 //!   * nothing outside the target is touched, whatever names the pool contains: below the target,
 //!     an existing symbolic link is never followed, and a name with a slash is refused
 //!   * a copy is complete, or it is removed and reported; with [`Options::best_effort`] it has
-//!     holes where the pool could not be read, and a [`damage::DamageMap`] beside it that lists
+//!     holes where the pool could not be read, and a [`damage::DamageMap`] next to it that lists
 //!     them
 
 pub mod attributes;

@@ -73,7 +73,7 @@ fn a_tree_comes_out_with_all_that_it_has() {
 }
 
 #[test]
-fn a_damaged_file_does_not_come_out_unless_asked_for() {
+fn a_damaged_file_is_only_copied_on_request() {
     let mut t = MemoryVfs::new();
     let root = t.root();
     let file = t.add_file(root, "file", pattern(4 << 20));

@@ -90,8 +90,8 @@ impl DaemonClient {
 
     /// Requests a stream of lines, until `each` returns false or the stream ends.
     pub fn lines(&self, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
-        let asked = forward::lines(&self.state, path, each)?;
-        asked.with_context(|| {
+        let sent = forward::lines(&self.state, path, each)?;
+        sent.with_context(|| {
             format!("'weir serve' is not running with the state folder {}", self.state.folder().display())
         })
     }

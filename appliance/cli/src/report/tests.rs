@@ -7,7 +7,7 @@ const COLUMNS: &[Column] = &[
     column("read", Kind::ByteRate, 8, "Bytes read."),
     column("hit%", Kind::Number(1), 5, "Share of hits."),
     column("wait", Kind::Number(2), 5, "Waiting time."),
-    column("client", Kind::Text, 8, "Who asks."),
+    column("client", Kind::Text, 8, "The client."),
 ];
 
 fn options(form: Form) -> Options {
@@ -44,7 +44,7 @@ fn tables_have_constant_units_no_residue_and_a_heading_on_each_screen() {
       time  client     hit%
        102  c         100.0
 ";
-    assert_eq!(written(&narrow), expected, "the second row is not idle: a number that shows as 0 was there");
+    assert_eq!(written(&narrow), expected, "the second row is not idle: a value was rounded to 0");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn scripts_get_tabs_and_programs_json() {
 }
 
 #[test]
-fn idle_rows_are_hidden_from_people_alone() {
+fn idle_rows_are_hidden_only_in_tables() {
     let idle = |form| {
         let mut report =
             Report::new(Vec::new(), COLUMNS, &Options { hide_idle: true, ..options(form) }).expect("columns");
@@ -104,7 +104,7 @@ fn every_small_number_is_zero() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_a_good_end() {
+fn a_closed_pipe_is_a_successful_end() {
     let broken = || anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
     assert!(quiet(Err(broken())).is_ok() && quiet(Err(broken().context("while writing"))).is_ok());
     assert!(quiet(Err(anyhow::anyhow!("another"))).is_err());

@@ -94,7 +94,7 @@ impl Rig {
         self.weir(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// Starts a daemon that mounts nothing by itself.
+    /// Starts a daemon that mounts nothing automatically.
     pub fn serve(&mut self) {
         self.start("serve --no-mount");
     }
@@ -140,7 +140,7 @@ impl Rig {
         self.daemon.take()
     }
 
-    /// Returns the exit code, the output, and what was said on standard error.
+    /// Returns the exit code, the output, and the text on standard error.
     pub fn run(&self, line: &str) -> (i32, String, String) {
         outcome(self.command(line))
     }

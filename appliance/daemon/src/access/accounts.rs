@@ -40,9 +40,9 @@ pub struct Refused {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
-    users: BTreeMap<String, KeptUser>,
-    tokens: Vec<KeptToken>,
+struct Stored {
+    users: BTreeMap<String, StoredUser>,
+    tokens: Vec<StoredToken>,
     last_token: u64,
     #[serde(skip)]
     last_generation: u64,
@@ -58,7 +58,7 @@ pub struct Proof {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptUser {
+struct StoredUser {
     role: Role,
     password: Hash,
     created: u64,
@@ -70,7 +70,7 @@ struct KeptUser {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptToken {
+struct StoredToken {
     id: u64,
     name: String,
     user: String,
@@ -88,7 +88,7 @@ struct KeptToken {
 /// The users and tokens.
 pub struct Accounts {
     path: PathBuf,
-    kept: Mutex<Kept>,
+    kept: Mutex<Stored>,
 }
 
 /// Names of statistics in canonical form. Fails for unknown names.
@@ -121,7 +121,7 @@ impl Accounts {
         let path = state.join("accounts.json");
         let kept = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
-            Err(e) if e.kind() == ErrorKind::NotFound => Kept::default(),
+            Err(e) if e.kind() == ErrorKind::NotFound => Stored::default(),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
         Ok(Self { path, kept: Mutex::new(kept) })
@@ -132,11 +132,11 @@ impl Accounts {
         self.kept.lock().users.is_empty()
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Refused>) -> Result<T, Refused> {
+    fn change<T>(&self, change: impl FnOnce(&mut Stored) -> Result<T, Refused>) -> Result<T, Refused> {
         let mut kept = self.kept.lock();
         let mut changed = kept.clone();
         let result = change(&mut changed)?;
-        let administrators = |k: &Kept| k.users.values().filter(|u| u.role == Role::Administrator).count();
+        let administrators = |k: &Stored| k.users.values().filter(|u| u.role == Role::Administrator).count();
         if administrators(&changed) == 0 && administrators(&kept) > 0 {
             return refuse(ErrorCode::Conflict, "there would be no administrator left");
         }
@@ -168,7 +168,7 @@ impl Accounts {
         if let Some(why) = name_refusal(name).or_else(|| password::refusal(new)) {
             return refuse(ErrorCode::InvalidRequest, why);
         }
-        let mut user = KeptUser { role, password: Hash::of(new), created: now(), last_login: None, generation: 0 };
+        let mut user = StoredUser { role, password: Hash::of(new), created: now(), last_login: None, generation: 0 };
         self.change(|kept| {
             if first && !kept.users.is_empty() {
                 return refuse(ErrorCode::Conflict, "the first administrator already exists");
@@ -221,7 +221,7 @@ impl Accounts {
     pub fn check(&self, name: &str, given: &str) -> Option<Proof> {
         let found = self.kept.lock().users.get(name).cloned();
         match found {
-            Some(KeptUser { role, password, generation, .. }) => {
+            Some(StoredUser { role, password, generation, .. }) => {
                 password.is_of(given).then_some(Proof { role, generation })
             }
             None => {
@@ -244,7 +244,7 @@ impl Accounts {
     /// Tokens of one user, or all tokens.
     pub fn tokens(&self, of: Option<&str>) -> Vec<Token> {
         let kept = self.kept.lock();
-        kept.tokens.iter().filter(|t| of.is_none_or(|user| t.user == user)).map(KeptToken::shown).collect()
+        kept.tokens.iter().filter(|t| of.is_none_or(|user| t.user == user)).map(StoredToken::shown).collect()
     }
 
     /// Current role of the token with this number.
@@ -278,7 +278,7 @@ impl Accounts {
                 return refuse(ErrorCode::Conflict, format!("'{user}' already has {TOKENS} tokens, the maximum"));
             }
             kept.last_token += 1;
-            let token = KeptToken {
+            let token = StoredToken {
                 id: kept.last_token,
                 name: name.clone(),
                 user: user.to_owned(),
@@ -311,7 +311,7 @@ impl Accounts {
     pub fn by_token(&self, secret: &str) -> Option<Token> {
         let digest = secret::digest(secret.strip_prefix(TOKEN_PREFIX).map(|_| secret)?);
         let mut kept = self.kept.lock();
-        let Kept { users, tokens, .. } = &mut *kept;
+        let Stored { users, tokens, .. } = &mut *kept;
         let token = tokens.iter_mut().find(|t| secret::same(t.digest.as_bytes(), digest.as_bytes()))?;
         let user = users.get(&token.user)?;
         if token.is_over() {
@@ -324,7 +324,7 @@ impl Accounts {
     }
 
     #[cfg(test)]
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Stored> {
         self.kept.lock()
     }
 }
@@ -333,12 +333,12 @@ fn no_user<T>(name: &str) -> Result<T, Refused> {
     refuse(ErrorCode::NotFound, format!("no such user: '{name}'"))
 }
 
-fn shown(name: &str, user: &KeptUser, sessions: u64) -> User {
-    let KeptUser { role, created, last_login, .. } = *user;
+fn shown(name: &str, user: &StoredUser, sessions: u64) -> User {
+    let StoredUser { role, created, last_login, .. } = *user;
     User { name: name.to_owned(), role, created, last_login, sessions }
 }
 
-impl KeptToken {
+impl StoredToken {
     fn is_over(&self) -> bool {
         self.expires.is_some_and(|end| end <= now())
     }
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_do_what_its_user_may_and_no_more() {
+    fn a_token_has_the_permissions_of_its_user() {
         let (folder, accounts) = with_root();
         accounts.create("op", Role::Operator, PASSWORD, false).expect("made");
         assert_eq!(
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_password_proved_is_void_after_the_user_changes() {
+    fn a_password_check_is_void_after_the_user_changes() {
         let (_folder, accounts) = with_root();
         let create = || accounts.create("eve", Role::Operator, PASSWORD, false).expect("made");
         create();

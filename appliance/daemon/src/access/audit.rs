@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut() {
+    fn long_entries_are_truncated() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = AuditLog::open(folder.path()).expect("opened");
         log.note(entry(&"ü".repeat(5000)));

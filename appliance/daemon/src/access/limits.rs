@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(wait_at(&limits, now, A, "root"), Some(Duration::from_secs(seconds)));
         }
         (0..100).for_each(|_| failed_at(&limits, now, A, "root"));
-        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST), "the address waits, whatever name it gives");
+        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST), "the address waits, with any name");
         assert_eq!(
             wait_at(&limits, now, B, "root"),
             Some(ACCOUNT_MOST),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_those_who_wait_are_kept() {
+    fn the_table_is_bounded_and_keeps_waiting_clients() {
         let (limits, now) = (Limits::default(), Instant::now());
         (0..30).for_each(|_| failed_at(&limits, now, A, "root"));
         for i in 0..2 * REMEMBERED as u32 {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_sessions_without_end() {
+    fn the_sessions_of_a_user_are_limited() {
         let sessions = Sessions::new(1);
         let (first, _) = sessions.begin("eve", PROOF);
         sessions.open.lock().values_mut().for_each(|s| s.expires -= 1);

@@ -5,7 +5,7 @@
 
 use analytics::catalogue;
 use analytics::column::{Column, UNRECORDED};
-use analytics::engine::Answer as Told;
+use analytics::engine::Answer;
 use analytics::name::{Field, Name, Wanted};
 use api::{Alert, Counted, ExplainedValue, StatisticExplanation, Worksheet};
 
@@ -31,13 +31,13 @@ impl Sight {
     }
 
     /// An answer in which all files are merged into one.
-    pub fn answer(self, mut told: Told) -> Told {
-        if !self.files && told.name.breakdown == Some(Field::File) {
-            told.columns.values_mut().for_each(hide);
-            told.words.retain(|key, _| *key >= UNRECORDED);
-            told.words.insert(0, HIDDEN.into());
+    pub fn answer(self, mut data: Answer) -> Answer {
+        if !self.files && data.name.breakdown == Some(Field::File) {
+            data.columns.values_mut().for_each(hide);
+            data.words.retain(|key, _| *key >= UNRECORDED);
+            data.words.insert(0, HIDDEN.into());
         }
-        told
+        data
     }
 
     /// A statistic's name and title without file names; `None` if it needs no change.
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_hidden_from_those_who_may_not_see_them_only() {
+    fn names_are_hidden_only_from_unauthorized_users() {
         let (all, none) = (Sight { files: true }, Sight { files: false });
         let name: Name = "nfs3.ops[file=tank/secret][latency]".parse().expect("a name");
         assert!(all.may(&name) && !none.may(&name));

@@ -1,7 +1,7 @@
 //! The thread that delivers notices.
 
 use super::send::send;
-use super::store::{ATTEMPTS, Kept, Store, TURN, Waiting};
+use super::store::{ATTEMPTS, Store, Stored, TURN, Waiting};
 use crate::access::now;
 use crate::events::Happening;
 use api::EventKind;
@@ -36,7 +36,7 @@ pub(super) fn deliver(store: &Arc<Store>) {
 }
 
 /// The next notice to deliver: it is due, and no earlier one waits for the same receiver.
-fn next(kept: &Kept, now: u64) -> Option<u64> {
+fn next(kept: &Stored, now: u64) -> Option<u64> {
     if kept.notices.values().filter(|w| w.under_way).count() >= AT_ONCE {
         return None;
     }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn notices_of_one_receiver_keep_their_order_and_hold_up_no_other() {
         let hook = |url: &str| AlertAction::Webhook { url: url.to_owned() };
-        let mut kept = Kept::default();
+        let mut kept = Stored::default();
         kept.notices.insert(1, waiting(1, hook("a"), 50));
         kept.notices.insert(2, waiting(1, hook("a"), 0));
         kept.notices.insert(3, waiting(1, hook("b"), 0));
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_under_way_and_no_more() {
-        let mut kept = Kept::default();
+    fn deliveries_in_progress_are_limited() {
+        let mut kept = Stored::default();
         for id in 0..20 {
             let mut one = waiting(id, AlertAction::Syslog, 0);
             one.under_way = id < AT_ONCE as u32;

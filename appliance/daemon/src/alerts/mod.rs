@@ -31,7 +31,7 @@ use rules::Ready;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use store::{Kept, KeptAlert, Store};
+use store::{Store, Stored, StoredAlert};
 
 /// Limit for the number of alerts.
 const ALERTS: usize = 200;
@@ -72,7 +72,7 @@ impl Alerts {
             }
             kept.last_alert += 1;
             let (watch, last_error) = Default::default();
-            kept.alerts.insert(kept.last_alert, KeptAlert { rule, owner: owner.to_owned(), watch, last_error });
+            kept.alerts.insert(kept.last_alert, StoredAlert { rule, owner: owner.to_owned(), watch, last_error });
             Ok(kept.last_alert)
         })?;
         self.count(&ready)?;
@@ -85,7 +85,7 @@ impl Alerts {
         self.store.change(|kept| {
             let alert = kept.alerts.get_mut(&id).ok_or(Refused::Missing)?;
             let (watch, last_error) = Default::default();
-            *alert = KeptAlert { rule, owner: owner.to_owned(), watch, last_error };
+            *alert = StoredAlert { rule, owner: owner.to_owned(), watch, last_error };
             Ok(())
         })?;
         self.count(&ready)?;
@@ -124,7 +124,7 @@ impl Drop for Alerts {
     }
 }
 
-fn shown(kept: &Kept, id: u32, alert: &KeptAlert) -> Alert {
+fn shown(kept: &Stored, id: u32, alert: &StoredAlert) -> Alert {
     Alert {
         id,
         rule: alert.rule.clone(),

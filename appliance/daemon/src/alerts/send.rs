@@ -91,12 +91,12 @@ fn mail(command: &[String], letter: &str) -> Result<(), String> {
             None => std::thread::sleep(POLL),
         }
     };
-    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", said(&mut child))) }
+    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", output_of(&mut child))) }
 }
 
 /// Standard error of a program that has ended, without waiting for its own children, which may
 /// still hold the pipe.
-fn said(child: &mut Child) -> String {
+fn output_of(child: &mut Child) -> String {
     let mut bytes = [0; 1000];
     let Some(mut errors) = child.stderr.take() else { return String::new() };
     let flags = fcntl_getfl(&errors).and_then(|flags| fcntl_setfl(&errors, flags | OFlags::NONBLOCK));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_goes_to_the_command_and_nothing_of_it_to_a_shell() {
+    fn a_mail_is_passed_to_the_command_and_never_to_a_shell() {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("$(touch x); mail");
         let out = out.to_str().expect("text");

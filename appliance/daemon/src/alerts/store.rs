@@ -25,8 +25,8 @@ pub const TURN: Duration = Duration::from_secs(1);
 
 /// Contents of `alerts.json`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Kept {
-    pub alerts: BTreeMap<u32, KeptAlert>,
+pub struct Stored {
+    pub alerts: BTreeMap<u32, StoredAlert>,
     pub last_alert: u32,
     pub notices: BTreeMap<u64, Waiting>,
     pub last_notice: u64,
@@ -34,7 +34,7 @@ pub struct Kept {
 
 /// An alert, its evaluation, and the last failure to deliver one of its notices.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeptAlert {
+pub struct StoredAlert {
     pub rule: AlertRule,
     pub owner: String,
     pub watch: Watch,
@@ -60,7 +60,7 @@ pub struct Store {
     pub events: Arc<Events>,
     pub engine: Engine,
     pub config: AlertsConfig,
-    pub kept: Mutex<Kept>,
+    pub kept: Mutex<Stored>,
     pub changed: Condvar,
     stop: AtomicBool,
 }
@@ -69,9 +69,9 @@ impl Store {
     /// Reads the alerts of a state directory.
     pub fn open(state: &Path, engine: Engine, events: Arc<Events>, config: &AlertsConfig) -> Result<Self> {
         let path = state.join("alerts.json");
-        let kept: Kept = match fs::read(&path) {
+        let kept: Stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
-            Err(e) if e.kind() == ErrorKind::NotFound => Kept::default(),
+            Err(e) if e.kind() == ErrorKind::NotFound => Stored::default(),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
         let (config, stop) = (config.clone(), AtomicBool::new(false));
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// Changes the stored state: on disk first.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Refused>) -> Result<T, Refused> {
+    pub fn change<T>(&self, change: impl FnOnce(&mut Stored) -> Result<T, Refused>) -> Result<T, Refused> {
         let mut kept = self.kept.lock();
         let mut changed = kept.clone();
         let done = change(&mut changed)?;
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Changes the stored state even if it cannot be written, because the event has happened.
-    pub fn note<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+    pub fn note<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
         let mut kept = self.kept.lock();
         let done = change(&mut kept);
         if let Err(error) = crate::secret_file::replace(&self.path, &*kept) {

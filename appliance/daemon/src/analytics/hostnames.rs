@@ -31,11 +31,11 @@ pub struct Hostnames {
 impl Hostnames {
     /// Starts the thread. `name_of` may block.
     pub fn start(name_of: fn(IpAddr) -> Option<String>) -> io::Result<Self> {
-        let (ask, asked) = channel();
+        let (ask, requests) = channel();
         let known = Arc::<Mutex<Known>>::default();
         let answers = known.clone();
         std::thread::Builder::new().name("weir-names".to_owned()).spawn(move || {
-            for address in asked {
+            for address in requests {
                 let name = name_of(address);
                 answers.lock().insert(address, (Instant::now(), name));
             }
@@ -47,7 +47,7 @@ impl Hostnames {
     pub fn name(&self, address: IpAddr) -> Option<String> {
         let mut known = self.known.lock();
         let found = known.get(&address).cloned();
-        if found.as_ref().is_none_or(|(asked, _)| asked.elapsed() > BELIEVED) {
+        if found.as_ref().is_none_or(|(queried, _)| queried.elapsed() > BELIEVED) {
             if known.len() >= NAMES {
                 known.clear();
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Limit for the directories whose names are remembered.
 const DIRECTORIES: usize = 64;
-/// Limit for the names read from a directory; files behind it have no name here.
+/// Limit for the names read from a directory; files after it have no name here.
 const NAMES: usize = 50_000;
 /// Time after which the names of a directory are read again.
 const FRESH: Duration = Duration::from_secs(5);

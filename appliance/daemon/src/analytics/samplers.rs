@@ -56,15 +56,15 @@ impl Sampler for Machine {
         // carries the rounding error of the previous ones.
         let count = now.len().max(1) as f64;
         let mut rounded = 0.0;
-        let mut told = 0;
+        let mut reported = 0;
         for (cpu, ticks) in now {
             let before = self.ticks.insert(cpu.clone(), ticks).unwrap_or(ticks);
             let spent: Vec<u64> = ticks.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
             let all = spent.iter().sum::<u64>().max(1) as f64;
             for (mode, ticks) in ["user", "kernel"].iter().zip(&spent) {
                 rounded += *ticks as f64 / all * 100.0 / count;
-                let value = (rounded.round() as u64).saturating_sub(told);
-                told += value;
+                let value = (rounded.round() as u64).saturating_sub(reported);
+                reported += value;
                 out.push(Sample::new("cpu.utilization", &[(Field::Mode, mode), (Field::Cpu, &cpu)], value));
             }
         }
@@ -156,9 +156,9 @@ impl Pools {
 /// Makes the devices and intent logs of a pool send events. Those that already do are not changed.
 pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
     let name = pool.name();
-    pool.store().tree().all_leaves().for_each(|leaf| leaf.tell_to(events, &name));
+    pool.store().tree().all_leaves().for_each(|leaf| leaf.record_to(events, &name));
     if let Some(writable) = pool.writable() {
-        writable.live.tell_to(events, &name);
+        writable.live.record_to(events, &name);
     }
 }
 

@@ -27,14 +27,14 @@ const VIEW_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct Stored {
     last: u32,
     worksheets: Vec<Worksheet>,
 }
 
 pub struct Worksheets {
     path: PathBuf,
-    kept: Mutex<Kept>,
+    kept: Mutex<Stored>,
 }
 
 /// Why a worksheet is refused.
@@ -111,10 +111,10 @@ impl Worksheets {
                     let (file, moved) = (path.display(), aside.display());
                     tracing::warn!(%file, %error, moved_to = %moved, "cannot read worksheets; starting with none");
                     std::fs::rename(&path, &aside).with_context(|| path.display().to_string())?;
-                    Kept::default()
+                    Stored::default()
                 }
             },
-            Err(e) if e.kind() == ErrorKind::NotFound => Kept::default(),
+            Err(e) if e.kind() == ErrorKind::NotFound => Stored::default(),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
         Ok(Self { path, kept: Mutex::new(kept) })
@@ -164,7 +164,7 @@ impl Worksheets {
         })
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Refused>) -> Result<T, Refused> {
+    fn change<T>(&self, change: impl FnOnce(&mut Stored) -> Result<T, Refused>) -> Result<T, Refused> {
         let mut kept = self.kept.lock();
         let mut changed = kept.clone();
         let result = change(&mut changed)?;
@@ -173,7 +173,7 @@ impl Worksheets {
         Ok(result)
     }
 
-    fn write(&self, kept: &Kept) -> std::io::Result<()> {
+    fn write(&self, kept: &Stored) -> std::io::Result<()> {
         crate::secret_file::replace(&self.path, kept)
     }
 }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_wrong_is_refused_with_what_is_expected() {
+    fn oversized_or_invalid_worksheets_are_refused_with_the_expected_values() {
         let refused = |change: &dyn Fn(&mut SaveWorksheet)| {
             let mut wanted = wanted("x");
             change(&mut wanted);

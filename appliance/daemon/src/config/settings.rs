@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_change_does_and_the_rest_waits_for_a_restart() {
+    fn dynamic_settings_change_and_the_rest_waits_for_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("weir.toml");
         let write = |text: &str| std::fs::write(&file, text).expect("written");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_through_the_interface_stays_after_a_restart_until_it_is_set_back() {
+    fn settings_of_the_api_survive_a_restart_until_they_are_reset() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("weir.toml");
         std::fs::write(&file, "api.session_hours = 3\n").expect("written");
@@ -222,17 +222,17 @@ mod tests {
         assert_eq!(change.changed, ["api.session_hours"]);
         for settings in [settings, open()] {
             assert_eq!(settings.now().api.session_hours, 5);
-            let told = settings.list().into_iter().find(|s| s.name == "api.session_hours").expect("listed");
-            assert_eq!(told.source, SettingSource::Interface);
+            let reported = settings.list().into_iter().find(|s| s.name == "api.session_hours").expect("listed");
+            assert_eq!(reported.source, SettingSource::Interface);
         }
         let settings = open();
         for wrong in
             [("api.listen", "127.0.0.1:1"), ("log.level", "info"), ("api.session_hours", "x"), ("no.such", "1")]
         {
-            let told = settings.change(&set(&[(wrong.0, Some(wrong.1))]), |_| Ok(())).expect_err("refused");
+            let reported = settings.change(&set(&[(wrong.0, Some(wrong.1))]), |_| Ok(())).expect_err("refused");
             assert!(
-                told[0].message.starts_with(if wrong.0 == "no.such" { "unknown key" } else { wrong.0 }),
-                "{told:?}"
+                reported[0].message.starts_with(if wrong.0 == "no.such" { "unknown key" } else { wrong.0 }),
+                "{reported:?}"
             );
         }
         settings.change(&set(&[("api.session_hours", None)]), |_| Ok(())).expect("right");

@@ -22,7 +22,7 @@ fn the_default_file_is_accepted_and_changes_nothing() {
 }
 
 #[test]
-fn errors_name_the_line_what_was_found_and_what_is_expected() {
+fn errors_name_the_line_the_value_and_what_is_expected() {
     assert_eq!(
         errors("arc_max = 'lots'\n[api]\nlisten = [\"127.0.0.1\"]\nplain_http = 1\n[log]\nformat = \"xml\"\n"),
         [
@@ -47,13 +47,13 @@ fn unknown_keys_are_errors_that_name_those_that_there_are() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_line() {
+fn invalid_toml_is_reported_with_its_line() {
     let all = errors("state = \"/x\"\n[api\n");
     assert!(all[0].starts_with("weir.toml, line 2: "), "{}", all[0]);
 }
 
 #[test]
-fn plain_http_is_for_loopback_alone() {
+fn plain_http_is_only_allowed_on_loopback() {
     let loopback = "[api]\nplain_http = true\nlisten = ['127.0.0.1:80', '[::1]:80']";
     assert!(Config::parse(loopback, "x").is_ok());
     let all = errors("[api]\nplain_http = true\nlisten = ['127.0.0.1:80', '192.0.2.1:80']");
@@ -67,14 +67,14 @@ fn a_certificate_needs_its_key() {
 }
 
 #[test]
-fn options_stand_above_the_file() {
+fn options_override_the_file() {
     let mut config = Config::parse("arc_max = '64M'\nlog.level = 'warn'", "x").expect("right");
     config.set_option("arc_max", "1G").expect("a size");
     config.set_option("api.listen", "127.0.0.1:0").expect("an address");
     config.set_option("api.plain_http", "true").expect("yes");
     assert_eq!((config.arc_max, config.api.plain_http, config.api.listen.len()), (Size(1 << 30), true, 1));
-    let told = config.set_option("api.listen", "here").expect_err("no address").to_string();
-    assert!(told.starts_with("command line: api.listen is 'here', expected addresses"), "{told}");
+    let message = config.set_option("api.listen", "here").expect_err("no address").to_string();
+    assert!(message.starts_with("command line: api.listen is 'here', expected addresses"), "{message}");
     let sources: Vec<_> = config.settings(&config).into_iter().map(|s| (s.name, s.value, s.source)).collect();
     assert!(sources.contains(&("arc_max".into(), "\"1G\"".into(), SettingSource::Option)));
     assert!(sources.contains(&("log.level".into(), "\"warn\"".into(), SettingSource::File)));
@@ -82,14 +82,14 @@ fn options_stand_above_the_file() {
 }
 
 #[test]
-fn versions_of_nfs_that_nobody_speaks_and_leases_without_measure_are_refused() {
+fn unknown_nfs_versions_and_excessive_leases_are_refused() {
     let all = errors("[nfs]\nversions = ['3', '5']\nlease_seconds = 1");
     assert_eq!(all[0], "weir.toml, line 2: nfs.versions has \"5\", expected 3, 4.0, 4.1, 4.2");
     assert_eq!(all[1], "weir.toml, line 3: nfs.lease_seconds is 1, expected 10 to 3600");
 }
 
 #[test]
-fn what_alerts_run_and_tell_has_to_be_named_in_full() {
+fn commands_and_addresses_of_alerts_must_be_complete() {
     let all = errors("[alerts]\nmail_command = ['sendmail', '-t']\nsyslog = 'loghost'");
     assert!(all[0].starts_with("weir.toml, line 2: alerts.mail_command is 'sendmail -t', expected"), "{}", all[0]);
     assert!(all[1].starts_with("weir.toml, line 3: alerts.syslog is 'loghost', expected"), "{}", all[1]);

@@ -16,7 +16,7 @@ const PAUSES: [u64; 3] = [1, 5, 30];
 /// A URL, and the events selected for it.
 pub struct Hook {
     pub url: String,
-    /// Classes, complete or the part behind the third dot; `all`.
+    /// Classes, complete or the part after the third dot; `all`.
     pub classes: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn what_is_wanted_is_posted_in_order_and_tried_again() {
+    fn selected_events_are_posted_in_order_and_retried() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let url = format!("http://{}/hook", server.local_addr().expect("bound"));
         let queue = Arc::<Queue>::default();
@@ -104,7 +104,7 @@ mod tests {
         }
         ended.store(true, Ordering::Release);
         thread.join().expect("it ends");
-        assert_eq!(got, [true, true, false], "the first one twice, then the other");
+        assert_eq!(got, [true, true, false], "the first one twice, then the second");
         assert!(!Hook { url: String::new(), classes: vec!["io".into()] }.wants(&sample("ereport.fs.zfs.data")));
     }
 }

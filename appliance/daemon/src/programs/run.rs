@@ -146,7 +146,7 @@ fn tools(state: &Path) -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether a name begins with the event's class, the part behind its third dot, or `all`, followed
+/// Whether a name begins with the event's class, the part after its third dot, or `all`, followed
 /// by something other than a letter.
 fn is_wanted(name: &str, event: &Event) -> bool {
     let begins = |class: &str| {
@@ -185,7 +185,7 @@ fn reap(running: &mut Vec<Running>) {
         }
         Ok(Some(status)) if status.success() => false,
         Ok(Some(status)) => {
-            tracing::warn!(program = one.name, event = one.event, %status, said = said(&mut one.child), "it failed");
+            tracing::warn!(program = one.name, event = one.event, %status, output = output_of(&mut one.child), "it failed");
             false
         }
         Err(error) => {
@@ -207,7 +207,7 @@ fn kill(one: &mut Running) {
 
 /// Standard error of a program that has ended, without waiting for its own children, which may
 /// still hold the pipe.
-fn said(child: &mut Child) -> String {
+fn output_of(child: &mut Child) -> String {
     let mut bytes = [0; SAID_BYTES];
     let Some(mut errors) = child.stderr.take() else { return String::new() };
     let flags = rustix::fs::fcntl_getfl(&errors);
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_which_events_are_wanted() {
+    fn names_select_events() {
         let event = sample("ereport.fs.zfs.io");
         for (name, wanted) in [
             ("all-log.sh", true),
@@ -248,7 +248,7 @@ mod tests {
     fn until(what: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !what() {
-            assert!(Instant::now() < deadline, "it does not come");
+            assert!(Instant::now() < deadline, "it does not appear");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -259,12 +259,12 @@ mod tests {
         let (folder, out) = (dir.path().join("programs"), dir.path().join("out"));
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).expect("set");
-        let tell =
+        let script =
             |name: &str| format!("#!/bin/sh\necho \"{name} $ZEVENT_SUBCLASS $ZEVENT_POOL $#\" >> {}\n", out.display());
-        program(&folder, "all-tell", 0o755, &tell("all"));
-        program(&folder, "statechange-tell", 0o755, &tell("state"));
-        program(&folder, "all-writable", 0o777, &tell("writable"));
-        program(&folder, "all-plain", 0o644, &tell("plain"));
+        program(&folder, "all-script", 0o755, &script("all"));
+        program(&folder, "statechange-script", 0o755, &script("state"));
+        program(&folder, "all-writable", 0o777, &script("writable"));
+        program(&folder, "all-plain", 0o644, &script("plain"));
         let pid = dir.path().join("pid");
         program(&folder, "io-hang", 0o755, &format!("#!/bin/sh\nsleep 1000 & echo $! > {}\nwait\n", pid.display()));
         let config = EventsConfig { program_seconds: 1, programs_at_once: 2, ..EventsConfig::default() };
@@ -287,7 +287,7 @@ mod tests {
             });
             ended.store(true, Ordering::Release);
         });
-        let text = std::fs::read_to_string(&out).expect("told");
+        let text = std::fs::read_to_string(&out).expect("written");
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
         assert_eq!(lines, ["all io a $(reboot) 0", "all statechange a $(reboot) 0", "state statechange a $(reboot) 0"]);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(
             runner.programs(&sample("ereport.fs.zfs.io")),
             Vec::<PathBuf>::new(),
-            "anybody could put programs there"
+            "any user could put programs there"
         );
         assert!(std::fs::read_link(dir.path().join("run/bin/zpool")).is_ok());
     }

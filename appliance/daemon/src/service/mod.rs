@@ -104,7 +104,7 @@ impl Service {
             }
         }));
         let of = Arc::downgrade(&service);
-        service.owner.flows.tell_to(service.analytics.events.clone());
+        service.owner.flows.record_to(service.analytics.events.clone());
         service.owner.flows.show_by(Box::new(move |flow| {
             let Some(service) = of.upgrade() else { return };
             let followed = flow.clone();
@@ -138,7 +138,7 @@ impl Service {
         let server = nbd::start(&self.settings.now(), state, &self.owner, self.servers.tls.get().cloned())?;
         if let Some(server) = &server {
             self.metrics.registry.add(&[], &(server.figures().clone() as Arc<dyn Source>));
-            server.figures().tell_to(self.analytics.events.clone());
+            server.figures().record_to(self.analytics.events.clone());
         }
         *self.servers.nbd.lock() = server;
         Ok(())

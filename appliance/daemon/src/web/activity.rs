@@ -8,7 +8,7 @@ use super::streams::{self, ALIVE};
 use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
 use crate::http::OutputOf;
-use crate::jobs::{Finished, Running, goes_on, is_stream};
+use crate::jobs::{Finished, Running, cannot_be_stopped, is_stream};
 use crate::service::Service;
 use crate::{scan_job, verify};
 use admin::OwnedPool;
@@ -43,7 +43,7 @@ pub async fn start_job(
     Body(request): Body<StartJob>,
 ) -> Answer<Response> {
     let StartJob { kind, target } = request;
-    if goes_on(kind) || is_stream(kind) {
+    if cannot_be_stopped(kind) || is_stream(kind) {
         let message = match is_stream(kind) {
             true => "a job of this kind is started by its command",
             false => "a job of this kind starts automatically when needed",
@@ -194,13 +194,13 @@ pub async fn stream(
     let (to, from) = channel(UNREAD);
     tokio::spawn(async move {
         let _place = place;
-        tell(&service, &caller, wanted, last, &to).await;
+        send_updates(&service, &caller, wanted, last, &to).await;
     });
     Ok(streams::events(from))
 }
 
 /// Sends messages until the client disconnects or loses its permission, or the process stops.
-async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
+async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
     let pools = tokio::task::spawn_blocking(move || begin.pools()).await.unwrap_or_default();
@@ -261,16 +261,16 @@ pub async fn bytes(
     Query(of): Query<OutputOf>,
     body: axum::body::Body,
 ) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number is waiting for input");
-    let to = service.owner.questions.input(&of.id).ok_or_else(nobody)?;
+    let unknown = || Problem::new(ErrorCode::NotFound, "no command with this number is waiting for input");
+    let to = service.owner.questions.input(&of.id).ok_or_else(unknown)?;
     pass(body, to).await;
     Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response())
 }
 
 /// Returns the output of a command.
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
-    let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
+    let unknown = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
+    let from = service.owner.questions.output(&of.id).ok_or_else(unknown)?;
     Ok(chunks(from, "application/octet-stream"))
 }
 

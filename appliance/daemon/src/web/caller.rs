@@ -130,7 +130,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = super::reply::Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let missing = || super::reply::Problem::new(api::ErrorCode::Internal, "the caller of this request was not determined");
+        let missing = || super::reply::Problem::new(api::ErrorCode::Internal, "the caller was not authenticated");
         parts.extensions.get::<Self>().cloned().ok_or_else(missing)
     }
 }

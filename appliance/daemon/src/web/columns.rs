@@ -65,7 +65,7 @@ pub async fn stream(
         waiting(move || watched.iter().map(|n| engine.watch(n).map_err(problem)).collect()).await?;
     let (to, from) = channel(UNREAD);
     tokio::spawn(async move {
-        tell(&service, &caller, names, last, &to).await;
+        send_updates(&service, &caller, names, last, &to).await;
         // Dropping them takes the lock of the engine.
         let _ = tokio::task::spawn_blocking(move || drop((watches, place))).await;
     });
@@ -73,20 +73,26 @@ pub async fn stream(
 }
 
 /// Sends seconds until the client disconnects or loses its permission, or the process stops.
-async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: Option<u64>, to: &Sender<Bytes>) {
+async fn send_updates(
+    service: &Arc<Service>,
+    caller: &Caller,
+    names: Vec<Name>,
+    last: Option<u64>,
+    to: &Sender<Bytes>,
+) {
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
     // Subscribe before reading the past, so that there is no gap.
     let mut live = service.analytics.columns.listen();
     let engine = service.analytics.engine.clone();
     let last_closed = move || (engine.wait(0, Duration::ZERO), engine);
-    let Ok((mut told, engine)) = tokio::task::spawn_blocking(last_closed).await else { return };
-    let mut from = last.map_or(told, |last| last.max(told.saturating_sub(MISSED))).saturating_add(1);
-    while from <= told {
-        let until = (told + 1).min(from + AT_ONCE);
-        let (engine, names, asked, sight) = (engine.clone(), names.clone(), texts.clone(), service.sight(caller));
+    let Ok((mut last_sent, engine)) = tokio::task::spawn_blocking(last_closed).await else { return };
+    let mut from = last.map_or(last_sent, |last| last.max(last_sent.saturating_sub(MISSED))).saturating_add(1);
+    while from <= last_sent {
+        let until = (last_sent + 1).min(from + AT_ONCE);
+        let (engine, names, requested, sight) = (engine.clone(), names.clone(), texts.clone(), service.sight(caller));
         let messages = tokio::task::spawn_blocking(move || {
             let seconds = before(&engine, &names, from, until);
-            seconds.iter().map(|second| text(second, &asked, sight)).collect::<Vec<_>>()
+            seconds.iter().map(|second| text(second, &requested, sight)).collect::<Vec<_>>()
         });
         let messages = messages.await;
         for message in messages.unwrap_or_default() {
@@ -102,8 +108,8 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
     loop {
         let chunk = tokio::select! {
             second = live.recv() => match second {
-                Ok(second) if second.second > told => {
-                    told = second.second;
+                Ok(second) if second.second > last_sent => {
+                    last_sent = second.second;
                     text(&second, &texts, service.sight(caller))
                 }
                 Ok(_) | Err(RecvError::Lagged(_)) => continue,

@@ -7,7 +7,7 @@
 //!   * changes and refusals are in the audit log before the answer is sent
 
 use super::caller::{Caller, Who, bearer, connection, cookie};
-use super::reply::{Problem, Said};
+use super::reply::{ErrorText, Problem};
 use crate::access::sessions::Session;
 use crate::access::{Sight, now_ms, secret};
 use crate::peer::Peer;
@@ -76,7 +76,7 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
     if !operation.is_read() && !audited.own {
         let what = audited.what.unwrap_or_else(|| operation.id.to_owned());
         let target = audited.target.or(target);
-        let reason = response.extensions().get::<Said>().map(|s| s.0.clone());
+        let reason = response.extensions().get::<ErrorText>().map(|s| s.0.clone());
         let outcome = match response.status() {
             s if s.is_success() => Outcome::Ok,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Outcome::Denied,
@@ -97,8 +97,8 @@ fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Probl
     if !OF_STATISTICS.contains(&operation.id) {
         return forbidden(operation.id);
     }
-    let asked: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
-    for (_, name) in asked.iter().filter(|(key, _)| key == "name") {
+    let query_pairs: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
+    for (_, name) in query_pairs.iter().filter(|(key, _)| key == "name") {
         // In canonical form: brackets, numbers and units can be written in several ways.
         let written = name.parse::<Name>().map(|name| name.to_string());
         if !written.is_ok_and(|written| only.contains(&written)) {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_what_the_path_names() {
+    fn the_target_is_taken_from_the_path() {
         let op = operation("POST", "/v1/datasets/{dataset}/destroy").expect("there");
         let uri: Uri = "/v1/datasets/tank%2Fa%20b/destroy?x=1".parse().expect("a path");
         assert_eq!(target(op, &uri).as_deref(), Some("tank/a b"));

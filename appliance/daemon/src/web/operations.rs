@@ -78,7 +78,7 @@ pub async fn list(
         let (to, from) = channel(UNREAD);
         tokio::spawn(async move {
             let _place = place;
-            tell(&service, &caller, Arc::new(follower), &to).await;
+            send_updates(&service, &caller, Arc::new(follower), &to).await;
         });
         return Ok(chunks(from, "application/x-ndjson"));
     }
@@ -96,7 +96,7 @@ pub async fn list(
 }
 
 /// Sends operations until the client disconnects or loses its permission, or the process stops.
-async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
+async fn send_updates(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
     let mut often = tokio::time::interval(OFTEN);
     let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
@@ -109,9 +109,9 @@ async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, 
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }
         let (follower, sight) = (follower.clone(), service.sight(caller));
-        let told = tokio::task::spawn_blocking(move || lines(&follower, sight, missed)).await;
+        let outcome = tokio::task::spawn_blocking(move || lines(&follower, sight, missed)).await;
         let lines;
-        (lines, missed) = told.unwrap_or_default();
+        (lines, missed) = outcome.unwrap_or_default();
         if !lines.is_empty() && to.send(lines).await.is_err() {
             return;
         }

@@ -21,7 +21,7 @@ impl Service {
     /// Begins a session. The answer contains its cookie.
     fn begin_session(&self, caller: &Caller, user: &str, proof: Proof) -> Response {
         let (number, session) = self.access.sessions.begin(user, proof);
-        let told = Session {
+        let body = Session {
             user: user.to_owned(),
             role: proof.role,
             by: Authentication::Session,
@@ -29,7 +29,7 @@ impl Service {
             expires: Some(session.expires),
         };
         let tls = caller.remote.is_some_and(|r| r.tls);
-        ([(header::SET_COOKIE, set_cookie(&number, tls))], Created(told)).into_response()
+        ([(header::SET_COOKIE, set_cookie(&number, tls))], Created(body)).into_response()
     }
 
     /// Counts an attempt as failed until it succeeds. Fails if it comes too early.

@@ -6,7 +6,7 @@ use super::statistics::{name, permitted, problem, span};
 use crate::service::Service;
 use analytics::catalogue::Shown;
 use analytics::column::Column;
-use analytics::engine::Answer as Told;
+use analytics::engine::Answer as Queried;
 use analytics::picture::{self, Area, Coloring, Heat, Outliers, Palette, Scale, Shape, Theme};
 use api::{ErrorCode, ExportedValue};
 use axum::extract::State;
@@ -105,8 +105,8 @@ pub async fn picture(
     let Wanted { shape, palette, theme, plain, format, .. } = wanted;
     let look = picture::Wanted { heat, shape, palette, theme, plain };
     waiting(move || {
-        let told = sight.answer(service.analytics.engine.query(&statistic, from, to, step).map_err(problem)?);
-        let drawn = picture::of(&told, (from, to), &look).map_err(not_drawn)?;
+        let data = sight.answer(service.analytics.engine.query(&statistic, from, to, step).map_err(problem)?);
+        let drawn = picture::of(&data, (from, to), &look).map_err(not_drawn)?;
         Ok(match format.unwrap_or(PictureFormat::Png) {
             PictureFormat::Png => {
                 ([(header::CONTENT_TYPE, "image/png")], drawn.png().map_err(not_drawn)?).into_response()
@@ -146,21 +146,21 @@ pub async fn export(
     let step = given_step(wanted.step)?.unwrap_or(1);
     let format = wanted.format.unwrap_or(TableFormat::Csv);
     waiting(move || {
-        let told = sight.answer(service.analytics.engine.query(&statistic, from, to, step).map_err(problem)?);
+        let data = sight.answer(service.analytics.engine.query(&statistic, from, to, step).map_err(problem)?);
         let (kind, end) = match format {
             TableFormat::Csv => ("text/csv; charset=utf-8; header=present", "csv"),
             TableFormat::Json => ("application/x-ndjson", "jsonl"),
         };
         let file = format!("attachment; filename=\"{}.{end}\"", statistic.raw());
-        let text = table(&told, format)?;
+        let text = table(&data, format)?;
         Ok(([(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_DISPOSITION, file)], text).into_response())
     })
     .await
 }
 
 /// All values of a column: a line for each cell; a line without key if there is none.
-fn values(told: &Told, start: u64, column: &Column) -> Vec<ExportedValue> {
-    let seconds = if told.shown == Shown::Level { u64::from(column.seconds) } else { told.step };
+fn values(data: &Queried, start: u64, column: &Column) -> Vec<ExportedValue> {
+    let seconds = if data.shown == Shown::Level { u64::from(column.seconds) } else { data.step };
     let time = i64::try_from(start).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
     let value = |key: Option<String>, from: Option<u64>, to: Option<u64>, count: u64| ExportedValue {
         start,
@@ -175,12 +175,12 @@ fn values(told: &Told, start: u64, column: &Column) -> Vec<ExportedValue> {
     if column.cells.is_empty() {
         return vec![value(None, None, None, column.total)];
     }
-    let cell = |(key, count): &(u32, u64)| match told.scheme {
+    let cell = |(key, count): &(u32, u64)| match data.scheme {
         Some(scheme) if *key < scheme.classes() => {
             let (from, to) = scheme.range(*key);
             value(None, Some(from), (to != u64::MAX).then_some(to), *count)
         }
-        _ => value(Some(told.words.get(key).map_or_else(|| key.to_string(), ToString::to_string)), None, None, *count),
+        _ => value(Some(data.words.get(key).map_or_else(|| key.to_string(), ToString::to_string)), None, None, *count),
     };
     column.cells.iter().map(cell).collect()
 }
@@ -191,13 +191,13 @@ fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-fn table(told: &Told, format: TableFormat) -> Answer<String> {
+fn table(data: &Queried, format: TableFormat) -> Answer<String> {
     let mut out = String::new();
     if let TableFormat::Csv = format {
         out += "start,time,seconds,key,from,to,count,value\r\n";
     }
-    for (start, column) in &told.columns {
-        for v in values(told, *start, column) {
+    for (start, column) in &data.columns {
+        for v in values(data, *start, column) {
             match format {
                 TableFormat::Json => {
                     out += &serde_json::to_string(&v).map_err(|e| Problem::internal(&e.into()))?;
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn told(name: &str, cells: Vec<(u32, u64)>, words: &[(u32, &str)]) -> Told {
+    fn data(name: &str, cells: Vec<(u32, u64)>, words: &[(u32, &str)]) -> Queried {
         let name: analytics::name::Name = name.parse().expect("a name");
         let scheme = name.breakdown.and_then(|f| f.scheme());
         let column = Column { total: cells.iter().map(|(_, n)| n).sum(), seconds: 2, cells, ..Column::default() };
@@ -234,19 +234,19 @@ mod tests {
         let columns = BTreeMap::from([(60, column), (64, Column { seconds: 2, ..Column::default() })]);
         let title = String::new();
         let (unit, shown) = ("ops", Shown::Rate);
-        Told { name, title, unit, shown, scheme, rows: None, step: 2, closed: 100, columns, words }
+        Queried { name, title, unit, shown, scheme, rows: None, step: 2, closed: 100, columns, words }
     }
 
     #[test]
     fn a_table_has_a_line_for_each_cell_and_zeros_are_not_left_out() {
         let words = [(1, "deimos"), (2, "=1+1,\"x\"")];
-        let text = table(&told("nfs3.ops[client]", vec![(1, 3), (2, 1)], &words), TableFormat::Csv).expect("small");
+        let text = table(&data("nfs3.ops[client]", vec![(1, 3), (2, 1)], &words), TableFormat::Csv).expect("small");
         let expected = "start,time,seconds,key,from,to,count,value\r\n\
                         60,1970-01-01T00:01:00Z,2,deimos,,,3,1.5\r\n\
                         60,1970-01-01T00:01:00Z,2,\"'=1+1,\"\"x\"\"\",,,1,0.5\r\n\
                         64,1970-01-01T00:01:04Z,2,,,,0,0\r\n";
         assert_eq!(text, expected);
-        let text = table(&told("nfs3.ops[latency]", vec![(0, 3), (721, 1)], &[]), TableFormat::Json).expect("small");
+        let text = table(&data("nfs3.ops[latency]", vec![(0, 3), (721, 1)], &[]), TableFormat::Json).expect("small");
         let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
         assert_eq!((&lines[0]["from"], &lines[0]["to"]), (&0.into(), &1000.into()));
         assert_eq!((&lines[1]["from"], &lines[1]["to"]), (&100_000_000_000u64.into(), &serde_json::Value::Null));

@@ -80,20 +80,20 @@ impl From<anyhow::Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.body.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let said = self.body.message.clone();
+        let message = self.body.message.clone();
         let mut response = (status, Json(ErrorReply { error: *self.body })).into_response();
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        response.extensions_mut().insert(Said(said));
+        response.extensions_mut().insert(ErrorText(message));
         response
     }
 }
 
 /// Message of an error answer, for the audit log.
 #[derive(Debug, Clone)]
-pub struct Said(pub String);
+pub struct ErrorText(pub String);
 
 /// 201 with the created object.
 pub struct Created<T>(pub T);

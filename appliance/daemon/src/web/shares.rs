@@ -186,7 +186,7 @@ pub async fn clients(State(service): State<Arc<Service>>) -> Json<ClientList> {
 mod tests {
     use super::*;
 
-    fn told(options: &str) -> Vec<String> {
+    fn rules(options: &str) -> Vec<String> {
         hosts(options)
             .iter()
             .map(|h| format!("{} {} {}", h.hosts, if h.writable { "rw" } else { "ro" }, h.squash))
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn options_tell_who_may() {
-        assert_eq!(told("on"), ["* rw root"]);
-        assert_eq!(told("off"), Vec::<String>::new());
-        assert_eq!(told("ro,all_squash"), ["* ro all"]);
+    fn options_determine_access() {
+        assert_eq!(rules("on"), ["* rw root"]);
+        assert_eq!(rules("off"), Vec::<String>::new());
+        assert_eq!(rules("ro,all_squash"), ["* ro all"]);
         assert_eq!(
-            told("rw=@10.0.0.0/8:admin,ro=[fd00::1]:b,root=admin"),
+            rules("rw=@10.0.0.0/8:admin,ro=[fd00::1]:b,root=admin"),
             ["@10.0.0.0/8 rw root", "admin rw none", "[fd00::1] ro root", "b ro root"]
         );
     }

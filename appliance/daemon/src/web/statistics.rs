@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 /// Default time span in seconds.
-const LATELY: u64 = 60;
+const DEFAULT_SECONDS: u64 = 60;
 /// Limit for the rows of a folded heat map.
 const ROWS: u32 = 4096;
 /// The last second that can be requested: the end of the year 9999.
@@ -163,7 +163,7 @@ pub(super) fn span(from: Option<u64>, to: Option<u64>) -> Answer<(u64, u64)> {
     if to > LAST {
         return Err(Problem::invalid("to", to.to_string(), format!("at most {LAST}")));
     }
-    let from = from.unwrap_or(to.saturating_sub(LATELY));
+    let from = from.unwrap_or(to.saturating_sub(DEFAULT_SECONDS));
     if from < to { Ok((from, to)) } else { Err(Problem::invalid("from", from.to_string(), format!("less than {to}"))) }
 }
 

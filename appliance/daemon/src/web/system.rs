@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protobuf_is_for_those_who_ask_for_it() {
+    fn protobuf_is_sent_on_request() {
         let prometheus = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
                           application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         assert!(wants_protobuf(prometheus));

@@ -86,14 +86,14 @@ fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
     match device? {
         Some(device) if output.status.success() => Ok(device),
         _ => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let error_text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             // fusermount3 opens the device as the user, and the mode of the device may not allow
             // that.
-            let advice = match said.contains("/dev/fuse") && said.contains("Permission denied") {
+            let advice = match error_text.contains("/dev/fuse") && error_text.contains("Permission denied") {
                 true => " (its mode is to be 0666; in a container the device must be given to it)",
                 false => "",
             };
-            Err(io::Error::other(format!("{said}{advice}")))
+            Err(io::Error::other(format!("{error_text}{advice}")))
         }
     }
 }

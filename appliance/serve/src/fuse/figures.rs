@@ -60,11 +60,11 @@ pub struct Figures {
     times: Vec<Histogram>,
     pub(super) read: Counter,
     pub(super) written: Counter,
-    told: OnceLock<Told>,
+    target: OnceLock<Target>,
 }
 
 /// Where each request is recorded, and the numbers that identify this mount there.
-struct Told {
+struct Target {
     events: Arc<Events>,
     client: u32,
     place: u32,
@@ -74,15 +74,15 @@ struct Told {
 impl Default for Figures {
     fn default() -> Self {
         let times = Layer::Fuse.operations().iter().map(|_| Histogram::default()).collect();
-        Self { times, read: Counter::default(), written: Counter::default(), told: OnceLock::new() }
+        Self { times, read: Counter::default(), written: Counter::default(), target: OnceLock::new() }
     }
 }
 
 impl Figures {
     /// Starts recording each request in `events`, as a request to the mount at `place` of
     /// `dataset`, whose tree is `vfs`. Only the first call has an effect.
-    pub fn tell_to(&self, events: &Arc<Events>, place: &str, dataset: &str, vfs: &dyn Vfs) {
-        self.told.get_or_init(|| Told {
+    pub fn record_to(&self, events: &Arc<Events>, place: &str, dataset: &str, vfs: &dyn Vfs) {
+        self.target.get_or_init(|| Target {
             events: events.clone(),
             client: events.clients.number(place),
             place: events.places.number(dataset),
@@ -90,8 +90,8 @@ impl Figures {
         });
     }
 
-    fn events(&self) -> Option<&Told> {
-        self.told.get().filter(|told| told.events.is_on())
+    fn events(&self) -> Option<&Target> {
+        self.target.get().filter(|target| target.events.is_on())
     }
 }
 
@@ -139,7 +139,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let spent = self.clock.ns();
         self.figures.times[self.kind].record(spent);
-        let Some(Told { events, client, place, root }) = self.figures.events() else { return };
+        let Some(Target { events, client, place, root }) = self.figures.events() else { return };
         // The names of other file systems shown by this mount are not known here.
         if file_system_of(self.node) == file_system_of(*root) {
             note::file(*place, object_of(self.node));

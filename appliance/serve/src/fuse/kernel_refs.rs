@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_let_go_when_the_kernel_is_gone() {
+    fn everything_is_released_when_the_kernel_disconnects() {
         let (vfs, node) = file();
         let held = KernelRefs::new(vfs.clone());
         held.hold(node).expect("there");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_waits_for_pages_under_way_and_keeps_others_out() {
+    fn a_writer_waits_for_pages_in_flight_and_excludes_others() {
         let (vfs, node) = file();
         let held = KernelRefs::new(vfs);
         held.hold(node).expect("there");
@@ -212,7 +212,7 @@ mod tests {
             });
             assert!(held.has_writers(node));
         });
-        assert_eq!(writers.load(Ordering::Relaxed), 1, "let go once the pages are there");
+        assert_eq!(writers.load(Ordering::Relaxed), 1, "released once the pages are cached");
         held.store(node, store);
         assert_eq!(stores.load(Ordering::Relaxed), 1, "not while it is open for writing");
         held.done_writing(node);

@@ -66,8 +66,8 @@ pub struct MountHandle {
 pub struct Unmounter(Arc<Shared>);
 
 /// Notifies the kernel that something else changed the tree, such as another server or a rollback.
-/// The kernel caches what it has seen and would not ask again. Do not call this from a thread that
-/// answers requests: it may wait for one of them to finish.
+/// The kernel caches what it has seen and would not read it again. Do not call this from a thread
+/// that answers requests: it may wait for one of them to finish.
 #[derive(Debug, Clone)]
 pub struct Changed {
     kernel: Notifier,
@@ -103,15 +103,15 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     flag(options.no_exec, libc::MS_NOEXEC);
     let others = options.allow_other.unwrap_or(root);
     let enforce = options.enforce_permissions.unwrap_or(others);
-    let mut told = Vec::new();
-    told.extend(others.then_some("allow_other"));
-    told.extend(enforce.then_some("default_permissions"));
-    let how = How { source: options.name.clone(), flags, options: told };
+    let mut mount_options = Vec::new();
+    mount_options.extend(others.then_some("allow_other"));
+    mount_options.extend(enforce.then_some("default_permissions"));
+    let how = How { source: options.name.clone(), flags, options: mount_options };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1);
 
-    let (told, work) = ahead::channel();
-    let ops = Arc::new(Ops::new(vfs, options, enforce, threads, told));
+    let (requests, work) = ahead::channel();
+    let ops = Arc::new(Ops::new(vfs, options, enforce, threads, requests));
     let cannot = |e: io::Error| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display()));
     let server = Arc::new(Server(ops.clone()));
     let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);

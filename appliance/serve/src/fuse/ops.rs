@@ -200,7 +200,7 @@ impl Ops {
         if has_setid && let Some(kernel) = self.kernel.get() {
             // The kernel still caches the old mode. A negative offset invalidates only attributes.
             if let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1) {
-                tracing::debug!(%error, "the kernel does not take it");
+                tracing::debug!(%error, "the kernel rejected it");
             }
         }
         Ok(())
@@ -218,7 +218,7 @@ impl Ops {
         if let Some(kernel) = self.kernel.get().filter(|_| moved)
             && let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1)
         {
-            tracing::debug!(%error, "the kernel does not take it");
+            tracing::debug!(%error, "the kernel rejected it");
         }
     }
 

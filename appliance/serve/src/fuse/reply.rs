@@ -132,7 +132,7 @@ impl Reply {
         if let Err(error) = self.way.send(self.unique, code, parts)
             && error.raw_os_error() != Some(libc::ENOENT)
         {
-            tracing::debug!(%error, "the kernel does not take an answer");
+            tracing::debug!(%error, "the kernel rejected a reply");
         }
     }
 

@@ -115,7 +115,7 @@ fn cpus(which: &str) -> io::Result<Vec<u16>> {
     let text = std::fs::read_to_string(&path)?;
     parse_list(text.trim())
         .filter(|list| !list.is_empty())
-        .ok_or_else(|| io::Error::other(format!("{path} says {text:?}, expected a list of cores")))
+        .ok_or_else(|| io::Error::other(format!("{path} contains {text:?}, expected a list of cores")))
 }
 
 fn parse_list(text: &str) -> Option<Vec<u16>> {

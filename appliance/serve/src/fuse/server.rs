@@ -219,7 +219,7 @@ impl Answer for Server {
             // "send it again".
             Op::Interrupt => reply.none(),
             // FLUSH has nothing to do, because each write reached the `Vfs` when it arrived; ENOSYS
-            // saves the round trip. Locks are handled by the kernel alone: no other machine mounts
+            // saves the round trip. Locks are handled only by the kernel: no other machine mounts
             // this tree.
             Op::Init { .. } | Op::Destroy | Op::Other => reply.error(Errno::NOSYS),
         }

@@ -132,7 +132,7 @@ fn rings(wanted: u64, flags: u64, threads_per_core: usize) -> Option<Rings> {
     match Rings::new(threads_per_core, REQUEST_BYTES_MAX as usize) {
         Ok(rings) => Some(rings),
         Err(error) => {
-            tracing::info!(%error, "no io_uring here, so requests come through /dev/fuse");
+            tracing::info!(%error, "io_uring is not available, so requests come through /dev/fuse");
             None
         }
     }

@@ -58,7 +58,7 @@ impl Settle {
                 // A negative offset invalidates only attributes, no pages. Nodes that the kernel
                 // has forgotten meanwhile are not an error.
                 if let Err(error) = kernel.invalidate(inodes.to_fuse(node), -1) {
-                    tracing::debug!(%error, "the kernel does not take it");
+                    tracing::debug!(%error, "the kernel rejected it");
                 }
             }
         }

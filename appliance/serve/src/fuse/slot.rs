@@ -77,7 +77,7 @@ impl Mailbox {
     pub fn take(&self) -> Vec<usize> {
         // Read first, so that an answer that arrives meanwhile makes the event readable again.
         if let Err(error) = rustix::io::read(&self.event, &mut [0; 8]) {
-            tracing::debug!(%error, "woken for nothing");
+            tracing::debug!(%error, "woken without a request");
         }
         std::mem::take(&mut *self.done.lock())
     }
@@ -295,7 +295,7 @@ impl Drop for Slot {
         // SAFETY: mapped by `new` with this length, and no longer in use: neither by the kernel,
         // whose commands have ended (see `ring`), nor by a reply.
         if let Err(error) = unsafe { munmap(self.payload.cast(), self.payload_bytes) } {
-            tracing::error!(%error, "cannot give memory back");
+            tracing::error!(%error, "cannot release memory");
         }
     }
 }
@@ -331,15 +331,15 @@ mod tests {
         let request = unsafe { slot.request() };
         slot.answer(7, 0, &[b"an answer", b" in parts"]);
         assert_eq!(request.payload, b"name\0");
-        assert!(slot.leave(), "the answer is there");
+        assert!(slot.leave(), "the answer has arrived");
         // SAFETY: the request is not used below.
         unsafe { slot.finish() };
         assert_eq!(answer_of(&slot), (0, b"an answer in parts".to_vec()));
-        assert!(mailbox.take().is_empty(), "who serves sees it by himself");
+        assert!(mailbox.take().is_empty(), "the serving thread sees it without a wakeup");
     }
 
     #[test]
-    fn an_answer_that_comes_later_is_told_to_the_serving_thread() {
+    fn a_late_answer_is_passed_to_the_serving_thread() {
         let mailbox = Arc::new(Mailbox::new().expect("an event"));
         let slot = Slot::new(3, 4096, mailbox.clone()).expect("memory");
         put_request(&slot, b"");

@@ -54,9 +54,9 @@ pub(super) fn unmount(dir: &Path, lazy: bool) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let kind = if said.contains("busy") { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
-    Err(io::Error::new(kind, said))
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let kind = if message.contains("busy") { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
+    Err(io::Error::new(kind, message))
 }
 
 /// Detaches from the terminal: starts a new session, with input from /dev/null and output and

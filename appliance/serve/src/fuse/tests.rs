@@ -100,14 +100,14 @@ fn tree() -> MemoryVfs {
 }
 
 #[test]
-fn what_the_kernel_asks_for_is_counted_by_kind() {
+fn requests_of_the_kernel_are_counted_by_kind() {
     let Some(m) = mounted("figures", tree()) else { return };
     assert_eq!(fs::read(m.dir.join("file")).expect("read"), pattern(BIG));
     assert_eq!(errno(fs::metadata(m.dir.join("missing"))), libc::ENOENT);
     let registry = observe::Registry::new();
     registry.add(&[("mount", "tank/figures")], &(m.figures.clone() as Arc<dyn observe::Source>));
     let family = |families: &[observe::Family], name: &str| {
-        families.iter().find(|f| f.info.name == name).expect("it is told").series.clone()
+        families.iter().find(|f| f.info.name == name).expect("reported").series.clone()
     };
     let of = |families: &[observe::Family], kind: &str| {
         let series = family(families, "fuse_operation_time").into_iter().find(|s| s.labels[1].1 == kind);
@@ -226,7 +226,7 @@ fn a_damaged_record_is_an_error_and_its_neighbours_are_not() {
 }
 
 #[test]
-fn waiting_ends_when_somebody_else_unmounts() {
+fn waiting_ends_when_another_process_unmounts() {
     let Some(mut m) = mounted("umount", tree()) else { return };
     let handle = m.handle.take().expect("just mounted");
     let mut text = String::new();
@@ -238,7 +238,7 @@ fn waiting_ends_when_somebody_else_unmounts() {
 }
 
 #[test]
-fn a_tree_in_use_can_be_taken_away() {
+fn a_tree_in_use_can_be_detached() {
     let Some(mut m) = mounted("busy", tree()) else { return };
     let handle = m.handle.take().expect("just mounted");
     let file = File::open(m.dir.join("file")).expect("open");

@@ -193,7 +193,7 @@ pub(super) enum Op<'a> {
     Other,
 }
 
-/// The unread part of a request: the structure, and names and data, either behind it or in a
+/// The unread part of a request: the structure, and names and data, either after it or in a
 /// separate buffer.
 struct Rest<'a>(&'a [u8], Option<&'a [u8]>);
 
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_data_may_lie_apart() {
+    fn names_and_data_may_be_in_separate_buffers() {
         let header = request(21, b"");
         let mut structure = vec![0xee; 128];
         structure[..16].copy_from_slice(&[5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);

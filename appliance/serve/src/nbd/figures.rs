@@ -55,7 +55,7 @@ pub(super) struct Names {
 
 impl Figures {
     /// Starts recording each request in `events`. Only the first call has an effect.
-    pub fn tell_to(&self, events: Arc<Events>) {
+    pub fn record_to(&self, events: Arc<Events>) {
         let _ = self.events.set(events);
     }
 

@@ -166,21 +166,24 @@ impl<'a> Handshake<'a> {
                 return Next::Option;
             }
         };
-        let mut tell = |kind: u16, data: &[u8]| {
+        let mut send_info = |kind: u16, data: &[u8]| {
             let data = [&kind.to_be_bytes(), data].concat();
             put_answer(out, number, answer::INFO, &data);
         };
-        tell(info::EXPORT, &[&opened.export.size().to_be_bytes()[..], &self.flags(&opened).to_be_bytes()].concat());
+        send_info(
+            info::EXPORT,
+            &[&opened.export.size().to_be_bytes()[..], &self.flags(&opened).to_be_bytes()].concat(),
+        );
         if wanted.contains(&info::NAME) {
-            tell(info::NAME, opened.name.as_bytes());
+            send_info(info::NAME, opened.name.as_bytes());
         }
         if wanted.contains(&info::DESCRIPTION) {
-            tell(info::DESCRIPTION, b"a volume of Weir");
+            send_info(info::DESCRIPTION, b"a volume of Weir");
         }
         // Any byte range can be read and written; whole blocks are the most efficient.
         let preferred = u32::try_from(opened.export.block_bytes()).unwrap_or(4096).clamp(4096, REQUEST_BYTES_MAX);
         let sizes = [1, preferred, REQUEST_BYTES_MAX];
-        tell(info::BLOCK_SIZE, &sizes.map(u32::to_be_bytes).concat());
+        send_info(info::BLOCK_SIZE, &sizes.map(u32::to_be_bytes).concat());
         put_answer(out, number, answer::ACK, &[]);
         if number == option::INFO {
             return Next::Option;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use errors::{Error, Refusal};
 use object::{Extent, Part};
 
-/// Data up to this length is copied behind its header, which is cheaper than a separate slice.
+/// Data up to this length is appended to its header, which is cheaper than a separate slice.
 const COPIED_MAX: usize = 16 << 10;
 /// Shorter holes are sent as zeros: a chunk costs 32 bytes and processing time on the client.
 const HOLE_MIN: usize = 4096;

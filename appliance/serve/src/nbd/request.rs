@@ -31,7 +31,7 @@ pub(super) fn check(request: &Request, agreed: Agreed, opened: &Opened) -> Resul
         }
         Flush | Disconnect | Other(_) => return Ok(()),
         BlockStatus if !agreed.allocation => return wrong(errno::INVAL, "no context was agreed on"),
-        BlockStatus if request.length == 0 => return wrong(errno::INVAL, "nothing is asked for"),
+        BlockStatus if request.length == 0 => return wrong(errno::INVAL, "the requested range is empty"),
         Read if request.length > REQUEST_BYTES_MAX => return wrong(errno::OVERFLOW, "longer than 32 MiB"),
         Read | Write | Trim | WriteZeroes | BlockStatus | Cache => {}
     }
@@ -68,32 +68,32 @@ fn attempt(
     export: &dyn Export,
     out: &mut Replies,
 ) -> Result<(), Wrong> {
-    let said = |error: Error| (number(&error), error.to_string());
+    let failure = |error: Error| (number(&error), error.to_string());
     let (offset, length) = (request.offset, u64::from(request.length));
     let has = |flag| request.flags & flag != 0;
     match request.command {
         Command::Read => {
-            let parts = export.read(offset, request.length as usize).map_err(said)?;
+            let parts = export.read(offset, request.length as usize).map_err(failure)?;
             out.read(request, agreed, has(flag::DONT_FRAGMENT), parts);
             return Ok(());
         }
         Command::BlockStatus => {
             let max = if has(flag::ONE_EXTENT) { 1 } else { EXTENTS_MAX };
-            out.extents(request, &export.extents(offset, length, max).map_err(said)?);
+            out.extents(request, &export.extents(offset, length, max).map_err(failure)?);
             return Ok(());
         }
-        Command::Write => export.write(offset, data).map_err(said)?,
+        Command::Write => export.write(offset, data).map_err(failure)?,
         Command::WriteZeroes if has(flag::NO_HOLE) && has(flag::FAST_ZERO) => {
             return Err((errno::NOTSUP, "zeros that take space are not faster than other data".to_owned()));
         }
-        Command::WriteZeroes => export.write_zeros(offset, length, !has(flag::NO_HOLE)).map_err(said)?,
-        Command::Trim => export.trim(offset, length).map_err(said)?,
+        Command::WriteZeroes => export.write_zeros(offset, length, !has(flag::NO_HOLE)).map_err(failure)?,
+        Command::Trim => export.trim(offset, length).map_err(failure)?,
         Command::Cache => export.prefetch(offset, length),
-        Command::Flush => export.flush().map_err(said)?,
+        Command::Flush => export.flush().map_err(failure)?,
         Command::Disconnect | Command::Other(_) => {}
     }
     if has(flag::FUA) && matches!(request.command, Command::Write | Command::WriteZeroes | Command::Trim) {
-        export.flush().map_err(said)?;
+        export.flush().map_err(failure)?;
     }
     out.done(request);
     Ok(())

@@ -239,7 +239,7 @@ impl Inner {
                 Err(error) => {
                     // An error of one client, or no file descriptors are left: then it would recur
                     // immediately.
-                    tracing::warn!(%error, "cannot take a connection of NBD");
+                    tracing::warn!(%error, "cannot accept an NBD connection");
                     std::thread::sleep(Duration::from_millis(50));
                     return;
                 }

@@ -164,7 +164,7 @@ impl Input {
         self.start += here;
         while out.len() < len {
             let from = out.len();
-            // At most twice what has arrived, so that an announced length alone allocates no
+            // At most twice what has arrived, so that an announced length by itself allocates no
             // memory.
             let to = len.min((2 * from).max(from + INPUT_BYTES));
             out.resize(to, 0);

@@ -405,7 +405,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_is_written_is_read_with_and_without_structured_replies() {
+fn written_data_is_read_back_with_and_without_structured_replies() {
     let rig = Rig::new("written");
     let mut client = rig.chosen("tank/v", false);
     client.request(1, 1, 7, 1000, 6);
@@ -487,7 +487,7 @@ fn a_read_that_waits_keeps_no_other_waiting() {
 }
 
 #[test]
-fn what_is_no_request_ends_its_connection_and_no_other() {
+fn an_invalid_request_ends_only_its_connection() {
     let rig = Rig::new("nonsense");
     let mut good = rig.chosen("tank/v", true);
     let mut chance = rig::Chance::new(7);
@@ -512,7 +512,7 @@ fn what_is_no_request_ends_its_connection_and_no_other() {
 }
 
 #[test]
-fn many_answers_that_nobody_takes_hold_up_nobody_else() {
+fn unread_answers_block_no_other_client() {
     let rig = Rig::new("lazy");
     rig.disk.bytes.lock().fill(9);
     let mut lazy = rig.chosen("tank/v", false);
@@ -539,8 +539,8 @@ fn clients_that_shake_no_hands_keep_no_place_from_others_and_disks_that_are_not_
     assert!(disks.iter_mut().all(Client::is_served));
     let idle: Vec<_> = (0..30).map(|_| crowded.connect()).collect();
     let mut further = crowded.chosen();
-    assert!(further.is_served(), "it has the place of one that only connected");
-    assert!(disks.iter_mut().all(Client::is_served), "none of the disks gave up its place");
+    assert!(further.is_served(), "it has the slot of an idle connection");
+    assert!(disks.iter_mut().all(Client::is_served), "no disk lost its slot");
     drop(idle);
     drop(crowded.disk);
 }

@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_reserved_one_client_never_takes_more_than_half(sizes in prop::collection::vec(1usize..400, 1..50)) {
+        fn one_client_never_reserves_more_than_half(sizes in prop::collection::vec(1usize..400, 1..50)) {
             let budget = budget(1000);
             let account = budget.account(client(1));
             let held: Vec<_> = sizes.iter().filter_map(|n| account.try_reserve(*n)).collect();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_socket_does_not_take_is_sent_in_order_once_it_has_room() {
+    fn unsent_output_is_sent_in_order_once_the_socket_has_room() {
         let used = Arc::new(AtomicUsize::new(0));
         let budget = Budget::new(100, used.clone());
         let output = Output::new(budget.account(Client::Local(1)));

@@ -179,7 +179,7 @@ mod tests {
         let mut vfs = MemoryVfs::new();
         let node = vfs.add_file(vfs.root(), "f", "text");
         *vfs.attr_mut(node) = Attr { mode, uid: 1, gid: 50, ..*vfs.attr_mut(node) };
-        let attr = vfs.attr(node).expect("it was made");
+        let attr = vfs.attr(node).expect("it was created");
         (vfs, attr)
     }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_list_gives_to_those_it_names_within_its_mask() {
         let (mut vfs, _) = file(0o670);
-        let node = vfs.lookup(vfs.root(), b"f").expect("it was made").node;
+        let node = vfs.lookup(vfs.root(), b"f").expect("it was created").node;
         let mut list = vec![2, 0, 0, 0];
         for (tag, bits, id) in [
             (1_u16, 6_u16, u32::MAX),
@@ -209,16 +209,16 @@ mod tests {
             list.extend([&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat());
         }
         vfs.put_xattr(node, ACCESS, &list);
-        let attr = vfs.attr(node).expect("it was made");
+        let attr = vfs.attr(node).expect("it was created");
         let may = |who: &Caller, want| permits(&vfs, &attr, who, want).expect("a list");
         assert!(may(&user(7, &[]), READ | WRITE) && !may(&user(7, &[]), EXECUTE), "the mask takes x");
-        assert!(!may(&user(8, &[50]), READ), "the owning group itself has nothing, whatever the mode says");
+        assert!(!may(&user(8, &[50]), READ), "the owning group has no access, despite the mode");
         assert!(may(&user(8, &[50, 60]), READ) && !may(&user(8, &[60]), WRITE));
         assert!(!may(&user(8, &[]), READ));
     }
 
     #[test]
-    fn zfs_own_lists_tell_making_files_directories_and_removing_apart() {
+    fn native_acls_distinguish_creating_files_directories_and_removing() {
         let (vfs, child) = file(0o600);
         let root_dir = vfs.root();
         let vfs = vfs.writable();
@@ -234,14 +234,14 @@ mod tests {
         assert_eq!(check_remove(&vfs, &dir, &child, &who), Err(Status::ACCES));
         let gives = [entry(nfs4_acl::DELETE | nfs4_acl::READ, 0).with_who_flags()];
         vfs.set_nfs4_acl(&root(), child.node, &gives).expect("set");
-        let child = vfs.attr(child.node).expect("it was made");
+        let child = vfs.attr(child.node).expect("it was created");
         assert_eq!(check_remove(&vfs, &dir, &child, &who), Ok(()));
         assert_eq!(permits(&vfs, &child, &who, READ), Ok(true));
         assert_eq!(permits(&vfs, &child, &who, WRITE), Ok(false));
     }
 
     #[test]
-    fn root_executes_only_what_somebody_may() {
+    fn root_executes_only_files_with_an_execute_bit() {
         assert!(!permits(&file(0o600).0, &file(0o600).1, &root(), EXECUTE).expect("no list"));
         assert!(permits(&file(0o601).0, &file(0o601).1, &root(), EXECUTE).expect("no list"));
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_set_by_those_who_may() {
+    fn attributes_are_set_only_with_permission() {
         let (vfs, attr) = file(0o620);
         let set = |who: &Caller, set: SetAttr| {
             let mut set = set;
@@ -276,7 +276,7 @@ mod tests {
         };
         let mode = SetAttr { mode: Some(0o2755), ..SetAttr::default() };
         assert_eq!(set(&user(1, &[50]), mode), Ok(mode));
-        assert_eq!(set(&user(1, &[]), mode).map(|s| s.mode), Ok(Some(0o755)), "not his group");
+        assert_eq!(set(&user(1, &[]), mode).map(|s| s.mode), Ok(Some(0o755)), "not the user's group");
         assert_eq!(set(&user(2, &[50]), mode), Err(Status::PERM));
         let owner = |uid| SetAttr { uid: Some(uid), ..SetAttr::default() };
         assert_eq!(set(&user(1, &[]), owner(2)), Err(Status::PERM));
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(set(&user(1, &[]), group(60)), Err(Status::PERM));
         let now = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
         let then = SetAttr { mtime: Some(SetTime::To(attr.mtime)), ..SetAttr::default() };
-        assert_eq!(set(&user(2, &[50]), now), Ok(now), "who may write may touch");
+        assert_eq!(set(&user(2, &[50]), now), Ok(now), "write access allows setting times to now");
         assert_eq!(set(&user(2, &[50]), then), Err(Status::PERM));
         assert_eq!(set(&user(2, &[]), now), Err(Status::ACCES));
         let size = SetAttr { size: Some(0), ..SetAttr::default() };

@@ -57,7 +57,7 @@ mod tests {
     use files::vfs::{Time, Vfs};
 
     #[test]
-    fn changes_within_one_tick_are_told_apart() {
+    fn changes_within_one_tick_are_distinguished() {
         let vfs = MemoryVfs::new();
         let mut attr = vfs.attr(vfs.root()).unwrap();
         let node = FileHandle { fs_guid: 1, object: 2, generation: 3 };

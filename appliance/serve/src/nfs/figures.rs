@@ -147,7 +147,7 @@ impl Figures {
     }
 
     /// Starts recording each call in `events`. Only the first call has an effect.
-    pub fn tell_to(&self, events: Arc<Events>) {
+    pub fn record_to(&self, events: Arc<Events>) {
         for (address, client) in &*self.clients.lock() {
             client.number.store(events.clients.number(&address.to_string()), Ordering::Relaxed);
         }
@@ -160,7 +160,7 @@ impl Figures {
     }
 
     /// Records an operation that was answered, with the notes of this thread.
-    pub(super) fn tell(events: &Events, layer: Layer, op: u32, client: &ClientFigures, user: u32, latency: u64) {
+    pub(super) fn record_call(events: &Events, layer: Layer, op: u32, client: &ClientFigures, user: u32, latency: u64) {
         events.record(Event {
             done: nanoseconds(),
             latency,

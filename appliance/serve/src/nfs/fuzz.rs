@@ -40,8 +40,8 @@ fn registry() -> Registry {
     let config = v4::Config { lease_seconds: 90, server_id: b"fuzz".to_vec(), minor_versions: [true; 3] };
     registry.add(Arc::new(v4::Server::new(core.clone(), config, Arc::new(v4::NoRecords))));
     let mappings = Arc::default();
-    let beside = mountd::Mount::versions(&core).into_iter().chain(rquota::RemoteQuota::versions(&core));
-    beside.chain(portmap::Portmap::versions(&mappings)).for_each(|program| registry.add(program));
+    let others = mountd::Mount::versions(&core).into_iter().chain(rquota::RemoteQuota::versions(&core));
+    others.chain(portmap::Portmap::versions(&mappings)).for_each(|program| registry.add(program));
     registry
 }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_for_what_answers_gave() {
+    fn placeholders_are_replaced_by_values_of_answers() {
         let call = |minor: u32, ops: &dyn Fn(&mut Writer)| {
             let mut w = Writer::new();
             put_call(&mut w, 1 + minor, v3::PROGRAM, 4, 1);
@@ -185,7 +185,7 @@ mod tests {
             [1, 0, 0, 0, 24].iter().for_each(|n| w.u32(*n));
         });
         let out = stream(&[first, second, third].concat()).to_vec();
-        assert_eq!(out[out.len() - 8..], [0, 0, 0, 24, 0, 0, 0, 0], "PUTROOTFH went well");
+        assert_eq!(out[out.len() - 8..], [0, 0, 0, 24, 0, 0, 0, 0], "PUTROOTFH succeeded");
     }
 
     proptest! {

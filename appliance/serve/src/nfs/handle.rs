@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_the_key_made_is_opened(words in any::<[u64; 4]>(), at in 0..HANDLE_BYTES, flip in 1u8..) {
+        fn only_handles_sealed_with_the_key_are_opened(words in any::<[u64; 4]>(), at in 0..HANDLE_BYTES, flip in 1u8..) {
             let key = HandleKey::new([3; 32]);
             let [pool_guid, fs_guid, object, generation] = words;
             let handle = WireHandle { pool_guid, file: FileHandle { fs_guid, object, generation } };

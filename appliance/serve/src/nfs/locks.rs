@@ -149,7 +149,7 @@ impl LockTable {
     }
 
     /// Like [`LockTable::lock`], but returns true if a write lock was downgraded to a read lock.
-    /// The caller must then [notify](LockTable::tell) waiting requests.
+    /// The caller must then [notify](LockTable::notify) waiting requests.
     pub fn lock_quietly(
         &self,
         file: FileHandle,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_a_writer_is_alone() {
+    fn read_locks_are_shared_and_write_locks_are_exclusive() {
         let table = LockTable::new(100);
         table.lock(FILE, &owner(1), range(0, 9), false).unwrap();
         table.lock(FILE, &owner(2), range(5, 20), false).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_lock_replaces_what_it_covers_and_joins_its_like() {
+    fn a_new_lock_replaces_covered_ranges_and_merges_with_equal_ones() {
         let table = LockTable::new(100);
         table.lock(FILE, &owner(1), range(0, 99), false).unwrap();
         table.lock(FILE, &owner(1), range(10, 19), true).unwrap();
@@ -341,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_when_locks_go() {
+    fn waiting_requests_are_notified_when_locks_are_released() {
         let table = LockTable::new(10);
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = told.clone();
+        let notified = Arc::new(AtomicUsize::new(0));
+        let count = notified.clone();
         table.watch(Arc::new(move |file| {
             assert_eq!(file, FILE);
             count.fetch_add(1, Ordering::Relaxed);
@@ -352,7 +352,7 @@ mod tests {
         table.lock(FILE, &owner(1), range(0, 9), true).unwrap();
         table.unlock(FILE, &owner(1), range(0, 1)).unwrap();
         table.release(|o| *o == owner(1));
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(notified.load(Ordering::Relaxed), 2);
     }
 
     #[test]

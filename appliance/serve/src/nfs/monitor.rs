@@ -70,7 +70,7 @@ impl Notes {
         let mut names = self.names.lock();
         names.before.clear();
         if let Err(error) = self.save(&names) {
-            tracing::warn!(%error, "cannot note which clients did not take their locks back");
+            tracing::warn!(%error, "cannot store which clients did not reclaim their locks");
         }
     }
 }
@@ -167,7 +167,7 @@ fn notify(clients: &HashMap<String, IpAddr>, state: u32) {
         let local = UdpSocket::bind(if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })
             .and_then(|socket| socket.connect(SocketAddr::new(*address, 9)).and_then(|()| socket.local_addr()));
         names.extend(local.map(|l| l.ip().to_string()));
-        let told = portmap::port_of(*address, PROGRAM, 1).and_then(|port| {
+        let sent = portmap::port_of(*address, PROGRAM, 1).and_then(|port| {
             let mut stream = TcpStream::connect_timeout(&SocketAddr::new(*address, port), PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
@@ -179,7 +179,7 @@ fn notify(clients: &HashMap<String, IpAddr>, state: u32) {
             }
             Ok(())
         });
-        match told {
+        match sent {
             Ok(()) => tracing::info!(name, %address, "notified that locks can be reclaimed"),
             Err(error) => tracing::info!(name, %address, %error, "cannot be notified that locks can be reclaimed"),
         }
@@ -246,7 +246,7 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("a folder");
         let start = || Monitor::start(Some(&folder), Arc::new(Grace::new(Duration::from_secs(3600)))).expect("starts");
         let first = start();
-        assert!(!first.is_grace(), "nobody had locks");
+        assert!(!first.is_grace(), "no client had locks");
         let at: IpAddr = [127, 0, 0, 1].into();
         first.note(b"box", at);
         first.note(b"bad\nname", at);

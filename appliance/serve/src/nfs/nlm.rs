@@ -449,7 +449,7 @@ fn put_holder(out: &mut Writer, held: Option<&HeldLock>) {
 fn call_back(core: &Core, queue: &Receiver<Waiting>) {
     while let Ok(given) = queue.recv() {
         let LockOwner::Nlm { host, owner, process } = &given.owner else { continue };
-        let told = portmap::port_of(given.client, PROGRAM, VERSION).and_then(|port| {
+        let accepted = portmap::port_of(given.client, PROGRAM, VERSION).and_then(|port| {
             let mut stream = TcpStream::connect_timeout(&SocketAddr::new(given.client, port), PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
@@ -466,8 +466,8 @@ fn call_back(core: &Core, queue: &Receiver<Waiting>) {
             let mut r = Reader::new(&answer);
             Ok(r.opaque(NAME_MAX).and_then(|_| r.u32()) == Ok(GRANTED))
         });
-        if !matches!(told, Ok(true)) {
-            tracing::debug!(client = %given.client, ?told, "a lock that was waited for was not taken");
+        if !matches!(accepted, Ok(true)) {
+            tracing::debug!(client = %given.client, ?accepted, "the client did not accept a granted lock");
             let _ = core.locks.unlock(given.file, &given.owner, given.range);
         }
     }

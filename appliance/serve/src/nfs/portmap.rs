@@ -233,11 +233,7 @@ pub fn register(mappings: &[Mapping], set: bool) -> io::Result<()> {
             w.u32(u32::from(m.address.port()));
         })?;
         if set && Reader::new(&done).bool() != Ok(true) {
-            tracing::warn!(
-                program = m.program,
-                version = m.version,
-                "the port mapper of this machine does not take it"
-            );
+            tracing::warn!(program = m.program, version = m.version, "the port mapper of this machine rejected it");
         }
     }
     Ok(())

@@ -144,14 +144,14 @@ impl Server {
             all.add(server.clone());
             v4 = Some(server);
         }
-        let mut beside: Vec<Arc<dyn Program>> = Vec::new();
+        let mut other_programs: Vec<Arc<dyn Program>> = Vec::new();
         if config.versions.v3 {
-            beside.extend(mountd::Mount::versions(&core));
-            beside.push(LockManager::start(core.clone(), monitor.clone())?);
-            beside.push(Arc::new(StatusMonitor(monitor)));
+            other_programs.extend(mountd::Mount::versions(&core));
+            other_programs.push(LockManager::start(core.clone(), monitor.clone())?);
+            other_programs.push(Arc::new(StatusMonitor(monitor)));
         }
-        beside.extend(rquota::RemoteQuota::versions(&core));
-        for program in beside {
+        other_programs.extend(rquota::RemoteQuota::versions(&core));
+        for program in other_programs {
             all.add(program.clone());
             side.add(program);
         }
@@ -284,7 +284,7 @@ impl Server {
         if !self.registered.is_empty()
             && let Err(error) = portmap::register(&self.registered, false)
         {
-            tracing::warn!(%error, "cannot take programs back from the port mapper");
+            tracing::warn!(%error, "cannot unregister programs from the port mapper");
         }
         self.engine.stop(self.patience);
     }
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(compound), [10021, 0, 10021]);
         for (program, version) in [(v3::PROGRAM, 3), (mountd::PROGRAM, 3), (super::super::nlm::PROGRAM, 4)] {
             let mut stream = TcpStream::connect(at).expect("connects");
-            ask(&mut stream, 3, program, version, 0, |_| ()).expect_err("nothing of version 3 is there");
+            ask(&mut stream, 3, program, version, 0, |_| ()).expect_err("version 3 is not served");
         }
     }
 

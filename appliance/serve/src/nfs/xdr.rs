@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_and_goes_out_in_pieces_from_any_byte(values in values(), cut in 0.0..1.0) {
+        fn encoded_data_is_decoded_and_sent_in_pieces_from_any_byte(values in values(), cut in 0.0..1.0) {
             let w = write(&values);
             let bytes = w.to_vec();
             prop_assert_eq!(bytes.len(), w.len());
@@ -386,7 +386,7 @@ mod tests {
         }
 
         #[test]
-        fn rolling_back_leaves_what_was_before(before in values(), after in values()) {
+        fn rolling_back_restores_the_previous_contents(before in values(), after in values()) {
             let mut w = write(&before);
             let (mark, expected) = (w.mark(), w.to_vec());
             let more = write(&after);

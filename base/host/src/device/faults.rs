@@ -354,36 +354,36 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_fails_as_it_was_asked_for_and_works_again_without_the_rule() {
+    fn each_operation_fails_as_requested_and_works_again_without_the_rule() {
         let (memory, device, faults) = faulty();
         let struck = faults.add(1, rule(&[Operation::Write], Outcome::Prevented(libc::EIO)));
         assert_eq!(device.write_at(0, &[2; 512]).unwrap_err().raw_os_error(), Some(libc::EIO));
         assert_eq!((memory.contents()[0], struck.injected.load(Ordering::Relaxed)), (1, 1));
         device.flush().and_then(|()| device.read_at(0, &mut [0; 8])).expect("only writes fail");
         assert!(faults.remove(1) && !faults.remove(1));
-        device.write_at(0, &[2; 512]).expect("no rule any more");
+        device.write_at(0, &[2; 512]).expect("no rules are left");
         faults.add(2, rule(&[Operation::Write], Outcome::Failed(libc::ENXIO)));
         assert!(device.write_at(0, &[3; 512]).is_err());
-        assert_eq!(memory.contents()[0], 3, "it was done, and told to have failed");
+        assert_eq!(memory.contents()[0], 3, "it was done, but reported as failed");
         faults.remove(2);
         faults.add(3, rule(&[Operation::Flush, Operation::Probe], Outcome::Prevented(libc::EIO)));
         assert!(device.flush().is_err() && device.probe().is_err());
         faults.remove(3);
         faults.add(4, rule(&[Operation::Write], Outcome::Ignored));
-        device.write_at(0, &[9; 512]).expect("so it says");
+        device.write_at(0, &[9; 512]).expect("reported as success");
         assert_eq!(memory.contents()[0], 3);
     }
 
     #[test]
-    fn torn_writes_and_turned_bits_are_told_as_good() {
+    fn torn_writes_and_flipped_bits_are_reported_as_success() {
         let (memory, device, faults) = faulty();
         faults.add(1, rule(&[], Outcome::Torn));
-        device.write_at(0, &[2; 4096]).expect("so it says");
+        device.write_at(0, &[2; 4096]).expect("reported as success");
         assert_eq!((memory.contents()[2047], memory.contents()[2048]), (2, 1));
         faults.remove(1);
         faults.add(2, rule(&[], Outcome::Flipped));
         let mut buf = [0; 4096];
-        device.read_at(4096, &mut buf).expect("so it says");
+        device.read_at(4096, &mut buf).expect("reported as success");
         assert_eq!(buf.iter().map(|b| (b ^ 1).count_ones()).sum::<u32>(), 1);
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let failing = Outcome::Prevented(libc::EIO);
         faults.add(1, Rule { device: 8, ..rule(&[], failing) });
         faults.add(2, Rule { areas: vec![Area { start: 512, end: 1024 }], ..rule(&[], failing) });
-        device.write_at(0, &[2; 512]).and_then(|()| device.write_at(1024, &[2; 512])).expect("beside the area");
+        device.write_at(0, &[2; 512]).and_then(|()| device.write_at(1024, &[2; 512])).expect("outside the area");
         device.flush().expect("it has no place");
         assert!(device.write_at(0, &[2; 513]).is_err());
         faults.remove(2);

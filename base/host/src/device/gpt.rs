@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_found_where_the_table_says() {
+    fn a_partition_is_found_at_its_position_in_the_table() {
         let found = partitions(&disk(64, 1000));
         assert_eq!(found, [Partition { number: 1, start_bytes: 64 * 512, size_bytes: 937 * 512 }]);
     }

@@ -35,7 +35,7 @@ pub fn open_all_for_writing(names: &[&str]) -> io::Result<Vec<Arc<dyn Device>>> 
         let Some((path, number)) = number.filter(|_| !Path::new(name).exists()) else { return open(name) };
         let disk = open(path)?;
         let partition = gpt::partitions(disk.as_ref()).into_iter().find(|p| p.number == number);
-        let p = partition.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no such partition"))?;
+        let p = partition.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such partition"))?;
         Ok(Arc::new(Slice::new(disk, p.start_bytes, p.size_bytes, name.to_owned())))
     };
     names.iter().map(|name| one(name).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))).collect()

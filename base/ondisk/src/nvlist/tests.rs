@@ -46,7 +46,7 @@ fn labels_print_as_zdb_prints_them() {
 }
 
 #[test]
-fn getters_find_what_a_label_holds() {
+fn getters_find_the_values_of_a_label() {
     let label = Nvlist::parse(golden!("label_raidz1_xdr.bin")).unwrap();
     assert_eq!(label.get_str("name"), Some("tz1"));
     assert_eq!(label.get_u64("version"), Some(5000));

@@ -17,7 +17,7 @@ fn every_kind_of_a_real_stream_writes_back() {
 }
 
 #[test]
-fn begin_says_what_zstream_says() {
+fn begin_matches_zstream() {
     let all = all();
     let Body::Begin(begin) = &all[0].body else { panic!("{:?}", all[0]) };
     assert_eq!((begin.header_type, begin.from_guid, all[0].payload_bytes()), (1, 0, 0));
@@ -27,7 +27,7 @@ fn begin_says_what_zstream_says() {
 }
 
 #[test]
-fn payloads_are_as_long_as_the_record_says() {
+fn payloads_have_the_length_in_the_record() {
     let mut lengths = Vec::new();
     for record in all() {
         lengths.push((std::mem::discriminant(&record.body), record.payload_bytes()));

@@ -188,7 +188,7 @@ fn a_header_writes_back() {
 }
 
 #[test]
-fn a_micro_zap_writes_back_whichever_order_it_had() {
+fn a_micro_zap_is_encoded_back_in_its_byte_order() {
     let big = golden!("zap_master_sparc.bin");
     let mut little = big.to_vec();
     swap::to_little(&mut little).unwrap();

@@ -63,7 +63,7 @@ fn a_real_log_reads_as_zdb_lists_it() {
 }
 
 #[test]
-fn bodies_of_a_real_log_say_what_zdb_says() {
+fn bodies_of_a_real_log_match_zdb() {
     let blocks = blocks();
     let bodies: Vec<_> =
         blocks.iter().flat_map(|(b, _)| b.records()).map(|r| r.unwrap().parse_body().unwrap()).collect();

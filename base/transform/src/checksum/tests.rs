@@ -103,7 +103,7 @@ fn sha512_is_the_truncated_kind_of_fips_180_4() {
 }
 
 #[test]
-fn truncation_beside_a_mac_folds_only_what_is_not_strong() {
+fn truncation_next_to_a_mac_folds_only_weak_checksums() {
     let words = [1, 2, 4, 8];
     assert_eq!(truncate_for_mac(Algorithm::Fletcher4, words), [5, 10]);
     assert_eq!(truncate_for_mac(Algorithm::EdonR, words), [5, 10]);

@@ -139,7 +139,7 @@ fn a_block_that_follows_one_that_was_given_up_comes_back_from_every_codec_and_le
 /// Streams that stop before their header is written leave bytes behind that were never fetched;
 /// many of them in sequence once ran past the end of zlib-rs's buffer.
 #[test]
-fn any_number_of_blocks_can_be_given_up_for_want_of_the_last_byte() {
+fn any_number_of_blocks_can_be_abandoned_before_the_last_byte() {
     for level in [1, 6] {
         for _ in 0..70_000 {
             assert_eq!(compress(Algorithm::Gzip(level), zstd::Level::DEFAULT, &[7; 16], 1), None);
@@ -266,7 +266,7 @@ proptest! {
 
     /// All codecs and levels on one thread, in any order.
     #[test]
-    fn nothing_that_a_thread_compressed_before_changes_what_it_compresses_now(steps in prop::collection::vec(step(), 1..24)) {
+    fn earlier_blocks_of_a_thread_do_not_change_its_output(steps in prop::collection::vec(step(), 1..24)) {
         replay(&steps, &codecs())?;
     }
 

@@ -156,7 +156,7 @@ fn random_bytes_are_left_as_they_are() {
 proptest! {
     /// Runs of bytes from a small alphabet: zeros, short and overlapping matches.
     #[test]
-    fn whatever_was_compressed_comes_back(runs in prop::collection::vec((0..3_u8, 1..300_usize), 0..60), fast in 1..11_i32) {
+    fn compressed_data_is_decompressed(runs in prop::collection::vec((0..3_u8, 1..300_usize), 0..60), fast in 1..11_i32) {
         let src: Vec<u8> = runs.iter().flat_map(|(byte, length)| std::iter::repeat_n(*byte, *length)).collect();
         for algorithm in ALL {
             let level = zstd::Level::from_level(-fast).unwrap();

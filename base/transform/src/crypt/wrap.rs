@@ -11,7 +11,7 @@ use super::{
     AuthenticationFailed, Cipher, HMAC_KEY_BYTES, IV_BYTES, MAC_BYTES, MASTER_KEY_BYTES_MAX, Suite, WRAPPING_KEY_BYTES,
 };
 
-/// Properties stored beside the wrapped keys and authenticated with them.
+/// Properties stored with the wrapped keys and authenticated with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrapContext {
     /// Suite of the dataset.

@@ -159,7 +159,7 @@ pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: b
 ) -> usize {
     let mut strips = Strips::new::<L>(U, data, from, to);
     while let Some(at) = strips.next() {
-        // SAFETY: the strip lies within `to`; see above.
+        // SAFETY: the strip is within `to`; see above.
         unsafe {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
             for (sum, column) in sums.iter().zip(parity) {
@@ -184,7 +184,7 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
     to: usize,
     wrong: &mut [bool; MAX_PARITY],
 ) -> usize {
-    let asked = [P, Q, R];
+    let enabled = [P, Q, R];
     let mut strips = Strips::new::<L>(U, data, from, to);
     // SAFETY: the strips lie within `to`; see above.
     unsafe {
@@ -192,7 +192,7 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
         while let Some(at) = strips.next() {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
             for which in 0..3 {
-                if asked[which] {
+                if enabled[which] {
                     for u in 0..U {
                         let stored = L::load(parity[which].add(at + u * L::BYTES));
                         differences[which] = differences[which].or(sums[which][u].add(stored));
@@ -201,7 +201,7 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
             }
         }
         for which in 0..3 {
-            wrong[which] |= asked[which] && !differences[which].is_zero();
+            wrong[which] |= enabled[which] && !differences[which].is_zero();
         }
     }
     strips.done
@@ -228,7 +228,7 @@ pub(super) unsafe fn reconstruct<
     from: usize,
     to: usize,
 ) -> usize {
-    let asked = [P, Q, R];
+    let enabled = [P, Q, R];
     let mut strips = Strips::new::<L>(U, data, from, to);
     // SAFETY: the strips lie within `to`; see above.
     unsafe {
@@ -245,7 +245,7 @@ pub(super) unsafe fn reconstruct<
             let mut differences = [[L::zero(); U]; N];
             let mut place = 0;
             for which in 0..3 {
-                if asked[which] {
+                if enabled[which] {
                     for u in 0..U {
                         let stored = L::load(parity[which].add(at + u * L::BYTES));
                         differences[place][u] = sums[which][u].add(stored);

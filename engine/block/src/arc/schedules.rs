@@ -47,7 +47,7 @@ fn many_readers_cause_one_read_under_every_schedule() {
 }
 
 #[test]
-fn what_was_written_is_read_afterwards_under_every_schedule() {
+fn written_data_is_read_back_under_every_schedule() {
     explore(600, || {
         let (cache, disk) = (Shared::new(Arc::new(1000)), Disk::new());
         let readers: Vec<_> = (0..2)

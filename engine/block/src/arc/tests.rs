@@ -16,7 +16,7 @@ fn read(cache: &Arc, n: u64) -> bool {
 }
 
 #[test]
-fn what_is_used_twice_survives_a_long_scan() {
+fn blocks_used_twice_survive_a_long_scan() {
     let cache = Arc::new(1000);
     for n in 0..4 {
         read(&cache, n);
@@ -61,7 +61,7 @@ fn a_cap_that_is_lowered_is_kept_at_once() {
 }
 
 #[test]
-fn what_is_held_and_evicted_is_told_apart_by_what_it_is() {
+fn held_and_evicted_blocks_are_counted_by_type() {
     let cache = Arc::new(1000);
     let block = |n| Block { data: vec![n; 100].into(), endian: Endian::Little };
     for n in 0..6 {
@@ -80,7 +80,7 @@ fn what_is_held_and_evicted_is_told_apart_by_what_it_is() {
 }
 
 #[test]
-fn a_failed_load_is_told_to_the_caller_and_not_kept() {
+fn a_failed_load_is_returned_and_not_cached() {
     let cache = Arc::new(1000);
     let failed = cache.get_or_load(key(1), Want::Demand, || Err(errors::Error::corrupt("here", "bad")));
     assert_eq!(failed.unwrap_err().to_string(), "here: bad");
@@ -89,7 +89,7 @@ fn a_failed_load_is_told_to_the_caller_and_not_kept() {
 }
 
 #[test]
-fn many_who_ask_at_once_cause_one_read() {
+fn concurrent_requests_cause_one_read() {
     let cache = Arc::new(1 << 20);
     let reads = std::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|s| {
@@ -107,7 +107,7 @@ fn many_who_ask_at_once_cause_one_read() {
 }
 
 #[test]
-fn the_lists_keep_their_limits_whatever_is_read_written_and_prefetched() {
+fn the_lists_keep_their_limits_under_any_load() {
     // Each step asserts them. The recent list and its ghosts once exceeded theirs by a block.
     let cache = Arc::new(1000);
     let mut chance = rig::Chance::new(17);
@@ -161,7 +161,7 @@ fn a_read_that_ends_twice_panics() {
 }
 
 #[test]
-fn a_thread_that_waits_for_one_that_panics_reads_the_block_itself() {
+fn a_thread_waiting_for_a_panicking_one_reads_the_block_itself() {
     // It once got an error that named damage where none was.
     let cache = Shared::new(Arc::new(1000));
     let (began, begins) = std::sync::mpsc::channel();

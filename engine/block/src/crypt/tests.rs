@@ -298,7 +298,7 @@ fn dnodes_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn hostile_blocks_neither_panic_nor_lay_pieces_over_each_other() {
+fn hostile_blocks_neither_panic_nor_cause_overlaps() {
     let interesting = prop_oneof![any::<u8>(), Just(0), Just(1), Just(0xff), Just(0x7f)];
     let overwrites = proptest::collection::vec((any::<prop::sample::Index>(), interesting), 1..24);
     let random = proptest::collection::vec(any::<u8>(), 0..2048);
@@ -363,7 +363,7 @@ fn block_keys_are_kept_and_their_number_is_bounded() {
 #[test]
 fn key_objects_are_checked() {
     let with = |name: &'static str, value: Option<Attribute>| {
-        KeyObject::read(|asked| Ok(if asked == name { value.clone() } else { gcm_attribute(asked) }))
+        KeyObject::read(|requested| Ok(if requested == name { value.clone() } else { gcm_attribute(requested) }))
     };
     let object = KeyObject::read(|name| Ok(gcm_attribute(name))).unwrap();
     assert_eq!((object.root_dir, object.wrapped.version), (66, 1));

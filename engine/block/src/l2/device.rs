@@ -5,7 +5,7 @@
 //!   start        hand      evict                                  end
 //!     | newest …   |  free   | oldest … … … … … … … … … … … … … …  |
 //! ```
-//! During the first sweep nothing lies behind the hand. Facts: l2arc_evict, l2arc_log_blk_commit,
+//! During the first sweep nothing is beyond the hand. Facts: l2arc_evict, l2arc_log_blk_commit,
 //! l2arc_dev_hdr_update (module/zfs/arc.c).
 //!
 //! Invariants:
@@ -112,7 +112,7 @@ impl CacheDevice {
     pub fn write(&self, index: &Index, blocks: Vec<Stored>) -> io::Result<()> {
         let mut ring = self.ring.lock();
         if ring.failed {
-            return Err(io::Error::other("it is not written any more"));
+            return Err(io::Error::other("it is no longer written"));
         }
         let result = self.write_to(index, &mut ring, blocks);
         ring.failed |= result.is_err();
@@ -161,7 +161,7 @@ impl CacheDevice {
         }
     }
 
-    /// Evicts what lies where the next `bytes` bytes will be written.
+    /// Evicts the blocks where the next `bytes` bytes will be written.
     fn make_room(&self, index: &Index, ring: &mut Ring, bytes: u64) -> io::Result<()> {
         if ring.hand + bytes > self.end {
             if !ring.first {

@@ -127,7 +127,7 @@ fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) 
     }
     if let Err(error) = device.write(&l2.index, blocks) {
         l2.index.counts.write_errors.add(1);
-        tracing::warn!(device = device.leaf().path, %error, "the cache device takes no writes any more");
+        tracing::warn!(device = device.leaf().path, %error, "the cache device no longer accepts writes");
     }
     true
 }

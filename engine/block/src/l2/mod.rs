@@ -196,7 +196,7 @@ impl L2 {
     /// Stops writing to devices that are not in `caches`. When this returns, no write to such a
     /// device is in progress. The feed thread removes their contents from the index shortly
     /// afterwards.
-    pub(crate) fn let_go(&self, caches: &[Arc<Vdev>]) {
+    pub(crate) fn release_devices(&self, caches: &[Arc<Vdev>]) {
         let devices = self.devices.read().clone();
         for device in devices.iter().filter(|d| !caches.iter().any(|v| Arc::ptr_eq(v, &d.vdev))) {
             device.ring.lock().failed = true;

@@ -84,7 +84,7 @@ fn read_header(device: &CacheDevice) -> Option<Header> {
     is_ours.then_some(header)
 }
 
-/// Whether `check` lies in the area of the ring that was written from `bottom` to `top`.
+/// Whether `check` is in the area of the ring that was written from `bottom` to `top`.
 fn overlaps(bottom: u64, top: u64, check: u64) -> bool {
     if bottom <= top { (bottom..=top).contains(&check) } else { check <= top || bottom <= check }
 }

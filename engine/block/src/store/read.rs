@@ -134,11 +134,11 @@ impl Store {
             Some(error) => Err(error),
             None => read(&met_bad),
         };
-        self.tell_bad(bp, at, &met_bad);
+        self.report_bad(bp, at, &met_bad);
         result.at_with(|| self.place(at))
     }
 
-    fn tell_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
+    fn report_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
         if met_bad.get()
             && let Some(watch) = self.watch.read().clone()
         {

@@ -95,8 +95,8 @@ impl Store {
 
     /// Whether to retry a write that failed with `error` and began after `begun` resumptions.
     fn retries(&self, error: &Error, begun: u64) -> bool {
-        let asked = self.writes.on_failure.read().clone();
-        matches!(error, Error::Io { .. } | Error::Missing { .. }) && asked.is_some_and(|ask| ask(error, begun))
+        let handler = self.writes.on_failure.read().clone();
+        matches!(error, Error::Io { .. } | Error::Missing { .. }) && handler.is_some_and(|ask| ask(error, begun))
     }
 
     fn keep(&self, written: zio::Written, at: &Bookmark) -> BlkPtr {

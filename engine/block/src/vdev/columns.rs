@@ -39,7 +39,7 @@ pub struct Column {
     pub child: usize,
     /// Offset on the child, in bytes from the end of its front labels (device offset 4 MiB).
     ///
-    /// A column in the scratch area of an expansion lies before that. Then this wraps around below
+    /// A column in the scratch area of an expansion is before that. Then this wraps around below
     /// zero, and `wrapping_add` of 4 MiB gives the right offset, as in
     /// [`Column::device_offset_bytes`].
     pub offset_bytes: u64,

@@ -52,7 +52,7 @@ impl Tree {
 
     fn plain(&self, vdev: u32) -> Result<&Vdev, Failure> {
         let top = self.tops.get(vdev as usize).filter(|top| matches!(top.kind, Kind::Leaf(_) | Kind::Mirror(_)));
-        top.map(|top| &**top).ok_or_else(|| Failure::other(format!("device {vdev} is no disk or mirror")))
+        top.map(|top| &**top).ok_or_else(|| Failure::other(format!("device {vdev} is not a disk or mirror")))
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_of_a_mirror_goes_to_a_side_of_its_own_and_who_lacks_something_gives_nothing() {
+    fn each_side_of_a_mirror_is_copied_to_its_own_side_and_stale_sides_are_not_read() {
         let tree = Tree::of(vec![
             mirror(0, vec![leaf(1, 1), leaf(2, 2)]),
             mirror(1, vec![leaf(3, 0), leaf(4, 0), leaf(5, 0)]),

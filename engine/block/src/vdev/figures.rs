@@ -23,7 +23,7 @@ pub(super) struct Figures {
     pub write_total_time: Histogram,
     /// By number of the class.
     pub classes: [OfClass; CLASSES],
-    told: OnceLock<Told>,
+    target: OnceLock<Target>,
 }
 
 /// Operations of a class.
@@ -61,7 +61,7 @@ pub(super) struct Passed {
 }
 
 /// Log of all operations, with the numbers of pool and device in it.
-struct Told {
+struct Target {
     events: Arc<Events>,
     pool: u32,
     device: u32,
@@ -76,21 +76,21 @@ const FLUSH: u8 = 2;
 
 impl Figures {
     /// Counts a finished read. It is logged when the return value is dropped.
-    pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
+    pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) -> Option<Recording<'_>> {
         self.read_bytes.add(bytes as u64);
         self.read_time.record(ns);
-        self.tell(READ, offset, bytes, ns, result)
+        self.log_operation(READ, offset, bytes, ns, result)
     }
 
     pub fn wrote(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) {
         self.written_bytes.add(bytes as u64);
         self.write_time.record(ns);
-        drop(self.tell(WRITE, offset, bytes, ns, result));
+        drop(self.log_operation(WRITE, offset, bytes, ns, result));
     }
 
     pub fn flushed(&self, ns: u64, result: &io::Result<()>) {
         self.flush_time.record(ns);
-        drop(self.tell(FLUSH, 0, 0, ns, result));
+        drop(self.log_operation(FLUSH, 0, 0, ns, result));
     }
 
     /// Counts an operation that has passed the queue.
@@ -114,8 +114,8 @@ impl Figures {
     }
 
     /// Logs every operation from now on. Only the first call has an effect.
-    pub fn tell_to(&self, events: &Arc<Events>, pool: &str, device: &str) {
-        self.told.get_or_init(|| Told {
+    pub fn record_to(&self, events: &Arc<Events>, pool: &str, device: &str) {
+        self.target.get_or_init(|| Target {
             events: events.clone(),
             pool: events.clients.number(pool),
             device: events.places.number(device),
@@ -124,8 +124,15 @@ impl Figures {
 
     /// Prepares the log entry of a finished operation, if the log is on. It is recorded when the
     /// return value is dropped.
-    fn tell(&self, op: u8, offset: u64, bytes: usize, latency: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
-        let Told { events, pool, device } = self.told.get().filter(|t| t.events.is_on())?;
+    fn log_operation(
+        &self,
+        op: u8,
+        offset: u64,
+        bytes: usize,
+        latency: u64,
+        result: &io::Result<()>,
+    ) -> Option<Recording<'_>> {
+        let Target { events, pool, device } = self.target.get().filter(|t| t.events.is_on())?;
         let errno = result.as_ref().err().map_or(0, |e| e.raw_os_error().unwrap_or(EIO));
         let note = Note {
             place: *device,
@@ -135,7 +142,7 @@ impl Figures {
             ..Note::default()
         };
         let done = host::clock::nanoseconds();
-        Some(Telling { events, event: Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note } })
+        Some(Recording { events, event: Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note } })
     }
 
     /// Number of reads, and their bytes.
@@ -150,19 +157,19 @@ impl Figures {
 }
 
 /// An operation that is logged when this is dropped.
-pub(super) struct Telling<'f> {
+pub(super) struct Recording<'f> {
     events: &'f Events,
     event: Event,
 }
 
-impl Telling<'_> {
+impl Recording<'_> {
     /// Records that the bytes of a successful read were wrong.
     pub fn was_wrong(&mut self) {
         self.event.note.result = WRONG_BYTES;
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for Recording<'_> {
     fn drop(&mut self) {
         self.events.record(self.event);
     }

@@ -12,7 +12,7 @@
 //!     are refused
 
 use super::dtl::Dtl;
-use super::figures::{Figures, Passed, Telling};
+use super::figures::{Figures, Passed, Recording};
 use super::plug::{Fate, Plug};
 use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
 use crate::zevent::{About, Operation, Report, Reporter, class};
@@ -76,7 +76,7 @@ pub struct ErrorCounts {
 /// [`Answer::is_wrong`] was called.
 pub struct Answer<'l> {
     leaf: &'l Leaf,
-    telling: Option<Telling<'l>>,
+    recording: Option<Recording<'l>>,
     report: Report,
 }
 
@@ -90,8 +90,8 @@ impl<'l> Answer<'l> {
     pub fn is_wrong(mut self) {
         self.leaf.state.errors.checksum.fetch_add(1, Ordering::Relaxed);
         self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
-        if let Some(telling) = &mut self.telling {
-            telling.was_wrong();
+        if let Some(recording) = &mut self.recording {
+            recording.was_wrong();
         }
     }
 }
@@ -346,13 +346,13 @@ impl Leaf {
         ns: u64,
         result: io::Result<()>,
     ) -> io::Result<Answer<'_>> {
-        let telling = self.state.figures.read(offset, len, ns, &result);
+        let recording = self.state.figures.read(offset, len, ns, &result);
         let report = Report { operation: Operation::Read, errno: 0, offset, size: len as u64, delay_ns: ns };
         self.note_slow(report);
         if let Err(error) = &result {
             self.count(&self.state.errors.read, "reading", error, report);
         }
-        result.map(|()| Answer { leaf: self, telling, report })
+        result.map(|()| Answer { leaf: self, recording, report })
     }
 
     /// Whether reads wait for the device, so that several should run at once.
@@ -438,8 +438,8 @@ impl Leaf {
     }
 
     /// Logs each read, write and flush from now on, as one of `pool`.
-    pub fn tell_to(&self, events: &Arc<observe::Events>, pool: &str) {
-        self.state.figures.tell_to(events, pool, &self.path);
+    pub fn record_to(&self, events: &Arc<observe::Events>, pool: &str) {
+        self.state.figures.record_to(events, pool, &self.path);
     }
 
     /// Operations that wait in the queue or are on the device, by class as in metrics.
@@ -782,7 +782,7 @@ impl Leaf {
             self.state.flush.failed.store(true, Ordering::Release);
             self.count_write_error();
             self.report(class::IO, Report { errno: errno(error), ..report });
-            tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
+            tracing::error!(device = %self.path, %error, "written data may be lost: the device no longer accepts writes");
             if dirty {
                 self.note_missed(first, last.max(first));
             }

@@ -47,7 +47,7 @@ static QUEUE_WAIT_TIME: Info = Info {
 static IO_SIZE: Info = Info {
     name: "device_io_size",
     unit: Unit::Bytes,
-    help: "Sizes of a class's operations as the device got them; joined: whether the queue or a scrub made one of several neighbours.",
+    help: "Sizes of a class's operations as issued to the device; joined: whether the queue or a scrub combined several neighbours.",
 };
 static ERRORS: Info = Info {
     name: "device_errors",

@@ -65,7 +65,7 @@ impl Tree {
         };
         let map = map.map_err(|e| Failure::other(e.at(&top.name).to_string()))?;
         if map.columns.iter().any(|c| c.child >= top.children.len()) {
-            return Err(Failure::other(format!("{}: the address maps to a child that is not there", top.name)));
+            return Err(Failure::other(format!("{}: the address maps to a child that does not exist", top.name)));
         }
         Ok(StillMap { map, _still: still })
     }

@@ -4,7 +4,7 @@
 //! Facts: vdev_xlate, vdev_raidz_xlate, vdev_draid_xlate (module/zfs).
 //!
 //! Invariants:
-//!   * a reported place holds nothing but sectors of the range
+//!   * a reported place contains only sectors of the range
 
 use super::columns::Places;
 use super::{Kind, Vdev};
@@ -71,13 +71,13 @@ mod tests {
         for n in 0..units {
             expected.extend(columns(offset + n * unit));
         }
-        let mut told = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         for child in 0..top.children.len() {
             for (at, len) in top.places(child, offset, units * unit) {
-                told.extend((at..at + len).step_by(512).map(|at| (child, at)));
+                visited.extend((at..at + len).step_by(512).map(|at| (child, at)));
             }
         }
-        assert_eq!(told, expected, "{offset:#x}, {units}");
+        assert_eq!(visited, expected, "{offset:#x}, {units}");
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lies_on_both_sides_of_a_moving_boundary_survives_what_the_parity_allows() {
+    fn a_block_across_a_moving_boundary_survives_as_many_losses_as_parity() {
         use crate::vdev::{Aux, Tree};
         let block: Vec<u8> = (0..20 << 9).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for (parity, children) in [(1, 4u64), (2, 5), (3, 6)] {
@@ -121,7 +121,7 @@ mod tests {
                 assert!(read(7).is_ok(), "parity {parity}, boundary {boundary}, child {away} away");
                 leaf(away).open(held);
                 tree.write(0, start << 9, &block, 8).unwrap();
-                // What is behind the boundary is moved, and only that.
+                // Only sectors beyond the boundary are moved, and only that.
                 let mut sector = [0; 512];
                 for s in end..start + 200 {
                     let at = |width: u64| (s % width, (4 << 20) + ((s / width) << 9));

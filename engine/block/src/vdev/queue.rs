@@ -270,7 +270,7 @@ struct Pending {
     noted: bool,
     /// Those on the device: offset and length in bytes.
     running: BTreeMap<u64, u64>,
-    /// End of the last run: the next one begins behind it, if there is one.
+    /// End of the last run: the next one begins after it, if there is one.
     last: u64,
     /// Threads that write.
     active: u32,
@@ -310,7 +310,7 @@ impl Pending {
         self.is_waiting(offset, len) || self.is_running(offset, len)
     }
 
-    /// Number of writes that wait just before and just behind this range.
+    /// Number of writes that wait just before and just after this range.
     fn neighbours(&self, offset: u64, end: u64) -> usize {
         let before = self.writes.range(..offset).next_back();
         let joins = before.is_some_and(|(at, queued)| at + queued.data.len() as u64 == offset);
@@ -486,7 +486,7 @@ impl Queue {
     }
 
     /// Allows to fill a gap, which belongs to a block whose parts were added, with zeros: if writes
-    /// before and behind it wait, all are joined. Facts: OpenZFS writes such sectors for the same
+    /// before and after it wait, all are joined. Facts: OpenZFS writes such sectors for the same
     /// reason (optional I/Os in vdev_raidz_io_start_write).
     pub fn allow_fill(&self, offset: u64, len: u64) {
         let mut pending = self.pending.lock();
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_has_its_minimum_beside_a_read() {
+    fn a_scrub_has_its_minimum_next_to_a_read() {
         let mut state = State::default();
         (0..DELAY).for_each(|_| {
             state.start(Class::Scrub);
@@ -667,7 +667,7 @@ mod tests {
         };
         assert_eq!(most(&mut state), 3, "alone");
         state.start(Class::SyncRead);
-        assert_eq!(most(&mut state), 1, "beside a read");
+        assert_eq!(most(&mut state), 1, "next to a read");
         state.end(Class::SyncRead);
         assert_eq!(most(&mut state), 1, "just after it");
         (0..DELAY).for_each(|_| {
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn few_writes_behind_many_are_not_held_unless_the_caller_knows() {
+    fn few_writes_after_many_are_not_held_unless_the_caller_knows() {
         let queue = Queue::default();
         let add = |at: u64, len: usize| queue.add(at, Bytes::from(vec![1; len]), 7, none());
         assert_eq!([add(0, HELD_BYTES_MAX), add(1 << 30, 1)], [Added::Start; 2]);

@@ -19,11 +19,11 @@
 //!   └────┴────┴────┘                     └────┴────┴────┴────┘
 //! ```
 //!
-//! While sectors are being moved, a row is at its new place if all of it lies before the reflow
+//! While sectors are being moved, a row is at its new place if all of it is before the reflow
 //! offset, and otherwise at its old place. The first part is moved through a scratch area, the boot
 //! area of each child: while the uberblock marks the scratch area as valid, moved rows are read
-//! from there. A row that lies on both sides of the offset is written to its old place. Its part
-//! before the offset is written to the new place as well, since moving continues behind the offset.
+//! from there. A row that is on both sides of the offset is written to its old place. Its part
+//! before the offset is written to the new place as well, since moving continues after the offset.
 
 use smallvec::SmallVec;
 

@@ -379,7 +379,8 @@ impl Search<'_> {
             || (rows.len() <= ROWS_COMBINED_MAX && self.by_column(&rows))
     }
 
-    /// Determines for each row alone which columns it suspects: the smallest suspicion that fits.
+    /// Determines for each row separately which columns it suspects: the smallest suspicion that
+    /// fits.
     fn by_each_row(&mut self, rows: &[Row<'_>]) -> bool {
         let mut chosen: Vec<Places> = Vec::with_capacity(rows.len());
         for row in rows {

@@ -78,7 +78,7 @@ impl Tree {
         });
     }
 
-    /// Calls `tell` for each leaf with a part of the block: with the offset on it, and the part.
+    /// Calls `visit` for each leaf with a part of the block: with the offset on it, and the part.
     fn for_each_place<'t>(
         &'t self,
         top: &'t Vdev,
@@ -86,13 +86,13 @@ impl Tree {
         size: u64,
         birth: u64,
         depth: u32,
-        tell: &mut Tell<'_, 't>,
+        visit: &mut Visit<'_, 't>,
     ) {
         match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => {
                 let (at, unit) = (offset.saturating_add(DATA_START_BYTES), 1usize << top.ashift);
                 self.collect(top, offset).into_iter().for_each(|leaf| {
-                    tell(leaf, at, Place::Bytes { from: 0, len: size as usize, unit }, None);
+                    visit(leaf, at, Place::Bytes { from: 0, len: size as usize, unit }, None);
                 });
             }
             Kind::Raidz(_) | Kind::Draid(_) => {
@@ -103,12 +103,12 @@ impl Tree {
                     }
                     let leaves = self.collect(&top.children[column.child], column.offset_bytes);
                     let at = column.device_offset_bytes();
-                    leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(place), Some(&map)));
+                    leaves.into_iter().for_each(|leaf| visit(leaf, at, Place::Column(place), Some(&map)));
                 }
                 for (place, child, offset) in &map.also {
                     let leaves = self.collect(&top.children[*child], *offset);
                     let at = offset.wrapping_add(DATA_START_BYTES);
-                    leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(*place), Some(&map)));
+                    leaves.into_iter().for_each(|leaf| visit(leaf, at, Place::Column(*place), Some(&map)));
                 }
             }
             Kind::Indirect(_) if depth < INDIRECT_DEPTH_MAX => {
@@ -119,7 +119,7 @@ impl Tree {
                     let part = &mut |leaf: Source<'t>, at, place, _: Option<&Map>| {
                         // Blocks are moved only to vdevs without parity; pieces are whole sectors.
                         if let Place::Bytes { from, len, .. } = place {
-                            tell(leaf, at, Place::Bytes { from: start + from, len, unit: 1 }, None);
+                            visit(leaf, at, Place::Bytes { from: start + from, len, unit: 1 }, None);
                         }
                     };
                     self.for_each_place(target, piece.offset_bytes, piece.size_bytes, birth, depth + 1, part);
@@ -131,7 +131,7 @@ impl Tree {
 }
 
 /// Callback with a leaf, the offset on it, the part of the block, and the map of its columns.
-type Tell<'a, 't> = dyn FnMut(Source<'t>, u64, Place, Option<&Map>) + 'a;
+type Visit<'a, 't> = dyn FnMut(Source<'t>, u64, Place, Option<&Map>) + 'a;
 
 /// A part of a block.
 #[derive(Clone, Copy)]

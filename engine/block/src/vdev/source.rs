@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_while_spares_stand_in_survives_the_loss_of_another_device() {
+    fn writes_to_active_spares_survive_the_loss_of_another_device() {
         for lost in [[0, 1], [2, 5], [6, 3]] {
             let tree = tree(lost);
             lost.iter().for_each(|guid| drop(close(&tree, *guid)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn spares_are_filled_also_where_the_device_below_is_away_meanwhile() {
+    fn spares_are_filled_also_if_the_underlying_device_is_temporarily_missing() {
         for (lost, another) in [([0, 1], 4), ([2, 5], 3), ([6, 3], 0)] {
             let tree = tree(lost);
             let blocks = blocks(&tree);

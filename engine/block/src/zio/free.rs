@@ -22,7 +22,7 @@ fn free_as(store: &Store, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
     if bp.is_hole() || bp.is_embedded() {
         return Ok(());
     }
-    debug_assert!(!bp.is_dedup(), "the table of its references was asked before");
+    debug_assert!(!bp.is_dedup(), "its reference count was checked before");
     let mut found = Vec::new();
     collect(store, bp, 0, &mut found)?;
     let allocator = store.allocator()?;

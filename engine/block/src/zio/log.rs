@@ -62,7 +62,7 @@ pub(crate) fn allocate(
 /// Seals `block`, a chain header and its records, and writes it to the addresses of `bp`.
 pub(crate) fn write(store: &Store, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
     if block.len() as u64 != bp.psize_bytes() || bp.object_type() != ObjectType::INTENT_LOG || bp.is_gang() {
-        return Err(Error::invalid("", format!("{} bytes are no log block at {bp}", block.len())));
+        return Err(Error::invalid("", format!("{} bytes are not a log block at {bp}", block.len())));
     }
     match (bp.is_encrypted(), keys) {
         (false, _) => {}

@@ -2,7 +2,7 @@
 //!
 //! ZFS name: zio_ddt_write. The dedup table learns of a write only after it is on the devices.
 
-use super::place::{place as place_anew, want};
+use super::place::{place as place_new, want};
 use super::put::{give_back, put};
 use crate::duplicates::{Duplicates, Found, Stored};
 use crate::policy::{Dedup, WritePolicy};
@@ -21,19 +21,19 @@ pub(super) fn place(
     policy: &WritePolicy,
     copies: u8,
 ) -> Result<()> {
-    let anew = |bp: &mut BlkPtr| {
+    let allocate_new = |bp: &mut BlkPtr| {
         bp.set_dedup(false);
-        place_anew(store, bp, stored, txg, policy, copies)
+        place_new(store, bp, stored, txg, policy, copies)
     };
-    let Some(duplicates) = store.duplicates() else { return anew(bp) };
+    let Some(duplicates) = store.duplicates() else { return allocate_new(bp) };
     match duplicates.find(bp, copies)? {
-        Found::No => anew(bp),
+        Found::No => allocate_new(bp),
         Found::Stored(found) => {
             let mut same = *bp;
             found.fill(&mut same, Txg(txg));
             if policy.dedup == Dedup::Verified && !holds(store, &same, stored) {
                 duplicates.release(&same)?;
-                return anew(bp);
+                return allocate_new(bp);
             }
             *bp = same;
             Ok(())
@@ -42,14 +42,14 @@ pub(super) fn place(
             let claim = Claim { duplicates: duplicates.as_ref(), bp: *bp, kept: false };
             let written = match have {
                 None => {
-                    place_anew(store, bp, stored, txg, policy, missing)?;
+                    place_new(store, bp, stored, txg, policy, missing)?;
                     true
                 }
                 Some(have) => add_copies(store, bp, stored, txg, policy, missing, &have)?,
             };
             if !written {
                 drop(claim);
-                return anew(bp);
+                return allocate_new(bp);
             }
             claim.keep(bp, copies);
             Ok(())

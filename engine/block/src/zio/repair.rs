@@ -56,7 +56,7 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: RepairPurpose, depth: u32, repaire
     let mut failure: Option<crate::vdev::Failure> = None;
     for (copy, dva) in bp.dvas().enumerate() {
         if dva.is_gang {
-            let done = mend_gang(store, bp, copy, what, depth, gang_is_right == Some(true), repaired);
+            let done = repair_gang(store, bp, copy, what, depth, gang_is_right == Some(true), repaired);
             if let Err(error) = &done {
                 repaired.error.get_or_insert_with(|| error.clone());
             }
@@ -129,7 +129,7 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: RepairPurpose, depth: u32, repaire
 
 /// Repairs the header at one address, and the members, unless `was_done`: all headers have the same
 /// members, so another header covered them.
-fn mend_gang(
+fn repair_gang(
     store: &Store,
     bp: &BlkPtr,
     copy: usize,

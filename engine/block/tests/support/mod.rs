@@ -159,7 +159,7 @@ impl Allocate for Space {
     fn free(&self, _txg: u64, birth: u64, dva: &Dva) {
         assert_eq!(birth, TXG);
         let taken = self.inner.lock().unwrap().taken.remove(&(dva.vdev, dva.offset_bytes));
-        assert_eq!(taken, Some(dva.asize_bytes), "{dva:?} is freed as it was given out");
+        assert_eq!(taken, Some(dva.asize_bytes), "{dva:?} is freed as it was allocated");
     }
 
     fn claim(&self, _txg: u64, dva: &Dva) -> Result<()> {

@@ -96,7 +96,7 @@ impl Walked {
         Some(self.failed.clone().unwrap_or_else(cut))
     }
 
-    /// What is known to be missing, or may be because a device cannot be read, behind the end of
+    /// What is known to be missing, or may be because a device cannot be read, after the end of
     /// the walk.
     pub fn unread(&self, header: &ZilHeader) -> Option<Unread> {
         let claim_txg = header.claim_txg.0;

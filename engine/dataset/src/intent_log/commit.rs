@@ -73,7 +73,7 @@ pub trait Ground: Send + Sync {
     fn begins(&self) {}
     /// Record `sequence` of the log claimed in `claim_txg` is skipped by a replay. The skip is
     /// recorded on disk with the open txg, so that nothing replayed later is on disk without
-    /// it. `named`: what to record beside the number.
+    /// it. `named`: what to record with the number.
     fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&SkippedRecord>) -> Result<()> {
         let _ = (claim_txg, sequence, named);
         Ok(())
@@ -140,7 +140,7 @@ pub(super) struct Chain {
     pub replayed: BTreeMap<u64, u64>,
 }
 
-/// Blocks are being added to a chain. A panic breaks it as an error does: what is behind a block
+/// Blocks are being added to a chain. A panic breaks it as an error does: what follows a block
 /// that was not written is never replayed.
 struct Adding<'c>(&'c Mutex<Chain>);
 

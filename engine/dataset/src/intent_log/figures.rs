@@ -31,7 +31,7 @@ pub struct LogFigures {
     pub(super) waits: Counter,
     pub(super) blocks: Counter,
     pub(super) bytes: Counter,
-    told: OnceLock<(Arc<Events>, u32)>,
+    target: OnceLock<(Arc<Events>, u32)>,
 }
 
 /// Operations of [`Layer::Log`], by their codes.
@@ -41,25 +41,25 @@ const WRITE: u8 = 1;
 impl LogFigures {
     /// Reports each commit and each block to `events` from now on, under pool name `pool`. Only
     /// the first call has an effect.
-    pub fn tell_to(&self, events: &Arc<Events>, pool: &str) {
-        self.told.get_or_init(|| (events.clone(), events.clients.number(pool)));
+    pub fn record_to(&self, events: &Arc<Events>, pool: &str) {
+        self.target.get_or_init(|| (events.clone(), events.clients.number(pool)));
     }
 
     /// A commit was acknowledged as durable.
     pub(super) fn committed(&self, dataset: impl FnOnce() -> String, ns: u64) {
         self.commit_time.record(ns);
-        self.tell(COMMIT, dataset, 0, ns);
+        self.log_operation(COMMIT, dataset, 0, ns);
     }
 
     /// A block with this many bytes of records was written.
     pub(super) fn wrote(&self, dataset: impl FnOnce() -> String, bytes: usize, ns: u64) {
         self.blocks.increment();
         self.bytes.add(bytes as u64);
-        self.tell(WRITE, dataset, bytes, ns);
+        self.log_operation(WRITE, dataset, bytes, ns);
     }
 
-    fn tell(&self, op: u8, dataset: impl FnOnce() -> String, bytes: usize, latency: u64) {
-        let Some((events, pool)) = self.told.get().filter(|(events, _)| events.is_on()) else { return };
+    fn log_operation(&self, op: u8, dataset: impl FnOnce() -> String, bytes: usize, latency: u64) {
+        let Some((events, pool)) = self.target.get().filter(|(events, _)| events.is_on()) else { return };
         let place = events.places.number(&dataset());
         let note = Note { place, size: u32::try_from(bytes).unwrap_or(u32::MAX), ..Note::default() };
         let done = host::clock::nanoseconds();

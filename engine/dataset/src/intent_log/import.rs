@@ -64,8 +64,8 @@ impl Participant for Heads {
 
     fn quiesce(&self, _txg: u64) {}
 
-    fn cloned(&self, _txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
-        self.todo.lock().iter().flat_map(|(claim, _)| &claim.cloned).try_for_each(tell)
+    fn cloned(&self, _txg: u64, visit: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        self.todo.lock().iter().flat_map(|(claim, _)| &claim.cloned).try_for_each(visit)
     }
 
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {

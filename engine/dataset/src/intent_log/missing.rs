@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_the_same_object_or_entry_depends_and_nothing_else() {
+    fn records_of_the_same_object_or_entry_depend_and_no_others() {
         let mut m = Missing::default();
         assert!(m.is_empty());
         m.note(5, &create(34, b"a", 9));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_replayed_behind_what_cannot_be_understood() {
+    fn nothing_is_replayed_after_an_unknown_record() {
         let mut m = Missing::default();
         m.note_unknown(3);
         m.note_unknown(4);

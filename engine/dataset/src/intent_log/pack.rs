@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_stand_whole_and_in_order() {
+    fn records_are_whole_and_in_order() {
         let mut packer = Packer::new(4096);
         for n in 0..100u8 {
             assert!(packer.add(&vec![n; 100 + usize::from(n) * 40], u64::from(n)));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_is_reported_until_its_txg_is_synced() {
+    fn unrecorded_changes_are_reported_until_their_txg_is_synced() {
         let mut p = Pending::default();
         p.skip(6);
         p.skip(5);

@@ -372,7 +372,7 @@ impl ClosedLog {
     /// The header without the unreadable part, and that part. `None`: everything claimed is
     /// readable.
     ///
-    /// The blocks behind an unreadable one stay allocated, as in OpenZFS: their addresses are only
+    /// The blocks after an unreadable one stay allocated, as in OpenZFS: their addresses are only
     /// in it.
     pub(crate) fn shortened(&self) -> Result<Option<(ZilHeader, Unread)>> {
         match &self.0 {
@@ -403,7 +403,7 @@ pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<(ZilHeader, Unread)
 
 /// Frees a claimed chain in `txg`, with the blocks that its write records point to.
 ///
-/// Blocks behind an unreadable one stay allocated, as in OpenZFS: their addresses are only in it.
+/// Blocks after an unreadable one stay allocated, as in OpenZFS: their addresses are only in it.
 fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     let claimed = header.claim_txg.0;
     let place = || format!("intent log of object set {}", objset.id());

@@ -181,9 +181,9 @@ impl Book {
         // already.
         let spare = page.refreservation.saturating_sub(page.unique);
         let own = bytes.min(spare.saturating_sub(inflight));
-        let (mut at, mut asked, mut first) = (page.dir, bytes, true);
+        let (mut at, mut requested, mut first) = (page.dir, bytes, true);
         let mut granted = Vec::new();
-        while at != 0 && asked > 0 {
+        while at != 0 && requested > 0 {
             let Some(dir) = pages.dirs.get(&at) else { break };
             let inflight: u64 = dir.promised.iter().sum();
             let used = if first { dir.used.saturating_sub(spare) } else { dir.used };
@@ -197,7 +197,7 @@ impl Book {
                     (limit, why) = (pool, Refusal::NoSpace);
                 }
             }
-            let over = used.saturating_add(inflight).saturating_add(asked).saturating_sub(limit);
+            let over = used.saturating_add(inflight).saturating_add(requested).saturating_sub(limit);
             // Estimates are large: one change at a time is let through while any space
             // remains for it.
             let has_turn = net_free && used < limit;
@@ -211,13 +211,13 @@ impl Book {
                     why => later(inflight > 0, why),
                 };
             }
-            granted.push((at, asked));
+            granted.push((at, requested));
             let weight = weight_change(
                 used.saturating_add(inflight),
                 dir.reserved,
-                (asked - if first { own } else { 0 }) as i64,
+                (requested - if first { own } else { 0 }) as i64,
             );
-            asked = u64::try_from(weight).unwrap_or(0);
+            requested = u64::try_from(weight).unwrap_or(0);
             (at, first) = (dir.parent, false);
         }
         for (id, bytes) in granted {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_no_more_than_was_freed_waits_for_it() {
+    fn a_change_that_lacks_only_freed_space_waits_for_it() {
         let full = book(DirBook::default(), HeadBook::default());
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1000;
         let with = |deferred| full.ask(3, 1, 50, false, &room(deferred));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_goes_into_the_slop_one_change_at_a_time() {
+    fn removals_use_slop_space_one_change_at_a_time() {
         let full = book(DirBook::default(), HeadBook::default());
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1010;
         assert_eq!(ask(&full, 1, 1, false), Answer::Refused(Refusal::NoSpace));

@@ -60,7 +60,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     value.ok_or_else(|| TOO_LARGE.to_owned())
 }
 
-/// The power of two of a unit: `G`, `GB` and `GiB` are the same, `B` stands alone.
+/// The power of two of a unit: `G`, `GB` and `GiB` are the same, `B` has no prefix.
 fn shift(unit: &str) -> Option<i32> {
     let unit = unit.to_ascii_uppercase();
     let Some(first) = unit.chars().next() else { return Some(0) };

@@ -1,4 +1,4 @@
-//! What a lookup of properties knows beside the pool.
+//! What a lookup of properties knows in addition to the pool.
 
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;

@@ -54,7 +54,7 @@ pub(super) struct Applier {
     /// In a raw stream, the first object of the most recent OBJECT_RANGE.
     pub(super) range: Option<u64>,
     /// Either every OBJECT in the stream says whether it has a spill block, or none does.
-    spills_are_told: bool,
+    spills_are_marked: bool,
     is_full: bool,
     /// The object of the most recent OBJECT, and whether it has a spill block.
     current: (u64, bool),
@@ -69,7 +69,7 @@ impl Applier {
             is_raw: incoming.is_raw(),
             embeds,
             range: None,
-            spills_are_told: incoming.has_flag(FLAG_SPILL_BLOCK),
+            spills_are_marked: incoming.has_flag(FLAG_SPILL_BLOCK),
             is_full: incoming.begin.from_guid == 0,
             current: (0, false),
         }
@@ -116,7 +116,7 @@ impl Applier {
             return Err(bad(format!("object {id}")));
         }
         match self.set.object(id) {
-            Err(Error::NotFound { .. }) => Err(bad(format!("object {id} is not there"))),
+            Err(Error::NotFound { .. }) => Err(bad(format!("object {id} does not exist"))),
             found => found,
         }
     }
@@ -142,7 +142,7 @@ impl Applier {
         if new.block_bytes != dnode.data_block_bytes {
             self.resize(tx, &object, &new)?;
         }
-        if dnode.spill.is_some() && self.spills_are_told && !has_spill {
+        if dnode.spill.is_some() && self.spills_are_marked && !has_spill {
             object.set_spill(tx, None)?;
         }
         object.remake(tx, &new)
@@ -164,11 +164,11 @@ impl Applier {
     fn resize(&self, tx: &Tx, object: &Object, new: &NewObject) -> Result<()> {
         let is_file = |kind: ObjectType| kind == ObjectType::PLAIN_FILE_CONTENTS;
         let both_files = is_file(new.object_type) && is_file(object.dnode_now().object_type);
-        let (old, asked) = (object.block_bytes(), u64::from(new.block_bytes));
+        let (old, requested) = (object.block_bytes(), u64::from(new.block_bytes));
         if object.max_block_id() > 0 {
             // For the previous receive, a stream without large blocks split them: these blocks may
             // still belong to the file.
-            if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && asked > old {
+            if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && requested > old {
                 return Ok(());
             }
             object.punch(tx, 0, u64::MAX)?;
@@ -268,7 +268,7 @@ impl Applier {
 
     fn spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
         let object = self.known(spill.object)?;
-        let is_unchanged = self.spills_are_told && spill.flags & SPILL != 0;
+        let is_unchanged = self.spills_are_marked && spill.flags & SPILL != 0;
         if is_unchanged && object.dnode_now().spill.is_some() {
             return Ok(());
         }

@@ -52,7 +52,7 @@ impl Applier {
         new.bonus = bonus;
         new.indirect_shift = record.indirect_shift;
         if usize::from(record.blkptrs) != new.pointers() {
-            return Err(bad(format!("{} pointers beside a bonus of {} bytes", record.blkptrs, record.bonus_bytes)));
+            return Err(bad(format!("{} pointers with a bonus of {} bytes", record.blkptrs, record.bonus_bytes)));
         }
         self.make_room(tx, record.object, new.slots)?;
         let has_spill = record.flags & SPILL != 0;
@@ -73,7 +73,7 @@ impl Applier {
             return Err(bad(format!("{} bytes at {} of blocks of {size}", write.logical_bytes, write.offset)));
         }
         if write.offset / size > object.max_block_id() {
-            return Err(bad(format!("a block at {}, behind the last one", write.offset)));
+            return Err(bad(format!("a block at {}, beyond the last one", write.offset)));
         }
         let block = taken(write.compression, write.logical_bytes, (write.flags, &write.crypt), payload, self.endian)?;
         object.put_raw(tx, write.offset / size, block)

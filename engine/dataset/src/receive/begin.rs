@@ -135,14 +135,17 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
     if let Some(origin) = &wanted.origin {
         if wanted.key.is_some() {
             // A clone uses the keys of its origin.
-            return Err(Error::invalid(&**name, "a clone has the key of its origin, and cannot be given another one"));
+            return Err(Error::invalid(&**name, "a clone has the key of its origin, and cannot have another one"));
         }
         let from = tree::find(cx, origin)?;
         let id = from.snapshot.ok_or_else(|| Error::invalid(&**origin, "the origin of a clone is a snapshot"))?;
         let phys = cx.dataset(id)?.phys;
         match incoming.begin.from_guid {
             0 if !incoming.has_flag(FLAG_FREE_RECORDS) => {
-                return Err(Error::invalid(&**name, "the stream does not say what is free, and cannot become a clone"));
+                return Err(Error::invalid(
+                    &**name,
+                    "the stream contains no records of free ranges, and cannot become a clone",
+                ));
             }
             guid if guid != 0 && guid != phys.guid => return Err(not_the_source(name)),
             _ => {}

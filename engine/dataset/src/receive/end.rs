@@ -118,7 +118,7 @@ fn replace(
     }
     // Freeing blocks cannot be undone: check first that the log's blocks can be found.
     ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(name)?;
-    if !open.let_go(node.head) {
+    if !open.release_head(node.head) {
         return Err(Refusal::Busy.at(name));
     }
     open.has_more_to_free();
@@ -147,7 +147,7 @@ fn newer(cx: &Cx<'_>, node: &Node, head: &DslDataset, since: u64) -> Result<Vec<
                 found.push(at);
                 at = phys.prev_snap;
             }
-            _ => return Err(Error::invalid(&*node.name, "the snapshot that was built on is gone")),
+            _ => return Err(Error::invalid(&*node.name, "the base snapshot no longer exists")),
         }
     }
     Ok(found)

@@ -97,7 +97,7 @@ pub fn heal<R: Read>(
             Err(e) => return Err(e),
         }
         if !kept.holds() {
-            return Err(Error::invalid(name, "the pool is too full to keep what is freed meanwhile"));
+            return Err(Error::invalid(name, "the pool is too full to keep space that is freed meanwhile"));
         }
         if block.lsize_bytes != bp.lsize_bytes() {
             return Err(other(name));

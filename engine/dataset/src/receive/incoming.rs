@@ -78,7 +78,9 @@ impl Incoming {
             _ => None,
         };
         let redacted = match begin.features.contains(Features::REDACTED) {
-            true => Some(words(REDACT_SNAPS).ok_or_else(|| bad("a redacted stream that does not say of what"))?),
+            true => Some(
+                words(REDACT_SNAPS).ok_or_else(|| bad("a redacted stream without a list of redaction snapshots"))?,
+            ),
             false => None,
         };
         Ok(Self { redacted, begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })

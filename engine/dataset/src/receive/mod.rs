@@ -79,7 +79,7 @@ pub fn receive<R: Read>(
         && !resumes
         && let Err(error) = write::destroy(live, &spot.name)
     {
-        tracing::warn!(dataset = spot.name, %error, "what was received in part stays");
+        tracing::warn!(dataset = spot.name, %error, "the partially received state is kept");
     }
     result
 }

@@ -92,11 +92,11 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
         let same = number(field::FIELD_RESUME_TOGUID)? == Some(begin.to_guid)
             && number(field::FIELD_RESUME_FROMGUID)?.unwrap_or(0) == begin.from_guid;
         if !phys.has(DslDataset::FLAG_INCONSISTENT) || !same {
-            return invalid("there is no receive of this stream that broke off");
+            return invalid("there is no interrupted receive of this stream");
         }
         let at = (number(field::FIELD_RESUME_OBJECT)?, number(field::FIELD_RESUME_OFFSET)?);
         if at != (incoming.list.get_u64("resume_object"), incoming.list.get_u64("resume_offset")) {
-            return invalid("the stream does not go on where the receive broke off");
+            return invalid("the stream does not continue where the receive was interrupted");
         }
         if open.get(node.head).is_some() {
             return Err(Refusal::Busy.at(found.as_str()));

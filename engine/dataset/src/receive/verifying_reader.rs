@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_handed_out_before_a_sum_behind_it_was_right() {
+    fn no_data_is_returned_before_a_later_checksum_matched() {
         let whole = stream();
         assert_eq!(handed_out(&whole), (3, true));
         let records = [0, 328, 640];
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_stream_is_left_to_who_reads_next() {
+    fn data_after_a_stream_is_left_to_the_next_reader() {
         let (mut two, one) = (stream(), stream().len());
         two.extend_from_slice(b"not a stream");
         let mut source = &two[..];

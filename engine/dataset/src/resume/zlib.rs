@@ -212,7 +212,7 @@ mod tests {
     use transform::compress::{Algorithm, decompress};
 
     #[test]
-    fn what_is_compressed_comes_back() {
+    fn compressed_tokens_are_decompressed() {
         let mut noise = 12345u32;
         let mut samples: Vec<Vec<u8>> = vec![vec![], b"a".to_vec(), vec![0; 700], (0..=255).collect()];
         for size in 1..200usize {

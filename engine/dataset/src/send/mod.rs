@@ -57,7 +57,7 @@ impl Outgoing {
             }
         }
         if to.phys().has(DslDataset::FLAG_INCONSISTENT) {
-            return Err(Error::unsupported(to.name(), "sending of what was received in part"));
+            return Err(Error::unsupported(to.name(), "sending a partially received state"));
         }
         for dataset in [Some(to), from.map(Base::dataset)].into_iter().flatten() {
             if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {

@@ -105,8 +105,8 @@ impl<'a, W: Write> Records<'a, W> {
             return Ok(());
         }
         self.finish()?;
-        let told = if beyond { TO_THE_END } else { length };
-        self.pending = Pending::Free { object, offset, length: told };
+        let recorded = if beyond { TO_THE_END } else { length };
+        self.pending = Pending::Free { object, offset, length: recorded };
         // A hole that reaches to the end cannot be merged with a later one.
         if length == TO_THE_END { self.finish() } else { Ok(()) }
     }

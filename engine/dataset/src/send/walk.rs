@@ -15,7 +15,7 @@ use object::ObjectSet;
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 
-/// Block number that stands for the spill block (`DMU_SPILL_BLKID`).
+/// Block number of the spill block (`DMU_SPILL_BLKID`).
 pub(super) const SPILL: u64 = u64::MAX - 1;
 /// Indirect blocks and blocks of dnodes to prefetch. OpenZFS: 32.
 const METADATA_AHEAD: u64 = 32;
@@ -159,7 +159,7 @@ impl Walk<'_> {
             return Err(Error::corrupt(format!("block {at}"), what));
         }
         if !spill && !shape.object_type.is_metadata() && block > shape.max_block {
-            return Err(Error::corrupt(format!("block {at}"), format!("it lies behind the last, {}", shape.max_block)));
+            return Err(Error::corrupt(format!("block {at}"), format!("it is beyond the last, {}", shape.max_block)));
         }
         let is_metadata = spill || shape.object_type.is_metadata();
         if is_metadata && !self.is_raw && bp.endian() != self.endian {
@@ -197,15 +197,15 @@ impl Walk<'_> {
         // Prefetches only blocks that the walk itself reads: the readers read data, and the dnodes
         // of a raw stream bypass the cache.
         let walks_on = level > 1 || (shape.id == 0 && !self.is_raw);
-        let mut asked = 0;
+        let mut prefetched = 0;
         for i in 0..count {
-            while walks_on && asked < count.min(i + METADATA_AHEAD) {
-                let ahead = child(asked)?;
+            while walks_on && prefetched < count.min(i + METADATA_AHEAD) {
+                let ahead = child(prefetched)?;
                 if !ahead.is_hole() && self.is_new(&ahead) {
-                    let at = self.bookmark(shape, level - 1, block.saturating_mul(count).saturating_add(asked));
+                    let at = self.bookmark(shape, level - 1, block.saturating_mul(count).saturating_add(prefetched));
                     self.set.store().prefetch(&ahead, &at, self.set.keys());
                 }
-                asked += 1;
+                prefetched += 1;
             }
             let Some(number) = block.checked_mul(count).and_then(|first| first.checked_add(i)) else { return Ok(()) };
             self.visit(shape, &child(i)?, level - 1, number)?;

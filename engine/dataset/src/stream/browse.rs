@@ -161,7 +161,8 @@ fn follow(states: &mut Vec<State>, begin: &Begin) -> Result<usize> {
         return Ok(states.len() - 1);
     }
     let Some(at) = states.iter().position(|state| state.begin.to_guid == begin.from_guid) else {
-        let what = format!("it builds on a snapshot (guid {:#x}) that is not in what came before", begin.from_guid);
+        let what =
+            format!("it is based on a snapshot (guid {:#x}) that is not in the preceding streams", begin.from_guid);
         return Err(Error::invalid("", what));
     };
     if dataset_of(&states[at].begin) == dataset_of(begin) {
@@ -237,7 +238,7 @@ impl State {
     }
 
     fn known(&mut self, object: u64) -> Result<&mut SavedObject> {
-        self.objects.get_mut(&object).ok_or_else(|| Error::corrupt("", format!("object {object} was not there before")))
+        self.objects.get_mut(&object).ok_or_else(|| Error::corrupt("", format!("object {object} did not exist before")))
     }
 
     fn object(&mut self, record: ObjectRecord, bonus: &[u8]) -> Result<()> {
@@ -270,8 +271,7 @@ impl State {
         // A large block that was split ends with a shorter piece.
         let is_cut = piece.logical_bytes < size && piece.is_plain();
         if (piece.logical_bytes != size && !is_cut) || !offset.is_multiple_of(size) {
-            let what =
-                format!("looking into streams whose blocks changed their size ({} in {size})", piece.logical_bytes);
+            let what = format!("inspecting streams whose block sizes changed ({} in {size})", piece.logical_bytes);
             return Err(Error::unsupported("", what));
         }
         object.blocks.insert(offset / size, piece);

@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
         let (found, expected) = (record.checksum, self.sum.words());
         if found != [0; 4] && found != expected {
             let what = format!(
-                "its checksum is {}, expected {}: what lies before it was altered",
+                "its checksum is {}, expected {}: the data before it was altered",
                 words(found),
                 words(expected)
             );
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_in_both_orders() {
+    fn written_records_are_read_back_in_both_byte_orders() {
         for endian in [Endian::Little, Endian::Big] {
             let all = read(&stream(endian)).unwrap();
             assert_eq!(all.len(), 3);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_and_a_cut_anywhere_are_told() {
+    fn a_flipped_bit_or_truncation_anywhere_is_detected() {
         let whole = stream(Endian::Big);
         for at in 0..whole.len() {
             let mut bytes = whole.clone();

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_stream_is_told_once_on_both_ends() {
+    fn every_byte_of_a_stream_is_reported_once_on_both_ends() {
         let (sent, received) = (Seen::default(), Seen::default());
         let stream = write(&sent);
         let mut checked = VerifyingReader::new(&stream[..]).watched(Some(Box::new(received.clone())));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_on_can_end_a_stream() {
+    fn an_observer_can_end_a_stream() {
         let seen = Seen::default();
         let two = [write(&seen), write(&Seen::default())].concat();
         let mut checked = VerifyingReader::new(&two[..]).watched(Some(Box::new(seen.clone())));

@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         self.put(&bytes)?;
         self.sum.update(payload);
         self.put(payload)?;
-        self.tell(&record.body, payload.len())
+        self.report_progress(&record.body, payload.len())
     }
 
     /// Writes the END of a stream, with its checksum.
@@ -93,10 +93,10 @@ impl<W: Write> Writer<W> {
         let bytes: [u8; RECORD_BYTES] = record.to_bytes(self.endian);
         self.sum = new_sum(self.endian);
         self.put(&bytes)?;
-        self.tell(&record.body, 0)
+        self.report_progress(&record.body, 0)
     }
 
-    fn tell(&mut self, body: &Body, payload: usize) -> Result<()> {
+    fn report_progress(&mut self, body: &Body, payload: usize) -> Result<()> {
         match &mut self.watch {
             Some(watch) => watch.passed(body, (RECORD_BYTES + payload) as u64),
             None => Ok(()),

@@ -210,7 +210,7 @@ fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
             // The list of redacted blocks belongs to one bookmark only.
             (DslBookmark { redaction_obj: 0, ..mark.phys }, format!("source_guid={}", mark.phys.guid))
         }
-        Tail::Head => return Err(Error::invalid(source, "a bookmark is made of a snapshot or bookmark")),
+        Tail::Head => return Err(Error::invalid(source, "a bookmark is created from a snapshot or bookmark")),
     };
     Ok(New { node, short: short.to_owned(), phys, of })
 }

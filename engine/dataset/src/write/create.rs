@@ -199,12 +199,12 @@ fn check_settings(cx: &Cx<'_>, parent: u64, new: &NewDataset, sorted: &Sorted) -
     }
     let (quota, refquota) = (number("quota").unwrap_or(0), number("refquota").unwrap_or(0));
     let (reserved, refreserved) = (number("reservation").unwrap_or(0), number("refreservation").unwrap_or(0));
-    let asked = reserved.max(refreserved);
-    let over = |limit: u64, asked: u64| limit != 0 && asked > limit;
+    let reserve = reserved.max(refreserved);
+    let over = |limit: u64, reserve: u64| limit != 0 && reserve > limit;
     if over(quota, reserved) || over(quota, refreserved) || over(refquota, refreserved) {
         return Err(Refusal::NoSpace.at(format!("{}: reservation above quota", new.name)));
     }
-    if asked > space::available(cx, parent, cx.sync.pool_bytes())? {
+    if reserve > space::available(cx, parent, cx.sync.pool_bytes())? {
         return Err(Refusal::NoSpace.at(&*new.name));
     }
     Ok(())

@@ -65,7 +65,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
         if !cx.is_enabled(ASYNC_DESTROY) {
             walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
         }
-        if !open.let_go(node.head) {
+        if !open.release_head(node.head) {
             return Err(Refusal::Busy.at(&name));
         }
         sync.all_or_nothing(|| destroy_in(&cx, &keys, &node))
@@ -82,7 +82,7 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     }
     let dir = cx.dir(node.dir)?.phys;
     if dir.parent == 0 {
-        return Err(Error::invalid(name, "the pool's own dataset goes with the pool"));
+        return Err(Error::invalid(name, "the root dataset is destroyed with the pool"));
     }
     if open.get(node.head).is_some() {
         return Err(Refusal::Busy.at(name));

@@ -102,7 +102,7 @@ impl Walk<'_> {
                 }
             }
         }
-        tell(sink, Met::Block(root))
+        pass_on(sink, Met::Block(root))
     }
 
     fn is_kept(&self, bp: &BlkPtr) -> bool {
@@ -139,7 +139,7 @@ impl Walk<'_> {
             // The last block of its object.
             Some(bp) if !self.is_kept(bp) && !self.is_done((id.saturating_add(1), 0)) => {
                 self.pause(At { object: id, blkid: SPILL }, sink)?;
-                tell(sink, Met::Block(bp))
+                pass_on(sink, Met::Block(bp))
             }
             _ => Ok(()),
         }
@@ -183,7 +183,7 @@ impl Walk<'_> {
         if level == 0 {
             self.pause(at, sink)?;
         }
-        tell(sink, Met::Block(bp))
+        pass_on(sink, Met::Block(bp))
     }
 
     fn pointers(&self, object: Object, block: &Block, level: u8, blkid: u64, sink: Sink<'_>) -> Walked {
@@ -214,7 +214,7 @@ impl Walk<'_> {
     }
 }
 
-fn tell(sink: Sink<'_>, met: Met<'_>) -> Walked {
+fn pass_on(sink: Sink<'_>, met: Met<'_>) -> Walked {
     sink(met).map(drop).map_err(Stop::Broken)
 }
 
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_dnodes_stand_where_their_first_object_does() {
+    fn blocks_of_dnodes_sort_by_their_first_object() {
         let at = |object, blkid| At { object, blkid }.order();
         assert!(at(0, 2) <= at(64, 0));
         assert!(at(0, 2) > at(63, 9));

@@ -78,7 +78,7 @@ fn change(
         let (mut failures, mut found) = (Failures::new(), Vec::new());
         for name in &names {
             let node = tree::find(&cx, name).and_then(|node| {
-                let no_snapshot = || Error::invalid(&**name, "it is no snapshot");
+                let no_snapshot = || Error::invalid(&**name, "it is not a snapshot");
                 let id = node.snapshot.ok_or_else(no_snapshot)?;
                 check(&cx, name, &cx.dataset(id)?.phys, &tag)?;
                 Ok((node, id))

@@ -118,7 +118,7 @@ pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &s
     };
     if suite < 3 {
         if given || wanted.location.is_some_and(|l| l != "none") {
-            return invalid("a key is given, but the dataset is not to be encrypted");
+            return invalid("a key was given, but encryption was not requested");
         }
         return Ok(Plan::None);
     }
@@ -245,7 +245,7 @@ pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> 
         let value = super::values::on_disk(&crate::property::Value::Text(location));
         cx.zap(cx.dir(node.dir)?.phys.props_zap)?.update(cx.tx(), b"keylocation", &value)?;
     }
-    let (_, object) = key_of(cx, node.dir)?.ok_or_else(|| Error::corrupt(&*node.name, "its key object is gone"))?;
+    let (_, object) = key_of(cx, node.dir)?.ok_or_else(|| Error::corrupt(&*node.name, "its key object is missing"))?;
     let keys = DatasetKeys::unwrap(&object.wrapped, &wrapping.key)?;
     store.put(wrapping.root_dir, wrapping.key, id, keys.clone());
     Ok(Some(keys))
@@ -304,7 +304,7 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
         }
         KeyChange::Inherit => {
             if old.root_dir != node.dir {
-                return Err(invalid("it is no encryption root"));
+                return Err(invalid("it is not an encryption root"));
             }
             let above = if dir.parent == 0 { None } else { key_of(cx, dir.parent)? };
             let (_, above) = above.ok_or_else(|| invalid("the dataset above is not encrypted"))?;
@@ -433,7 +433,7 @@ pub(crate) fn check_move(cx: &Cx<'_>, dir: u64, parent: u64, place: &str) -> Res
         return Ok(());
     };
     if root != dir && root_of(cx, parent)? != Some(root) {
-        return Err(Error::invalid(place, "it has its key from a dataset that would not be above it any more"));
+        return Err(Error::invalid(place, "it inherits its key from a dataset that would no longer be an ancestor"));
     }
     Ok(())
 }

@@ -100,8 +100,8 @@ impl ReceivedKey {
         if !is_own {
             let root = key_of(cx, old.root_dir)?.map(|(_, root)| root);
             let like_root = root.is_some_and(|root| {
-                let told = (new.key_format, new.pbkdf2_salt, new.pbkdf2_iterations);
-                (root.key_format, root.pbkdf2_salt, root.pbkdf2_iterations) == told
+                let given = (new.key_format, new.pbkdf2_salt, new.pbkdf2_iterations);
+                (root.key_format, root.pbkdf2_salt, root.pbkdf2_iterations) == given
             });
             if !opens.unwrap_or(like_root) {
                 return Ok(());

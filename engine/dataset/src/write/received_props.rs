@@ -1,4 +1,4 @@
-//! Received properties: stored beside local values, which take precedence.
+//! Received properties: stored in addition to local values, which take precedence.
 //!
 //! The properties of a stream replace all those of an earlier one. A dataset that never received
 //! properties drops its existing values when the first ones arrive, as in OpenZFS: they may be from

@@ -29,7 +29,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
             let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
             // Freeing blocks cannot be undone, so check first that they can be found.
             ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(&to)?;
-            if !open.let_go(node.head) {
+            if !open.release_head(node.head) {
                 return Err(Refusal::Busy.at(&to));
             }
             sync.all_or_nothing(|| rollback_in(&cx, &keys, &node, &head)).map(|()| true)
@@ -45,7 +45,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
 /// The head to roll back; `None`: the snapshot is of this txg, and the caller must wait for it.
 fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
     let found = tree::find(cx, to)?;
-    let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is no snapshot"))?;
+    let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is not a snapshot"))?;
     let node = Node { name: tree::name_of(cx, found.dir)?, snapshot: None, ..found };
     let head = cx.dataset(node.head)?.phys;
     let more_recent = || Error::invalid(to, format!("there is a snapshot or bookmark more recent than '{to}'"));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_uses_of_its_reservation_moves_from_reserved_to_used() {
+    fn space_used_of_a_childs_reservation_moves_from_reserved_to_used() {
         // The child reserved 1000 and used 100: above, 100 are used and 900 reserved.
         let mut parent = dir(1000, 0);
         parent.used = UsedBreakdown { children: 100, children_reserved: 900, ..UsedBreakdown::default() };

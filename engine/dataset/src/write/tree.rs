@@ -89,7 +89,7 @@ pub(crate) fn check_new_name(name: &str) -> Result<()> {
     for component in name.split('/').skip(1) {
         check_component(name, component)?;
         if component == "." || component == ".." {
-            return Err(Error::invalid(name, format!("'{component}' is no name of a dataset")));
+            return Err(Error::invalid(name, format!("'{component}' is not a valid dataset name")));
         }
     }
     Ok(())
@@ -171,7 +171,7 @@ pub(crate) fn snapshot_of(cx: &Cx<'_>, head: &DslDataset, short: &str) -> Result
 pub(crate) fn find_parent<'n>(cx: &Cx<'_>, name: &'n str) -> Result<(u64, &'n str)> {
     check_new_name(name)?;
     let Some((above, last)) = name.rsplit_once('/') else {
-        return Err(Error::invalid(name, "a pool is not made or renamed as a dataset"));
+        return Err(Error::invalid(name, "a pool cannot be created or renamed as a dataset"));
     };
     let parent = find_dir(cx, above)?.ok_or_else(|| Error::not_found(above, "the parent dataset"))?;
     if cx.zap(cx.dir(parent)?.phys.children_zap)?.lookup_u64(last)?.is_some() {

@@ -135,7 +135,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         remaps::remove_clones_key(cx, node.dir, at)?;
     }
     if next.is_snapshot() {
-        // Blocks shared only by this snapshot and the next now belong to the next alone.
+        // Blocks shared only by this snapshot and the next now belong only to the next.
         let after = cx.dataset(next.next_snap)?.phys.deadlist;
         let shared = deadlist::space_range(cx, after, since, at)?.used;
         cx.change_dataset(next_id, |phys| phys.unique_bytes = phys.unique_bytes.wrapping_add(shared))?;

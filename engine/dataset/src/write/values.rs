@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_becomes_the_value_on_disk() {
+    fn user_input_becomes_the_value_on_disk() {
         let fs = |name, text| value(Kinds::FILESYSTEM, name, text).unwrap();
         assert_eq!(fs("recordsize", "1M"), Value::Number(1 << 20));
         assert_eq!(fs("compression", "gzip"), Value::Number(10));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_the_reason() {
+    fn read_only_values_are_refused_with_a_reason() {
         let cases = [
             ("recordsize", "3K", "power of 2"),
             ("recordsize", "32M", "power of 2"),
@@ -297,14 +297,14 @@ mod tests {
             ("reservation", "0bb", "invalid numeric suffix 'bb'"),
         ];
         for (name, text, reason) in cases {
-            let said = value(Kinds::FILESYSTEM, name, text).unwrap_err();
-            assert!(said.contains(reason), "{name}={text}: {said}");
+            let error = value(Kinds::FILESYSTEM, name, text).unwrap_err();
+            assert!(error.contains(reason), "{name}={text}: {error}");
         }
         assert!(value(Kinds::SNAPSHOT, "compression", "lz4").unwrap_err().contains("for snapshots"));
     }
 
     #[test]
-    fn text_has_a_nul_behind_it_on_disk() {
+    fn text_ends_with_a_nul_on_disk() {
         assert_eq!(on_disk(&Value::Text("hi".into())), ZapValue { int_bytes: 1, ints: vec![104, 105, 0] });
     }
 }

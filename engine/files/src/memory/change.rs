@@ -275,7 +275,7 @@ impl State {
         flags: RenameFlags,
     ) -> Result<()> {
         if flags.exchange && (flags.no_replace || flags.whiteout) {
-            return invalid("names that change places cannot also be new or leave something behind");
+            return invalid("RENAME_EXCHANGE cannot be combined with RENAME_NOREPLACE or RENAME_WHITEOUT");
         }
         if matches!(name, b"." | b"..") || matches!(to_name, b"." | b"..") {
             return refuse(Refusal::Busy);

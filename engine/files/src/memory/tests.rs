@@ -17,7 +17,7 @@ fn tree() -> MemoryVfs {
 }
 
 fn make(t: &MemoryVfs, dir: NodeId, name: &str, new: NewNode, mode: u32) -> Attr {
-    t.create(&user(), dir, name.as_bytes(), &new, mode, 0o022).expect("can be made")
+    t.create(&user(), dir, name.as_bytes(), &new, mode, 0o022).expect("can be created")
 }
 
 fn why<T: std::fmt::Debug>(result: Result<T>) -> Refusal {
@@ -56,7 +56,7 @@ fn a_setgid_directory_gives_its_group_and_directories_its_bit() {
 }
 
 #[test]
-fn writing_and_changing_the_owner_take_setuid_away() {
+fn writing_and_changing_the_owner_clear_setuid() {
     let t = tree();
     let f = make(&t, t.root(), "f", NewNode::Regular, 0o6755).node;
     t.write(&root_user(), f, 0, b"x").expect("writes");
@@ -82,7 +82,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     t.write(&user(), f, 0, b"still").expect("is open");
     assert_eq!(t.attr(f).expect("is open").links, 0);
     let linked = t.link(&user(), f, t.root(), b"again");
-    assert!(matches!(linked, Err(Error::NotFound { .. })), "what is gone does not come back");
+    assert!(matches!(linked, Err(Error::NotFound { .. })), "removed entries do not return");
     t.close_node(f);
     assert_eq!(&t.read(f, 0, 9).expect("is open once")[..], b"still");
     t.close_node(f);
@@ -107,7 +107,7 @@ fn a_file_made_without_a_name_may_get_one() {
 }
 
 #[test]
-fn rename_replaces_only_what_it_may() {
+fn rename_replaces_only_allowed_targets() {
     let t = tree();
     let root = t.root();
     let d = make(&t, root, "d", NewNode::Directory, 0o755).node;
@@ -153,7 +153,7 @@ fn a_directory_is_removed_only_when_empty_and_takes_no_more_names() {
 }
 
 #[test]
-fn listing_goes_on_where_it_was_while_names_come_and_go() {
+fn listing_continues_where_it_was_while_names_change() {
     let t = tree();
     for i in 0..10 {
         make(&t, t.root(), &format!("{i}"), NewNode::Regular, 0o644);
@@ -246,11 +246,11 @@ fn lists_of_access_follow_the_mode_and_the_mode_them() {
     t.set_xattr(&user(), f.node, name, &acl(&[(1, 6, none), (4, 4, none), (32, 0, none)]), SetXattr::Either)
         .expect("a plain list");
     assert_eq!(t.attr(f.node).expect("there").mode, 0o640);
-    assert_eq!(t.get_xattr(f.node, name).expect("reads"), None, "the mode says it all");
+    assert_eq!(t.get_xattr(f.node, name).expect("reads"), None, "the mode is equivalent");
 }
 
 #[test]
-fn attributes_are_made_and_replaced_as_asked() {
+fn attributes_are_created_and_replaced_as_requested() {
     let t = tree();
     let root = t.root();
     let set = |value: &[u8], how| t.set_xattr(&user(), root, b"user.a", value, how);
@@ -258,7 +258,7 @@ fn attributes_are_made_and_replaced_as_asked() {
     set(b"1", SetXattr::Create).expect("is new");
     assert_eq!(why(set(b"2", SetXattr::Create)), Refusal::Exists);
     assert_eq!(why(set(&[0; 65_537], SetXattr::Either)), Refusal::AttributeTooLarge);
-    t.remove_xattr(&user(), root, b"user.a").expect("was there");
+    t.remove_xattr(&user(), root, b"user.a").expect("existed");
     assert_eq!(why(t.remove_xattr(&user(), root, b"user.a")), Refusal::NoAttribute);
 }
 
@@ -276,7 +276,7 @@ fn a_project_is_inherited_and_keeps_others_out() {
 }
 
 #[test]
-fn times_move_with_what_changes() {
+fn times_are_updated_by_changes() {
     let t = tree();
     let root = t.root();
     let f = make(&t, root, "f", NewNode::Regular, 0o644).node;

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_are_positive_and_leave_room_for_what_servers_add() {
+    fn cookies_are_positive_and_leave_room_for_server_entries() {
         for number in [0, 1, 34, 1 << 48, u64::MAX] {
             assert!((PARENT + 1..EXTRA - 3).contains(&of_number(number)), "{number:#x}");
         }

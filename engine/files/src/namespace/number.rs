@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lead_back_to_what_they_were_made_of() {
+    fn numbers_are_decoded_to_their_parts() {
         let objects = [1, 34, (1 << 32) - 1, 1 << 32, (1 << 40) - 1, 1 << 40, OBJECT_MASK];
         let systems = [0, 1, 8191, 8192, (1 << 22) - 1, 1 << 22, SYSTEMS_MAX - 1];
         let mut seen = std::collections::HashSet::new();

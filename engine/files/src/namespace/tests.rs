@@ -192,7 +192,7 @@ fn children_cover_their_place() {
 }
 
 #[test]
-fn the_way_up_leads_back() {
+fn dot_dot_leads_to_the_parent_everywhere() {
     let (ns, _) = tree();
     let at = |p: &str| walk(&ns, p).expect(p).node;
     assert_eq!(at(".."), ns.root());
@@ -242,7 +242,7 @@ fn listing_opens_nothing_and_doors_lead_in() {
 }
 
 #[test]
-fn changes_go_to_the_dataset_that_a_name_is_in_and_not_across() {
+fn changes_apply_to_the_dataset_of_a_name_and_not_across() {
     use crate::vfs::{Caller, NewNode, RenameFlags};
     let (ns, _) = tree();
     let who = Caller::default();
@@ -277,7 +277,7 @@ fn deep() -> Arc<Dataset> {
 }
 
 #[test]
-fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
+fn handles_refer_to_the_same_nodes_in_a_reopened_tree() {
     let paths = [
         "",
         "which",
@@ -309,9 +309,9 @@ fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
 }
 
 #[test]
-fn a_handle_of_what_is_gone_or_never_was_is_stale() {
+fn a_handle_of_a_missing_node_is_stale() {
     let tree = Namespace::new(deep()).expect("opens");
-    let good = tree.handle(walk(&tree, "home/which").expect("is there").node).expect("handle");
+    let good = tree.handle(walk(&tree, "home/which").expect("exists").node).expect("handle");
     let bad = [
         FileHandle { fs_guid: good.fs_guid + 1, ..good },
         FileHandle { object: good.object + 1000, ..good },
@@ -332,12 +332,12 @@ fn a_snapshot_belongs_to_the_file_system_that_it_is_of() {
     let guid = |path: &str| tree.handle(walk(&tree, path).expect(path).node).expect(path).fs_guid;
     assert_eq!(tree.home_of(guid("home/.zfs/snapshot/s1")).expect("known"), guid("home"));
     assert_eq!(tree.home_of(guid("home")).expect("known"), guid("home"));
-    assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("is there").node));
-    assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("is there").node));
+    assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("exists").node));
+    assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("exists").node));
 }
 
 #[test]
-fn a_snapshot_that_has_the_name_of_one_that_is_gone_shows_its_own_files() {
+fn a_snapshot_with_the_name_of_a_destroyed_one_shows_its_own_files() {
     let (ns, tank) = tree();
     let old = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
     assert_eq!(text(&ns, ".zfs/snapshot/s1/which"), "tank@s1");
@@ -500,7 +500,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     assert_eq!(walk(&ns, ".zfs/snapshot/s1").expect("there"), made);
     assert_eq!(why(make(&root, b"s1", NewNode::Directory).map(drop)), Some(Refusal::Exists));
     let file = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
-    let handle = ns.handle(file).expect("told");
+    let handle = ns.handle(file).expect("a handle");
 
     let rename = |who: &Caller, to_dir, flags| ns.rename(who, dir, b"s1", to_dir, b"s2", flags);
     let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
@@ -510,8 +510,8 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     rename(&root, dir, RenameFlags::default()).expect("renamed");
     assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s2"]);
     assert_eq!(text(&ns, ".zfs/snapshot/s2/which"), "tank@100");
-    assert_eq!(&ns.read(file, 0, 9).expect("what was open still is")[..], b"tank@100");
-    assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("told"), handle);
+    assert_eq!(&ns.read(file, 0, 9).expect("open files stay open")[..], b"tank@100");
+    assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("a handle"), handle);
 
     assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::NotPermitted));
     let open = walk(&ns, ".zfs/snapshot/s2/which").expect("there").node;
@@ -522,7 +522,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
 }
 
 #[test]
-fn what_is_open_of_a_snapshot_that_was_destroyed_elsewhere_is_stale_instead_of_broken() {
+fn open_files_of_a_snapshot_destroyed_elsewhere_are_stale() {
     let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
     let provider = ChangingProvider(all.clone());
     provider.take_snapshot("s1").expect("taken");
@@ -552,13 +552,13 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
     take("retaken", 102);
     take("gone", 103);
     let [kept, renamed, retaken, gone] = ["kept", "renamed", "retaken", "gone"].map(look);
-    let handle = ns.handle(renamed).expect("told");
+    let handle = ns.handle(renamed).expect("a handle");
     for round in 0..3 {
         for n in 0..2 * OPEN_MAX {
             let (name, guid) = (format!("s{round}-{n}"), 1000 * (round + 1) + n as u64);
             take(&name, guid);
             assert_eq!(read(look(&name)).expect("there"), format!("tank@{guid}"));
-            assert_eq!(read(kept).expect("there"), "tank@100", "one that is used all the time");
+            assert_eq!(read(kept).expect("there"), "tank@100", "one in constant use");
             // Each snapshot that was looked up once stayed open until the tree was closed, even
             // after it was destroyed.
             assert!(Arc::strong_count(&all) - rest <= OPEN_MAX);
@@ -572,7 +572,7 @@ fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
     all.snapshots.lock().iter_mut().find(|(name, _)| name == "renamed").expect("there").0 = "other".to_owned();
     take("retaken", 200);
     assert_eq!(read(renamed).expect("there under another name"), "tank@101");
-    assert_eq!(ns.handle(renamed).expect("told"), handle);
+    assert_eq!(ns.handle(renamed).expect("a handle"), handle);
     for node in [gone, retaken] {
         for _ in 0..2 {
             assert_eq!(read(node).expect_err("gone").refusal(), Some(Refusal::Stale));

@@ -63,7 +63,7 @@ pub struct TestBacking {
     /// What was recorded since the last sync, packed, oldest first.
     pub records: Mutex<Vec<Vec<u8>>>,
     pub keeps_records: AtomicBool,
-    /// Something was done since the last sync that no record tells.
+    /// Something was changed since the last sync, without a log record.
     unlogged: AtomicBool,
     clock: AtomicU64,
     pub over_quota: Mutex<Option<(dataset::Principal, u64)>>,
@@ -76,7 +76,7 @@ impl TestBacking {
         self.uses.0.lock().len()
     }
 
-    /// Whether a crash now would lose something that the log does not tell.
+    /// Whether a crash now would lose changes that are not in the log.
     pub fn has_unlogged(&self) -> bool {
         self.unlogged.load(Ordering::SeqCst)
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_open_txg_freed_waits_for_its_end_unless_asked_for_by_number() {
+    fn numbers_freed_in_an_open_txg_wait_for_its_end_unless_requested() {
         let mut n = Numbers::new(0);
         (1..=10).for_each(|id| assert_eq!(n.take(1, empty), Ok(id)));
         n.give_later(5, 3, 1);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_within_what_an_open_txg_freed_can_be_asked_for() {
+    fn a_number_freed_in_an_open_txg_can_be_requested() {
         let mut n = Numbers::new(0);
         assert!(n.claim(4, 4, empty).unwrap() && n.claim(8, 1, empty).unwrap() && n.claim(9, 1, empty).unwrap());
         n.give_later(5, 4, 4);
@@ -186,7 +186,7 @@ mod tests {
         n.give_later(6, 9, 1);
         assert!(n.claim(7, 2, empty).unwrap(), "over two of them");
         assert!(!n.claim(8, 1, empty).unwrap());
-        assert!(n.claim(4, 2, empty).unwrap(), "what is left of the first");
+        assert!(n.claim(4, 2, empty).unwrap(), "the rest of the first");
         assert_eq!((1..=5).map(|_| n.take(1, empty).unwrap()).collect::<Vec<_>>(), [1, 2, 3, 10, 11]);
         n.closed(6);
         assert_eq!(n.take(1, empty), Ok(9));

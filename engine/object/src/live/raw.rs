@@ -103,8 +103,8 @@ impl ObjectSet {
                 false => BlkPtr::HOLE,
             });
         }
-        let told = self.need_sealing()?.dnodes.lock().get(&blkid).copied();
-        let sealed = match told {
+        let known = self.need_sealing()?.dnodes.lock().get(&blkid).copied();
+        let sealed = match known {
             Some(sealed) => sealed,
             // It was received before the stream was interrupted.
             None => match old()? {
@@ -112,7 +112,7 @@ impl ObjectSet {
                     CryptParams { salt: bp.crypt_salt(), iv: bp.crypt_iv(), mac: bp.crypt_mac() }
                 }
                 _ => {
-                    let what = format!("the stream does not say how block {blkid} of dnodes is encrypted");
+                    let what = format!("the stream has no encryption parameters for block {blkid} of dnodes");
                     return Err(Error::corrupt(self.place_of_set(), what));
                 }
             },

@@ -147,7 +147,7 @@ impl LiveSet {
         }
     }
 
-    /// Numbers of live objects behind `after` that exist, the smallest first.
+    /// Numbers of live objects greater than `after` that exist, the smallest first.
     pub fn next_known(&self, after: u64) -> Option<u64> {
         let exists = |o: &LiveObject| o.state.read().head.is_some();
         let of_shard = |s: &Mutex<Shard>| {

@@ -61,14 +61,14 @@ impl ObjectSet {
         live.numbers.lock().closed(txg);
     }
 
-    /// Calls `tell` with the pointers of the data blocks that were cloned in `txg`, which must be
+    /// Calls `visit` with the pointers of the data blocks that were cloned in `txg`, which must be
     /// closed and not synced yet.
-    pub fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+    pub fn cloned(&self, txg: u64, visit: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
         let Some(live) = self.live() else { return Ok(()) };
         for object in live.dirty.list(txg) {
             let delta = object.state.read().syncing.clone();
             let Some(delta) = delta.filter(|delta| delta.txg == txg && delta.head.is_some()) else { continue };
-            delta.pointers.values().filter(|bp| !bp.is_embedded()).try_for_each(&mut *tell)?;
+            delta.pointers.values().filter(|bp| !bp.is_embedded()).try_for_each(&mut *visit)?;
         }
         Ok(())
     }

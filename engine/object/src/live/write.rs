@@ -260,7 +260,7 @@ impl Object {
         }
         check_can_be_sealed(self.keys(), bytes.into()).map_err(|e| e.at(&self.place()))?;
         if self.max_block_id() > 0 {
-            return Err(Error::invalid(self.place(), "has more than one block, whose size cannot change any more"));
+            return Err(Error::invalid(self.place(), "has more than one block, so its block size is fixed"));
         }
         let old = self.block(0)?.map(|block| block.data.to_vec());
         live.change(tx.txg(), |state, head_changed| {

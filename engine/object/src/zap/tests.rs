@@ -153,7 +153,7 @@ fn case_insensitive_lookup_finds_the_first_that_was_made() {
 }
 
 #[test]
-fn a_walk_goes_on_from_any_cookie_and_reads_each_leaf_once() {
+fn a_walk_continues_from_any_cookie_and_reads_each_leaf_once() {
     for (shift, external) in [(0u32, false), (3, false), (6, true)] {
         let names: Vec<String> = (0..100usize << shift).map(|i| format!("file-{i}")).collect();
         let entries: Vec<_> = names.iter().map(|n| (Key::Name(n.as_str()), n.clone().into_bytes())).collect();
@@ -178,7 +178,7 @@ fn a_walk_goes_on_from_any_cookie_and_reads_each_leaf_once() {
 }
 
 #[test]
-fn number_keys_are_found_by_their_words() {
+fn integer_keys_are_found_by_their_words() {
     for flags in [ZapFlags::HASH64 | ZapFlags::UINT64_KEY, ZapFlags::all()] {
         let key = |i: u64| [i.wrapping_mul(0x9e37_79b9_7f4a_7c15), i];
         let entries: Vec<_> = (0..150).map(|i| (Key::Words(key(i)), vec![i as u8; 50])).collect();

@@ -304,7 +304,7 @@ fn remove(form: &mut Form, store: &dyn BlockStore, hash: u64, key: Key<'_>) -> R
             let (place, _) = find_micro(kind, store, hash, key)?.ok_or_else(missing)?;
             let offset = micro::entry_offset(place.index as usize);
             store.put_at(0, offset, &[0; micro::ENTRY_BYTES])?;
-            kind.index.get_mut().expect("made by the search").remove(place);
+            kind.index.get_mut().expect("created by the search").remove(place);
             Ok(())
         }
         Kind::Fat(header) => {
@@ -354,7 +354,7 @@ fn put_micro(
         store.put_at(0, micro::entry_offset(place.index as usize), &value.to_le_bytes())?;
         return Ok(true);
     }
-    let index = kind.index.get_mut().expect("made by the search");
+    let index = kind.index.get_mut().expect("created by the search");
     // All entries of one hash end up in one leaf of a fat ZAP, and must fit there.
     let largest = ondisk::zap::leaf::edit::chunks_needed(micro::NAME_BYTES, 8);
     if (index.of_hash(hash).len() + 1) * largest >= ondisk::zap::leaf::edit::chunks_in(1 << FAT_SHIFT) {

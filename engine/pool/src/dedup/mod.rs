@@ -199,7 +199,7 @@ impl Dedup {
 }
 
 fn vanished() -> Error {
-    Error::invalid("a dedup table", "is gone while it is looked at")
+    Error::invalid("a dedup table", "disappeared while it was read")
 }
 
 /// An entry together with the lock that protects it.

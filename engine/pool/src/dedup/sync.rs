@@ -130,7 +130,7 @@ impl Table {
         }
         if let Some(before) = entry.class.filter(|before| *before != class || uses == 0) {
             let zap = self.classes[before].as_ref().map(|class| &class.zap);
-            let zap = zap.ok_or_else(|| Error::corrupt(name(self.kind, before), "an entry is said to be in it"))?;
+            let zap = zap.ok_or_else(|| Error::corrupt(name(self.kind, before), "an entry refers to it"))?;
             zap.remove_key(cx.tx(), &key.to_words()).at_with(|| name(self.kind, before))?;
         }
         if uses == 0 {

@@ -53,7 +53,7 @@ impl Pool {
                 status.dspace_bytes = (d.size_bytes >> 9).saturating_mul(ratio);
                 status.fragmentation_percent = d.fragmentation_percent;
             }
-            self.tell_work(&mut status, c);
+            self.set_work(&mut status, c);
             status.rebuild = self.rebuild_status(c);
             status.checkpoint_bytes = self.checkpoint_bytes(c).unwrap_or(0);
             tops.push(status);
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     /// Trim and initialize progress of all leaves below a top-level device.
-    fn tell_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
+    fn set_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
         let disks = if matches!(c.kind.as_str(), "raidz" | "draid") { c.children.len().max(1) as u64 } else { 1 };
         let (free, each) = (top.space_bytes.saturating_sub(top.alloc_bytes) / disks, (top.space_bytes / disks).max(1));
         for leaf in c.leaves() {
@@ -137,15 +137,15 @@ impl Pool {
             let Some(status) = top.find_mut(leaf.guid).filter(|_| zap != 0) else { continue };
             let read =
                 |work| readable(self.name(), self.mos().object(zap).and_then(|z| read_work(&Zap::open(z)?, work)));
-            let tell = |work, errors| -> VdevWork {
+            let status_of = |work, errors| -> VdevWork {
                 let p = read(work);
                 let part = p.last_offset.saturating_sub(block::vdev::DATA_START_BYTES).min(each);
                 let done = (u128::from(free) * u128::from(part) / u128::from(each)) as u64;
                 let done_bytes = if p.state == WorkState::Complete { free } else { done };
                 VdevWork { state: p.state as u64, done_bytes, total_bytes: free, action_time: p.action_time, errors }
             };
-            status.trim = tell(Work::Trim, status.trim.errors);
-            status.initialize = tell(Work::Initialize, status.initialize.errors);
+            status.trim = status_of(Work::Trim, status.trim.errors);
+            status.initialize = status_of(Work::Initialize, status.initialize.errors);
         }
     }
 
@@ -323,14 +323,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spare_that_stands_in_for_a_device_is_taken() {
+    fn an_active_spare_is_in_use() {
         let leaf = |guid| VdevStatus { guid, kind: "file".into(), state: VdevState::Healthy, ..VdevStatus::default() };
         let stands_in = VdevStatus { kind: "spare".into(), children: vec![leaf(1), leaf(7)], ..VdevStatus::default() };
         let root = VdevStatus { kind: "root".into(), children: vec![stands_in], ..VdevStatus::default() };
         let mut spares = [leaf(7), leaf(8)];
         mark_spares_in_use(&mut spares, &root);
-        let told: Vec<_> = spares.iter().map(|s| (s.state, s.aux)).collect();
+        let spare_states: Vec<_> = spares.iter().map(|s| (s.state, s.aux)).collect();
         let taken = (VdevState::CantOpen, VdevAux::Spared);
-        assert_eq!(told, [taken, (VdevState::Healthy, VdevAux::None)]);
+        assert_eq!(spare_states, [taken, (VdevState::Healthy, VdevAux::None)]);
     }
 }

@@ -160,7 +160,7 @@ mod tests {
     /// Regression: a label could claim any size for a draid, and `weir verify` allocated memory for
     /// it.
     #[test]
-    fn every_layout_that_holds_blocks_asks_its_devices_for_what_its_label_claims() {
+    fn every_layout_requires_devices_as_large_as_its_label_claims() {
         for (kind, children) in [("file", 0), ("disk", 0), ("mirror", 2), ("raidz", 5), ("draid", 9)] {
             let needed = needed_bytes(&top(kind, 1 << 50, children));
             assert!(needed > 1 << 45, "{kind}: {needed:#x}");

@@ -133,7 +133,7 @@ pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
     if candidates.is_empty() {
         let what = match options.txg {
             Some(txg) => format!("no uberblock of txg {txg} or before is left"),
-            None => "no uberblock with a right checksum on any device".into(),
+            None => "no uberblock with a valid checksum on any device".into(),
         };
         return Err(Error::corrupt(name, what));
     }
@@ -354,7 +354,7 @@ fn assemble(
     let mut tree = Tree { tops: build_all(tops, &cx).at(name)?, spares: Vec::new(), caches: Vec::new() };
     tree.tops.sort_by_key(|v| v.id);
     if let Some((i, v)) = tree.tops.iter().enumerate().find(|(i, v)| v.id != *i as u64) {
-        return Err(Error::corrupt(name, format!("top-level device {} stands at place {i}", v.id)));
+        return Err(Error::corrupt(name, format!("top-level device {} is at index {i}", v.id)));
     }
     close_offline(options, tree.leaves().into_iter());
     Ok(tree)
@@ -380,7 +380,7 @@ fn add_missing(e: Error, tops: &[VdevConfig], devices: &Devices) -> Error {
         .filter(|l| l.kind == "missing" || (l.is_leaf() && !devices.contains_key(&l.guid)))
         .map(|l| {
             if l.kind == "missing" {
-                format!("top-level device {} (on which no label tells more)", l.id)
+                format!("top-level device {} (not described by any label)", l.id)
             } else {
                 l.display_name()
             }

@@ -10,7 +10,7 @@ const OBJECTS_MAX: usize = 256;
 /// Blocks read of each object.
 const BLOCKS_MAX: u64 = 4;
 
-/// Fills the cache. Errors are left to those who need the block.
+/// Fills the cache. Errors are reported by later readers of the block.
 pub fn warm(mos: &ObjectSet) {
     if !mos.store().tree().has_slow_reads() {
         return;

@@ -63,7 +63,7 @@ fn features_are_disabled_enabled_or_active() {
 }
 
 #[test]
-fn what_is_set_is_local() {
+fn set_properties_are_local() {
     let mut context = PropertyContext { comment: Some("hello".into()), ..PropertyContext::default() };
     context.set.insert("autotrim".into(), SetValue::Number(1));
     context.set.insert("failmode".into(), SetValue::Number(99));

@@ -15,7 +15,7 @@
 //!
 //! Invariants:
 //!   * when the walk ends with [`Ended::Full`], all blocks before the bookmark were passed to the
-//!     sink, and perhaps some behind it
+//!     sink, and perhaps some after it
 //!   * when the walk resumes below a block, it reads the blocks above it again
 
 use super::find::{ACCOUNTING, SPILL};
@@ -37,7 +37,7 @@ use ondisk::{BlkPtr, Dnode, ObjectType, Objset, Txg, blkptr, dnode};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Object set of a bookmark behind which only the queue remains (`ZB_DESTROYED_OBJSET`).
+/// Object set of a bookmark after which only the queue remains (`ZB_DESTROYED_OBJSET`).
 pub(crate) const NO_OBJSET: u64 = u64::MAX;
 /// Number of metadata blocks read ahead at each level. Guessed: enough to keep several disks busy,
 /// at most 1 MiB a level.
@@ -181,7 +181,7 @@ fn start_of(at: &ErrorBookmark) -> Spot {
     }
 }
 
-/// The first place behind a block and everything below it.
+/// The first place after a block and everything below it.
 fn end_of(at: &Bookmark, dnode: &Dnode) -> Spot {
     if at.level == 0 && at.blkid == SPILL {
         return (at.object, u64::MAX);

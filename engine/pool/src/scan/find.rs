@@ -9,7 +9,7 @@ use errors::Result;
 use ondisk::dsl_dataset::DslDataset;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 
-/// Block number that stands for an object's spill block.
+/// Block number of an object's spill block.
 pub(crate) const SPILL: u64 = u64::MAX;
 /// Lowest number of the objects that count space: user, group and project, from the highest down.
 pub(crate) const ACCOUNTING: u64 = u64::MAX - 2;

@@ -39,7 +39,7 @@ pub struct Visit<'a> {
 /// Receives the blocks of a walk.
 pub trait Visitor: Sync {
     /// Called for a block that is not a hole. Returns false to skip the blocks below it or, in an
-    /// intent log, the blocks behind it.
+    /// intent log, the blocks after it.
     fn block(&self, visit: &Visit<'_>) -> bool;
     /// Called when the blocks below a block cannot be walked, because it is unreadable or invalid.
     fn broken(&self, worker: usize, at: Bookmark, error: &errors::Error);

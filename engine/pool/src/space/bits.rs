@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn setting_what_is_set_is_noticed() {
+    fn setting_a_set_bit_is_detected() {
         let mut b = Bits::new(1 << 20);
         assert_eq!(b.set(Run { start: 60, len: 70_000 }, true), 0);
         assert_eq!(b.set(Run { start: 70_000, len: 100 }, true), 60);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_claims_any_size_costs_what_is_used_of_it() {
+    fn memory_grows_with_used_space_and_not_with_the_claimed_size() {
         let mut b = Bits::new(u64::MAX);
         b.set(Run { start: 1 << 60, len: 5 }, true);
         assert_eq!(b.runs().collect::<Vec<_>>(), [Run { start: 1 << 60, len: 5 }]);

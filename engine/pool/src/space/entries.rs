@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_two_words_goes_to_the_next_block_as_a_whole() {
+    fn an_entry_of_two_words_is_not_split_across_blocks() {
         // The debug entry takes the last word but one of the block, so one word is left.
         let bytes = encode(&Ranges::of(0, 40_000), Action::Alloc, &spot(512 * 3 + 512 - 16, true));
         assert_eq!(bytes.len(), 8 + 8 + 16);

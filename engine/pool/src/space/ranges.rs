@@ -72,7 +72,7 @@ impl Ranges {
         self.remove_watched(start, len, &mut ())
     }
 
-    /// The first range that ends behind `from`, without its part before `from`.
+    /// The first range that ends after `from`, without its part before `from`.
     pub fn next_from(&self, from: u32) -> Option<(u32, u32)> {
         let before = self.runs.range(..from).next_back().map(|(s, l)| (from, (s + l).saturating_sub(from)));
         before.filter(|(_, len)| *len > 0).or_else(|| self.runs.range(from..).next().map(|(s, l)| (*s, *l)))

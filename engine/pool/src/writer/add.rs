@@ -96,7 +96,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         if shared.store.tree().tops.len() != shared.config.root.lock().children.len() {
             return Err(Error::invalid(place(), "devices and configuration do not go together"));
         }
-        shared.allocator.tell_units(&shared.store);
+        shared.allocator.publish_units(&shared.store);
         cx.config_changed();
         Ok(())
     })?;

@@ -32,7 +32,7 @@ use ondisk::pool_dir::config;
 pub enum Joins {
     /// Both stay.
     Attach,
-    /// The new device replaces the other, or, if it is a spare, stands in for it.
+    /// The new device replaces the other, or, if it is a spare, is active in its place.
     Replace,
 }
 

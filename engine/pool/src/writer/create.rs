@@ -78,7 +78,7 @@ impl Writer {
             allocator.add_device(&vdevs::for_allocator(spec, top, &device).at_with(place)?)?;
         }
         store.set_allocator(allocator.clone());
-        allocator.tell_units(&store);
+        allocator.publish_units(&store);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
         let shared = shared(new, &store, allocator, root, options)?;
@@ -97,7 +97,7 @@ impl Writer {
         drop(store);
         // The new pool is opened like any other, so that its state in memory comes from its blocks.
         let found = search_devices(devices.into_values()).pools.into_iter().next();
-        let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?;
+        let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was created"))?;
         let writer = Self::open(&found, &OpenOptions { created, ..open.clone() }, options)?;
         // The first objects are counted like all others: otherwise the space of `$MOS` would become
         // negative when they shrink.

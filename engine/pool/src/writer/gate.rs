@@ -179,8 +179,8 @@ impl Gate {
         Some(object::Tx::open(inner.open, Box::new(hold)))
     }
 
-    /// Slows or stops the caller, who is about to enter, while there is too much dirty data. `push`
-    /// is called if it must wait.
+    /// Slows or stops the caller, which is about to enter, while there is too much dirty data.
+    /// `push` is called if it must wait.
     pub fn slow(&self, push: impl Fn()) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         let limit = self.limit();
@@ -267,7 +267,7 @@ mod tests {
         assert!(gate.enter().is_none());
     }
     #[test]
-    fn a_higher_limit_lets_on_who_waits() {
+    fn a_higher_limit_wakes_waiting_threads() {
         let waiting = Arc::new(AtomicU64::new(100));
         let gate = Gate::new(1, waiting, 100);
         let writer = std::thread::spawn({
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_transaction_breaks_the_gate_and_wakes_all_who_wait() {
+    fn a_panic_in_a_transaction_breaks_the_gate_and_wakes_all_waiting_threads() {
         let gate = Gate::new(7, Arc::default(), 1 << 20);
         let other = gate.enter().unwrap();
         let closer = std::thread::spawn({

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   txg n:    current size of all leaves ─> asize in the configuration, and so in the labels, which are at the new ends
-//!   after n:  metaslabs behind the existing ones are used
+//!   after n:  metaslabs after the existing ones are used
 //! ```
 //! Facts: vdev_open, vdev_expand, vdev_online, spa_vdev_detach (module/zfs).
 //!
 //! Invariants:
-//!   * no block is behind the end in the previous uberblock: after a power failure the device has
+//!   * no block is beyond the end in the previous uberblock: after a power failure the device has
 //!     its old size, and nothing is lost
 //!   * metaslabs keep their size; their number grows
 
@@ -55,7 +55,7 @@ fn measure(leaves: Vec<&block::vdev::Leaf>) {
         if let Some(device) = leaf.device()
             && let Err(error) = device.remeasure()
         {
-            tracing::debug!(device = leaf.path, %error, "its size cannot be told");
+            tracing::debug!(device = leaf.path, %error, "cannot determine its size");
         }
     }
 }

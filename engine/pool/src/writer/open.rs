@@ -11,7 +11,7 @@ use super::background::Background;
 use super::checkpoint::{is_discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
-use super::evacuate::{Evacuation, remove_stale_entries, tell_allocator};
+use super::evacuate::{Evacuation, inform_allocator, remove_stale_entries};
 use super::expand::Expansion;
 use super::features::LiveFeatures;
 use super::gate::Gate;
@@ -89,9 +89,9 @@ impl Writer {
         let store = pool.store().clone();
         super::caches::open(&store);
         let allocator = Allocator::load(&pool)?;
-        tell_allocator(&pool, &allocator)?;
+        inform_allocator(&pool, &allocator)?;
         store.set_allocator(allocator.clone());
-        allocator.tell_units(&store);
+        allocator.publish_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
         let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
@@ -161,7 +161,7 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
         Err(_) if name.contains('#') => {
             return Err(Error::unsupported(
                 name,
-                "writing to a partition found inside a disk: give the partition's own path",
+                "writing to a partition found inside a disk: use the partition's own path",
             ));
         }
         Err(e) => return Err(Error::io(name, e)),

@@ -1,4 +1,5 @@
-//! Progress of txgs: which one is on disk, who waits for one, and why there may be no further one.
+//! Progress of txgs: which one is on disk, which threads wait for one, and why there may be no
+//! further one.
 //!
 //! Invariants:
 //!   * threads that wait for a txg are woken when it is on disk, and when it cannot get there

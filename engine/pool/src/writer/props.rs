@@ -58,7 +58,7 @@ impl SyncTx<'_> {
                     }
                     zap.update(self.tx(), name.as_bytes(), &on_disk(value))?;
                     if let ("autotrim", SetValue::Number(on)) = (name, value) {
-                        self.shared.allocator.note_untold(*on != 0);
+                        self.shared.allocator.note_untrimmed(*on != 0);
                     }
                     if ("autoexpand", &SetValue::Number(1)) == (name, value) {
                         super::grow::expand_all(self);

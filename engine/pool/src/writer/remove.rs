@@ -145,7 +145,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         }
         vdevs::free_zap(cx, top.number(config::VDEV_TOP_ZAP))?;
         tree::commit(cx, root, &known(&tree))?;
-        shared.allocator.tell_units(&shared.store);
+        shared.allocator.publish_units(&shared.store);
         let path = top.path.as_deref().unwrap_or("-");
         cx.history("vdev remove", None, &format!("{} vdev (log) {path}", shared.store.name()))
     })?;

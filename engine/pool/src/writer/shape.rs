@@ -173,7 +173,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_top_knows_of_its_space_stays_at_the_top_and_so_does_its_identity() {
+    fn space_and_identity_stay_with_the_top_level_vdev() {
         let mut leaf = device("file", 7, 0, vec![]);
         leaf.all.put(config::ASIZE, 99u64);
         leaf.all.put(config::VDEV_TOP_ZAP, 5u64);

@@ -36,10 +36,10 @@ pub trait Participant: Send + Sync {
     /// `txg` is closed: no thread changes anything in it any more. Hands the changes over. It must
     /// return quickly, because all writers wait.
     fn quiesce(&self, txg: u64);
-    /// `txg` is closed: calls `tell` for each data block that the txg references once more than
+    /// `txg` is closed: calls `visit` for each data block that the txg references once more than
     /// before. Called for all participants before the first one frees anything.
-    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
-        let _ = (txg, tell);
+    fn cloned(&self, txg: u64, visit: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        let _ = (txg, visit);
         Ok(())
     }
     /// Writes the changes of the txg. Called even if there are none.

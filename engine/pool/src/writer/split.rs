@@ -226,7 +226,7 @@ fn become_pool(cx: &SyncTx<'_>, mut root: VdevConfig, going: &[u64], from: &str)
     cx.store().change_tree(|tree| Tree { tops: tree.tops.clone(), ..Tree::default() });
     root.all = keep_root(&old.all, root.guid);
     tree::commit(cx, root, &known(&tree))?;
-    shared.allocator.tell_units(&shared.store);
+    shared.allocator.publish_units(&shared.store);
     cx.config_changed();
     cx.history("split", None, &format!("from pool {from}"))
 }
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_sides_go_or_those_that_are_named_one_of_each_mirror() {
+    fn the_last_or_the_named_side_of_each_mirror_is_split_off() {
         let disk = |guid, id| device("file", guid, id, vec![]);
         let mut first = device("mirror", 10, 0, vec![disk(11, 0), disk(12, 1)]);
         first.all.put(config::ASIZE, 99u64);

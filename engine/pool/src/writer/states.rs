@@ -193,7 +193,7 @@ fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
             if is_other && (is_log || !is_required(top, leaf.guid)) {
                 tracing::error!(
                     device = leaf.path,
-                    "its labels are gone, or another device's: it is not used any more"
+                    "its labels are missing or belong to another device: it is no longer used"
                 );
                 leaf.close(Aux::CorruptLabel);
                 found += 1;

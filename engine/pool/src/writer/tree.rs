@@ -145,7 +145,7 @@ fn outage(vdev: &Vdev, without: u64) -> Ranges {
 
 /// The ranges that are in more than `count` of the sets.
 fn in_more_than(sets: &[Ranges], count: usize) -> Ranges {
-    // At the start of a range, one more is open; behind its end, one less. Ranges up to the maximum
+    // At the start of a range, one more is open; after its end, one less. Ranges up to the maximum
     // stay open.
     let mut edges: Vec<(u64, i64)> = Vec::new();
     for (first, last) in sets.iter().flatten() {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_is_needed_for_what_the_others_missed() {
+    fn a_side_is_required_for_data_that_the_others_missed() {
         let two = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)])]);
         assert!(is_required(&two, 1));
         assert!(!is_required(&two, 2));

@@ -153,8 +153,8 @@ impl SyncTx<'_> {
     /// Refuses a change of about `blocks` blocks of the MOS if the space used before this txg
     /// leaves too little of the slop. Facts: `dsl_sync_task_sync`.
     pub fn check_space(&self, place: &str, blocks: u64, check: SpaceCheck) -> Result<()> {
-        let asked = blocks.saturating_mul(MOS_BLOCK_BYTES);
-        match self.used_before.saturating_add(asked) > self.shared.usable_bytes(check) {
+        let requested = blocks.saturating_mul(MOS_BLOCK_BYTES);
+        match self.used_before.saturating_add(requested) > self.shared.usable_bytes(check) {
             true => Err(Refusal::NoSpace.at(place)),
             false => Ok(()),
         }

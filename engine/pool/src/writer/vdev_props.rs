@@ -76,7 +76,7 @@ impl SyncTx<'_> {
         match shared.allocator.class_of(id) {
             None | Some(Class::Log) => return Err(unsuitable()),
             Some(Class::Normal) if !yes && !shared.allocator.has_other_open(id) => {
-                return Err(Error::invalid(shared.store.name(), "no other device of the pool takes blocks"));
+                return Err(Error::invalid(shared.store.name(), "no other device of the pool accepts blocks"));
             }
             _ => {}
         }
@@ -129,7 +129,7 @@ impl Writer {
     }
 }
 
-/// Marks devices that are healthy again and for which a spare stands in: they take their places
+/// Marks devices that are healthy again and for which a spare is active: they take their places
 /// back once they are resilvered.
 fn unspare(cx: &SyncTx<'_>, within: Option<u64>) -> bool {
     fn mark(vdev: &mut VdevConfig, within: Option<u64>, is_good: &dyn Fn(u64) -> bool) -> bool {

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_safe_must_be_there_and_the_rest_may() {
+    fn durable_data_must_exist_and_the_rest_may() {
         let mut file = File::default();
         file.sends(0, &[1; 10]);
         file.answered(0, true, [0; 8]);
@@ -208,7 +208,7 @@ mod tests {
         assert!(file.judge(&[1; 10]).is_ok());
         assert!(file.judge(&[&[1; 5][..], &[2; 10]].concat()).is_ok());
         assert!(file.judge(&[1; 9]).is_err(), "too short");
-        assert!(file.judge(&[1; 12]).is_err(), "a length that nobody made");
+        assert!(file.judge(&[1; 12]).is_err(), "a length that was never written");
         assert!(file.judge(&[&[2; 5][..], &[1; 5]].concat()).is_err(), "a byte that was never there");
         assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "the server forgot");
         assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "it was not sent again yet");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stable_write_ends_the_doubt_about_what_lies_under_it() {
+    fn a_stable_write_resolves_uncertain_data_below_it() {
         let mut file = File::default();
         file.sends(0, &[1; 30]);
         file.answered(0, false, [7; 8]);
@@ -229,7 +229,7 @@ mod tests {
         file.answered(10, true, [7; 8]);
         assert!(file.judge(&[&[1; 10][..], &[2; 10], &[1; 10]].concat()).is_ok());
         assert!(file.judge(&[&[0; 10][..], &[2; 10]].concat()).is_ok());
-        assert!(file.judge(&[1; 30]).is_err(), "what was safe is gone");
+        assert!(file.judge(&[1; 30]).is_err(), "durable data is missing");
         assert_eq!(file.committed([7; 8]), Ok(()));
         assert_eq!(file.stable, [&[1; 10][..], &[2; 10], &[1; 10]].concat());
     }

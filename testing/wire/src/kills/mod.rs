@@ -73,14 +73,14 @@ impl Plan {
         if result.is_err() {
             // The writers wait for a server that does not come back. Their errors are not the
             // cause.
-            let said: Vec<String> = threads
+            let messages: Vec<String> = threads
                 .into_iter()
                 .filter(|t| t.is_finished())
                 .filter_map(|t| t.join().ok()?.1.err())
                 .map(|e| format!("{e:#}"))
                 .collect();
             filer.kill().ok();
-            return Err(result.expect_err("it failed").context(format!("writers: {said:#?}")));
+            return Err(result.expect_err("it failed").context(format!("writers: {messages:#?}")));
         }
         let mut writers = Vec::new();
         for (n, thread) in threads.into_iter().enumerate() {

@@ -74,7 +74,7 @@ impl From<anyhow::Error> for Failure {
 
 impl From<Malformed> for Failure {
     fn from(_: Malformed) -> Self {
-        Self::Wrong(anyhow!("an answer is cut off"))
+        Self::Wrong(anyhow!("a reply is truncated"))
     }
 }
 
@@ -201,7 +201,7 @@ impl Writer {
         self.connections.iter_mut().for_each(|c| *c = None);
         let deadline = Instant::now() + 3 * PATIENCE;
         while Connection::open(self.address).is_err() {
-            ensure!(Instant::now() < deadline, "the server stays away");
+            ensure!(Instant::now() < deadline, "the server does not come back");
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
@@ -264,8 +264,8 @@ impl Writer {
             put_mode(w, Some(0o755));
         })?;
         match client::status(&answer)?.0 {
-            OK | EXIST => Ok(self.lookup(dir, name)?.context("a directory that was made is not there")?),
-            other => Err(anyhow!("MKDIR {name} says {other}").into()),
+            OK | EXIST => Ok(self.lookup(dir, name)?.context("a created directory is missing")?),
+            other => Err(anyhow!("MKDIR {name} returned {other}").into()),
         }
     }
 
@@ -278,12 +278,12 @@ impl Writer {
         match status {
             OK => Ok(Some(r.opaque(64)?.to_vec())),
             NOENT => Ok(None),
-            other => Err(anyhow!("LOOKUP {name} says {other}").into()),
+            other => Err(anyhow!("LOOKUP {name} returned {other}").into()),
         }
     }
 
     fn file(&mut self, id: usize) -> Result<&mut File> {
-        self.files.get_mut(&id).context("a file that nobody made")
+        self.files.get_mut(&id).context("a file that was never created")
     }
 
     // ---- checking
@@ -347,7 +347,7 @@ impl Writer {
         }
         for handle in self.removed.clone() {
             if self.read_all(&handle)?.is_some() {
-                return Err(anyhow!("the handle of a file that was removed is good").into());
+                return Err(anyhow!("the handle of a removed file is valid").into());
             }
         }
         Ok(())
@@ -376,7 +376,7 @@ impl Writer {
             })?;
             let (status, mut r) = client::status(&answer)?;
             if status != OK {
-                return Err(anyhow!("READDIRPLUS says {status}").into());
+                return Err(anyhow!("READDIRPLUS returned {status}").into());
             }
             client::optional_attributes(&mut r)?;
             verifier = r.fixed()?;
@@ -409,7 +409,7 @@ impl Writer {
             match status {
                 OK => {}
                 STALE => return Ok(None),
-                other => return Err(anyhow!("READ says {other}").into()),
+                other => return Err(anyhow!("READ returned {other}").into()),
             }
             let attributes = client::optional_attributes(&mut r)?.context("READ without attributes")?;
             let (_count, is_end) = (r.u32()?, r.bool()?);
@@ -418,7 +418,7 @@ impl Writer {
                 return Ok(Some((attributes, contents)));
             }
             if contents.len() as u64 == offset {
-                return Err(anyhow!("READ gives nothing at {offset}, and it is not the end").into());
+                return Err(anyhow!("READ returned nothing at {offset}, before the end of the file").into());
             }
         }
     }
@@ -595,11 +595,11 @@ impl Writer {
         let status = client::status(&answer)?.0;
         if status != OK && !(self.has_landed && status == excused) {
             let landed = if self.has_landed { "which was done before" } else { "which was not done before" };
-            return Err(anyhow!("{step:?}, {landed}, says {status}").into());
+            return Err(anyhow!("{step:?}, {landed}, returned {status}").into());
         }
         if let Step::Create(name, id, how) = &step {
             let dir = self.dirs[name.0].clone();
-            let handle = self.lookup(&dir, &name.1)?.context("a file that was made is not there")?;
+            let handle = self.lookup(&dir, &name.1)?.context("a created file is missing")?;
             self.file(*id)?.handle = handle;
             self.finish(&step);
             // As clients do, since the times contain the verifier.
@@ -636,7 +636,7 @@ impl Writer {
         })?;
         let status = client::status(&answer)?.0;
         if status != OK {
-            return Err(anyhow!("SETATTR of a mode says {status}").into());
+            return Err(anyhow!("SETATTR of a mode returned {status}").into());
         }
         self.file(id)?.mode = (mode, None);
         Ok(())
@@ -655,7 +655,7 @@ impl Writer {
         })?;
         let status = client::status(&answer)?.0;
         if status != OK {
-            return Err(anyhow!("SETATTR of a size says {status}").into());
+            return Err(anyhow!("SETATTR of a size returned {status}").into());
         }
         self.file(id)?.resized(len);
         Ok(())
@@ -710,10 +710,10 @@ impl Writer {
         while !sent.is_empty() {
             let (xid, answer) = self.connection(n)?.receive().map_err(lost)?;
             self.totals.calls += 1;
-            let (offset, len, stable) = sent.remove(&xid).context("an answer to nothing")?;
+            let (offset, len, stable) = sent.remove(&xid).context("a reply without a call")?;
             let (status, mut r) = client::status(&answer)?;
             if status != OK {
-                return Err(anyhow!("WRITE of {len} at {offset} says {status}").into());
+                return Err(anyhow!("WRITE of {len} at {offset} returned {status}").into());
             }
             client::skip_wcc(&mut r)?;
             let (count, committed, verifier) = (r.u32()?, r.u32()?, r.fixed::<8>()?);
@@ -751,7 +751,7 @@ impl Writer {
             })?;
             let (status, mut r): (u32, Reader<'_>) = client::status(&answer)?;
             if status != OK {
-                return Err(anyhow!("COMMIT says {status}").into());
+                return Err(anyhow!("COMMIT returned {status}").into());
             }
             client::skip_wcc(&mut r)?;
             let verifier = r.fixed::<8>()?;

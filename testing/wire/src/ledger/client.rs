@@ -110,7 +110,7 @@ pub(super) fn run(client: &mut dyn Client, stop: &AtomicBool, promises: &RwLock<
             Ok(true) => return Ok(()),
             Ok(false) => deadline = Instant::now() + 3 * PATIENCE,
             Err(Failure::Lost) => {
-                ensure!(Instant::now() < deadline, "the server stays away");
+                ensure!(Instant::now() < deadline, "the server does not come back");
                 client.forget();
                 is_new_life = true;
                 std::thread::sleep(Duration::from_millis(5));

@@ -95,9 +95,9 @@ impl Plan {
             // The clients wait for a server that does not come back. Their errors are not the
             // cause.
             let ended = threads.into_iter().filter(|t| t.is_finished());
-            let said: Vec<String> = ended.filter_map(|t| Some(format!("{:#}", t.join().ok()?.1.err()?))).collect();
+            let messages: Vec<String> = ended.filter_map(|t| Some(format!("{:#}", t.join().ok()?.1.err()?))).collect();
             filer.kill().ok();
-            return Err(error.context(format!("clients: {said:#?}")));
+            return Err(error.context(format!("clients: {messages:#?}")));
         }
         let mut clients = Vec::new();
         for thread in threads {

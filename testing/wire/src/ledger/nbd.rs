@@ -87,7 +87,7 @@ impl Connection {
             return Err(bad(format!("an answer begins with {head:02x?}")));
         }
         if number(4) != 0 {
-            return Err(bad(format!("request {command} of {len} at {offset} says {}", number(4))));
+            return Err(bad(format!("request {command} of {len} at {offset} returned {}", number(4))));
         }
         let mut read = vec![0; if command == command::READ { len as usize } else { 0 }];
         self.stream.read_exact(&mut read)?;

@@ -82,7 +82,7 @@ pub struct Reply {
 impl Reply {
     pub fn take<T>(&mut self, take: impl FnOnce(&mut Reader<'_>) -> Result<T, Malformed>) -> Result<T> {
         let mut r = Reader::new(self.bytes.get(self.at..).unwrap_or_default());
-        let value = take(&mut r).map_err(|_| anyhow::anyhow!("an answer is cut off"))?;
+        let value = take(&mut r).map_err(|_| anyhow::anyhow!("a reply is truncated"))?;
         self.at = self.bytes.len() - r.rest().len();
         Ok(value)
     }
@@ -135,7 +135,7 @@ impl Connection {
         }
         let complete = this.run(Ops::default().op(op::RECLAIM_COMPLETE).u32(0))?;
         Ok(complete.and_then(|reply| {
-            ensure!(reply.status == 0, "RECLAIM_COMPLETE says {}", reply.status);
+            ensure!(reply.status == 0, "RECLAIM_COMPLETE returned {}", reply.status);
             Ok(this)
         }))
     }

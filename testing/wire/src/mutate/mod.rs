@@ -297,7 +297,7 @@ impl Worker<'_> {
         let _ = sender.join();
         match result {
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-                bail!("a connection with nothing more to come is not closed within {PATIENCE:?}")
+                bail!("an idle connection is not closed within {PATIENCE:?}")
             }
             // A reset counts as closed.
             _ => Ok(answers),
@@ -356,14 +356,14 @@ impl Plan {
                 while began.elapsed() < self.time && !threads.iter().any(|t| t.is_finished()) {
                     std::thread::sleep(Duration::from_millis(500).min(self.time));
                     filer.check_alive()?;
-                    let asked = Instant::now();
+                    let sent = Instant::now();
                     Connection::open(address)?.call(p::GETATTR, &client::args(|w| w.opaque(root)))?;
-                    slowest = slowest.max(asked.elapsed());
+                    slowest = slowest.max(sent.elapsed());
                     let (now, most) = filer.memory()?;
                     if began.elapsed() < self.time / 4 {
                         first = now;
                     }
-                    ensure!(most <= CACHE.1 + BEYOND_BYTES, "the server took {} MiB", most >> 20);
+                    ensure!(most <= CACHE.1 + BEYOND_BYTES, "the server used {} MiB", most >> 20);
                 }
                 Ok(())
             };

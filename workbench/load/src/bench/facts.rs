@@ -105,7 +105,7 @@ fn client_of(name: &str, report: &Report, threads: usize, link: Option<Link>, me
 
 /// The load generators: this machine, or several clients.
 fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
-    let told = setup.link_bytes.map(|limit| Link {
+    let declared = setup.link_bytes.map(|limit| Link {
         name: "the declared link".to_owned(),
         limit_bytes_per_second: Some(limit),
         ..Link::default()
@@ -113,14 +113,14 @@ fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
     let Work::Clients(_, works) = &setup.work else {
         let is_remote = setup.work.targets().iter().any(|t| !matches!(t, Target::Path(_)));
         let found = busiest_link(seen).filter(|_| is_remote);
-        let link = match (told, found) {
-            (Some(told), Some(found)) => Some(Link { carried_bytes: found.carried_bytes, ..told }),
+        let link = match (declared, found) {
+            (Some(declared), Some(found)) => Some(Link { carried_bytes: found.carried_bytes, ..declared }),
             (_, found) => found,
         };
         let memory = seen.after.all("memory.total");
         return vec![client_of("this machine", &seen.report, setup.work.threads(), link, memory)];
     };
-    let one = |(one, work): (&One, &Work)| client_of(&one.host, &one.report, work.threads(), told.clone(), None);
+    let one = |(one, work): (&One, &Work)| client_of(&one.host, &one.report, work.threads(), declared.clone(), None);
     seen.each.iter().zip(works).map(one).collect()
 }
 

@@ -126,18 +126,18 @@ fn status(text: &str, pool: &str) -> (Option<String>, bool, Vec<String>) {
             _ => {}
         }
     }
-    let mut told: Vec<(String, usize, usize)> = Vec::new();
+    let mut grouped: Vec<(String, usize, usize)> = Vec::new();
     for (kind, count, width) in kinds {
-        match told.last_mut().filter(|(k, _, w)| *k == kind && *w == width) {
+        match grouped.last_mut().filter(|(k, _, w)| *k == kind && *w == width) {
             Some((_, n, _)) => *n += count,
-            None => told.push((kind, count, width)),
+            None => grouped.push((kind, count, width)),
         }
     }
     let word = |(kind, count, width): &(String, usize, usize)| match kind.as_str() {
         "single" => format!("{count} single"),
         kind => format!("{count} {kind} of {width}"),
     };
-    let layout = told.iter().map(word).collect::<Vec<_>>().join(", ");
+    let layout = grouped.iter().map(word).collect::<Vec<_>>().join(", ");
     (Some(layout).filter(|l| !l.is_empty()), has_log, jobs)
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_and_work_under_way_are_read_from_status() {
+    fn layouts_and_background_activity_are_read_from_status() {
         let text = "  pool: tank\n state: ONLINE\n  scan: scrub in progress since Mon Nov 23 07:00:00 2026\n\t0B / 1G scanned\nconfig:\n\n\
                     \tNAME        STATE     READ WRITE CKSUM\n\ttank        ONLINE       0     0     0\n\t  mirror-0  ONLINE       0     0     0\n\
                     \t    a       ONLINE       0     0     0\n\t    b       ONLINE       0     0     0\n\t  mirror-1  ONLINE       0     0     0\n\

@@ -20,8 +20,8 @@ pub(super) struct Setup {
     pub ask: Option<Ask>,
 }
 
-/// `weir` beside this program; otherwise its name, which is looked up in `$PATH`.
+/// `weir` next to this program; otherwise its name, which is looked up in `$PATH`.
 pub(super) fn weir() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|this| this.with_file_name("weir"));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| "weir".into())
+    let sibling = std::env::current_exe().ok().map(|this| this.with_file_name("weir"));
+    sibling.filter(|path| path.is_file()).unwrap_or_else(|| "weir".into())
 }

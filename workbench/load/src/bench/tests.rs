@@ -18,7 +18,7 @@ fn data_begin(run: &Path, n: usize, data: &Data) -> f64 {
 }
 
 #[test]
-fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() {
+fn a_run_stores_all_measurements_and_a_refused_result_is_printed_only_with_a_stamp() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let refused = format!("{:?}", ExitCode::from(REFUSED));
@@ -86,7 +86,7 @@ fn profiles_and_runs_of_vdbench_are_judged_one_at_a_time() {
     assert_eq!((facts.repeats.len(), facts.load.op_bytes, facts.load.name.as_str()), (2, 0, "oltp"));
     assert!(facts.load.random && facts.load.sync && facts.load.requested_rate == Some(200.0) && facts.ops() > 20.0);
     // The disk usage is measured on the files: they do not consist of zeros.
-    let ratio = facts.server.and_then(|s| s.compress_ratio).expect("asked");
+    let ratio = facts.server.and_then(|s| s.compress_ratio).expect("queried");
     assert!(ratio < 1.5, "{ratio}");
     let text = "fsd=f,anchor=/x,depth=1,width=2,files=4,size=8k\nfwd=w,fsd=f,operation=read,xfersize=4k,threads=2\n";
     std::fs::write(at.join("one"), format!("{text}rd=r,fwd=w,fwdrate=100,format=yes,elapsed=1,warmup=2\n"))
@@ -105,7 +105,7 @@ fn profiles_and_runs_of_vdbench_are_judged_one_at_a_time() {
 }
 
 #[test]
-fn the_command_line_is_well_formed_and_links_are_told_in_bits() {
+fn the_command_line_is_well_formed_and_links_are_given_in_bits() {
     command().debug_assert();
     assert_eq!((bits("1G"), bits("100M"), bits("9600")), (Ok(1e9), Ok(1e8), Ok(9600.0)));
     assert!(bits("-1").is_err() && bits("fast").is_err());

@@ -44,20 +44,20 @@ pub(super) fn commands() -> Vec<Command> {
 impl Work {
     /// The work that arguments specify, its name, and its own warm-up time.
     pub fn of(matches: &ArgMatches) -> Result<(String, Self, Duration)> {
-        let (name, matches) = matches.subcommand().context("no kind of load")?;
+        let (name, matches) = matches.subcommand().context("the kind of load is missing")?;
         match name {
             "clients" => {
                 let (clients, line) = others::clients(matches)?;
                 let one = |host: &String| -> Result<(String, Self)> {
                     let words = line.iter().map(|word| word.replace("%h", host));
-                    let told =
+                    let arguments =
                         command::command().try_get_matches_from(std::iter::once("load".to_owned()).chain(words))?;
-                    let (name, work, ramp) = Self::of(&told)?;
+                    let (name, work, ramp) = Self::of(&arguments)?;
                     ensure!(
                         ramp.is_zero() && !matches!(work, Self::Clients(..)),
-                        "{name}: what clients do has neither a beginning that does not count nor clients of its own"
+                        "{name}: the load of a client cannot have a ramp or clients of its own"
                     );
-                    ensure!(work.time().is_some(), "{name}: clients are told how long: --seconds or elapsed");
+                    ensure!(work.time().is_some(), "{name}: clients require a duration: --seconds or elapsed");
                     Ok((name, work))
                 };
                 let all = clients.hosts.iter().map(one).collect::<Result<Vec<_>>>()?;
@@ -70,7 +70,7 @@ impl Work {
                 let count = runs.len();
                 let run = runs.pop().filter(|run| count == 1 && !run.only_format);
                 let run = run.with_context(|| {
-                    format!("{count} runs are in the file, or files are only made: one run is judged at a time")
+                    format!("{count} runs are in the file, or files are only created: one run is judged at a time")
                 })?;
                 Ok(Self::of_flow(run.name, run.flow))
             }
@@ -80,7 +80,7 @@ impl Work {
             }
             name if kinds::is_one(name) => {
                 let plan = kinds::plan(name, matches)?;
-                ensure!(plan.ramp.is_zero(), "--ramp: here --warm loads first without counting");
+                ensure!(plan.ramp.is_zero(), "--ramp is not available here: use --warm for the warm-up");
                 Ok((name.to_owned(), Self::Plan(plan), Duration::ZERO))
             }
             other => bail!("Unsupported: {other} in a benchmark; kinds of load, vdb, profile and clients are judged"),
@@ -119,7 +119,7 @@ impl Work {
             Self::Plan(plan) => _ = Plan { time: Some(time), ..plan.clone() }.run(&stop)?,
             Self::Flow(flow) => _ = Flow { time: Some(time), ..(**flow).clone() }.run(Control::plain(&stop))?,
             Self::Clients(..) => {
-                bail!("Unsupported: --warm with clients; run them once with 'weir load clients' before")
+                bail!("Unsupported: --warm with clients; run them once with 'weir load clients' first")
             }
         }
         Ok(())

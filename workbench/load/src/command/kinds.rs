@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const KINDS: [(&str, &str); 6] = [
-    ("randread", "Read at random places, aligned to the size of an operation"),
-    ("randwrite", "Write at random places, aligned to the size of an operation"),
+    ("randread", "Read at random offsets, aligned to the size of an operation"),
+    ("randwrite", "Write at random offsets, aligned to the size of an operation"),
     ("seqread", "Read sequentially, repeatedly; each thread starts at another offset"),
     ("seqwrite", "Write sequentially, repeatedly; each thread starts at another offset"),
     ("meta", "Create, look up and remove small files in a directory"),
-    ("mix", "Read and write at random places"),
+    ("mix", "Read and write at random offsets"),
 ];
 
 pub(crate) fn is_one(name: &str) -> bool {
@@ -44,11 +44,13 @@ fn one(name: &'static str, about: &'static str) -> Command {
                 .value_name("TARGET")
                 .required(true)
                 .action(ArgAction::Append)
-                .help("Targets; threads use them in turn"),
+                .help("Targets; threads are assigned to them round-robin"),
         )
-        .arg(option("size", "SIZE", "8K", "Bytes of an operation; random ones are aligned to it").value_parser(size))
         .arg(
-            option("threads", "N", "1", "Threads, each with a connection of its own")
+            option("size", "SIZE", "8K", "Size of an operation; random offsets are multiples of it").value_parser(size),
+        )
+        .arg(
+            option("threads", "N", "1", "Number of threads, each with its own connection")
                 .value_parser(value_parser!(usize)),
         )
         .arg(
@@ -56,33 +58,39 @@ fn one(name: &'static str, about: &'static str) -> Command {
                 "depth",
                 "N",
                 "1",
-                "Operations that each thread has under way; on files of this machine: so many times the threads",
+                "Operations in flight per thread; for local files, the number of threads is multiplied by it",
             )
             .value_parser(value_parser!(usize)),
         )
-        .arg(optional("rate", "N", "Operations per second of all threads together").value_parser(value_parser!(f64)))
+        .arg(optional("rate", "N", "Operations per second, all threads together").value_parser(value_parser!(f64)))
         .arg(flag("poisson", "Start operations independently (Poisson), not at equal intervals").requires("rate"))
-        .arg(optional("seconds", "N", "For how long [default: until it is ended]").value_parser(value_parser!(f64)))
-        .arg(optional("ops", "N", "Stop after this many operations of each thread").value_parser(value_parser!(u64)))
-        .arg(option("ramp", "N", "0", "So many seconds of the beginning do not count").value_parser(value_parser!(f64)))
-        .arg(optional("file-size", "SIZE", "A file that is shorter is filled up to this first").value_parser(size))
-        .arg(optional("span", "SIZE", "Touch so much of the front of a file [default: all]").value_parser(size))
-        .arg(flag("sync", "Writes are on stable storage when they are answered"))
         .arg(
-            option("fsync", "N", "0", "After so many writes wait until they are on stable storage; 0: never")
+            optional("seconds", "N", "Duration in seconds [default: until interrupted]")
+                .value_parser(value_parser!(f64)),
+        )
+        .arg(optional("ops", "N", "Stop after this many operations of each thread").value_parser(value_parser!(u64)))
+        .arg(option("ramp", "N", "0", "Seconds at the start that are not counted").value_parser(value_parser!(f64)))
+        .arg(optional("file-size", "SIZE", "First extend a shorter file to this size").value_parser(size))
+        .arg(
+            optional("span", "SIZE", "Access only this many bytes from the start of a file [default: all]")
+                .value_parser(size),
+        )
+        .arg(flag("sync", "Writes are on stable storage when they are acknowledged"))
+        .arg(
+            option("fsync", "N", "0", "Number of writes after which a sync is requested; 0: never")
                 .value_parser(value_parser!(u64)),
         )
-        .arg(flag("direct", "Read and write files past the memory of this machine (O_DIRECT)"))
+        .arg(flag("direct", "Use direct I/O for files, bypassing the memory of this machine (O_DIRECT)"))
         .arg(
-            option("compressible", "PERCENT", "0", "How many of a hundred bytes that are written are zeros")
+            option("compressible", "PERCENT", "0", "Percentage of zero bytes in written data")
                 .value_parser(value_parser!(u8).range(0..=100)),
         )
-        .arg(option("seed", "N", "1", "The same seed does the same operations").value_parser(value_parser!(u64)));
+        .arg(
+            option("seed", "N", "1", "Seed: the same seed gives the same operations").value_parser(value_parser!(u64)),
+        );
     let command = if name == "mix" {
-        command.arg(
-            option("reads", "PERCENT", "70", "How many of a hundred operations read")
-                .value_parser(value_parser!(u8).range(0..=100)),
-        )
+        command
+            .arg(option("reads", "PERCENT", "70", "Percentage of reads").value_parser(value_parser!(u8).range(0..=100)))
     } else {
         command
     };
@@ -90,8 +98,8 @@ fn one(name: &'static str, about: &'static str) -> Command {
 }
 
 fn seconds(matches: &ArgMatches, name: &str) -> Result<Option<Duration>> {
-    let told = matches.get_one::<f64>(name).map(|s| Duration::try_from_secs_f64(*s));
-    told.transpose().map_err(|error| anyhow::anyhow!("--{name}: {error}"))
+    let time = matches.get_one::<f64>(name).map(|s| Duration::try_from_secs_f64(*s));
+    time.transpose().map_err(|error| anyhow::anyhow!("--{name}: {error}"))
 }
 
 /// The plan that arguments specify.
@@ -148,10 +156,10 @@ pub(super) fn step_command() -> Command {
     };
     Command::new("step")
         .about("Increase the load one thread at a time, and report each step")
-        .long_about("With --rate the rate is that of the last step: each thread has its share of it.")
-        .arg(option("from", "N", "1", "Threads of the first step").value_parser(value_parser!(usize)))
-        .arg(option("to", "N", "10", "Threads of the last step").value_parser(value_parser!(usize)))
-        .arg(option("every", "TIME", "60s", "How long a step lasts").value_parser(duration))
+        .long_about("With --rate, the rate applies to the last step; each thread has its share of it.")
+        .arg(option("from", "N", "1", "Number of threads in the first step").value_parser(value_parser!(usize)))
+        .arg(option("to", "N", "10", "Number of threads in the last step").value_parser(value_parser!(usize)))
+        .arg(option("every", "TIME", "60s", "Duration of a step").value_parser(duration))
         .subcommand_required(true)
         .subcommands(commands())
 }

@@ -1,7 +1,7 @@
 //! `step`, `clients`, `vdb`, `fio`, `profile`, `disks`, `draw`.
 
 use super::kinds;
-use super::output::{Output, SOME_FAILED, tell_clients, with_output};
+use super::output::{Output, SOME_FAILED, print_clients, with_output};
 use crate::clients::{self, Clients};
 use crate::draw::{Axis, Bitmap, Drawing, duration};
 use crate::drive::Report;
@@ -48,12 +48,12 @@ pub(crate) fn clients_command() -> Command {
     Command::new("clients")
         .about("Run the same load on many machines over ssh, starting at the same time")
         .long_about(
-            "Runs 'weir load …' on each machine of a list. Each connects and makes its files, then waits; when all are ready they begin \
-             together. %h in what follows stands for the machine's name, so that each may have a share or file of its own.",
+            "Runs 'weir load …' on each machine of a list. Each connects and creates its files, then waits; when all are ready they start \
+             together. %h in LOAD is replaced by the machine's name, so that each can have its own share or file.",
         )
-        .arg(option("file", "LIST", "File with a machine on each line").short('f').required(true).value_parser(value_parser!(PathBuf)))
-        .arg(option("rsh", "COMMAND", "Command that runs a line on a machine").default_value("ssh -o BatchMode=yes"))
-        .arg(option("program", "PATH", "The program there").default_value("weir"))
+        .arg(option("file", "LIST", "File that lists the machines, one per line").short('f').required(true).value_parser(value_parser!(PathBuf)))
+        .arg(option("rsh", "COMMAND", "Command that runs a command line on a machine").default_value("ssh -o BatchMode=yes"))
+        .arg(option("program", "PATH", "The program on each machine").default_value("weir"))
         .arg(flag("json", "Print the results of each client as JSON").short('j'))
         .arg(Arg::new("line").value_name("LOAD").required(true).num_args(1..).trailing_var_arg(true).allow_hyphen_values(true).help("Arguments of 'weir load' on each machine: 'randread nfs://filer/tank/%h …'"))
 }
@@ -65,21 +65,25 @@ pub(crate) fn vdb_command() -> Command {
             .arg(place("file", "FILE", "The parameter file").value_parser(value_parser!(PathBuf)))
             .arg(Arg::new("variable").value_name("NAME=VALUE").num_args(0..).help("Values of $NAME in the file"))
             .arg(
-                option("scale", "FACTOR", "So many times the files, the rate and the time")
+                option("scale", "FACTOR", "Factor for the number of files, the rate and the time")
                     .value_parser(value_parser!(f64)),
             )
             .arg(
-                option("anchor", "FSD=TARGET", "Another directory, or nfs:// URL, for a file system of the file")
+                option("anchor", "FSD=TARGET", "Directory or nfs:// URL to use for a file system of the file")
                     .action(ArgAction::Append),
             )
-            .arg(option("elapsed", "TIME", "Another time for each run").value_parser(duration))
-            .arg(option("rate", "N", "Another rate for each run").value_parser(value_parser!(f64)))
+            .arg(option("elapsed", "TIME", "Duration of each run, instead of that of the file").value_parser(duration))
+            .arg(option("rate", "N", "Rate of each run, instead of that of the file").value_parser(value_parser!(f64)))
             .arg(
-                option("format", "HOW", "Another format: yes makes all files anew, restart what is missing, no none")
-                    .value_parser(["yes", "no", "restart", "only"]),
+                option(
+                    "format",
+                    "HOW",
+                    "Files to create before a run: all again (yes), missing ones (restart), none (no)",
+                )
+                .value_parser(["yes", "no", "restart", "only"]),
             )
             .arg(
-                option("seed", "N", "The same seed does the same operations")
+                option("seed", "N", "Seed: the same seed gives the same operations")
                     .default_value("1")
                     .value_parser(value_parser!(u64)),
             ),
@@ -98,7 +102,7 @@ pub(crate) fn profile_command() -> Command {
     let list: Vec<String> = profile::ALL.iter().map(|(name, about)| format!("{name}: {about}")).collect();
     with_output(
         Command::new("profile")
-            .about("Load as a known kind of user does: mail server, file server, database, desktops, build …")
+            .about("Generate the load of a mail server, file server, database, desktops, build …")
             .long_about(format!(
                 "Creates files below TARGET, a directory or nfs:// URL, and works on them.\n\n{}",
                 list.join("\n")
@@ -106,27 +110,27 @@ pub(crate) fn profile_command() -> Command {
             .arg(place("name", "NAME", "Which").value_parser(names))
             .arg(place("target", "TARGET", "Directory of its files, created if missing"))
             .arg(
-                option("scale", "FACTOR", "So many times the files")
+                option("scale", "FACTOR", "Factor for the number of files")
                     .default_value("1")
                     .value_parser(value_parser!(f64)),
             )
-            .arg(option("seconds", "N", "For how long").default_value("60").value_parser(value_parser!(f64)))
+            .arg(option("seconds", "N", "Duration in seconds").default_value("60").value_parser(value_parser!(f64)))
             .arg(
-                option("ramp", "N", "So many seconds of the beginning do not count")
+                option("ramp", "N", "Seconds at the start that are not counted")
                     .default_value("0")
                     .value_parser(value_parser!(f64)),
             )
-            .arg(option("rate", "N", "Operations per second of all threads together").value_parser(value_parser!(f64)))
+            .arg(option("rate", "N", "Operations per second, all threads together").value_parser(value_parser!(f64)))
             .arg(flag("poisson", "Start operations independently (Poisson), not at equal intervals").requires("rate"))
-            .arg(flag("sync", "Writes are on stable storage when they are answered"))
-            .arg(flag("direct", "Read and write files past the memory of this machine (O_DIRECT)"))
+            .arg(flag("sync", "Writes are on stable storage when they are acknowledged"))
+            .arg(flag("direct", "Use direct I/O for files, bypassing the memory of this machine (O_DIRECT)"))
             .arg(
-                option("compressible", "PERCENT", "How many of a hundred bytes that are written are zeros")
+                option("compressible", "PERCENT", "Percentage of zero bytes in written data")
                     .default_value("0")
                     .value_parser(value_parser!(u8).range(0..=100)),
             )
             .arg(
-                option("seed", "N", "The same seed does the same operations")
+                option("seed", "N", "Seed: the same seed gives the same operations")
                     .default_value("1")
                     .value_parser(value_parser!(u64)),
             ),
@@ -136,7 +140,9 @@ pub(crate) fn profile_command() -> Command {
 fn disks_command() -> Command {
     with_output(
         Command::new("disks")
-            .about("Read disks from front to end, one more every few seconds, so that each shows where it is")
+            .about(
+                "Read disks sequentially, one more every few seconds, so that activity lights show where each disk is",
+            )
             .arg(
                 Arg::new("disk")
                     .value_name("DISK")
@@ -144,11 +150,11 @@ fn disks_command() -> Command {
                     .num_args(1..)
                     .help("Devices, or image files; they are only read"),
             )
-            .arg(flag("light-up", "Use one more disk after another, all concurrently").required(true))
+            .arg(flag("light-up", "Add one disk after another, and read all concurrently").required(true))
             .arg(
-                option("every", "TIME", "How long until the next one joins").default_value("5s").value_parser(duration),
+                option("every", "TIME", "Time until the next disk is added").default_value("5s").value_parser(duration),
             )
-            .arg(option("size", "SIZE", "Bytes of a read").default_value("128K").value_parser(size)),
+            .arg(option("size", "SIZE", "Size of a read").default_value("128K").value_parser(size)),
     )
 }
 
@@ -157,23 +163,23 @@ fn draw_command() -> Command {
         .about("Draw a text into the heat maps of the server's offsets, sizes or latencies")
         .arg(option("offset", "TEXT", "Draw with the offsets of reads").num_args(0..=1).default_missing_value(""))
         .arg(
-            option("draw-size", "TEXT", "Draw with how much they read")
+            option("draw-size", "TEXT", "Draw with the sizes of reads")
                 .long("size")
                 .num_args(0..=1)
                 .default_missing_value(""),
         )
         .arg(
-            option("latency", "TEXT", "Draw with how long they take; measures for some seconds first")
+            option("latency", "TEXT", "Draw with the latencies of reads; measures for some seconds first")
                 .num_args(0..=1)
                 .default_missing_value(""),
         )
         .group(ArgGroup::new("axis").args(["offset", "draw-size", "latency"]).required(true))
-        .arg(place("target", "TARGET", "A file, of this machine or nfs:// URL"))
+        .arg(place("target", "TARGET", "A local file, or an nfs:// URL"))
         .arg(option("bitmap", "FILE", "Draw this picture (PBM) instead of a text").value_parser(value_parser!(PathBuf)))
         .arg(option("duration", "TIME", "Duration [default: a second per column]").value_parser(duration))
-        .arg(option("file-size", "SIZE", "The file is filled up to this first").default_value("64M").value_parser(size))
+        .arg(option("file-size", "SIZE", "First extend the file to this size").default_value("64M").value_parser(size))
         .arg(option("largest", "SIZE", "The largest read").default_value("1M").value_parser(size))
-        .arg(option("reads", "N", "Reads for each pixel").default_value("24").value_parser(value_parser!(u64)))
+        .arg(option("reads", "N", "Number of reads per pixel").default_value("24").value_parser(value_parser!(u64)))
 }
 
 pub(super) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
@@ -185,7 +191,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
         "profile" => run_profile(matches),
         "disks" => run_disks(matches),
         "draw" => run_draw(matches),
-        other => bail!("no load is called {other}"),
+        other => bail!("no load is named {other}"),
     }
 }
 
@@ -225,7 +231,7 @@ fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
             .map(|c| json!({ "host": c.host, "began_late_us": c.began_late_us, "report": c.report.json("client") }));
         println!("{}", json!({ "clients": each.collect::<Vec<_>>(), "all": together.json("clients") }));
     } else {
-        tell_clients(&all);
+        print_clients(&all);
         print!("{}", together.text(&format!("{} clients", all.len())));
     }
     Ok(code(together.failed > 0))
@@ -234,12 +240,12 @@ fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
 /// The runs of a parameter file, modified by options.
 pub(crate) fn vdb_runs(matches: &ArgMatches) -> Result<Vec<vdb::Run>> {
     let pairs = |name: &str| -> Result<Vec<(String, String)>> {
-        let told = matches.get_many::<String>(name).into_iter().flatten();
+        let pairs = matches.get_many::<String>(name).into_iter().flatten();
         let pair = |t: &String| {
             let (name, value) = t.split_once('=').with_context(|| format!("'{t}' is not NAME=VALUE"))?;
             Ok((name.to_owned(), value.to_owned()))
         };
-        told.map(pair).collect()
+        pairs.map(pair).collect()
     };
     let anchors = pairs("anchor")?.into_iter().map(|(name, t)| Ok((name, t.parse::<Target>()?)));
     let changes = Changes {
@@ -323,7 +329,7 @@ fn run_disks(matches: &ArgMatches) -> Result<ExitCode> {
     let every = matches.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(5));
     for disk in &disks {
         // Otherwise a missing file would be created.
-        ensure!(Path::new(disk).exists(), "{disk}: there is none");
+        ensure!(Path::new(disk).exists(), "{disk}: no such device or file");
     }
     let plan = Plan {
         kind: Kind::SeqRead,
@@ -345,8 +351,8 @@ fn run_disks(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn run_draw(matches: &ArgMatches) -> Result<ExitCode> {
     let axes = [("offset", Axis::Offset), ("draw-size", Axis::Size), ("latency", Axis::Latency)];
-    let told = axes.iter().find_map(|(name, axis)| Some((*axis, matches.get_one::<String>(name)?)));
-    let (axis, words) = told.context("none of --offset, --size, --latency")?;
+    let selected = axes.iter().find_map(|(name, axis)| Some((*axis, matches.get_one::<String>(name)?)));
+    let (axis, words) = selected.context("none of --offset, --size, --latency")?;
     let bitmap = match matches.get_one::<PathBuf>("bitmap") {
         Some(path) => Bitmap::pbm(&std::fs::read(path).with_context(|| path.display().to_string())?)?,
         None => Bitmap::text(words)?,
@@ -371,7 +377,7 @@ fn run_draw(matches: &ArgMatches) -> Result<ExitCode> {
     let (reads, late) = drawing.draw(&AtomicBool::new(false))?;
     println!("{reads} reads in {} columns of {:.1} s", columns, column.as_secs_f64());
     if late > 0 {
-        println!("{late} columns began late: the reads took too long; fewer --reads draw better");
+        println!("{late} columns started late: the reads took too long; use fewer --reads");
     }
     Ok(ExitCode::SUCCESS)
 }

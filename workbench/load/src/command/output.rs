@@ -31,7 +31,7 @@ pub(super) fn with_output(command: Command) -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Write each second's numbers to a file"),
         )
-        .arg(flag("await-go", "Report when ready, and start on a word on standard input").hide(true))
+        .arg(flag("await-go", "Report when ready, and start when a word arrives on standard input").hide(true))
 }
 
 /// Output options of a run.
@@ -79,7 +79,7 @@ impl Output<'_> {
 }
 
 /// Prints the results of the clients, individually and in total.
-pub(super) fn tell_clients(all: &[clients::One]) {
+pub(super) fn print_clients(all: &[clients::One]) {
     for one in all {
         println!(
             "{:<24} {:>10.0} ops/s {:>9.1} MiB/s  p99 {:>8.3} ms  began {} us after the first",

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_lie_in_the_lowest_directories_or_in_all_and_no_two_have_one_name() {
+    fn files_are_in_the_lowest_directories_or_in_all_and_have_unique_names() {
         let mut set = Fileset {
             name: "fsd1".to_owned(),
             anchor: crate::Target::Path("/x".into()),

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_follows_the_weights() {
+    fn random_values_follow_the_weights() {
         let mix = Mix::of(vec![(8 << 10, 60.0), (32 << 10, 25.0), (512 << 10, 10.0), (4 << 20, 5.0)]).expect("weights");
         // The published mail archive: 268.8 KiB on average.
         assert_eq!(mix.mean() / 1024.0, 268.8);

@@ -22,7 +22,7 @@ pub const ALL: [(&str, &str); 7] = [
         "oltp",
         "a database: small random reads of its files, small random writes, and a log that is written synchronously",
     ),
-    ("vdi", "desktops: an image each, 4K to 64K, four of five operations write, mostly at random places"),
+    ("vdi", "desktops: an image each, 4K to 64K, four of five operations write, mostly at random offsets"),
     ("mailarchive", "a mail archive read at random and from front to end, while a backup walks over all of it"),
     ("swbuild", "a build: attributes of many files, sources read whole, objects written and removed"),
 ];

@@ -23,9 +23,9 @@ impl Flow {
         let files: Vec<Files> = self.filesets.iter().map(Files::new).collect();
         for set in &files {
             set.prepare(self.format, self.access, self.seed, &control)?;
-            let wants = |g: &Group| self.filesets[g.fileset] == set.set && !g.steps.iter().any(makes_files);
+            let needs_files = |g: &Group| self.filesets[g.fileset] == set.set && !g.steps.iter().any(makes_files);
             ensure!(
-                set.has_some() || self.format != Format::Keep || !self.groups.iter().any(wants),
+                set.has_some() || self.format != Format::Keep || !self.groups.iter().any(needs_files),
                 "{}: no files in {}; format=yes creates them",
                 set.set.name,
                 set.set.anchor
@@ -184,7 +184,7 @@ impl Worker<'_> {
                 Ok(value)
             }
             Ok((value, bytes)) => {
-                self.seen.beside(what, bytes, since.elapsed());
+                self.seen.record_auxiliary(what, bytes, since.elapsed());
                 Ok(value)
             }
             Err(error) if is_broken(&error) => Err(End::Broken(error)),

@@ -42,7 +42,7 @@ pub(super) fn prepare(path: &Path, file_size: u64, meta: bool, settings: Setting
     }
     let has = match std::fs::metadata(path) {
         Ok(found) => {
-            ensure!(!found.is_dir(), "{} is a directory: name a file in it", path.display());
+            ensure!(!found.is_dir(), "{} is a directory, expected a file", path.display());
             length(path)?
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

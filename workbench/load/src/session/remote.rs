@@ -28,7 +28,7 @@ pub(super) struct Remote {
 }
 
 fn malformed(_: Malformed) -> anyhow::Error {
-    anyhow!("an answer that is cut short")
+    anyhow!("a truncated reply")
 }
 
 /// Resolves a directory: mounts it, or the nearest parent that can be mounted, and looks up the
@@ -55,10 +55,10 @@ fn root(nfs: &Nfs, path: &str, make: bool) -> Result<(Connection, Vec<u8>)> {
         if found.is_none() && make {
             let answer = connection.call(p::MKDIR, &args(|w| put_mkdir(w, &handle, &name)))?;
             // Another thread may have created it first.
-            let said = succeeded(&format!("MKDIR of {name}"), &answer).map(|_| ());
+            let created = succeeded(&format!("MKDIR of {name}"), &answer).map(|_| ());
             found = lookup(&mut connection, &handle, &name)?;
             if found.is_none() {
-                said?;
+                created?;
             }
         }
         handle = found.with_context(|| format!("{path}: no such file '{name}'"))?;
@@ -77,7 +77,7 @@ fn lookup(connection: &mut Connection, directory: &[u8], name: &str) -> Result<O
     match code {
         0 => Ok(Some(r.opaque(64).map_err(malformed)?.to_vec())),
         NO_ENTRY => Ok(None),
-        other => bail!("LOOKUP of {name} says {other}"),
+        other => bail!("LOOKUP of {name} returned {other}"),
     }
 }
 
@@ -138,7 +138,7 @@ fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
         return root(nfs, &nfs.path, false);
     }
     let (directory, name) = nfs.path.rsplit_once('/').unwrap_or(("", &nfs.path));
-    ensure!(!name.is_empty(), "{}: name a file", nfs.path);
+    ensure!(!name.is_empty(), "{}: expected the path of a file", nfs.path);
     let (mut connection, directory) = root(nfs, directory, false)?;
     let handle = match lookup(&mut connection, &directory, name)? {
         Some(handle) => handle,

@@ -25,7 +25,7 @@ pub(super) fn prepare(nbd: &Nbd, file_size: u64, meta: bool, settings: Settings)
         "the volume has {} bytes, not the {file_size} of --file-size",
         connection.size
     );
-    ensure!(!settings.sync || connection.can_sync(), "the server cannot be asked for stable writes");
+    ensure!(!settings.sync || connection.can_sync(), "the server does not support stable writes");
     Ok(connection.size)
 }
 
@@ -65,7 +65,7 @@ impl Session for Volume {
         let op = self
             .under_way
             .remove(&answer.cookie)
-            .with_context(|| format!("an answer to request {}, which is not under way", answer.cookie))?;
+            .with_context(|| format!("a reply to request {}, which is not in flight", answer.cookie))?;
         let moved = if let Op::Write(_) = op { self.size as u64 } else { answer.bytes };
         let result = if answer.error == 0 { Ok(moved) } else { Err(format!("{op:?}: error {}", answer.error)) };
         Ok(Some((answer.cookie, result)))

@@ -26,11 +26,11 @@ pub(super) struct Remote {
 }
 
 fn bad(_: Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "an answer that is cut short")
+    io::Error::new(io::ErrorKind::InvalidData, "a truncated reply")
 }
 
 /// Converts an NFS status to an error.
-fn said(what: &str, status: u32) -> io::Error {
+fn status_error(what: &str, status: u32) -> io::Error {
     let kind = match status {
         2 => io::ErrorKind::NotFound,
         1 | 13 => io::ErrorKind::PermissionDenied,
@@ -53,12 +53,12 @@ fn call<T>(
     connection.send(xid, procedure, &args(write))?;
     connection.receive_with(|got, answer| {
         if got != xid {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a reply to {got}, not to {xid}")));
         }
         let mut r = Reader::new(answer);
         match r.u32().map_err(bad)? {
             0 => take(&mut r).map_err(bad),
-            status => Err(said(what, status)),
+            status => Err(status_error(what, status)),
         }
     })?
 }

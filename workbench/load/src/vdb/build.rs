@@ -112,16 +112,12 @@ fn define(lines: &[Line]) -> Result<Defined> {
                 for item in &line.items[1..] {
                     let here = |v: &String| ["localhost", "127.0.0.1"].contains(&v.as_str());
                     let is_remote = "system".starts_with(&item.keyword) && !item.values.iter().all(here);
-                    ensure!(
-                        !is_remote,
-                        "{}: Unsupported: hd on other machines; 'weir load clients' runs on many",
-                        at()
-                    );
+                    ensure!(!is_remote, "{}: Unsupported: hd on other machines; use 'weir load clients'", at());
                 }
                 continue;
             }
             "sd" | "wd" => {
-                bail!("{}: Unsupported: {keyword}; raw devices are loaded with 'weir load randread …'", at())
+                bail!("{}: Unsupported: {keyword}; use 'weir load randread …' for raw devices", at())
             }
             "messagescan" | "report" | "create_anchors" | "monitor" => continue,
             other => bail!("{}: unknown keyword '{other}' at the start of a line, expected fsd, fwd, rd or hd", at()),
@@ -176,11 +172,11 @@ fn mix(word: &str, values: &[String]) -> Result<Mix> {
     });
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
     let sum: f64 = pairs.iter().map(|(_, p)| p).sum();
-    ensure!((sum - 100.0).abs() < 0.01, "{word}: the percents add up to {sum}, not to 100");
-    Mix::of(pairs).with_context(|| format!("{word}: no percent is more than 0"))
+    ensure!((sum - 100.0).abs() < 0.01, "{word}: the percentages add up to {sum}, not to 100");
+    Mix::of(pairs).with_context(|| format!("{word}: no percentage is greater than 0"))
 }
 
-/// Whether a name matches one of the patterns, in which a final `*` stands for anything.
+/// Whether a name matches one of the patterns, in which a final `*` matches anything.
 fn matching(wanted: &[String], name: &str) -> bool {
     wanted.iter().any(|w| match w.strip_suffix('*') {
         Some(front) => name.starts_with(front),
@@ -217,17 +213,17 @@ impl Rd<'_> {
         Ok(())
     }
 
-    fn run(&self, chosen: &[(&'static str, String)], rate: &str, tell_rate: bool) -> Result<Run> {
+    fn run(&self, chosen: &[(&'static str, String)], rate: &str, with_rate: bool) -> Result<Run> {
         for word in ["iorate", "curve", "stopcurve", "maxdata", "startcmd", "endcmd", "replay"] {
             ensure!(!self.values.contains_key(word), "Unsupported: {word}");
         }
         let of = |word: &str| chosen.iter().find(|(w, _)| *w == word).map(|(_, v)| v.clone());
         let scale = self.changes.scale.unwrap_or(1.0);
-        ensure!(scale > 0.0 && scale.is_finite(), "the scale is more than 0");
+        ensure!(scale > 0.0 && scale.is_finite(), "the scale must be greater than 0");
         let all = vec!["*".to_owned()];
         let wanted = self.values.get("fwd").unwrap_or(&all);
         let fwds: Vec<_> = self.defined.fwd.iter().filter(|(name, _)| matching(wanted, name)).collect();
-        ensure!(!fwds.is_empty(), "no fwd is called {}", wanted.join(", "));
+        ensure!(!fwds.is_empty(), "no fwd is named {}", wanted.join(", "));
         let (mut filesets, mut groups, mut access) = (Vec::<Fileset>::new(), Vec::new(), Access::default());
         let operations = match of("foroperations") {
             Some(operation) => Some(vec![operation]),
@@ -236,7 +232,7 @@ impl Rd<'_> {
         for (name, fwd) in fwds {
             let wanted = fwd.get("fsd").unwrap_or(&all);
             let fsds: Vec<_> = self.defined.fsd.iter().filter(|(name, _)| matching(wanted, name)).collect();
-            ensure!(!fsds.is_empty(), "fwd={name}: no fsd is called {}", wanted.join(", "));
+            ensure!(!fsds.is_empty(), "fwd={name}: no fsd is named {}", wanted.join(", "));
             let own = fwd.get("operation").cloned().unwrap_or_else(|| vec!["read".to_owned()]);
             let operations = operations.clone().unwrap_or(own);
             let parts = fsds.len() * operations.len();
@@ -273,9 +269,9 @@ impl Rd<'_> {
         let elapsed = self.changes.elapsed.unwrap_or_else(|| elapsed.mul_f64(scale).max(Duration::from_secs(1)));
         let ramp = duration(self.values, "warmup")?.unwrap_or_default();
         let (format, only_format) = self.format()?;
-        let mut told: Vec<(String, String)> = chosen.iter().map(|(w, v)| (w[3..].to_owned(), v.clone())).collect();
-        if tell_rate {
-            told.push(("fwdrate".to_owned(), rate.map_or_else(|| "max".to_owned(), |r| r.to_string())));
+        let mut values: Vec<(String, String)> = chosen.iter().map(|(w, v)| (w[3..].to_owned(), v.clone())).collect();
+        if with_rate {
+            values.push(("fwdrate".to_owned(), rate.map_or_else(|| "max".to_owned(), |r| r.to_string())));
         }
         let flow = Flow {
             name: self.name.to_owned(),
@@ -292,7 +288,7 @@ impl Rd<'_> {
         duration(self.values, "interval")?;
         Ok(Run {
             name: self.name.to_owned(),
-            chosen: told,
+            chosen: values,
             flow,
             only_format,
             pause: duration(self.values, "pause")?.unwrap_or_default(),
@@ -300,10 +296,10 @@ impl Rd<'_> {
     }
 
     fn format(&self) -> Result<(Format, bool)> {
-        let told = self.values.get("format").cloned().unwrap_or_else(|| vec!["no".to_owned()]);
-        let told = self.changes.format.clone().map_or(told, |f| vec![f]);
+        let words = self.values.get("format").cloned().unwrap_or_else(|| vec!["no".to_owned()]);
+        let words = self.changes.format.clone().map_or(words, |f| vec![f]);
         let (mut format, mut only) = (Format::Keep, false);
-        for word in &told {
+        for word in &words {
             match word.as_str() {
                 "no" | "n" => {}
                 "yes" | "y" => format = Format::Fresh,

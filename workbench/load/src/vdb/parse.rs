@@ -79,7 +79,7 @@ fn replaced(line: &str, variables: &BTreeMap<String, String>) -> Result<String> 
         out += before;
         let end = behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(behind.len());
         let name = &behind[..end];
-        out += variables.get(name).with_context(|| format!("${name} has no value; say {name}=VALUE"))?;
+        out += variables.get(name).with_context(|| format!("${name} has no value; use {name}=VALUE"))?;
         rest = &behind[end..];
     }
     Ok(out + rest)
@@ -142,7 +142,7 @@ pub(super) fn range(values: &[String]) -> Result<Vec<String>> {
     let by = crate::number::size(step);
     ensure!(
         step == "d" || by.is_some_and(|s| s > 0),
-        "'{bounds},{step}': a range goes on by a number or by d, doubled"
+        "'{bounds},{step}': the step of a range is a number, or d for doubling"
     );
     let (mut at, mut found) = (from.max(u64::from(step == "d")), Vec::new());
     while at <= to {

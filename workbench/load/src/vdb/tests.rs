@@ -45,7 +45,7 @@ fn the_published_mail_archive_is_read_unchanged() {
 }
 
 #[test]
-fn keywords_may_be_short_defaults_hold_for_what_follows_and_lines_go_on() {
+fn keywords_may_be_short_defaults_apply_to_what_follows_and_lines_continue() {
     let text = "\
 * a comment
 hd=localhost
@@ -80,15 +80,15 @@ rd=r,fwd=w,fwdrate=(100,200),forthreads=(1-4,d),forxfersizes=(4k,8k),elapsed=5
     changes.variables.insert("where".to_owned(), "/tmp/x".to_owned());
     let runs = parsed(text, &changes).expect("runs");
     assert_eq!(runs.len(), 3 * 2 * 2);
-    let told = |run: &Run| run.chosen.iter().map(|(w, v)| format!("{w}={v}")).collect::<Vec<_>>().join(" ");
-    assert_eq!(told(&runs[0]), "threads=1 xfersizes=4k fwdrate=100");
-    assert_eq!(told(&runs[11]), "threads=4 xfersizes=8k fwdrate=200");
+    let choices = |run: &Run| run.chosen.iter().map(|(w, v)| format!("{w}={v}")).collect::<Vec<_>>().join(" ");
+    assert_eq!(choices(&runs[0]), "threads=1 xfersizes=4k fwdrate=100");
+    assert_eq!(choices(&runs[11]), "threads=4 xfersizes=8k fwdrate=200");
     assert_eq!(runs[11].flow.groups[0].threads, 4);
     assert!(matches!(&runs[0].flow.groups[0].steps[1], Step::Parts { reads: 70, .. }));
 }
 
 #[test]
-fn what_is_not_known_is_named() {
+fn unknown_and_unsupported_words_are_named() {
     let fsd = "fsd=f,anchor=/a,files=1,size=1k\n";
     let fwd = "fwd=w,fsd=f,operation=read\n";
     for (text, wanted) in [
@@ -98,7 +98,7 @@ fn what_is_not_known_is_named() {
         ("fsd=f,colour=red\n".to_owned(), "line 1: 'colour' is not a keyword of fsd"),
         ("fsd=f,anchor=/a,size=(4k,50,8k,40)\nfwd=w,fsd=f\nrd=r,fwd=w\n".to_owned(), "add up to 90"),
         (fsd.to_owned() + "fwd=w,fsd=f,operation=fly\nrd=r,fwd=w\n", "Unsupported: operation=fly"),
-        (fsd.to_owned() + fwd + "rd=r,fwd=x\n", "no fwd is called x"),
+        (fsd.to_owned() + fwd + "rd=r,fwd=x\n", "no fwd is named x"),
         (fsd.to_owned() + fwd + "rd=r,fwd=w,replay=x\n", "Unsupported: replay"),
         ("fsd=f,anchor=/a,\n".to_owned(), "is continued, but the file ends"),
         ("fsd=f,anchor=$a\n".to_owned(), "$a has no value"),

@@ -133,7 +133,7 @@ fn clients_on_several_machines_begin_when_all_are_ready() {
     };
     let all = clients.run().expect("three reports");
     assert_eq!(all.iter().map(|c| c.host.as_str()).collect::<Vec<_>>(), ["one", "two", "three"]);
-    assert!(folder.path().join("two").exists(), "each has a file of its own");
+    assert!(folder.path().join("two").exists(), "each has its own file");
     let merged = Report::merged(&all.iter().map(|c| c.report.clone()).collect::<Vec<_>>()).expect("three");
     assert_eq!((merged.failed, merged.requested), (0, Some(600.0)));
     assert!(Command::new(&example).arg("--help").output().expect("help").status.success());

@@ -93,7 +93,7 @@ impl Data {
         let marks = recorded.iter().flat_map(|(shift, run)| mark(*shift, run)).collect();
         let mut notes: Vec<String> = texts.iter().flat_map(|t| t.notes.clone()).collect();
         for (_, run) in &recorded {
-            notes.extend(run.torn.map(|at| format!("{}: cut off at byte {at}", run.path.display())));
+            notes.extend(run.torn.map(|at| format!("{}: truncated at byte {at}", run.path.display())));
         }
         notes.sort();
         notes.dedup();

@@ -22,7 +22,7 @@ const LEFT: i32 = 78;
 const RIGHT: i32 = 70;
 const BOTTOM: i32 = 30;
 const TOP: i32 = 34;
-/// Between the edge of the picture and the text beside it.
+/// Between the edge of the picture and the text next to it.
 const EDGE: i32 = 4;
 /// Right of a plot without a right axis.
 const FREE: i32 = 24;
@@ -42,8 +42,8 @@ pub(super) fn draw(canvas: &mut dyn Canvas, figure: &Figure, wanted: &Wanted) {
     // As many legend entries in a row as fit.
     let longest = entries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) as i32;
     let column = longest * 8 + 40;
-    let beside = ((width - LEFT) / column.max(1)).max(1) as usize;
-    let rows = entries.len().div_ceil(beside) + figure.notes.len();
+    let per_row = ((width - LEFT) / column.max(1)).max(1) as usize;
+    let rows = entries.len().div_ceil(per_row) + figure.notes.len();
     let foot = height - (rows as i32 * LEGEND + 6).min(height / 2);
     match &figure.content {
         Content::Bars(bars) => draw_bars(canvas, figure, wanted, bars, (width, foot)),
@@ -51,12 +51,12 @@ pub(super) fn draw(canvas: &mut dyn Canvas, figure: &Figure, wanted: &Wanted) {
     }
     let font = Font::new(13, Ink::full(wanted.theme.ink()));
     for (n, (name, line)) in entries.iter().enumerate() {
-        let (x, y) = (LEFT + (n % beside) as i32 * column, foot + (n / beside) as i32 * LEGEND);
+        let (x, y) = (LEFT + (n % per_row) as i32 * column, foot + (n / per_row) as i32 * LEGEND);
         canvas.rectangle((x, y + 4), (x + 20, y + 10), Ink::full(*line));
         canvas.text(name, (x + 26, y + 2), font);
     }
     for (n, note) in figure.notes.iter().enumerate() {
-        canvas.text(note, (LEFT, foot + (entries.len().div_ceil(beside) + n) as i32 * LEGEND + 2), font);
+        canvas.text(note, (LEFT, foot + (entries.len().div_ceil(per_row) + n) as i32 * LEGEND + 2), font);
     }
 }
 
@@ -130,8 +130,8 @@ impl<'a> Times<'a> {
             let (least, most, zeros) = of(true);
             Scale::new(axis, least, most, zeros)
         });
-        let beside = EDGE + if right.is_some() { RIGHT } else { FREE };
-        let x = (EDGE + LEFT, (width - beside - 1).max(EDGE + LEFT));
+        let margin = EDGE + if right.is_some() { RIGHT } else { FREE };
+        let x = (EDGE + LEFT, (width - margin - 1).max(EDGE + LEFT));
         let y = ((height - BOTTOM - 1).max(TOP), TOP);
         Self { figure, wanted, lines, left, right, x, y }
     }
@@ -213,7 +213,7 @@ impl<'a> Times<'a> {
         let (from, to) = self.figure.window;
         let most = cells.iter().map(|c| c.count).fold(0.0, f64::max);
         for cell in cells {
-            // Logarithmic, so that small counts are visible beside large ones.
+            // Logarithmic, so that small counts are visible next to large ones.
             let opacity = 0.15 + 0.85 * (1.0 + cell.count).ln() / (1.0 + most).ln();
             let one = self.point((cell.time.0.max(from), self.left.at(cell.range.0)), false);
             let other = self.point((cell.time.1.min(to), self.left.at(cell.range.1)), false);

@@ -35,19 +35,19 @@ pub const KINDS: [(&str, Kind, &str); 10] = [
     (
         "disk",
         Kind::Disk,
-        "what disks read and wrote; %w and %b on the right, of runs from 5 minutes on averaged over 30 s too",
+        "bytes read and written by disks; %w and %b on the right; runs of 5 minutes and longer also averaged over 30 s",
     ),
-    ("service", Kind::Service, "waiting and service times of disks, as logarithms"),
-    ("net", Kind::Net, "what network devices received and sent"),
-    ("pool", Kind::Pool, "what pools read and wrote, as logarithms"),
-    ("iops", Kind::Iops, "operations a second, of one run or several over each other"),
+    ("service", Kind::Service, "wait and service times of disks, logarithmic"),
+    ("net", Kind::Net, "bytes received and sent by network devices"),
+    ("pool", Kind::Pool, "bytes read and written by pools, logarithmic"),
+    ("iops", Kind::Iops, "operations per second, of one run or of several in one chart"),
     ("heat", Kind::Heat, "operations by latency, offset or size (--heat)"),
-    ("steps", Kind::Steps, "a load that rises in steps, with what limited each"),
+    ("steps", Kind::Steps, "a load that increases in steps, with the limiting resource of each"),
     ("hits", Kind::Hits, "hits and misses of the cache"),
-    ("times", Kind::Times, "how long each run took, as bars"),
+    ("times", Kind::Times, "duration of each run, as bars"),
 ];
 
-/// Whether a name matches a pattern in which `*` stands for anything. Names match as a whole, so
+/// Whether a name matches a pattern in which `*` matches anything. Names match as a whole, so
 /// that sda does not match sdaa.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {

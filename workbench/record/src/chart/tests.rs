@@ -122,7 +122,7 @@ fn drawn(name: &str, kind: Kind, runs: &[Data], wanted: &Wanted) {
 }
 
 #[test]
-fn the_ten_charts_are_what_they_were() {
+fn the_ten_charts_match_their_golden_files() {
     let wanted = Wanted { size: (900, 420), ..Wanted::default() };
     let disks = [imported(&[sample!("solaris-iostat-xnzc.txt"), sample!("solaris-vmstat.txt")])];
     drawn("cpu.svg", Kind::Cpu, &[imported(&[sample!("linux-vmstat-t.txt")])], &wanted);
@@ -151,7 +151,7 @@ fn the_ten_charts_are_what_they_were() {
 }
 
 #[test]
-fn pictures_in_pixels_are_what_they_were() {
+fn png_pictures_match_their_golden_files() {
     let wanted = Wanted { size: (640, 300), ..Wanted::default() };
     let runs = [imported(&[sample!("linux-iostat-xtzc.txt")])];
     let png = figure(Kind::Disk, &runs, &wanted).and_then(|f| f.png(&wanted)).expect("drawn");
@@ -162,7 +162,7 @@ fn pictures_in_pixels_are_what_they_were() {
 }
 
 #[test]
-fn steps_tell_what_limits_them() {
+fn steps_show_what_limits_them() {
     let Figure { marks, .. } = figure(Kind::Steps, &[recorded(1)], &Wanted::default()).expect("drawn");
     let texts: Vec<&str> = marks.iter().map(|m| m.text.as_str()).collect();
     assert_eq!(texts[0], "1 clients: CPU 28 %");
@@ -170,7 +170,7 @@ fn steps_tell_what_limits_them() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_is_there() {
+fn an_error_names_the_missing_series_and_those_that_exist() {
     let runs = [imported(&[sample!("nicstat-p.txt")])];
     let error = figure(Kind::Cpu, &runs, &Wanted::default()).expect_err("refused").to_string();
     assert!(

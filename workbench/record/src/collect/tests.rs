@@ -53,7 +53,7 @@ fn lines_of_linux_become_columns() {
 
 /// A failing source is noted once, and recorded again from the moment it responds.
 #[test]
-fn a_recording_goes_on_without_a_source_and_with_it_again() {
+fn a_recording_continues_without_a_source_and_resumes_it() {
     struct Sometimes(Arc<AtomicU32>);
     impl Source for Sometimes {
         fn name(&self) -> &str {
@@ -85,7 +85,7 @@ fn a_recording_goes_on_without_a_source_and_with_it_again() {
     thread.join().expect("no panic").expect("recorded");
     let run = Run::open(&path).expect("read");
     let notes: Vec<&str> = run.notes.iter().map(|n| n.text.as_str()).collect();
-    assert_eq!(notes, ["it cannot be read: not yet", "begin", "it answers again"]);
+    assert_eq!(notes, ["it cannot be read: not yet", "begin", "it responds again"]);
     assert_eq!(run.end.as_ref().map(|e| e.rows), Some(run.rows.len() as u64));
     let (id, _) = run.named("calls").next().expect("a column");
     assert_eq!(run.values(id)[..4].iter().filter(|v| v.is_nan()).count(), 3);

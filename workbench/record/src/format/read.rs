@@ -86,7 +86,7 @@ impl Run {
                 _ => {}
             }
         }
-        let meta = meta.ok_or_else(|| corrupt(MAGIC.len(), "the run says nothing about itself, expected a frame M"))?;
+        let meta = meta.ok_or_else(|| corrupt(MAGIC.len(), "no description of the run, expected a frame M"))?;
         Ok(Self { path: path.to_owned(), meta, columns, rows, notes, end, torn, bytes, frames })
     }
 

@@ -58,10 +58,10 @@ proptest! {
         prop_assert_eq!(&run.rows, &stamps);
         for (id, column) in run.named("c") {
             let n: usize = column.labels["n"].parse().expect("a number");
-            let told: Vec<Option<u64>> = run.values(id).iter().map(|v| (!v.is_nan()).then(|| v.to_bits())).collect();
-            let wanted: Vec<Option<u64>> =
+            let found: Vec<Option<u64>> = run.values(id).iter().map(|v| (!v.is_nan()).then(|| v.to_bits())).collect();
+            let expected: Vec<Option<u64>> =
                 rows.iter().map(|(row, ..)| row[n].filter(|v| !v.is_nan()).map(f64::to_bits)).collect();
-            prop_assert_eq!(told, wanted);
+            prop_assert_eq!(found, expected);
         }
     }
 }
@@ -79,7 +79,7 @@ fn written() -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_was_cut_off_anywhere_is_the_run_up_to_there() {
+fn a_truncated_file_is_the_run_up_to_there() {
     let whole = written();
     let mut most = 0;
     for end in MAGIC.len()..whole.len() {
@@ -90,7 +90,7 @@ fn a_file_that_was_cut_off_anywhere_is_the_run_up_to_there() {
                 most = run.rows.len();
             }
             Err(Error::Corrupt { what, .. }) => {
-                assert_eq!((most, what.as_str()), (0, "the run says nothing about itself, expected a frame M"));
+                assert_eq!((most, what.as_str()), (0, "no description of the run, expected a frame M"));
             }
             Err(error) => panic!("{end}: {error}"),
         }
@@ -113,7 +113,7 @@ fn a_changed_byte_is_noticed() {
 }
 
 #[test]
-fn totals_become_rates_whose_area_is_what_happened() {
+fn totals_become_rates_with_the_same_area() {
     let run = Run::of("x".as_ref(), written()).expect("read");
     let series = run.series(ColumnId(0)).expect("a series");
     assert_eq!((series.spans.len(), series.area(), series.per_second), (89, f64::from(89 * 89), true));
@@ -121,7 +121,7 @@ fn totals_become_rates_whose_area_is_what_happened() {
 }
 
 #[test]
-fn what_began_anew_or_was_not_measured_is_a_gap() {
+fn counter_resets_and_missing_measurements_are_gaps() {
     let column = |kind| Column::new("c", &[], Unit::Count, kind);
     let rows: Vec<Stamp> = [1, 2, 3, 4, 9, 10].iter().map(|s| stamp(s * 1_000_000_000)).collect();
     let of = |kind, values: &[f64]| -> Vec<(f64, f64, f64)> {
@@ -134,11 +134,11 @@ fn what_began_anew_or_was_not_measured_is_a_gap() {
     // known.
     assert_eq!(of(Kind::Total, &values), [(1.0, 2.0, 4.0), (3.0, 4.0, 2.0), (4.0, 9.0, 2.0)]);
     assert_eq!(of(Kind::Level, &[1.0, n, 3.0, 4.0, 5.0, 6.0])[1..3], [(2.0, 3.0, 3.0), (3.0, 4.0, 4.0)]);
-    assert_eq!(of(Kind::Mean, &values)[4], (8.0, 9.0, 14.0), "what was between 4 and 8 s nobody knows");
+    assert_eq!(of(Kind::Mean, &values)[4], (8.0, 9.0, 14.0), "nothing is known about 4 to 8 s");
 }
 
 #[test]
-fn a_file_that_is_there_is_not_written_over() {
+fn an_existing_file_is_not_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.weirrec");
     std::fs::write(&path, "mine").expect("written");

@@ -103,9 +103,10 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
         let name = if device + 1 == columns { words[device..].join(" ") } else { words[device].to_owned() };
         if heading.first().is_some_and(|h| h == "time") {
             let at = moment(words[0]);
-            let told = Key::new("disk.reads", Unit::Count, true).of("device", &name);
-            let is_next =
-                reports.len() == 0 || reports.has(&told) || at.is_some_and(|(_, at)| reports.last_at() != Some(at));
+            let reads_key = Key::new("disk.reads", Unit::Count, true).of("device", &name);
+            let is_next = reports.len() == 0
+                || reports.has(&reads_key)
+                || at.is_some_and(|(_, at)| reports.last_at() != Some(at));
             if is_next {
                 reports.begin(at);
                 if at.is_none() {

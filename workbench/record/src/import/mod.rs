@@ -95,7 +95,7 @@ pub struct Imported {
 pub enum Error {
     /// The output of no known tool.
     #[error(
-        "{0}: no heading of vmstat, iostat, nicstat, zpool iostat, arcstat or vdbench in it, and it is not named as a log of fio"
+        "{0}: contains no heading of vmstat, iostat, nicstat, zpool iostat, arcstat or vdbench, and is not named like a log of fio"
     )]
     Unknown(String),
     /// A line does not match its heading.
@@ -109,7 +109,7 @@ pub enum Error {
         what: String,
     },
     /// There is no report after the first one.
-    #[error("{0}: no report behind the first, which tells what was since boot (--keep-first takes it)")]
+    #[error("{0}: no report after the first, which covers the time since boot (--keep-first includes it)")]
     Empty(String),
     /// An unsupported output format of the tool.
     #[error("{name}: Unsupported: {what}")]

@@ -109,8 +109,8 @@ fn row(
     source: &Source<'_>,
     n: usize,
 ) -> Result<(), Error> {
-    let told = Key::new("net.received_bytes", Unit::Bytes, true).of("device", name);
-    let is_same = reports.last_at() == at.map(|(_, at)| at) && !reports.has(&told);
+    let received = Key::new("net.received_bytes", Unit::Bytes, true).of("device", name);
+    let is_same = reports.last_at() == at.map(|(_, at)| at) && !reports.has(&received);
     if reports.len() == 0 || !is_same {
         reports.begin(at);
     }

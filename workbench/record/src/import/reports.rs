@@ -101,9 +101,9 @@ impl Reports {
     /// All series, and notes on what was omitted or filled in.
     pub fn finish(mut self, source: &Source<'_>) -> Result<Imported, Error> {
         let mut notes = Vec::new();
-        let said = self.all.iter().any(|r| r.is_boot);
+        let is_marked = self.all.iter().any(|r| r.is_boot);
         let before = self.all.len();
-        if said {
+        if is_marked {
             self.all.retain(|r| !r.is_boot);
         } else if self.begins_with_boot && !source.options.keep_first && !self.all.is_empty() {
             self.all.remove(0);
@@ -208,10 +208,10 @@ fn lay(run: &[Option<f64>], step: f64, is_given: bool, not_before: f64) -> Vec<(
     let (mut step, mut begin) = (step, if not_before == f64::MIN { 0.0 } else { not_before });
     if let (Some((first, at)), Some((last, end))) = (known.first(), known.last()) {
         let reports = (last - first) as f64;
-        let told = if reports > 0.0 { (end - at) / reports } else { step };
+        let measured = if reports > 0.0 { (end - at) / reports } else { step };
         // A difference that the clock's whole seconds do not explain is a longer interval.
-        if !is_given && (told - step).abs() * reports > 1.0 + 1e-6 {
-            step = told;
+        if !is_given && (measured - step).abs() * reports > 1.0 + 1e-6 {
+            step = measured;
         }
         begin = (at - (*first as f64 + 1.0) * step).max(not_before);
     }

@@ -51,7 +51,7 @@ fn vmstat_of_linux_and_of_solaris() {
     let old = sample!("solaris-vmstat.txt");
     holds(&old, "paging.in_bytes", "", 3, (44.0 + 20.0 + 9.0) * 1024.0);
     let system: Vec<f64> = one(&old, "cpu.system", "").spans.iter().map(|s| s.value).collect();
-    assert_eq!(system, [35.0, 33.0, 21.0], "not the calls, which are named sy too");
+    assert_eq!(system, [35.0, 33.0, 21.0], "not the calls, which are also named sy");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn iostat_of_solaris_gets_its_idle_rows_back() {
     assert_eq!(service, [4.1 * 1e-3, 0.0, 4.3 * 1e-3]);
     assert_eq!(one(&from, "cpu.system", "").spans.iter().map(|s| s.value).collect::<Vec<_>>(), [13.0, 1.0, 4.0]);
     assert!(from.notes.iter().any(|n| n.contains("zeros of idle devices")), "{:?}", from.notes);
-    assert!(from.series.iter().all(|s| s.whose() != "c1t0d1"), "it was in the report since boot alone");
+    assert!(from.series.iter().all(|s| s.whose() != "c1t0d1"), "it was only in the report since boot");
     let from = sample!("illumos-iostat-xn.txt");
     holds(&from, "disk.read_bytes", "zones", 1, 128.9 * 1024.0);
     holds(&from, "disk.read_bytes", "lofi1", 1, 0.0);
@@ -161,7 +161,7 @@ fn logs_of_fio_averaged_single_and_as_histograms() {
     holds(&from, "load.reads", "each", 1, 88.0);
     assert_eq!(from.operations.len(), 179);
     let average = from.operations.iter().filter(|o| !o.is_write).map(|o| o.seconds).sum::<f64>() / 88.0;
-    assert!((average - 65_835.147_727e-9).abs() < 1e-6, "{average}: fio tells 65.8 us");
+    assert!((average - 65_835.147_727e-9).abs() < 1e-6, "{average}: fio reports 65.8 us");
     let from = sample!("mix_clat_hist.1.log");
     let counts: f64 = from.latencies.iter().map(|b| b.count).sum();
     assert_eq!(counts, 514.0 + 514.0 + 512.0 + 512.0);
@@ -178,14 +178,14 @@ fn vdbench_of_file_systems() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn unknown_input_is_named_in_the_error() {
     let fails =
         |name: &str, text: &str| read(Path::new(name), text, &Options::default()).expect_err("refused").to_string();
     assert!(fails("x", "hello\n").contains("no heading of vmstat"));
     let bad = "procs\n r  b   swpd   free  us sy id\n 1 2 3 4 5 6 7\n 1 2 3 x 5 6 7\n";
     assert_eq!(fails("v", bad), "v: line 4: free is 'x', expected a number");
     let short = "procs\n r  b   swpd   free  us sy id\n 1 2 3 4 5 6 7\n";
-    assert!(fails("v", short).contains("no report behind the first"));
+    assert!(fails("v", short).contains("no report after the first"));
     assert!(fails("n", "   InKB   OutKB  rKB/s Int\n 1 2 3 4\n").contains("Unsupported"));
     let histogram = "tank  capacity operations bandwidth\nlatency      read  write\n";
     assert!(fails("w", histogram).contains("Unsupported: zpool iostat -w"));
@@ -227,11 +227,11 @@ proptest! {
         let text: String = std::iter::once(block(Some(77), Some(77))).chain(rows.iter().map(|(a, b)| block(*a, *b))).collect();
         let options = Options { interval: Some(f64::from(every)), ..Options::default() };
         let from = read(Path::new("x"), &text, &options).expect("read");
-        for (name, wanted) in [("c0", rows.iter().filter_map(|r| r.0).map(f64::from).sum::<f64>()), ("c1", rows.iter().filter_map(|r| r.1).map(f64::from).sum())] {
+        for (name, expected) in [("c0", rows.iter().filter_map(|r| r.0).map(f64::from).sum::<f64>()), ("c1", rows.iter().filter_map(|r| r.1).map(f64::from).sum())] {
             let found = from.series.iter().find(|s| s.name == "disk.read_bytes" && s.whose() == name);
             let area = found.map_or(0.0, Series::area);
-            let wanted = wanted * 1024.0 * f64::from(every);
-            prop_assert!((area - wanted).abs() <= wanted * 1e-9, "{} is not {}", area, wanted);
+            let expected = expected * 1024.0 * f64::from(every);
+            prop_assert!((area - expected).abs() <= expected * 1e-9, "{} is not {}", area, expected);
             prop_assert!(found.is_none_or(|s| s.spans.len() == rows.len()));
         }
     }
@@ -241,9 +241,9 @@ proptest! {
     fn units_of_any_kind_are_read(whole in 0u32..1024, hundredths in 0u32..100, unit in 0usize..7) {
         let suffix = ["", "K", "M", "G", "T", "P", "E"][unit];
         let number = f64::from(whole) + f64::from(hundredths) / 100.0;
-        let told = text::scaled(&format!("{number}{suffix}"), 1024.0).expect("a number");
-        let wanted = number * 1024f64.powi(i32::try_from(unit).expect("small"));
-        prop_assert!((told - wanted).abs() <= wanted * 1e-12);
+        let parsed = text::scaled(&format!("{number}{suffix}"), 1024.0).expect("a number");
+        let expected = number * 1024f64.powi(i32::try_from(unit).expect("small"));
+        prop_assert!((parsed - expected).abs() <= expected * 1e-12);
     }
 
     /// No text makes the importer panic.

@@ -82,7 +82,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
     let mut columns: Option<&[(&str, Option<Meaning>)]> = None;
     let mut names: Vec<&str> = Vec::new();
     let mut runs: Vec<String> = Vec::new();
-    let mut wants_second = false;
+    let mut expects_second = false;
     for (n, line) in source.text.lines().enumerate() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let starting = line.split_once("Starting RD=").map(|(_, run)| run.split([';', ' ']).next().unwrap_or_default());
@@ -103,16 +103,16 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
                 day = parts.and_then(|((m, d), y)| date(y, m, i8::try_from(d).ok()?));
             }
             columns = Some(if line.contains(".ReqstdOps") { &FILES } else { &DEVICES });
-            wants_second = true;
+            expects_second = true;
             continue;
         }
         let Some(columns) = columns else { continue };
-        if wants_second {
-            let told = words.iter().take(columns.len()).zip(columns.iter()).all(|(w, (name, _))| w == name);
-            if !told || words.len() < columns.len() {
+        if expects_second {
+            let is_match = words.iter().take(columns.len()).zip(columns.iter()).all(|(w, (name, _))| w == name);
+            if !is_match || words.len() < columns.len() {
                 return Err(source.unsupported(format!("the columns '{}'", line.trim())));
             }
-            wants_second = false;
+            expects_second = false;
             continue;
         }
         // 08:00:01.003 1 7876.0 …: the time and the interval number. Lines with averages have

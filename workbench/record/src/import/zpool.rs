@@ -72,9 +72,9 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
         if is_pool {
             pool = name.to_owned();
         }
-        let told = Key::new("pool.reads", Unit::Count, true).of("pool", name);
+        let reads = Key::new("pool.reads", Unit::Count, true).of("pool", name);
         // A repeated pool, or a preceding time, starts a new report.
-        if is_pool && (reports.len() == 0 || reports.has(&told) || at.is_some()) {
+        if is_pool && (reports.len() == 0 || reports.has(&reads) || at.is_some()) {
             reports.begin(at.take());
         }
         let key = |pool_name: &'static str, vdev_name: &'static str, unit: Unit, per_second: bool| match is_pool {

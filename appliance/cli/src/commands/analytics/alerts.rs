@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_a_rule_as_the_interface_takes_it() {
+    fn a_command_line_becomes_a_rule_of_the_api() {
         let made = rule_of("nfs3.ops[latency] --percentile 99 --above 20ms --for 30 --webhook http://a/b --syslog")
             .expect("right");
         assert_eq!((made.reduction, made.percentile, made.limit), (AlertReduction::Percentile, Some(99.0), 2e7));

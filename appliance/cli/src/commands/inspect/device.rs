@@ -154,7 +154,7 @@ fn states(matches: &ArgMatches, name: &str) -> Result<Value> {
         states.push(state);
     }
     if states.is_empty() {
-        bail!("{name}: no uberblock with a right checksum on any device");
+        bail!("{name}: no uberblock with a valid checksum on any device");
     }
     Ok(json!({ "pool": found.name(), "guid": found.guid.to_string(), "states": states }))
 }

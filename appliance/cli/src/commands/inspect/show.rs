@@ -121,13 +121,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn like_things_are_a_table_and_numbers_stand_right() {
+    fn uniform_lists_are_tables_with_numbers_on_the_right() {
         let document = json!({"pool": "tank", "labels": [{"n": 0, "what": "good"}, {"n": 12, "what": null}]});
         assert_eq!(text(&document), "pool  tank\nlabels:\n     N  WHAT\n     0  good\n    12  -\n");
     }
 
     #[test]
-    fn what_is_nested_is_indented() {
+    fn nested_values_are_indented() {
         let document = json!({"a": {"b": {"c": [1, 2]}, "dd": "x"}});
         assert_eq!(text(&document), "a:\n    b:\n        c  1, 2\n    dd  x\n");
     }

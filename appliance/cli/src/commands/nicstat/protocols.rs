@@ -110,10 +110,10 @@ mod tests {
         let mut now = first.clone();
         now.extend(more);
         let number = |value: &Value| if let Value::Number(n) = value { *n } else { -1.0 };
-        let told: Vec<f64> = row(true, None, &now, 2.0).iter().map(number).collect();
-        assert_eq!(told, [-1.0, -1.0, 500.0, 400.0, 2.0, 1.0, 1.0, 10.0, 5.0, 3.0]);
-        let told: Vec<f64> = row(false, Some(&first), &now, 2.0).iter().map(number).collect();
-        assert_eq!(told, [0.0; 4], "nothing since the last look");
+        let values: Vec<f64> = row(true, None, &now, 2.0).iter().map(number).collect();
+        assert_eq!(values, [-1.0, -1.0, 500.0, 400.0, 2.0, 1.0, 1.0, 10.0, 5.0, 3.0]);
+        let values: Vec<f64> = row(false, Some(&first), &now, 2.0).iter().map(number).collect();
+        assert_eq!(values, [0.0; 4], "nothing since the last look");
         assert_eq!(row(true, None, &now, 1.0).len(), TCP.len());
         assert_eq!(row(false, None, &now, 1.0).len(), UDP.len());
     }

@@ -1,6 +1,6 @@
 //! `weir stream mount`: mounts the files of a saved stream read-only.
 
-use crate::commands::mount::{mount_options, start, tell_parent};
+use crate::commands::mount::{mount_options, notify_parent, start};
 use crate::exit_code::USAGE;
 use crate::source::{self, Opener};
 use anyhow::{Context, Result, bail};
@@ -80,7 +80,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     let handle = fuse::mount(vfs, dir, &options).with_context(|| format!("cannot mount on {}", dir.display()))?;
     *mounted.lock() = Some(handle.unmounter());
     if matches.get_flag("notify") {
-        tell_parent(handle.dir())?;
+        notify_parent(handle.dir())?;
     }
     handle.wait()?;
     Ok(ExitCode::SUCCESS)

@@ -72,7 +72,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Prints bytes in hexadecimal, and as text beside it.
+/// Prints bytes in hexadecimal, and as text next to it.
 pub fn bytes(out: &mut dyn Write, of: &[u8]) -> io::Result<()> {
     for line in of.chunks(LINE_BYTES) {
         let (mut hex, mut text) = (String::new(), String::new());
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_stand_in_columns() {
+    fn bytes_are_printed_in_columns() {
         let mut out = Vec::new();
         bytes(&mut out, b"ab\0\x7fcdefghijklmnop").unwrap();
         let text = String::from_utf8(out).unwrap();

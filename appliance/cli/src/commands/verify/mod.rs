@@ -67,11 +67,11 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let threads = matches.get_one::<u16>("threads").map_or(0, |n| usize::from(*n));
     let bar = if quiet || as_json || !io::stderr().is_terminal() { ProgressBar::hidden() } else { progress_bar() };
-    let tell = |p: Progress| {
+    let show_progress = |p: Progress| {
         show(&bar, p);
         true
     };
-    let done = admin::verify::verify(pool, threads, &tell);
+    let done = admin::verify::verify(pool, threads, &show_progress);
     bar.finish_and_clear();
     let done = match done {
         Ok(done) => done,

@@ -28,7 +28,7 @@ pub fn report(v: &Verification) -> String {
     if r.sealed_blocks > 0 {
         let _ = writeln!(
             out,
-            "         {} are encrypted and were not decrypted, as their key is not loaded: only their checksums are known to be right",
+            "         {} are encrypted and were not decrypted, as their key is not loaded: only their checksums are known to be correct",
             count(r.sealed_blocks, "block")
         );
     }
@@ -228,7 +228,7 @@ fn logs(out: &mut String, v: &Verification) {
         more(out, v.logs.short.len());
     }
     for e in &v.logs.errors {
-        let _ = writeln!(out, "\nAn intent log could not be looked at: {e}");
+        let _ = writeln!(out, "\nAn intent log could not be inspected: {e}");
     }
 }
 

@@ -49,7 +49,7 @@ impl Work {
                 if let Ok(data) = ops.vfs.read(read.node, start, bytes as usize)
                     && let Err(error) = kernel.store(ops.inodes.to_fuse(read.node), start, &data)
                 {
-                    tracing::debug!(%error, "the kernel does not take pages");
+                    tracing::debug!(%error, "the kernel rejected pages");
                     gone = error.raw_os_error() == Some(libc::ENODEV);
                 }
             };

@@ -126,7 +126,7 @@ fn snapshots_appear_and_disappear_at_once() {
 }
 
 #[test]
-fn what_the_kernel_knows_of_a_destroyed_snapshot_is_stale() {
+fn cached_entries_of_a_destroyed_snapshot_are_stale() {
     each_way("stale", |dir, tank| {
         tank.take("s", 1);
         let old = File::open(dir.join("s")).expect("there");
@@ -144,7 +144,7 @@ fn what_the_kernel_knows_of_a_destroyed_snapshot_is_stale() {
 }
 
 #[test]
-fn what_the_kernel_holds_stays_while_other_snapshots_come_and_go() {
+fn cached_entries_stay_while_other_snapshots_are_created_and_destroyed() {
     each_way("held", |dir, tank| {
         tank.take("s", 1);
         let held = File::open(dir.join("s")).expect("there");

@@ -134,7 +134,7 @@ fn a_file_without_a_name_is_made_and_may_get_one() {
 }
 
 #[test]
-fn sizes_holes_and_ranges_are_as_asked() {
+fn sizes_holes_and_ranges_are_as_requested() {
     plain("ranges", |dir, _| {
         let open = |name: &str| {
             File::options().read(true).write(true).create(true).truncate(true).open(dir.join(name)).expect("open")
@@ -184,7 +184,7 @@ fn data_that_only_the_kernel_has_is_not_a_hole() {
 
 /// The kernel caches what it has seen for a year, unless it is notified of a change by others.
 #[test]
-fn changes_by_others_show_once_they_are_told() {
+fn changes_by_others_are_visible_once_notified() {
     let vfs = Arc::new(MemoryVfs::new().writable());
     let dir = std::env::temp_dir().join(format!("weir-write-others-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a folder to mount at");
@@ -201,9 +201,9 @@ fn changes_by_others_show_once_they_are_told() {
     vfs.write(&who, node, 0, b"newer").expect("writes");
     vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
-    changed.node(node).expect("told");
-    changed.node(root).expect("told");
-    changed.name(root, b"g").expect("told");
+    changed.node(node).expect("notified");
+    changed.node(root).expect("notified");
+    changed.name(root, b"g").expect("notified");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"newer");
     assert_eq!(fs::metadata(m.dir.join("g")).expect("stat").len(), 0);
     assert_eq!(names(&m.dir), ["f", "g"]);
@@ -211,7 +211,7 @@ fn changes_by_others_show_once_they_are_told() {
 
 /// Without a notification the kernel revalidates by itself, soon enough.
 #[test]
-fn what_others_change_shows_in_a_shared_mount() {
+fn changes_by_others_are_visible_in_a_shared_mount() {
     let vfs = Arc::new(MemoryVfs::new().writable());
     let dir = std::env::temp_dir().join(format!("weir-write-shared-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a folder to mount at");
@@ -225,7 +225,7 @@ fn what_others_change_shows_in_a_shared_mount() {
     assert_eq!(errno(fs::metadata(m.dir.join("g"))), libc::ENOENT);
     assert_eq!(names(&m.dir), ["f"]);
     let node = vfs.lookup(root, b"f").expect("there").node;
-    assert_eq!(&vfs.read(node, 0, 3).expect("read")[..], b"old", "nothing is kept back");
+    assert_eq!(&vfs.read(node, 0, 3).expect("read")[..], b"old", "nothing is withheld");
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
     vfs.write(&who, node, 0, b"newer").expect("writes");
     vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");
@@ -296,7 +296,7 @@ fn the_time_of_birth_shows() {
         let times = Timestamps { last_access: old, last_modification: old };
         rustix::fs::utimensat(CWD, dir.join("f"), &times, AtFlags::empty()).expect("utimensat");
         let stat = fs::metadata(dir.join("f")).expect("statx");
-        let Ok(shown) = stat.created() else { return println!("skipped: this kernel's FUSE tells no births") };
+        let Ok(shown) = stat.created() else { return println!("skipped: this kernel's FUSE reports no birth times") };
         let shown = shown.duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         assert_eq!((shown.as_secs() as i64, shown.subsec_nanos()), (born.seconds, born.nanoseconds));
     });
@@ -333,9 +333,9 @@ fn attributes_modes_and_times_are_set() {
 /// A user's write clears setuid, and the kernel does not show it any longer. The test reads only
 /// the mode, which the kernel keeps cached when contents change.
 #[test]
-fn setuid_is_gone_for_all_to_see_once_somebody_else_writes() {
+fn setuid_is_visibly_cleared_when_another_user_writes() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root can become somebody else");
+        return println!("skipped: only root can become another user");
     }
     plain("setuid", |dir, vfs| {
         fs::set_permissions(dir, Permissions::from_mode(0o777)).expect("chmod");
@@ -406,7 +406,7 @@ fn past_the_cache_and_through_it_are_the_same_file() {
 }
 
 #[test]
-fn a_full_file_system_says_so_and_keeps_what_it_has() {
+fn a_full_file_system_returns_enospc_and_keeps_its_contents() {
     each_way(
         "full",
         || MemoryVfs::new().limit(1 << 20),
@@ -468,7 +468,7 @@ fn records_given_unasked_never_undo_a_write() {
 /// Many threads create, write, rename and remove in one directory. Afterwards it contains exactly
 /// what each thread left.
 #[test]
-fn many_at_once_leave_what_each_of_them_left() {
+fn concurrent_writers_leave_the_result_of_each() {
     plain("crowd", |dir, vfs| {
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -511,7 +511,7 @@ fn a_mount_can_be_read_only_though_the_tree_is_not() {
 
 /// Writes that continue after the tree was detached are not lost when the server ends.
 #[test]
-fn what_is_written_to_a_detached_tree_is_kept() {
+fn writes_to_a_detached_tree_are_kept() {
     let mut vfs = MemoryVfs::new().writable();
     let root = vfs.root();
     vfs.attr_mut(root).uid = rustix::process::geteuid().as_raw();

@@ -249,7 +249,7 @@ mod tests {
         assert!(matches(".example", "10.1.0.1"));
         assert!(!matches("*.example", "10.1.0.1"), "a star does not match dots");
         assert!(matches("?.lab.*", "10.1.0.1"));
-        assert!(!matches("*.lab.example", "6.6.6.6"), "it only says so");
+        assert!(!matches("*.lab.example", "6.6.6.6"), "it only claims so");
         assert!(!matches("*.lab.example", "10.1.0.3"), "it has no name");
     }
 }

@@ -186,7 +186,7 @@ fn why_unknown(error: &errors::Error) -> Unknown {
         Error::NotFound { .. } | Error::Refused { why: Refusal::Stale, .. } => Unknown::NotThere,
         Error::KeyUnavailable { .. } => Unknown::Locked,
         Error::Io { .. } | Error::Refused { why: Refusal::Suspended | Refusal::Busy, .. } => {
-            tracing::warn!(%error, "cannot look up the share of a file system; clients ask again");
+            tracing::warn!(%error, "cannot look up the share of a file system; clients retry");
             Unknown::Failed(Status::JUKEBOX)
         }
         other => Unknown::Failed(Status::from(other)),
@@ -295,34 +295,34 @@ mod tests {
             NodeId(1)
         }
         fn lookup(&self, _: NodeId, _: &[u8]) -> errors::Result<Attr> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn attr(&self, _: NodeId) -> errors::Result<Attr> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn read_link(&self, _: NodeId) -> errors::Result<Vec<u8>> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn read(&self, _: NodeId, _: u64, _: usize) -> errors::Result<bytes::Bytes> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn read_dir(&self, _: NodeId, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> errors::Result<()> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn list_xattr(&self, _: NodeId) -> errors::Result<Vec<Vec<u8>>> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn get_xattr(&self, _: NodeId, _: &[u8]) -> errors::Result<Option<Vec<u8>>> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn seek_data(&self, _: NodeId, _: u64) -> errors::Result<Option<u64>> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn seek_hole(&self, _: NodeId, _: u64) -> errors::Result<u64> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn stat_fs(&self, _: NodeId) -> errors::Result<StatFs> {
-            unreachable!("only its file systems are asked for")
+            unreachable!("only its file systems are requested")
         }
         fn home_of(&self, fs_guid: u64) -> errors::Result<u64> {
             match fs_guid {
@@ -342,7 +342,7 @@ mod tests {
         let flaky = Arc::new(Flaky(AtomicBool::new(true)));
         let table = Table::new(1, vec![Share { vfs: flaky.clone(), ..share("/tank", 5, "on") }]);
         let of = |fs_guid| table.of(1, fs_guid).map(|found| found.map(|share| share.fs_guid));
-        assert_eq!(of(5), Ok(Some(5)), "a share itself needs no device");
+        assert_eq!(of(5), Ok(Some(5)), "a share requires no device of its own");
         assert_eq!(of(70), Err(Status::JUKEBOX));
         assert_eq!(of(71), Err(Status::JUKEBOX));
         flaky.0.store(false, Ordering::SeqCst);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_given_as_exports_and_solaris_say() {
+    fn shares_accept_the_syntax_of_exports_and_solaris() {
         let (write, read) = (Some((false, false)), Some((true, false)));
         assert_eq!(ShareOptions::parse("off"), Ok(None));
         assert_eq!(granted("on", "1.2.3.4"), write);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_options_are_refused_by_name() {
         for (bad, word) in [
             ("rw,quick", "quick"),
             ("rw=@friends", "netgroup"),
@@ -277,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn squashed_users_become_whom_the_options_say() {
+    fn squashed_users_become_the_users_of_the_options() {
         let o =
             ShareOptions::parse("all_squash,anonuid=99,anongid=-2,insecure,sec=sys").expect("known").expect("shared");
         assert_eq!((o.squash, o.anon_uid, o.anon_gid, o.secure), (Squash::All, 99, NOBODY, Some(false)));
     }
 
     #[test]
-    fn showmount_is_told_the_lists_or_nothing_for_everyone() {
+    fn showmount_gets_the_lists_or_nothing_for_everyone() {
         let groups = |text: &str| ShareOptions::parse(text).expect(text).expect("shared").groups();
         assert_eq!(groups("on"), Vec::<String>::new());
         assert_eq!(groups("rw=@10.0.0.0/8:box,ro=box:[fd00::1]"), ["10.0.0.0/8", "box", "fd00::1"]);

@@ -95,10 +95,10 @@ fn monitor() -> Monitor {
 }
 
 #[test]
-fn locks_of_two_clients_keep_each_other_out_and_say_who_has_them() {
+fn locks_of_two_clients_conflict_and_name_their_holder() {
     let rig = rig(monitor());
     assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED);
-    assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED, "asked again");
+    assert_eq!(rig.lock(1, (0, 10), true, false), GRANTED, "requested again");
     assert_eq!(rig.lock(2, (5, 0), false, false), DENIED);
     let answer = rig.call(2, 1, |w| {
         w.opaque(b"c");
@@ -109,13 +109,13 @@ fn locks_of_two_clients_keep_each_other_out_and_say_who_has_them() {
     assert_eq!((r.opaque(1), r.u32(), r.bool(), r.u32()), (Ok(&b"c"[..]), Ok(DENIED), Ok(true), Ok(77)));
     assert_eq!((r.opaque(10), r.u64(), r.u64()), (Ok(&b"owner"[..]), Ok(0), Ok(10)));
     r.end().expect("no more");
-    assert_eq!(rig.lock(2, (10, 0), true, false), GRANTED, "behind it");
+    assert_eq!(rig.lock(2, (10, 0), true, false), GRANTED, "after it");
     assert_eq!(rig.unlock(1, (0, 0)), GRANTED);
     assert_eq!(rig.lock(2, (0, 0), true, false), GRANTED);
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_free_or_asks_again() {
+fn a_waiting_client_gets_the_lock_when_it_is_free_or_retries() {
     let rig = rig(monitor());
     assert_eq!(rig.lock(1, (0, 0), true, false), GRANTED);
     assert_eq!(rig.lock(2, (0, 5), true, true), BLOCKED);
@@ -143,7 +143,7 @@ fn a_client_that_starts_again_has_no_locks() {
         w.opaque(b"h1");
         w.u32(3);
     });
-    assert_eq!(rig.lock(2, (0, 0), true, false), DENIED, "somebody else said so");
+    assert_eq!(rig.lock(2, (0, 0), true, false), DENIED, "another owner sent it");
     rig.call(1, 23, |w| {
         w.opaque(b"h1");
         w.u32(3);
@@ -152,7 +152,7 @@ fn a_client_that_starts_again_has_no_locks() {
 }
 
 #[test]
-fn share_reservations_keep_out_what_they_deny() {
+fn share_reservations_deny_conflicting_access() {
     let rig = rig(monitor());
     let share = |host: u8, procedure: u32, mode: u32, access: u32| {
         rig.status(host, procedure, |w| {
@@ -164,7 +164,7 @@ fn share_reservations_keep_out_what_they_deny() {
             w.bool(false);
         })
     };
-    assert_eq!(share(1, 20, 2, 1), GRANTED, "reads, and nobody may write");
+    assert_eq!(share(1, 20, 2, 1), GRANTED, "reads, and denies writing");
     assert_eq!(share(2, 20, 0, 2), DENIED);
     assert_eq!(share(2, 20, 0, 1), GRANTED);
     assert_eq!(share(1, 21, 0, 0), GRANTED);
@@ -172,7 +172,7 @@ fn share_reservations_keep_out_what_they_deny() {
 }
 
 #[test]
-fn after_a_restart_only_those_get_locks_who_had_them() {
+fn after_a_restart_only_previous_holders_get_locks() {
     let folder = std::env::temp_dir().join(format!("weir-nlm-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let start = || Monitor::start(Some(&folder), Arc::new(Grace::new(Duration::from_millis(300)))).expect("starts");
@@ -187,7 +187,7 @@ fn after_a_restart_only_those_get_locks_who_had_them() {
 }
 
 #[test]
-fn while_version_4_takes_back_what_it_had_version_3_gets_no_new_locks() {
+fn while_version_4_reclaims_version_3_gets_no_new_locks() {
     let monitor = monitor();
     let grace = monitor.grace().clone();
     let rig = rig(monitor);

@@ -1,7 +1,7 @@
 //! A client's connection: partially received input, calls that are not answered, and queued output.
 //!
-//! Any thread may find that data has arrived; one of them reads, and the others tell it that there
-//! is more ([`ReadState::begin`]). Any thread may have an answer; one of them writes
+//! Any thread may find that data has arrived; one of them reads, and the others notify it of more
+//! data ([`ReadState::begin`]). Any thread may have an answer; one of them writes
 //! ([`Output`]).
 //!
 //! Invariants:

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_comes_again_is_dropped_while_under_way_and_answered_afterwards() {
+    fn a_retransmitted_call_is_dropped_while_in_progress_and_answered_afterwards() {
         let d = Duplicates::default();
         assert_eq!(d.begin(key(1, 5)), Known::New);
         assert_eq!(d.begin(key(1, 5)), Known::UnderWay);

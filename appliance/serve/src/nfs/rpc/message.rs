@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_tells_who_calls_and_leaves_the_arguments() {
+    fn a_call_contains_the_credentials_followed_by_the_arguments() {
         let bytes = call(AUTH_SYS, &sys_body(&[5, 6]), 2);
         let mut r = Reader::new(&bytes);
         let Ok(Message::Call(header)) = Message::parse(&mut r) else { panic!("it is a call") };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_refused_with_its_reason() {
+    fn unsupported_calls_are_refused_with_a_reason() {
         let refused = |bytes: &[u8]| match Message::parse(&mut Reader::new(bytes)) {
             Ok(Message::Refused(7, why)) => why,
             other => panic!("{other:?}"),

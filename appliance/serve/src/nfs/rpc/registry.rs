@@ -149,7 +149,7 @@ impl Registry {
         times.record(call.header.procedure, spent);
         if let Some(events) = events {
             let user = call.header.credential.user();
-            Figures::tell(events, Layer::Nfs3, call.header.procedure, &peer.client, user, spent);
+            Figures::record_call(events, Layer::Nfs3, call.header.procedure, &peer.client, user, spent);
         }
         let was_done = result.is_ok();
         if let Err(fault) = result {
@@ -211,7 +211,7 @@ mod tests {
                     Err(Fault::SystemError)
                 }
                 3 => Err(Fault::Drop),
-                4 => panic!("as a test wants it"),
+                4 => panic!("as tests require"),
                 _ => Err(Fault::ProcedureUnavailable),
             }
         }
@@ -239,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn a_call_took_as_long_as_it_was_there_and_the_queue_is_told_apart() {
+    fn the_latency_of_a_call_includes_the_queue_which_is_also_separate() {
         let events = Arc::new(observe::Events::new(1, 10));
         events.switch(true);
         let mut registry = Registry::default();
-        registry.figures.tell_to(events.clone());
+        registry.figures.record_to(events.clone());
         registry.add(Arc::new(Nothing));
         let mut w = Writer::new();
         super::super::message::put_call(&mut w, 1, NFS3.0, NFS3.1, 1);
@@ -252,9 +252,9 @@ mod tests {
         let record = w.to_vec();
         let received = registry.parse(&record).expect("a message");
         registry.answer_received(arrived, &peer(), &record, &received, &mut Writer::new());
-        let mut told = Vec::new();
-        events.drain(&mut told);
-        let [late] = told[..] else { panic!("one call: {told:?}") };
+        let mut drained = Vec::new();
+        events.drain(&mut drained);
+        let [late] = drained[..] else { panic!("one call: {drained:?}") };
         assert!(late.latency >= 20_000_000 && late.note.queue_wait >= 20_000, "{late:?}");
         assert!(u64::from(late.note.queue_wait) <= late.latency.div_ceil(1000), "{late:?}");
     }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_is_done_once_however_often_it_comes() {
+    fn retransmitted_changes_are_executed_once() {
         let mut registry = Registry::default();
         registry.add(Arc::new(Counter::default()));
         let first = ask(&registry, 8, (300, 2, 1), &[5]);

@@ -20,7 +20,7 @@ struct Test {
     waiting: AtomicUsize,
     /// Number of calls whose bytes were returned.
     given: AtomicUsize,
-    /// How often it was asked whether a call waits.
+    /// Number of queries whether a call waits.
     looked: AtomicUsize,
 }
 
@@ -74,7 +74,7 @@ impl Program for Test {
                 out.u32(22);
             }
             3 => out.u32(args.opaque(1 << 20)?.len() as u32),
-            4 => panic!("as a test wants it"),
+            4 => panic!("as tests require"),
             5 => {
                 self.wait();
                 self.give(args, out)?;
@@ -175,7 +175,7 @@ fn a_call_that_waits_keeps_no_other_from_being_answered() {
 }
 
 #[test]
-fn what_is_read_together_with_a_call_that_waits_is_answered_before_it() {
+fn calls_received_with_a_waiting_one_are_answered_before_it() {
     let (engine, address, test) = start(Limits { threads: 4, threads_max: 16, ..Limits::default() });
     let mut stream = connect(address);
     let calls = [(1, 1), (100, 2), (2, 1), (101, 2), (3, 1), (102, 2)];
@@ -223,7 +223,7 @@ fn however_many_calls_wait_others_are_answered() {
 /// Regression: epoll reports only once that a client has closed its sending side. If this came with
 /// the last bytes it was missed, and the connection stayed open.
 #[test]
-fn who_sends_no_more_is_answered_and_closed() {
+fn a_client_that_shuts_down_is_answered_and_closed() {
     let (engine, address, _) = start(Limits::default());
     for (calls, answers) in [(0, 0), (1, 1), (5, 5)] {
         let mut stream = connect(address);
@@ -264,7 +264,7 @@ fn long_calls_arrive_in_fragments_and_in_any_pieces() {
 }
 
 #[test]
-fn who_sends_nonsense_is_cut_off_and_others_are_not() {
+fn a_client_that_sends_garbage_is_disconnected_and_others_are_not() {
     let (engine, address, _) = start(Limits::default());
     let mut good = connect(address);
     for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0x80, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 9], &[0; 200]] {
@@ -278,7 +278,7 @@ fn who_sends_nonsense_is_cut_off_and_others_are_not() {
 }
 
 #[test]
-fn a_call_that_breaks_something_costs_its_connection_alone() {
+fn a_call_that_panics_ends_only_its_connection() {
     let (engine, address, _) = start(Limits { threads: 2, threads_max: 2, ..Limits::default() });
     let mut good = connect(address);
     for xid in 0..5 {
@@ -331,7 +331,7 @@ fn assert_is_served(mut stream: TcpStream) {
 /// Regression: all calls that came with one read were answered, however little the client took. The
 /// memory was full of answers, and other clients waited for it.
 #[test]
-fn a_client_that_takes_no_answers_is_asked_no_more_and_holds_little() {
+fn a_client_that_reads_no_answers_is_not_read_and_uses_little_memory() {
     let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
     let (engine, address, test) = start(limits);
     let mut greedy = connect(address);
@@ -387,7 +387,7 @@ fn a_client_with_many_connections_leaves_memory_for_another_client() {
     }
     wait_until("little is answered", || engine.memory_bytes() > 4 << 20);
     let given = wait_until_still(&test);
-    assert!(given < greedy.len() * calls, "the client took all answers");
+    assert!(given < greedy.len() * calls, "the client received all answers");
     // Half of the memory for answers, and an answer of each thread.
     assert!(engine.memory_bytes() < 13 << 20, "{}", engine.memory_bytes());
     for _ in 0..10 {

@@ -174,7 +174,7 @@ impl Engine {
         (0..self.limits.threads_max).for_each(|_| self.jobs.wake_one());
         let left = self.threads.wait_ended(Instant::now() + patience);
         if left > 0 {
-            tracing::warn!(threads = left, "calls of NFS are still under way");
+            tracing::warn!(threads = left, "NFS calls are still in progress");
         }
         let all: Vec<_> = self.connections.write().drain().map(|(_, c)| c).collect();
         for connection in all {
@@ -192,7 +192,7 @@ impl Engine {
                 Err(error) => {
                     // An error of one client, or no file descriptors are left: then it would recur
                     // immediately.
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     std::thread::sleep(Duration::from_millis(50));
                     return;
                 }

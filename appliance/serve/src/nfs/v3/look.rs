@@ -49,10 +49,10 @@ impl V3 {
     }
 
     pub(super) fn access(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Reply {
-        let (at, asked) = (self.core.at(call, handle(args)?), args.u32()?);
+        let (at, requested) = (self.core.at(call, handle(args)?), args.u32()?);
         with_post(out, at, |at, out| {
             put_post(out, Some(&PostAttr { file: at.file, attr: at.attr }));
-            out.u32(granted(at, asked)?);
+            out.u32(granted(at, requested)?);
             Ok(())
         })
     }
@@ -141,8 +141,8 @@ fn find(at: &At, name: &[u8]) -> Result<Attr> {
     Ok(at.vfs().lookup(at.node(), name)?)
 }
 
-/// The bits of `asked` that the caller is granted.
-fn granted(at: &At, asked: u32) -> Result<u32> {
+/// The bits of `requested` that the caller is granted.
+fn granted(at: &At, requested: u32) -> Result<u32> {
     let is_dir = at.attr.kind == FileKind::Directory;
     let known: &[(u32, u32)] = if is_dir {
         &[
@@ -157,7 +157,7 @@ fn granted(at: &At, asked: u32) -> Result<u32> {
     };
     let is_writable = at.check_writable().is_ok();
     let mut given = 0;
-    for (bit, want) in known.iter().filter(|(bit, _)| asked & bit != 0) {
+    for (bit, want) in known.iter().filter(|(bit, _)| requested & bit != 0) {
         // Devices, pipes and sockets are written on the client, so a read-only share does not
         // matter.
         let here = is_dir || matches!(at.attr.kind, FileKind::Regular | FileKind::Symlink);

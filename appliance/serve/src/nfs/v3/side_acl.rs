@@ -1,5 +1,5 @@
-//! NFSACL version 3: POSIX ACLs beside NFS version 3, invented by Solaris and used by Linux and
-//! Solaris clients for getfacl and setfacl. There is no RFC; facts: `nfs_common/nfsacl.c` and
+//! NFSACL version 3: POSIX ACLs in addition to NFS version 3, invented by Solaris and used by Linux
+//! and Solaris clients for getfacl and setfacl. There is no RFC; facts: `nfs_common/nfsacl.c` and
 //! `nfsd/nfs3acl.c` of Linux.
 //!
 //! ```text
@@ -199,9 +199,9 @@ fn put_list(out: &mut Writer, list: &[Entry], is_sent: bool, flag: u32) {
 }
 
 fn get_list(r: &mut Reader<'_>) -> crate::nfs::xdr::Result<Vec<Entry>> {
-    let said = r.u32()?;
+    let announced = r.u32()?;
     let count = r.list(ENTRIES_MAX, 12)?;
-    if count != 0 && said as usize != count {
+    if count != 0 && announced as usize != count {
         return Err(Malformed);
     }
     (0..count).map(|_| Ok((r.u32()? & !OF_DEFAULT, r.u32()?, r.u32()?))).collect()
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_set_and_told_as_getfacl_wants_them() {
+    fn acls_are_set_and_returned_as_getfacl_expects() {
         let rig = Rig::new("rw");
         let root = rig.mount("/tank").expect("mounts");
         let file = rig.file(&root, "f", 0o640);
@@ -317,17 +317,17 @@ mod tests {
         // Not sorted, and with additional Solaris bits in the mask.
         let list = [(1, 0, 6), (0x20, 0, 0), (2, 77, 7), (4, 0, 4), (0x10, 0, 0xf6)];
         assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::OK);
-        let told = vec![(1, 1000, 6), (2, 77, 7), (4, 100, 4), (0x10, 0, 6), (0x20, 0, 0)];
-        assert_eq!(get(&rig, &file), (told.clone(), Vec::new()));
+        let effective = vec![(1, 1000, 6), (2, 77, 7), (4, 100, 4), (0x10, 0, 6), (0x20, 0, 0)];
+        assert_eq!(get(&rig, &file), (effective.clone(), Vec::new()));
         for bad in
             [&[(1, 0, 6)][..], &[(1, 0, 6), (2, 77, 7), (4, 0, 4), (0x20, 0, 0)], &[(1, 0, 9), (4, 0, 4), (0x20, 0, 0)]]
         {
             assert_eq!(set(&rig, &file, LIST, [bad, &[]]), Status::INVAL, "{bad:?}");
         }
         assert_eq!(set(&rig, &file, DEFAULT_LIST, [&[], &list]), Status::ACCES, "it is no directory");
-        assert_eq!(get(&rig, &file).0, told, "what was refused changed nothing");
+        assert_eq!(get(&rig, &file).0, effective, "the refused request changed nothing");
         let rig = rig.user(1001);
-        assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::PERM, "not his");
+        assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::PERM, "not the owner");
     }
 
     #[test]
@@ -338,8 +338,8 @@ mod tests {
         let list = [(1, 0, 7), (2, 77, 5), (4, 0, 5), (0x10, 0, 5), (0x20, 0, 0)];
         assert_eq!(set(&rig, &dir, DEFAULT_LIST, [&[], &list]), Status::OK);
         let d = OF_DEFAULT;
-        let told = vec![(d | 1, 1000, 7), (d | 2, 77, 5), (d | 4, 100, 5), (d | 0x10, 0, 5), (d | 0x20, 0, 0)];
-        assert_eq!(get(&rig, &dir).1, told);
+        let effective = vec![(d | 1, 1000, 7), (d | 2, 77, 5), (d | 4, 100, 5), (d | 0x10, 0, 5), (d | 0x20, 0, 0)];
+        assert_eq!(get(&rig, &dir).1, effective);
         for _ in 0..2 {
             assert_eq!(set(&rig, &dir, DEFAULT_LIST, [&[], &[]]), Status::OK);
             assert_eq!(get(&rig, &dir).1, Vec::new());

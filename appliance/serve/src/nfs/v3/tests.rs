@@ -73,7 +73,7 @@ impl Provider for Tank {
     fn open_snapshot(&self, _name: &str) -> errors::Result<Arc<dyn Vfs>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         let mut vfs = MemoryVfs::new().identity(6);
-        vfs.add_file(vfs.root(), "old", "was there");
+        vfs.add_file(vfs.root(), "old", "existed");
         Ok(Arc::new(vfs))
     }
     fn open_volume(&self, name: &str) -> errors::Result<Arc<dyn Vfs>> {
@@ -347,7 +347,7 @@ fn a_file_is_made_written_read_and_removed() {
     assert_eq!(rig.read(&file, 500, 5), Ok((Vec::new(), true)));
     assert_eq!(rig.read(&root, 0, 5), Err(Status::ISDIR));
     assert_eq!(rig.lookup(&root, "f").as_ref(), Ok(&file));
-    let attr = rig.vfs.lookup(rig.vfs.root(), b"f").expect("is there");
+    let attr = rig.vfs.lookup(rig.vfs.root(), b"f").expect("exists");
     assert_eq!((attr.mode, attr.uid, attr.gid), (0o640, 1000, 100));
     let named = |w: &mut Writer, name: &[u8]| {
         w.opaque(&root);
@@ -441,10 +441,10 @@ fn datasets_beneath_and_snapshots_are_entered_as_far_as_they_are_shared() {
     assert_eq!(rig.mount("/tank/home").as_ref(), Ok(&home));
     assert_eq!(rig.lookup(&home, "..").as_ref(), Ok(&home), "a share's root is its own parent");
     let control = rig.lookup(&root, ".zfs").expect("found by name");
-    let snapshot = rig.lookup(&rig.lookup(&control, "snapshot").expect("is there"), "s1").expect("is there");
+    let snapshot = rig.lookup(&rig.lookup(&control, "snapshot").expect("exists"), "s1").expect("exists");
     assert_eq!(fsid(&snapshot), 6);
-    let old = rig.lookup(&snapshot, "old").expect("is there");
-    assert_eq!(rig.read(&old, 0, 100), Ok((b"was there".to_vec(), true)));
+    let old = rig.lookup(&snapshot, "old").expect("exists");
+    assert_eq!(rig.read(&old, 0, 100), Ok((b"existed".to_vec(), true)));
     assert_eq!(rig.create(&snapshot, "new", 1, mode(0o644)), Err(Status::ROFS));
     assert_eq!(rig.create(&control, "new", 1, mode(0o644)), Err(Status::ROFS));
     assert_eq!(rig.names(&control, true, 4096), [".", "..", "snapshot", "volume"]);
@@ -453,7 +453,7 @@ fn datasets_beneath_and_snapshots_are_entered_as_far_as_they_are_shared() {
     assert_eq!(rig.lookup(&root, "home"), Err(Status::ACCES));
     assert_eq!(rig.lookup(&home, "x"), Err(Status::STALE));
     assert_eq!(rig.create(&root, "new", 1, mode(0o644)), Err(Status::ROFS));
-    assert_eq!(rig.read(&old, 0, 100), Ok((b"was there".to_vec(), true)), "a snapshot belongs to its dataset");
+    assert_eq!(rig.read(&old, 0, 100), Ok((b"existed".to_vec(), true)), "a snapshot belongs to its dataset");
 }
 
 #[test]
@@ -557,14 +557,14 @@ fn forged_handles_open_nothing() {
 }
 
 #[test]
-fn root_is_nobody_unless_the_share_trusts_it() {
+fn root_is_squashed_unless_the_share_trusts_it() {
     let rig = Rig::new("rw").user(0);
     let root = rig.mount("/tank").expect("mounts");
     rig.create(&root, "a", 1, mode(0o644)).expect("made");
-    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"a").expect("is there").uid, 65534);
+    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"a").expect("exists").uid, 65534);
     rig.exports.set(vec![share(&rig.vfs, "/tank", 5, "rw,no_root_squash")]);
     rig.create(&root, "b", 1, mode(0o644)).expect("made");
-    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"b").expect("is there").uid, 0);
+    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"b").expect("exists").uid, 0);
 }
 
 #[test]
@@ -604,7 +604,7 @@ fn names_move_and_nodes_get_further_names() {
     assert_eq!(link(&file, &root, "h"), Status::OK);
     assert_eq!(link(&file, &root, "h"), Status::EXIST);
     assert_eq!(link(&dir, &root, "i"), Status::PERM);
-    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"h").expect("is there").links, 2);
+    assert_eq!(rig.vfs.lookup(rig.vfs.root(), b"h").expect("exists").links, 2);
     for (procedure, kind, expected) in [(11, 7, Status::OK), (11, 4, Status::PERM), (11, 1, Status::BADTYPE)] {
         let (status, _) = rig.call(procedure, |w| {
             w.opaque(&root);

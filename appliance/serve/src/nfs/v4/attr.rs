@@ -39,13 +39,13 @@ pub(crate) struct Subject<'a> {
 
 /// Writes `fattr4` with the supported attributes in `wanted`.
 pub(crate) fn write(w: &mut Writer, wanted: Bitmap, subject: &Subject<'_>) -> Result<()> {
-    let told = wanted.and(supported(subject.minor)).minus(ONLY_SET);
-    told.write(w);
+    let returned = wanted.and(supported(subject.minor)).minus(ONLY_SET);
+    returned.write(w);
     let length = w.mark();
     w.u32(0);
     let start = w.mark();
     let mut space = None;
-    for number in told.numbers() {
+    for number in returned.numbers() {
         write_one(w, number, subject, &mut space)?;
     }
     w.patch(length, w.since(start) as u32);
@@ -54,9 +54,9 @@ pub(crate) fn write(w: &mut Writer, wanted: Bitmap, subject: &Subject<'_>) -> Re
 
 /// Writes `fattr4` without attributes, except for `rdattr_error` if it was requested.
 pub(crate) fn write_error(w: &mut Writer, wanted: Bitmap, status: Status) {
-    let told = wanted.and(Bitmap::of(&[RDATTR_ERROR]));
-    told.write(w);
-    if told.is_empty() {
+    let returned = wanted.and(Bitmap::of(&[RDATTR_ERROR]));
+    returned.write(w);
+    if returned.is_empty() {
         w.u32(0);
     } else {
         w.u32(4);

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_behind_the_last_that_says_something_are_not_written() {
+    fn trailing_zero_words_are_not_written() {
         let mut w = Writer::new();
         Bitmap::of(&[TYPE, MODE]).write(&mut w);
         Bitmap::default().write(&mut w);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_later_versions_are_not_told_to_earlier_ones() {
+    fn attributes_of_later_versions_are_not_returned_to_earlier_ones() {
         assert!(!supported(0).has(SUPPATTR_EXCLCREAT) && supported(1).has(SUPPATTR_EXCLCREAT));
         assert!(!supported(1).has(XATTR_SUPPORT) && supported(2).has(XATTR_SUPPORT));
         assert!(SETTABLE.minus(supported(2)).is_empty());

@@ -254,7 +254,7 @@ impl Compound<'_> {
                 }
                 let layer = if self.minor == 0 { Layer::Nfs4 } else { Layer::Nfs41 };
                 let user = self.call.header.credential.user();
-                Figures::tell(&events, layer, number, &self.call.peer.client, user, clock.ns());
+                Figures::record_call(&events, layer, number, &self.call.peer.client, user, clock.ns());
             }
             if status != Status::OK {
                 tracing::trace!(op = number, status = status.0, "NFSv4 operation failed");

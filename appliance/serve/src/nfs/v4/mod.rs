@@ -135,7 +135,7 @@ impl Server {
         let (table, _) = self.tree();
         let pools: HashSet<u64> = table.shares().iter().map(|share| share.pool_guid).collect();
         let is_gone = |kept: &KeptOpen| !pools.contains(&kept.pool_guid);
-        self.with(|state| state.let_go(|held| held.downcast_ref().is_some_and(is_gone)));
+        self.with(|state| state.release_opens(|held| held.downcast_ref().is_some_and(is_gone)));
     }
 
     /// The current shares, and the pseudo tree above them.

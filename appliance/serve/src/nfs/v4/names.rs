@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_for_themselves_and_names_are_looked_up_without_their_domain() {
+    fn numbers_are_used_directly_and_names_are_looked_up_without_their_domain() {
         assert_eq!((user(b"0"), user(b"4000000000"), group(b"17")), (Some(0), Some(4_000_000_000), Some(17)));
         assert_eq!(
             (number(b""), number(b"-1"), number(b"4294967295"), number(b"99999999999")),

@@ -74,7 +74,7 @@ impl PseudoTree {
                 None => {
                     let (id, next) = (id_of(&so_far), self.dirs.len());
                     if self.by_id.contains_key(&id) {
-                        tracing::error!(path = %String::from_utf8_lossy(path), "share is not shown: its number is taken");
+                        tracing::error!(path = %String::from_utf8_lossy(path), "share is not listed: its number is in use");
                         return None;
                     }
                     self.by_id.insert(id, next);

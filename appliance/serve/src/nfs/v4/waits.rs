@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compound_waits_for_what_it_does_with_the_file_that_it_names() {
+    fn a_compound_waits_for_operations_on_its_file() {
         let sequence = [op::SEQUENCE, 1, 2, 3, 4, 5, 6, 7, 8];
         let file = [op::PUTFH, 8, 1, 2];
         let write = |stable| [op::WRITE, 0, 0, 0, 0, 0, 4096, stable, 4, 0];
@@ -75,11 +75,11 @@ mod tests {
         assert_eq!(wait(&[&file, &write(2), &[op::GETATTR, 0]]), Wait::Yes);
         assert_eq!(wait(&[&sequence, &file, &[op::SAVEFH], &file, &[op::RENAME]]), Wait::Yes);
         assert_eq!(wait(&[&sequence, &file, &[op::READ, 0, 0, 0, 0, 0, 0, 9]]), Wait::No);
-        assert_eq!(wait(&[&file, &[op::GETATTR, 0], &write(2)]), Wait::No, "what comes first says it");
+        assert_eq!(wait(&[&file, &[op::GETATTR, 0], &write(2)]), Wait::No, "the first operation determines it");
     }
 
     #[test]
-    fn what_is_cut_off_waits_for_nothing() {
+    fn a_truncated_compound_waits_for_nothing() {
         let whole = compound(0, &[&[op::PUTFH, 8, 1, 2], &[op::WRITE, 0, 0, 0, 0, 0, 4096, 2]]);
         assert_eq!(waits(&mut Reader::new(&whole)), Wait::Yes);
         for len in 0..whole.len() {

@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn a_leaf_keeps_what_is_put_into_it(steps in steps(), shift in 9usize..13, sorted: bool) {
+    fn a_leaf_keeps_its_entries(steps in steps(), shift in 9usize..13, sorted: bool) {
         let mut bytes = vec![0u8; 1 << shift];
         let mut model = BTreeMap::new();
         LeafMut::init(&mut bytes, 0, 0, sorted).unwrap();

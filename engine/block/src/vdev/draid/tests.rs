@@ -97,7 +97,7 @@ fn a_row_never_holds_two_columns_of_one_child_and_sizes_add_up() {
 }
 
 #[test]
-fn a_block_at_the_end_of_a_group_goes_on_in_the_next() {
+fn a_block_at_the_end_of_a_group_continues_in_the_next() {
     let geometry = Geometry::new(shape(8, 8, 2, 4, 1, 7)).unwrap();
     let last_row = geometry.group_bytes() - geometry.alignment_bytes();
     let map = geometry.map(last_row, 9 * 4096).unwrap();
@@ -111,7 +111,7 @@ fn a_block_at_the_end_of_a_group_goes_on_in_the_next() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_layouts_are_refused() {
     assert!(Geometry::new(shape(8, 8, 4, 2, 1, 7)).is_err());
     assert!(Geometry::new(shape(8, 8, 2, 7, 1, 7)).is_err());
     assert!(Geometry::new(shape(8, 8, 2, 4, 1, 6)).is_err());

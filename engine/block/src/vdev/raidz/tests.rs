@@ -122,7 +122,7 @@ fn any_block_takes_exactly_its_allocation() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_layouts_are_refused() {
     assert!(Geometry::new(8, 3, 1).is_err());
     assert!(Geometry::new(9, 1, 1).is_err());
     assert!(Geometry::new(9, 5, 4).is_err());

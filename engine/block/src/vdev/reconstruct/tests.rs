@@ -46,7 +46,7 @@ fn survives(map: &Map, suspects: &Suspects, lost: &[usize], lying: &[usize]) -> 
 }
 
 #[test]
-fn a_row_survives_any_losses_and_lies_up_to_its_parity() {
+fn a_row_survives_any_losses_and_corruptions_up_to_its_parity() {
     for parity in 1..=3 {
         let geometry = raidz::Geometry::new(9, parity + 5, parity).unwrap();
         let suspects = Suspects::new(9, parity + 5, parity + 5);
@@ -124,7 +124,7 @@ fn on(map: &Map, suspects: &Suspects, chosen: &[usize]) -> Vec<usize> {
 }
 
 #[test]
-fn an_expanded_block_survives_children_that_are_lost_or_lie() {
+fn an_expanded_block_survives_lost_or_corrupt_children() {
     for parity in 1..=3 {
         let width = parity + 4;
         let geometry = raidz::Geometry::expanded(9, width, parity, &[10, 20], None).unwrap();

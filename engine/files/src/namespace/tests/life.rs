@@ -149,7 +149,7 @@ fn more_snapshots_than_16_bits_count_are_listed_and_entered() {
     let mut seen = std::collections::HashSet::new();
     for n in 0..COUNT {
         let node = rig.look(&format!("s{n:05}")).expect("there");
-        assert!(seen.insert(node), "a number of its own");
+        assert!(seen.insert(node), "a unique number");
         assert_eq!(rig.read(node).expect("there"), n as u64 + 1);
         assert!(rig.open() <= OPEN_MAX);
     }
@@ -192,7 +192,7 @@ fn assert_kept(listed: &[String], count: usize) {
 }
 
 #[test]
-fn an_entry_that_exists_all_the_time_is_listed_once_while_others_come_and_go() {
+fn a_permanent_entry_is_listed_once_while_others_change() {
     // Cookies were positions: destroying a snapshot that was already listed hid another one, and a
     // new one before it showed it twice.
     for (piece, round) in [1, 2, 3].into_iter().flat_map(|piece| (0..20).map(move |round| (piece, round))) {
@@ -233,7 +233,7 @@ fn an_entry_that_exists_all_the_time_is_listed_once_while_others_come_and_go() {
 }
 
 #[test]
-fn a_child_that_stays_is_listed_once_while_others_come_and_go() {
+fn a_permanent_child_is_listed_once_while_others_change() {
     let places = |what: &str| (0..8).flat_map(|n| [format!("{what}{n}"), format!("way/{what}{n}")]).collect::<Vec<_>>();
     let children = Mutex::new(Vec::new());
     let open = || {
@@ -263,7 +263,7 @@ fn a_child_that_stays_is_listed_once_while_others_come_and_go() {
 }
 
 #[test]
-fn a_server_outlives_any_number_of_snapshots_that_come_and_go() {
+fn a_server_survives_any_number_of_created_and_destroyed_snapshots() {
     let rig = Rig::new();
     let kept = rig.many.take("kept");
     let node = rig.look("kept").expect("there");
@@ -350,7 +350,7 @@ fn a_node_of_a_destroyed_snapshot_is_stale_and_never_a_file_of_another() {
     let now = rig.look("s").expect("there");
     assert_eq!(rig.read(now).expect("there"), new);
     assert_ne!(now, old);
-    assert_eq!(rig.ns.layer_count(), 1, "what is gone is not remembered");
+    assert_eq!(rig.ns.layer_count(), 1, "removed entries are forgotten");
     rig.ns.close_node(old);
     // A door leads to what has the name, and nowhere once a listing no longer has it.
     assert_eq!(rig.ns.attr(door).expect("there"), walk(&rig.ns, ".zfs/snapshot/s").expect("there"));
@@ -461,6 +461,6 @@ fn threads_never_get_a_file_of_another_snapshot() {
         threads.into_iter().map(|t| t.join().expect("ends well")).collect::<Vec<_>>()
     });
     let sum = |i: usize| counts.iter().map(|c| c[i]).sum::<u64>();
-    assert!(sum(0) > ROUNDS && sum(1) > 0 && sum(2) > 100, "it did what it is for: {counts:?}");
+    assert!(sum(0) > ROUNDS && sum(1) > 0 && sum(2) > 100, "all cases occurred: {counts:?}");
     assert!(rig.open() <= OPEN_MAX + 4 && rig.ns.layer_count() <= OPEN_MAX + 5 + 4, "{}", rig.ns.layer_count());
 }

@@ -246,7 +246,7 @@ impl Fat<'_> {
         // With a wrong header, leaves would be overwritten.
         let fits = start >= used.max(2) && start.checked_add(count).is_some_and(|end| end < reach);
         if !fits || self.store.block(start)?.is_some() {
-            return Err(self.bad(format!("zap_freeblk is {start}, which is not behind what is in use")));
+            return Err(self.bad(format!("zap_freeblk is {start}, which is not beyond the blocks in use")));
         }
         self.header.free_block += count;
         Ok(start)

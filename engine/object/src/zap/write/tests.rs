@@ -223,7 +223,7 @@ fn long_names_and_other_values_make_a_zap_fat() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused_and_changes_nothing() {
+fn invalid_entries_are_refused_and_change_nothing() {
     let zap = micro_zap(NormFlags::empty());
     zap.insert("a", &ZapValue::one(1)).unwrap();
     let refused = |name: &str, value: &ZapValue| zap.insert(name, value).unwrap_err().refusal();
@@ -253,7 +253,7 @@ fn names_equal_when_normalised_get_numbers_and_keep_them_when_fat() {
             let (value, stored) = zap.zap.lookup_normalised(name.as_bytes(), case).unwrap()?;
             Some((value.as_u64().unwrap(), String::from_utf8(stored).unwrap()))
         };
-        assert_eq!(found("rEADME", false), Some((1, "readme".to_owned())), "round {round}: the first that was made");
+        assert_eq!(found("rEADME", false), Some((1, "readme".to_owned())), "round {round}: the first one created");
         assert_eq!(found("READme", true), Some((9, "READme".to_owned())));
         assert_eq!(found("a\u{308}ge", false), Some((4, "ÄGE".to_owned())));
         assert_eq!(zap.check().len(), 5);
@@ -266,7 +266,7 @@ fn names_equal_when_normalised_get_numbers_and_keep_them_when_fat() {
 }
 
 #[test]
-fn number_keys_come_and_go() {
+fn integer_keys_are_added_and_removed() {
     for flags in [ZapFlags::HASH64 | ZapFlags::UINT64_KEY, ZapFlags::all()] {
         let zap = fat_zap(12, flags);
         let key = |i: u64| [i.wrapping_mul(0x9e37_79b9_7f4a_7c15), i];
@@ -410,7 +410,7 @@ fn a_zap_of_a_big_endian_host_is_changed_block_by_block() {
 }
 
 #[test]
-fn what_was_written_elsewhere_is_seen_after_forgetting() {
+fn external_changes_are_visible_after_invalidation() {
     let zap = micro_zap(NormFlags::empty());
     zap.insert("a", &ZapValue::one(1)).unwrap();
     zap.store.put(0, &new_micro(SALT, NormFlags::empty(), 512)).unwrap();

@@ -105,7 +105,7 @@ pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: 
 #[derive(Default)]
 struct Tally {
     report: Report,
-    untold_bytes: u64,
+    unreported_bytes: u64,
 }
 
 struct Checker<'a> {
@@ -139,11 +139,11 @@ impl Checker<'_> {
     }
 
     fn note_progress(&self, tally: &mut Tally, bytes: u64) {
-        tally.untold_bytes += bytes;
-        if tally.untold_bytes < PROGRESS_BYTES {
+        tally.unreported_bytes += bytes;
+        if tally.unreported_bytes < PROGRESS_BYTES {
             return;
         }
-        self.meter.add(std::mem::take(&mut tally.untold_bytes));
+        self.meter.add(std::mem::take(&mut tally.unreported_bytes));
     }
 
     fn finish(self, mut unknown: Vec<String>) -> Report {
@@ -159,7 +159,7 @@ impl Checker<'_> {
         // Lost data blocks were still marked as used; blocks below lost metadata were not.
         let is_metadata = |at: &Bookmark| at.level != LOG_LEVEL && (at.level != 0 || at.object == 0);
         if report.damage.iter().any(|d| is_metadata(&d.at) || (d.at.level == 0 && d.span_bytes == 0)) {
-            unknown.push("some metadata cannot be read, and what lies below it is not known".into());
+            unknown.push("some metadata cannot be read, and what it references is unknown".into());
         }
         self.used.note_beyond(&mut report);
         if unknown.is_empty() {

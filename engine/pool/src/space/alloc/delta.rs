@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_says_what_is_so_is_told() {
+    fn a_redundant_entry_is_reported() {
         let mut delta = Delta::default();
         assert!(delta.add(0, 10, true) && delta.add(4, 2, false));
         assert!(!delta.add(8, 4, true));

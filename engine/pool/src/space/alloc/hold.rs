@@ -29,7 +29,7 @@ pub struct Held {
     slab: Arc<Slab>,
     start: u32,
     len: u32,
-    told: bool,
+    trimmed: bool,
     /// Offset as in DVAs.
     pub offset_bytes: u64,
     pub size_bytes: u64,
@@ -37,14 +37,14 @@ pub struct Held {
 
 impl Held {
     /// Records that the devices were informed that the range is free.
-    pub fn was_told(&mut self) {
-        self.told = true;
+    pub fn mark_trimmed(&mut self) {
+        self.trimmed = true;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.slab.release(self.start, self.len, self.told);
+        self.slab.release(self.start, self.len, self.trimmed);
     }
 }
 
@@ -65,18 +65,18 @@ impl Sweep {
 
 /// Selects free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meant {
+pub enum RangeKind {
     /// All free space.
     Free,
     /// All free space in metaslabs that were ever used.
     Used,
     /// Space that was freed but not trimmed since the allocator started to
-    /// [note](Allocator::note_untold) this.
-    Untold,
+    /// [note](Allocator::note_untrimmed) this.
+    Untrimmed,
 }
 
 impl Allocator {
-    /// Start and end of a metaslab in bytes on the device; `None` behind the last one.
+    /// Start and end of a metaslab in bytes on the device; `None` after the last one.
     pub fn slab_bounds(&self, vdev: u32, slab: usize) -> Option<(u64, u64)> {
         let table = self.table();
         let group = table.group(vdev)?;
@@ -86,16 +86,16 @@ impl Allocator {
     }
 
     /// Reserves the next free range of a device, at most `max_bytes`; `None` if there are no more.
-    pub fn hold_next(&self, vdev: u32, at: &mut Sweep, max_bytes: u64, meant: Meant) -> Result<Option<Held>> {
+    pub fn hold_next(&self, vdev: u32, at: &mut Sweep, max_bytes: u64, range_kind: RangeKind) -> Result<Option<Held>> {
         let table = self.table();
         let Some(group) = table.group(vdev) else { return Ok(None) };
         let reader = || self.maps();
         let align = (group.shape.alignment_bytes() >> group.ashift).max(1) as u32;
         while let Some(slab) = group.slabs.get(at.slab) {
             let max = u32::try_from(Self::most(group, max_bytes) >> group.ashift).unwrap_or(u32::MAX).max(align);
-            let is_meant = meant != Meant::Used || slab.lock().map.is_some();
-            let found = match is_meant {
-                true => slab.hold(&reader, at.unit, max, align, meant == Meant::Untold)?,
+            let is_selected = range_kind != RangeKind::Used || slab.lock().map.is_some();
+            let found = match is_selected {
+                true => slab.hold(&reader, at.unit, max, align, range_kind == RangeKind::Untrimmed)?,
                 false => None,
             };
             let Some((start, len)) = found else {
@@ -107,7 +107,7 @@ impl Allocator {
                 slab: slab.clone(),
                 start,
                 len,
-                told: false,
+                trimmed: false,
                 offset_bytes: (slab.start_units + u64::from(start)) << group.ashift,
                 size_bytes: u64::from(len) << group.ashift,
             }));
@@ -165,15 +165,15 @@ impl Allocator {
         found
     }
 
-    /// Starts or stops noting freed ranges for a later trim ([`Meant::Untold`]).
-    pub fn note_untold(&self, yes: bool) {
-        if self.tells.swap(yes, Ordering::Relaxed) && !yes {
-            self.table().groups().flat_map(|g| g.slabs.iter()).for_each(|slab| slab.forget_untold());
+    /// Starts or stops noting freed ranges for a later trim ([`RangeKind::Untrimmed`]).
+    pub fn note_untrimmed(&self, yes: bool) {
+        if self.tracks_untrimmed.swap(yes, Ordering::Relaxed) && !yes {
+            self.table().groups().flat_map(|g| g.slabs.iter()).for_each(|slab| slab.forget_untrimmed());
         }
     }
 
     /// Whether freed ranges are noted.
-    pub fn notes_untold(&self) -> bool {
-        self.tells.load(Ordering::Relaxed)
+    pub fn notes_untrimmed(&self) -> bool {
+        self.tracks_untrimmed.load(Ordering::Relaxed)
     }
 }

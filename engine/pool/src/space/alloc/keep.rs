@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_kept_until_it_is_let_go_of_or_the_pool_is_full() {
+    fn freed_space_is_kept_until_it_is_released_or_the_pool_is_full() {
         let keeps = Keeps::default();
         assert!(!keeps.wanted(false));
         let (a, b) = (keeps.keep(), keeps.keep());

@@ -200,11 +200,11 @@ impl Allocator {
             return Err(Error::corrupt(place(), "it is in a log space map and has no space map of its own"));
         };
         let none = Ranges::default();
-        let anew = self.written_anew(slab, &inner, &before, &none);
+        let rewrite = self.condensed(slab, &inner, &before, &none);
         let delta = slab.start_flush(&mut inner);
         let histogram = slab.histogram(&inner, &none);
         drop(inner);
-        let written = self.append(slab, (txg, 1), maps, before, (&delta.allocated, &delta.freed), anew, histogram);
+        let written = self.append(slab, (txg, 1), maps, before, (&delta.allocated, &delta.freed), rewrite, histogram);
         let mut inner = slab.lock();
         match written {
             Ok(map) => inner.map = Some(map),
@@ -255,7 +255,7 @@ impl Allocator {
             if !inner.unflushed.add_all(&change.taken.0, &change.taken.1) {
                 let at = format!("{}: metaslab {}", change.group.name, change.slab.id);
                 drop(inner);
-                self.anomaly(format!("{at}: txg {txg} allocates what is allocated, or frees what is free"));
+                self.anomaly(format!("{at}: txg {txg} allocates allocated space, or frees free space"));
             }
         }
         written.map(|()| true)
@@ -374,12 +374,12 @@ mod tests {
     fn each_metaslab_is_flushed_before_there_are_too_many_logs() {
         assert_eq!(rate(960, 50, 1 << 20, 1000, 1000), 10_000, "ten in each of 96 txgs");
         assert_eq!(rate(3, 50, 1 << 20, 1000, 1000), 32, "one in 32 txgs");
-        assert_eq!(rate(0, 50, 0, 0, 0), 11, "for the sake of those logs that nobody needs");
+        assert_eq!(rate(0, 50, 0, 0, 0), 11, "to free logs that are no longer needed");
     }
 
     #[test]
     fn much_that_comes_in_is_flushed_faster_and_not_without_bound() {
-        assert_eq!(rate(1200, 10, 1 << 20, 1000, 1 << 20), 100_000, "twelve such txgs are what we aim at");
+        assert_eq!(rate(1200, 10, 1 << 20, 1000, 1 << 20), 100_000, "twelve such txgs are the target");
         assert_eq!(rate(1600, 10, 1 << 20, 1000, 1 << 30), 200_000);
         for too_much in [rate(1600, 129, 0, 0, 0), rate(1600, 1, 17 << 20, 0, 0), rate(1600, 1, 0, 600 << 10, 0)] {
             assert_eq!(too_much, 200_000);

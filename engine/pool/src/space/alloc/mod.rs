@@ -43,7 +43,7 @@ mod totals;
 
 pub use group::Shape;
 pub(crate) use group::is_writable;
-pub use hold::{Held, Meant, Sweep};
+pub use hold::{Held, RangeKind, Sweep};
 pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
@@ -96,7 +96,7 @@ pub struct Allocator {
     /// Blocks born in this txg or before belong to the pool's checkpoint; 0: there is none.
     checkpoint_txg: AtomicU64,
     /// Freed space is noted for a later trim.
-    tells: AtomicBool,
+    tracks_untrimmed: AtomicBool,
 }
 
 /// The pool features that matter to the allocator.
@@ -128,7 +128,7 @@ impl Allocator {
             keeps: keep::Keeps::default(),
             evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),
-            tells: AtomicBool::new(false),
+            tracks_untrimmed: AtomicBool::new(false),
         }
     }
 
@@ -148,7 +148,7 @@ impl Allocator {
     /// Passes the allocation units of the normal devices to the store: the smallest, and the
     /// greatest common divisor. Other devices do not count, as in OpenZFS: a block compressed for
     /// them may fall back to a normal one.
-    pub fn tell_units(&self, store: &block::Store) {
+    pub fn publish_units(&self, store: &block::Store) {
         let table = self.table();
         let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
         let both = units.map(|n| (n, n)).reduce(|(least, common), (n, _)| (least.min(n), gcd(common, n)));

@@ -100,7 +100,7 @@ pub(super) struct Inner {
     /// trimmed or initialized.
     held: Ranges,
     /// Free ranges that were not trimmed yet (`ms_trim`).
-    untold: Ranges,
+    untrimmed: Ranges,
     /// Changes that log space maps add to the map.
     pub unflushed: Delta,
     /// Changes that the syncing txg writes to the map.
@@ -208,7 +208,7 @@ impl Slab {
                 freed: Ranges::default(),
                 deferred: Default::default(),
                 held: Ranges::default(),
-                untold: Ranges::default(),
+                untrimmed: Ranges::default(),
                 unflushed: Delta::default(),
                 flushing: None,
                 unflushed_txg: 0,
@@ -243,7 +243,7 @@ impl Slab {
         if let Some(at) = found {
             let was_free = free.remove(at, need);
             assert!(was_free == u64::from(need), "{}: {was_free} of {need} allocated units were free", self.place(at));
-            inner.untold.remove(at, need);
+            inner.untrimmed.remove(at, need);
             inner.cursors[cursor] = at + need;
             self.note(free);
             inner.note_allocated(txg, at, need, || self.place(at));
@@ -267,7 +267,7 @@ impl Slab {
             return Ok(false);
         }
         free.remove(start, len);
-        inner.untold.remove(start, len);
+        inner.untrimmed.remove(start, len);
         self.note(free);
         inner.note_allocated(txg, start, len, || self.place(start));
         self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
@@ -365,23 +365,23 @@ impl Slab {
         self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
     }
 
-    /// Holds the first free range that ends behind `from`, at most `max` units of it; with
-    /// `untold`, only ranges that were not trimmed. Ranges are cut to multiples of `align`, counted
-    /// from their start.
+    /// Holds the first free range that ends after `from`, at most `max` units of it; with
+    /// `untrimmed`, only ranges that were not trimmed. Ranges are cut to multiples of `align`,
+    /// counted from their start.
     pub fn hold(
         &self,
         reader: Reader<'_>,
         from: u32,
         max: u32,
         align: u32,
-        untold: bool,
+        untrimmed: bool,
     ) -> Result<Option<(u32, u32)>> {
         let mut inner = self.load(reader)?;
         let inner = &mut *inner;
         let Free::Loaded(free) = &mut inner.free else { return Ok(None) };
         let mut from = from;
         loop {
-            let found = if untold { inner.untold.next_from(from) } else { free.ranges().next_from(from) };
+            let found = if untrimmed { inner.untrimmed.next_from(from) } else { free.ranges().next_from(from) };
             let Some((start, len)) = found else { return Ok(None) };
             let start = start.next_multiple_of(align).min(start + len);
             let len = (len - (start - found.map_or(start, |f| f.0))).min(max) / align * align;
@@ -397,13 +397,13 @@ impl Slab {
         }
     }
 
-    /// Makes a [held](Slab::hold) range allocatable again; `told`: it was trimmed.
-    pub fn release(&self, start: u32, len: u32, told: bool) {
+    /// Makes a [held](Slab::hold) range allocatable again; `trimmed`: it was trimmed.
+    pub fn release(&self, start: u32, len: u32, trimmed: bool) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let was_held = inner.held.remove(start, len);
-        if told {
-            inner.untold.remove(start, len);
+        if trimmed {
+            inner.untrimmed.remove(start, len);
         }
         if std::thread::panicking() {
             // What is wrong was reported.
@@ -437,8 +437,8 @@ impl Slab {
     }
 
     /// Drops the ranges that were noted for a later trim.
-    pub fn forget_untold(&self) {
-        self.inner.lock().untold = Ranges::default();
+    pub fn forget_untrimmed(&self) {
+        self.inner.lock().untrimmed = Ranges::default();
     }
 
     /// Loads the map if it is not loaded; waits while another thread does.
@@ -628,8 +628,8 @@ impl Slab {
     /// Called when the txg is on disk. Ranges freed two txgs ago become allocatable, unless `keep`;
     /// ranges freed in this one are deferred, unless `at_once`.
     ///
-    /// With `tell`, ranges that become allocatable are noted for a later trim.
-    pub fn synced(&self, txg: u64, at_once: bool, keep: bool, tell: bool, totals: &Totals) {
+    /// With `note_freed`, ranges that become allocatable are noted for a later trim.
+    pub fn synced(&self, txg: u64, at_once: bool, keep: bool, note_freed: bool, totals: &Totals) {
         if self.flags.load(Ordering::Relaxed) & PENDING == 0 {
             return;
         }
@@ -644,9 +644,9 @@ impl Slab {
         }
         let ready = std::mem::replace(&mut inner.deferred[txg as usize % DEFERS], waits);
         let units = ready.units() + ready_too.units();
-        if tell {
-            inner.untold.add_all(&ready);
-            inner.untold.add_all(&ready_too);
+        if note_freed {
+            inner.untrimmed.add_all(&ready);
+            inner.untrimmed.add_all(&ready_too);
         }
         totals.released(units << self.ashift);
         match &mut inner.free {
@@ -773,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn no_unit_is_given_twice_while_the_map_is_read_and_a_txg_ends_under_any_schedule() {
+    fn no_unit_is_allocated_twice_while_a_map_loads_and_a_txg_ends_under_any_schedule() {
         rig::schedule::explore(400, || {
             let (object, block_bytes, length_bytes) = (7, 4096, 8);
             let map = MapState { object, block_bytes, length_bytes, allocated_bytes: 8 << 12, histogram: None };

@@ -67,8 +67,8 @@ impl Allocator {
             return Ok(false);
         }
         let before = inner.map.clone();
-        let anew = match &before {
-            Some(map) if round.pass == 1 => self.written_anew(slab, &inner, map, &taken.1),
+        let rewrite = match &before {
+            Some(map) if round.pass == 1 => self.condensed(slab, &inner, map, &taken.1),
             _ => None,
         };
         let histogram = slab.histogram(&inner, &taken.1);
@@ -78,8 +78,8 @@ impl Allocator {
         drop(inner);
 
         let map = before.map_or_else(|| self.new_map(group, slab, maps), Ok);
-        let written =
-            map.and_then(|map| self.append(slab, (txg, round.pass), maps, map, (&taken.0, &taken.1), anew, histogram));
+        let written = map
+            .and_then(|map| self.append(slab, (txg, round.pass), maps, map, (&taken.0, &taken.1), rewrite, histogram));
         let mut inner = slab.lock();
         match written {
             Ok(map) => {
@@ -107,7 +107,7 @@ impl Allocator {
         })
     }
 
-    /// Appends allocations and frees to a metaslab's own map, or rewrites it if `anew` gives the
+    /// Appends allocations and frees to a metaslab's own map, or rewrites it if `rewrite` gives the
     /// free ranges.
     #[allow(clippy::too_many_arguments)] // What a map is written from; it has no better name together.
     pub(super) fn append(
@@ -117,7 +117,7 @@ impl Allocator {
         maps: &dyn MapWriter,
         mut map: MapState,
         (allocated, freed): (&Ranges, &Ranges),
-        anew: Option<Ranges>,
+        rewrite: Option<Ranges>,
         histogram: [u64; HISTOGRAM_BUCKETS],
     ) -> Result<MapState> {
         let spot = |length_bytes| Spot {
@@ -129,8 +129,8 @@ impl Allocator {
             start_units: 0,
         };
         let (mut bytes, units);
-        if let Some(free) = anew {
-            tracing::debug!("{}: map {}: {} bytes are written anew", self.name, map.object, map.length_bytes);
+        if let Some(free) = rewrite {
+            tracing::debug!("{}: map {}: {} bytes are rewritten", self.name, map.object, map.length_bytes);
             maps.truncate_map(map.object)?;
             let all = free.complement(slab.units);
             (bytes, units) = (entries::encode(&all, Action::Alloc, &spot(0)), all.units() as i64);
@@ -153,7 +153,7 @@ impl Allocator {
 
     /// The free ranges, if the map is much longer than necessary and so must be rewritten.
     /// `freeing`: see [`Slab::free_on_disk`].
-    pub(super) fn written_anew(&self, slab: &Slab, inner: &Inner, map: &MapState, freeing: &Ranges) -> Option<Ranges> {
+    pub(super) fn condensed(&self, slab: &Slab, inner: &Inner, map: &MapState, freeing: &Ranges) -> Option<Ranges> {
         let record = map.block_bytes.max(1 << slab.ashift);
         if map.length_bytes <= CONDENSE_BLOCKS * record {
             return None;
@@ -195,10 +195,10 @@ impl Allocator {
         // Space kept for readers may be at most half of the free space.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
         let keep = self.keeps.wanted(is_full || is_short);
-        let tell = self.notes_untold();
+        let note_freed = self.notes_untrimmed();
         for group in self.table().groups() {
             for slab in &group.slabs {
-                slab.synced(txg, is_full, keep, tell, &group.totals);
+                slab.synced(txg, is_full, keep, note_freed, &group.totals);
             }
             group.availability.set_new(false);
         }

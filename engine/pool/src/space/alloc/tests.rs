@@ -106,7 +106,7 @@ enum Step {
     /// Holds free space, as trim does.
     Hold {
         which: usize,
-        untold: bool,
+        untrimmed: bool,
     },
     Let,
     Sync {
@@ -126,7 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(sectors, copies, class, is_ahead)| Step::Allocate { sectors, copies, class, is_ahead }),
         10 => any::<usize>().prop_map(|which| Step::Free { which }),
         1 => Just(Step::Pass),
-        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, untold)| Step::Hold { which, untold }),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, untrimmed)| Step::Hold { which, untrimmed }),
         2 => Just(Step::Let),
         2 => (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(reopen, unload, flush)| Step::Sync { reopen, unload, flush }),
@@ -139,7 +139,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
     let (mut txg, mut passes) = (5, 0);
     let mut full = 0;
     let mut held: Vec<(u32, Held)> = Vec::new();
-    allocator.note_untold(true);
+    allocator.note_untrimmed(true);
     for step in steps {
         match *step {
             Step::Allocate { sectors, copies, class, is_ahead } => {
@@ -175,7 +175,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 allocator.free(txg, birth, &dva);
                 let deferred = |s: &SpaceStats| s.classes.iter().map(|c| c.deferred_bytes).sum::<u64>();
                 if deferred(&allocator.totals()) == deferred(&before) {
-                    assert_eq!(birth, txg, "only what was never committed may be reused at once");
+                    assert_eq!(birth, txg, "only space that was never committed may be reused immediately");
                     model.release(&dva);
                 } else {
                     model.waiting.push((dva, txg));
@@ -185,14 +185,14 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 passes += 1;
                 allocator.sync_maps(txg, &maps).unwrap();
             }
-            Step::Hold { which, untold } => {
+            Step::Hold { which, untrimmed } => {
                 let vdev = devices[which % devices.len()].vdev;
                 let mut at = Sweep::default();
                 (0..which % 3).for_each(|_| at.skip_slab());
-                let meant = if untold { Meant::Untold } else { Meant::Free };
-                if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, meant).unwrap() {
+                let range_kind = if untrimmed { RangeKind::Untrimmed } else { RangeKind::Free };
+                if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, range_kind).unwrap() {
                     if which % 2 == 0 {
-                        one.was_told();
+                        one.mark_trimmed();
                     }
                     held.push((vdev, one));
                 }
@@ -227,7 +227,7 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                     model.check(&allocator, &maps);
                     if reopen {
                         // A crash or an export: deferred frees become allocatable, because no
-                        // rewind goes behind this txg.
+                        // rewind goes before this txg.
                         for (dva, _) in std::mem::take(&mut model.waiting) {
                             model.release(&dva);
                         }
@@ -250,13 +250,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_handed_out_twice_and_nothing_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
+    fn nothing_is_allocated_twice_or_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
         run(&steps, &[device(0, Class::Normal, 48 << 20)], OPTIONS);
         run(&steps, &[device(0, Class::Normal, 48 << 20)], LOGGED);
     }
 
     #[test]
-    fn nothing_is_handed_out_twice_and_nothing_lost_on_all_classes(steps in prop::collection::vec(step(), 1..500)) {
+    fn nothing_is_allocated_twice_or_lost_in_all_classes(steps in prop::collection::vec(step(), 1..500)) {
         let devices = [
             device(0, Class::Normal, 32 << 20), device(1, Class::Special, 16 << 20), raidz(2, 64 << 20),
             device(3, Class::Log, 16 << 20), device(4, Class::Dedup, 16 << 20),
@@ -291,14 +291,14 @@ fn devices_fill_up_in_proportion_to_their_free_space() {
 }
 
 #[test]
-fn blocks_in_a_row_lie_in_a_row() {
+fn consecutive_blocks_are_adjacent() {
     let (allocator, _) = pool(&[device(0, Class::Normal, 1 << 30)]);
     let at: Vec<_> = (0..50).map(|_| allocator.allocate(&want(5, 128 << 10)).unwrap()[0].offset_bytes).collect();
     assert!(at.windows(2).all(|w| w[1] == w[0] + (128 << 10)));
 }
 
 #[test]
-fn what_was_freed_comes_back_in_the_third_txg_and_not_before() {
+fn freed_space_is_allocatable_in_the_third_txg_and_not_before() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let mut all = Vec::new();
     while let Ok(found) = allocator.allocate(&want(5, 8 << 20)) {
@@ -347,7 +347,7 @@ fn log_blocks_of_a_txg_to_come_are_freed_in_it() {
 }
 
 #[test]
-fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
+fn space_freed_while_a_reader_keeps_it_is_not_allocated() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let dva = allocator.allocate(&want(5, 8 << 20)).unwrap()[0];
     sync(&allocator, &maps, 5);
@@ -372,7 +372,7 @@ fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
 }
 
 #[test]
-fn freeing_twice_is_told_and_changes_nothing() {
+fn a_double_free_is_reported_and_changes_nothing() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let dva = allocator.allocate(&want(5, 4096)).unwrap()[0];
     sync(&allocator, &maps, 5);
@@ -386,7 +386,7 @@ fn freeing_twice_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn a_map_much_longer_than_needed_is_written_anew() {
+fn a_map_much_longer_than_needed_is_condensed() {
     much_longer(OPTIONS);
     much_longer(LOGGED);
 }
@@ -413,7 +413,7 @@ fn much_longer(options: Options) {
         }
     }
     assert!(longest < 80 << 10, "{longest} bytes for a handful of ranges");
-    assert!(longest > 64 << 10, "short maps are left alone");
+    assert!(longest > 64 << 10, "short maps are not condensed");
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn a_metaslab_of_a_large_device_is_kept_for_the_intent_log() {
 }
 
 #[test]
-fn the_intent_log_leaves_half_of_the_reserve_alone() {
+fn the_intent_log_leaves_half_of_the_reserve_unused() {
     let (allocator, _) = pool(&[device(0, Class::Normal, 512 << 20)]);
     while allocator.allocate(&Want { class: Class::Log, may_use_slop: false, ..want(5, 1 << 20) }).is_ok() {}
     let stats = allocator.stats();
@@ -506,7 +506,7 @@ fn a_map_that_cannot_be_true_is_not_allocated_from() {
         found.push(dva[0].offset_bytes >> 24);
     }
     assert_eq!(found.len(), 4096);
-    assert!(found.iter().all(|slab| *slab == found[0]), "all in the metaslab whose map is whole");
+    assert!(found.iter().all(|slab| *slab == found[0]), "all in the metaslab with an intact map");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
         state.is_changed = true;
         state.growing = Some(growing);
         drop(state);
-        write_directory_anew(cx)?;
+        rewrite_directory(cx)?;
         cx.config_changed();
         shared.background.evacuation.cancelled.store(false, Ordering::SeqCst);
         shared.background.evacuation.active.store(true, Ordering::SeqCst);
@@ -172,7 +172,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
 
 /// Rewrites the object directory. It is read before mappings are loaded, so it must not be on the
 /// device.
-fn write_directory_anew(cx: &SyncTx<'_>) -> Result<()> {
+fn rewrite_directory(cx: &SyncTx<'_>) -> Result<()> {
     let directory = cx.mos().object(DIRECTORY_OBJECT)?;
     let size = directory.block_bytes();
     for block in 0..=directory.max_block_id() {

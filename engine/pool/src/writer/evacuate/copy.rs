@@ -1,4 +1,4 @@
-//! One step of a removal: allocates space on other devices for the ranges behind the end of the
+//! One step of a removal: allocates space on other devices for the ranges after the end of the
 //! mapping, and copies them.
 //!
 //! Facts: spa_vdev_copy_impl, spa_vdev_copy_segment (module/zfs/vdev_removal.c).
@@ -175,7 +175,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// The parts behind `from`.
+/// The parts after `from`.
 fn behind(all: Near, from: u64) -> VecDeque<(u64, u64)> {
     behind_of(&all, from).into()
 }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_near_goes_together_up_to_a_limit() {
+    fn near_segments_are_combined_up_to_a_limit() {
         let mut left: VecDeque<_> = [(0, 4096), (8192, 4096), (1 << 20, 3 << 20), (5 << 20, 512)].into();
         assert_eq!(gather(&mut left, 2 << 20), [(0, 4096), (8192, 4096)]);
         assert_eq!(gather(&mut left, 2 << 20), [(1 << 20, 2 << 20)]);

@@ -47,7 +47,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         }
         shared.allocator.remove_device(growing.vdev);
         tree::commit_with(cx, root, &known(&tree), Some(stands))?;
-        shared.allocator.tell_units(&shared.store);
+        shared.allocator.publish_units(&shared.store);
         if let Some(removing) = &mut state.removing {
             removing.state = ScanState::Finished;
             removing.end_time = shared.now();

@@ -68,7 +68,7 @@ fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &RemovalFree, mapping: &M
             }
         }
         Err(at) => tracing::error!(
-            "{}: {}:{offset:#x}+{size:#x} was to be freed, and nothing tells where {at:#x} went",
+            "{}: {}:{offset:#x}+{size:#x} cannot be freed: the mapping does not contain {at:#x}",
             cx.store().name(),
             gone.dva.vdev
         ),

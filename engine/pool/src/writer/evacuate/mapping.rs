@@ -38,7 +38,7 @@ impl Growing {
     /// Loads the mapping of an interrupted removal.
     pub fn load(pool: &Pool, vdev: u32) -> Result<Self> {
         let top = pool.root_vdev().children.iter().find(|top| top.id == u64::from(vdev));
-        let missing = || Error::corrupt(pool.name(), format!("device {vdev} is being removed and is not there"));
+        let missing = || Error::corrupt(pool.name(), format!("device {vdev} is being removed and does not exist"));
         let top: &VdevConfig = top.ok_or_else(missing)?;
         let (object, births) = (top.number(config::INDIRECT_OBJECT), top.number(config::INDIRECT_BIRTHS));
         let bonus = pool.mos().object(object).at_with(|| top.display_name())?;

@@ -3,7 +3,7 @@
 //! ```text
 //!   begin:   no new blocks on it ─> intent logs emptied ─> an empty mapping; the configuration marks the device as removing
 //!   a txg:   from the end of the mapping on: allocated ranges ─> space on other devices ─> copied raw ─> ranges of the mapping
-//!   end:     nothing is left behind the end of the mapping ─> its space maps are destroyed, and the mapping takes its place
+//!   end:     nothing is left beyond the end of the mapping ─> its space maps are destroyed, and the mapping takes its place
 //! ```
 //! Block pointers do not change: reads and frees go through the mapping
 //! ([`block::vdev::indirect`]). The syncing thread does all of this, a part in each txg, so that a
@@ -17,7 +17,7 @@
 //! vdev_indirect_births.c.
 //!
 //! Invariants:
-//!   * below the end of the mapping, each allocated byte of the device is mapped; behind it none is
+//!   * below the end of the mapping, each allocated byte of the device is mapped; beyond it none is
 //!   * `copied` of `to_copy` bytes are done: copied, or freed before their turn
 
 mod begin;
@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering;
 const STEP_BYTES: u64 = 32 << 20;
 
 /// Makes the allocator defer frees on devices that are being or were removed.
-pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
+pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
     let removed = pool.root_vdev().children.iter().filter(|top| top.kind == "indirect").map(|top| top.id as u32);
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
         allocator.set_evacuated(vdev, true);
@@ -155,7 +155,7 @@ pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
             Some(Step::Copied | Step::Full) => {}
             Some(Step::Nothing) => end::finish(cx, &mut state)?,
             Some(Step::Failed(error)) => {
-                tracing::error!(%error, "{}: the removal of a device is given up", cx.store().name());
+                tracing::error!(%error, "{}: the removal of a device is canceled", cx.store().name());
                 end::give_up(cx, &mut state)?;
             }
             None => end::give_up(cx, &mut state)?,

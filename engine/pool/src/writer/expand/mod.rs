@@ -12,7 +12,7 @@
 //!   end:     the new width applies from some txg on; older blocks keep the width with which they
 //!            were written
 //! ```
-//! OpenZFS moves sectors beside other work, and writes to both places where writes meet the move.
+//! OpenZFS moves sectors during other work, and writes to both places where writes meet the move.
 //! Here the end of a txg moves them, in pieces short enough not to be noticed: all data is either
 //! moved, or written to its final place.
 //!
@@ -20,7 +20,7 @@
 //! Theory Statement for how a RAIDZ VDEV is expanded" on), spa_vdev_attach (spa.c).
 //!
 //! Invariants:
-//!   * sectors behind the progress in the last uberblock are in their old places: after a power
+//!   * sectors beyond the progress in the last uberblock are in their old places: after a power
 //!     failure at any time all of them are readable
 //!   * sectors are moved only while all children are available and their DTLs are empty
 //!   * nothing is trimmed or initialized meanwhile, and there is no checkpoint
@@ -131,7 +131,7 @@ fn run(shared: &Arc<Shared>) {
             None => Err(Error::invalid(shared.store.name(), "the device that is to be widened has no metaslabs")),
         };
         if let Err(error) = result {
-            tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion does not go on for now");
+            tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion is interrupted");
             let mut state = shared.background.expansion.state.lock();
             if !shared.background.expansion.thread.lock().1 {
                 shared.background.expansion.changed.wait_for(&mut state, PATIENCE);

@@ -93,7 +93,7 @@ impl Sink for Gather<'_> {
             self.figures.error();
             self.shared.background.scan.errors.add(at, birth, true);
         }
-        tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "the scan cannot look below a block");
+        tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "the scan cannot read below a block");
     }
 
     fn is_full(&self) -> bool {

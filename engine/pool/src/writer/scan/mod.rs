@@ -140,7 +140,7 @@ impl Writer {
                 };
                 state.error_scrub = Some(scrub);
                 cx.shared.background.scan.figures.error_scrub(true);
-                state.began_anew(cx.txg());
+                state.restart(cx.txg());
                 transitions::keep_error_scrub(cx, Some(&scrub))?;
                 cx.config_changed();
                 let text = format!("func=3 mintxg=0 maxtxg={}", cx.txg());

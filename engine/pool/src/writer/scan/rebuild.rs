@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   attach: state in the top-level device's ZAP, device_rebuild counts one more
-//!   batch:  freed space is kept ─> ranges behind the position that are allocated as of the last txg ─> copied, many at a time
+//!   batch:  freed space is kept ─> ranges after the position that are allocated as of the last txg ─> copied, many at a time
 //!           ─> a txg records the new position
 //!   end:    the txgs up to the attach are removed from the new devices' DTLs ─> replaced devices are detached ─> scrub
 //! ```
@@ -79,9 +79,9 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
         cx.feature_increment(FEATURE)?;
     }
     tree.logs().iter().for_each(|leaf| leaf.clear_scanned());
-    state.began_anew(cx.txg());
+    state.restart(cx.txg());
     keep(cx, state, vdev, rebuild)?;
-    tell(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
+    log_history(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
     if active.is_none() {
         cx.shared.report_rebuild(class::RESILVER_START);
     }
@@ -89,7 +89,7 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     Ok(())
 }
 
-fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
+fn log_history(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
     let guid = cx.shared.config.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
     cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
 }
@@ -193,7 +193,7 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
     for (vdev, rebuild) in active {
         let tree = cx.store().tree();
         let until = rebuild.max_txg.0;
-        let Some(top) = tree.tops.get(vdev as usize).filter(|top| goes_on(top, until)) else {
+        let Some(top) = tree.tops.get(vdev as usize).filter(|top| can_continue(top, until)) else {
             end(cx, state, vdev, rebuild, false)?;
             continue;
         };
@@ -211,7 +211,7 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
 
 /// Whether some leaf needs to be rebuilt and can be: the devices needed for that have complete
 /// data.
-fn goes_on(top: &Vdev, until: u64) -> bool {
+fn can_continue(top: &Vdev, until: u64) -> bool {
     let has_all = |vdev: &Vdev| vdev.logs().into_iter().any(Leaf::is_whole);
     let can = match &top.kind {
         Kind::Draid(g) => top.children.iter().filter(|child| !has_all(child)).count() <= g.parity(),
@@ -220,7 +220,7 @@ fn goes_on(top: &Vdev, until: u64) -> bool {
     can && top.logs().iter().any(|leaf| is_rebuilt(leaf, until))
 }
 
-/// The next ranges behind the position that are allocated as of the last txg, about `bytes` in
+/// The next ranges after the position that are allocated as of the last txg, about `bytes` in
 /// total. `None`: there are no more.
 fn next(cx: &SyncTx<'_>, vdev: u64, rebuild: Rebuild, bytes: u64) -> Result<Option<Plan>> {
     let allocator = &cx.shared.allocator;
@@ -248,7 +248,7 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     rebuild.end_time = cx.shared.now();
     keep(cx, state, vdev, rebuild)?;
     cx.feature_decrement(FEATURE)?;
-    tell(cx, vdev, if complete { "complete" } else { "canceled" })?;
+    log_history(cx, vdev, if complete { "complete" } else { "canceled" })?;
     cx.shared.report_rebuild(class::RESILVER_FINISH);
     let tree = cx.store().tree();
     if complete && rebuild.errors == 0 {
@@ -283,7 +283,7 @@ struct Copying<'a> {
     written: AtomicU64,
     errors: AtomicU64,
     begun: Instant,
-    told: Mutex<Instant>,
+    reported: Mutex<Instant>,
 }
 
 impl<'a> Copying<'a> {
@@ -300,7 +300,7 @@ impl<'a> Copying<'a> {
             written: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             begun: Instant::now(),
-            told: Mutex::new(Instant::now()),
+            reported: Mutex::new(Instant::now()),
         }
     }
 
@@ -365,7 +365,7 @@ impl<'a> Copying<'a> {
         while at < end {
             let tree = self.shared.store.tree();
             let Some(top) = tree.tops.get(self.plan.vdev as usize) else { return false };
-            if !goes_on(top, until) {
+            if !can_continue(top, until) {
                 return false;
             }
             let size = top.rebuild_bytes(at, end - at);
@@ -389,7 +389,7 @@ impl<'a> Copying<'a> {
                 true
             }
             // A device that had complete data has stale data now.
-            Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| goes_on(top, until)) => false,
+            Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| can_continue(top, until)) => false,
             Err(failure) => {
                 let error = failure.into_error(self.shared.store.name().to_owned());
                 tracing::warn!(%error, offset = at, "a range cannot be rebuilt");
@@ -401,11 +401,11 @@ impl<'a> Copying<'a> {
 
     /// Updates the progress that is shown.
     fn show(&self) {
-        let Some(mut told) = self.told.try_lock() else { return };
-        if told.elapsed() < Duration::from_millis(100) {
+        let Some(mut reported) = self.reported.try_lock() else { return };
+        if reported.elapsed() < Duration::from_millis(100) {
             return;
         }
-        *told = Instant::now();
+        *reported = Instant::now();
         let mut now = self.plan.rebuild;
         now.run_time_ms = now.run_time_ms.saturating_add(self.begun.elapsed().as_millis() as u64);
         let scanned = self.issued.load(Ordering::Relaxed);

@@ -93,7 +93,7 @@ fn run(shared: &Arc<Shared>) {
         state.working = None;
         if let Err(error) = result {
             if !state.stop && !std::mem::replace(&mut state.trouble, true) {
-                tracing::warn!(pool = %shared.store.name(), %error, "the scan cannot go on for now");
+                tracing::warn!(pool = %shared.store.name(), %error, "the scan is interrupted");
             }
             if !state.stop {
                 shared.background.scan.changed.wait_for(&mut state, PATIENCE);

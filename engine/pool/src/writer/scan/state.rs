@@ -110,7 +110,7 @@ pub(super) fn is_paused(scan: &Scan) -> bool {
 }
 
 impl State {
-    pub fn began_anew(&mut self, txg: u64) {
+    pub fn restart(&mut self, txg: u64) {
         self.generation += 1;
         self.changes.clear();
         self.in_batch = false;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn datasets_that_go_hand_their_place_on() {
+    fn destroyed_datasets_pass_on_the_scan_position() {
         let gone = |next| Change::Destroyed { id: 5, next };
         assert_eq!(after(5, &[(8, 2)], gone(Some(6))), (6, Scan::FLAG_VISIT_AGAIN, vec![(8, 2)]));
         assert_eq!(after(5, &[], gone(None)).0, NO_OBJSET);

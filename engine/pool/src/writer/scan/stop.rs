@@ -8,34 +8,34 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub(super) struct Stop<'a> {
     shared: &'a Shared,
     generation: u64,
-    said: AtomicBool,
-    asked: AtomicU32,
+    stopped: AtomicBool,
+    polls: AtomicU32,
 }
 
 /// Only one of this many calls of [`Stop::soon`] checks the state.
-const ASKED: u32 = 64;
+const POLL_INTERVAL: u32 = 64;
 
 impl<'a> Stop<'a> {
     pub fn new(shared: &'a Shared, generation: u64) -> Self {
-        Self { shared, generation, said: AtomicBool::new(false), asked: AtomicU32::new(0) }
+        Self { shared, generation, stopped: AtomicBool::new(false), polls: AtomicU32::new(0) }
     }
 
     /// Like [`Stop::now`], for frequent calls.
     pub fn soon(&self) -> bool {
-        self.said.load(Ordering::Relaxed)
-            || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
+        self.stopped.load(Ordering::Relaxed)
+            || (self.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLL_INTERVAL) && self.now())
     }
 
     pub fn now(&self) -> bool {
-        if self.said.load(Ordering::Relaxed) {
+        if self.stopped.load(Ordering::Relaxed) {
             return true;
         }
         let state = self.shared.background.scan.state.lock();
-        let goes_on = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
+        let is_running = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
         let stop =
-            state.stop || self.shared.background.scan.is_wanted() || state.generation != self.generation || !goes_on;
+            state.stop || self.shared.background.scan.is_wanted() || state.generation != self.generation || !is_running;
         drop(state);
-        self.said.fetch_or(stop, Ordering::Relaxed);
+        self.stopped.fetch_or(stop, Ordering::Relaxed);
         stop
     }
 }

@@ -169,7 +169,7 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
     state.scan = Some(scan);
     state.queue.clear();
     state.failed.clear();
-    state.began_anew(cx.txg());
+    state.restart(cx.txg());
     keep(cx, state)?;
     cx.config_changed();
     cx.history("scan setup", None, &format!("func={} mintxg={min} maxtxg={max}", function as u64))?;
@@ -219,7 +219,7 @@ pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     scans.figures.end();
     state.queue.clear();
     state.scan = Some(scan);
-    state.began_anew(cx.txg());
+    state.restart(cx.txg());
     keep(cx, state)?;
     match (how, scan.function) {
         (End::Complete, ScanFunction::Resilver) => cx.shared.report_scan(class::RESILVER_FINISH),
@@ -300,7 +300,7 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
     scrub.end_time = cx.shared.now();
     let (scrub, text) = (*scrub, if complete { "error scrub done" } else { "error scrub canceled" });
     cx.shared.background.scan.figures.error_scrub(false);
-    state.began_anew(cx.txg());
+    state.restart(cx.txg());
     // Nothing is known about blocks that were not examined again: the log stays as it is.
     if complete {
         cx.shared.background.scan.errors.rotate();

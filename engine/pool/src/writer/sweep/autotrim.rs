@@ -5,7 +5,7 @@
 //! are skipped, as in OpenZFS.
 
 use super::run::{TRIM_BYTES_MIN, trim};
-use crate::space::alloc::{Meant, Sweep};
+use crate::space::alloc::{RangeKind, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, MirrorKind, Vdev};
 use errors::Result;
@@ -30,10 +30,10 @@ pub(super) fn run(shared: &Arc<Shared>) {
         }
         // Leaves that came back resume their interrupted work.
         if let Err(error) = shared.start_sweeps() {
-            tracing::debug!(pool = shared.store.name(), %error, "trimming does not go on");
+            tracing::debug!(pool = shared.store.name(), %error, "automatic trim is interrupted");
         }
         let now = shared.txgs.progress.synced();
-        if now < last + TXGS || !shared.allocator.notes_untold() {
+        if now < last + TXGS || !shared.allocator.notes_untrimmed() {
             continue;
         }
         last = now;
@@ -53,11 +53,11 @@ pub(super) fn all(shared: &Shared) -> Result<()> {
             continue;
         }
         let mut at = Sweep::default();
-        while let Some(mut held) = shared.allocator.hold_next(top.id as u32, &mut at, u64::MAX, Meant::Untold)? {
+        while let Some(mut held) = shared.allocator.hold_next(top.id as u32, &mut at, u64::MAX, RangeKind::Untrimmed)? {
             for (child, leaf) in &leaves {
-                tell(top, *child, leaf, held.offset_bytes, held.size_bytes);
+                trim_range(top, *child, leaf, held.offset_bytes, held.size_bytes);
             }
-            held.was_told();
+            held.mark_trimmed();
             if shared.background.sweeps.state.lock().stop {
                 return Ok(());
             }
@@ -66,7 +66,7 @@ pub(super) fn all(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn tell(top: &Vdev, child: usize, leaf: &Leaf, offset: u64, len: u64) {
+fn trim_range(top: &Vdev, child: usize, leaf: &Leaf, offset: u64, len: u64) {
     for (at, len) in top.places(child, offset, len).into_iter().filter(|(_, len)| *len >= TRIM_BYTES_MIN) {
         trim(leaf, DATA_START_BYTES + at, len);
     }

@@ -128,7 +128,7 @@ impl Shared {
             return Ok(());
         }
         let on = self.views.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
-        self.allocator.note_untold(on);
+        self.allocator.note_untrimmed(on);
         let shared = self.clone();
         let spawned = host::threads::spawn("autotrim", move || autotrim::run(&shared));
         self.background.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);

@@ -2,7 +2,7 @@
 
 use super::leaf_zap;
 use super::progress::{Work, WorkState};
-use crate::space::alloc::{Held, Meant, Sweep};
+use crate::space::alloc::{Held, RangeKind, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
 use errors::{Error, Result};
@@ -107,7 +107,7 @@ fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
 }
 
 fn wait(shared: &Shared, error: &Error) {
-    tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
+    tracing::warn!(pool = shared.store.name(), %error, "trim or initialize is interrupted");
     let mut state = shared.background.sweeps.state.lock();
     if !state.stop {
         shared.background.sweeps.changed.wait_for(&mut state, PATIENCE);
@@ -137,11 +137,11 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
     let leaves: Vec<(usize, &Leaf)> =
         top.leaves_by_child().into_iter().filter(|(_, leaf)| active.contains(&leaf.guid)).collect();
     let vdev = top.id as u32;
-    let (meant, max_bytes) = {
+    let (range_kind, max_bytes) = {
         let state = shared.background.sweeps.state.lock();
         let partial = |guid: &u64| state.leaves.get(&(*guid, work)).is_some_and(|p| p.partial);
-        let meant = if active.iter().all(partial) { Meant::Used } else { Meant::Free };
-        (meant, if work == Work::Trim { u64::MAX } else { WRITE_BYTES * top.children.len().max(1) as u64 })
+        let range_kind = if active.iter().all(partial) { RangeKind::Used } else { RangeKind::Free };
+        (range_kind, if work == Work::Trim { u64::MAX } else { WRITE_BYTES * top.children.len().max(1) as u64 })
     };
     // Offsets up to which each leaf is done. On a draid, offsets on a leaf are not in the order of
     // the device's offsets: start at 0.
@@ -170,7 +170,9 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
             at.skip_slab();
             continue;
         }
-        let Some(held) = shared.allocator.hold_next(vdev, &mut at, max_bytes, meant)? else { return Ok(Pass::Done) };
+        let Some(held) = shared.allocator.hold_next(vdev, &mut at, max_bytes, range_kind)? else {
+            return Ok(Pass::Done);
+        };
         let bytes = apply(shared, top, work, &leaves, &held);
         drop(held);
         done_bytes += bytes;

@@ -293,7 +293,7 @@ impl<'e> Worker<'e> {
     /// of bytes in `scratch`.
     fn read(&self, connection: &Connection, scratch: &mut [u8], kept: &mut Vec<Record<'static>>) -> (Got, usize) {
         let mut input = connection.input.lock();
-        let (result, asked, is_placed) = match input.framer.place(PLACE_MIN) {
+        let (result, requested, is_placed) = match input.framer.place(PLACE_MIN) {
             Some(place) => (rustix::io::read(&connection.socket, &mut *place), place.len(), true),
             None => (rustix::io::read(&connection.socket, &mut *scratch), scratch.len(), false),
         };
@@ -309,7 +309,7 @@ impl<'e> Worker<'e> {
         };
         connection.reading.moved();
         connection.peer.client.received.add(count as u64);
-        let is_all = count < asked && !connection.reading.has_ended();
+        let is_all = count < requested && !connection.reading.has_ended();
         let got = if is_all { Got::All } else { Got::Part };
         if is_placed {
             kept.extend(input.framer.placed(count));

@@ -49,9 +49,9 @@ impl Compound<'_> {
             return Err(Status::BAD_COOKIE);
         }
         // `maxcount` limits the whole result.
-        let (room, asked) = (self.room(w), reply_bytes.min(attr::IO_BYTES_MAX as usize));
-        let reply_bytes = asked.min(room);
-        let too_small = if room < asked { self.too_big() } else { Status::TOOSMALL };
+        let (room, requested_bytes) = (self.room(w), reply_bytes.min(attr::IO_BYTES_MAX as usize));
+        let reply_bytes = requested_bytes.min(room);
+        let too_small = if room < requested_bytes { self.too_big() } else { Status::TOOSMALL };
         if reply_bytes < FRAME_BYTES {
             return Err(too_small);
         }

@@ -75,7 +75,7 @@ impl Compound<'_> {
         // Space for cookie, number of names and EOF.
         let mut room = max_bytes.min(self.room(w)).checked_sub(16).ok_or(Status::TOOSMALL)?;
         let rest = names.get(skip..).unwrap_or_default();
-        let told = rest
+        let fitting = rest
             .iter()
             .take_while(|name| {
                 let bytes = 4 + name.len().next_multiple_of(4);
@@ -84,13 +84,13 @@ impl Compound<'_> {
                 fits
             })
             .count();
-        if told == 0 && !rest.is_empty() {
+        if fitting == 0 && !rest.is_empty() {
             return Err(Status::TOOSMALL);
         }
-        w.u64((skip + told) as u64 + COOKIE_SHIFT);
-        w.u32(told as u32);
-        rest[..told].iter().for_each(|name| w.opaque(name));
-        w.bool(told == rest.len());
+        w.u64((skip + fitting) as u64 + COOKIE_SHIFT);
+        w.u32(fitting as u32);
+        rest[..fitting].iter().for_each(|name| w.opaque(name));
+        w.bool(fitting == rest.len());
         Ok(())
     }
 

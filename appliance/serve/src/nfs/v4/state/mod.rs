@@ -217,7 +217,7 @@ impl State {
 
     /// Releases files that can no longer be reached, as `is_gone` reports of what keeps them.
     /// Clients have them open until they close them, and get an error at their next access.
-    pub fn let_go(&mut self, is_gone: impl Fn(&Held) -> bool) {
+    pub fn release_opens(&mut self, is_gone: impl Fn(&Held) -> bool) {
         for file in self.files.values_mut().filter(|file| is_gone(&file.held)) {
             self.released.push(std::mem::replace(&mut file.held, Arc::new(())));
         }

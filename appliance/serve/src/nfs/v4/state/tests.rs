@@ -57,7 +57,7 @@ fn open(state: &mut State, client: u64, owner: u8, access: u32, deny: u32) -> Re
 }
 
 #[test]
-fn what_an_open_keeps_is_let_go_of_before_it_is_closed_when_it_is_gone() {
+fn the_file_of_a_stale_open_is_released_before_it_is_closed() {
     let mut state = machine(Limits::default(), &[]);
     let client = ready_client(&mut state, b"c");
     let owner = key(client, 1);
@@ -65,13 +65,13 @@ fn what_an_open_keeps_is_let_go_of_before_it_is_closed_when_it_is_gone() {
     let request = OpenRequest { owner: &owner, file: FILE, access: 3, deny: 0, reclaims: false, held: held(&kept) };
     state.open(&request).unwrap();
     drop(request);
-    state.let_go(|held| held.downcast_ref::<u64>() == Some(&6));
+    state.release_opens(|held| held.downcast_ref::<u64>() == Some(&6));
     assert!(state.take_chores().1.is_empty());
-    state.let_go(|held| held.downcast_ref::<u64>() == Some(&5));
+    state.release_opens(|held| held.downcast_ref::<u64>() == Some(&5));
     assert_eq!(state.take_chores().1.len(), 1);
     assert_eq!(Arc::strong_count(&kept), 1);
     assert_eq!(state.counts().2, 1, "it is open all the same");
-    state.let_go(|held| held.is::<u64>());
+    state.release_opens(|held| held.is::<u64>());
     assert!(state.take_chores().1.is_empty());
 }
 
@@ -80,7 +80,7 @@ fn all() -> LockRange {
 }
 
 #[test]
-fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not() {
+fn a_restarted_client_loses_its_state_and_a_retrying_one_does_not() {
     let mut state = machine(Limits::default(), &[]);
     let (first, session) = new_client(&mut state, b"c", 1);
     state.reclaim_complete(first).unwrap();
@@ -93,7 +93,7 @@ fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not(
     assert_eq!(state.exchange_id(&other), Err(Status::CLID_INUSE));
     let (second, _) = new_client(&mut state, b"c", 2);
     assert_ne!(first, second);
-    assert!(!state.has_session(&session), "its old session is gone");
+    assert!(!state.has_session(&session), "its old session has ended");
     assert_eq!(state.counts(), (1, 1, 0));
 }
 
@@ -184,7 +184,7 @@ fn a_request_is_done_once_and_its_reply_is_given_again() {
         fingerprint: 5,
     };
     assert!(matches!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Go { client: c, .. }) if c == client));
-    assert_eq!(state.sequence(&args(1, 0)), Err(Status::DELAY), "it is under way");
+    assert_eq!(state.sequence(&args(1, 0)), Err(Status::DELAY), "it is in progress");
     state.end_sequence(&session, 0, Some(bytes::Bytes::from_static(b"reply")));
     assert_eq!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Repeat(bytes::Bytes::from_static(b"reply"))));
     assert_eq!(
@@ -264,15 +264,15 @@ fn reservations_keep_others_out_and_can_be_given_back() {
     assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Read), Ok(()));
     let asker = Asker::Client(a);
     assert_eq!(state.downgrade(asker, &first, FILE, 1, 0), Err(Status::OLD_STATEID));
-    assert_eq!(state.downgrade(asker, &wider, FILE, 2, 0), Err(Status::INVAL), "no open came with that");
-    assert_eq!(state.downgrade(Asker::Client(b), &wider, FILE, 1, 0), Err(Status::BAD_STATEID), "not his");
+    assert_eq!(state.downgrade(asker, &wider, FILE, 2, 0), Err(Status::INVAL), "there was no such open");
+    assert_eq!(state.downgrade(Asker::Client(b), &wider, FILE, 1, 0), Err(Status::BAD_STATEID), "not the owner");
     let narrow = state.downgrade(asker, &wider, FILE, 1, 0).unwrap();
     assert_eq!(state.check_io(asker, &narrow, FILE, IoWant::Write), Err(Status::OPENMODE));
     let other = open(&mut state, b, 1, 3, 0).unwrap();
     assert_eq!(state.close(asker, &StateId { seqid: 0, ..narrow }, FILE), Ok(StateId::INVALID));
     state.close(Asker::Client(b), &other, FILE).unwrap();
     let (_, released) = state.take_chores();
-    assert_eq!((released.len(), state.counts().2), (1, 0), "the file is let go with the last open");
+    assert_eq!((released.len(), state.counts().2), (1, 0), "the file is released with the last open");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn locks_belong_to_their_open_and_to_their_owner() {
     let (ask_a, ask_b) = (Asker::Client(a), Asker::Client(b));
     let new = |open| LockWho::New { open, owner: Arc::from(*b"l") };
     let LockAnswer::Locked(lock) = state.lock(ask_a, &new(open_a), FILE, all(), true, false).unwrap() else {
-        panic!("nobody has it")
+        panic!("no client has it")
     };
     assert_eq!(
         state.lock(ask_b, &new(open_b), FILE, all(), true, false),
@@ -304,14 +304,14 @@ fn locks_belong_to_their_open_and_to_their_owner() {
 }
 
 #[test]
-fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
+fn an_expired_lease_is_kept_until_another_client_needs_its_state() {
     let mut state = machine(Limits::default(), &[]);
     let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
     let id = open(&mut state, a, 1, 3, 3).unwrap();
     state.tick(LEASE / 2);
     assert_eq!(open(&mut state, b, 1, 1, 0), Err(Status::SHARE_DENIED));
     state.tick(10 * LEASE);
-    assert_eq!(state.test_state(Asker::Client(a), &id), Ok(()), "nobody asked");
+    assert_eq!(state.test_state(Asker::Client(a), &id), Ok(()), "no recall was sent");
     open(&mut state, b, 1, 1, 0).unwrap();
     assert_eq!(state.test_state(Asker::Client(a), &id), Err(Status::EXPIRED));
     assert_eq!(state.counts().0, 1);
@@ -321,7 +321,7 @@ fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
 }
 
 #[test]
-fn locks_of_a_lapsed_client_make_way_for_those_of_version_3() {
+fn locks_of_an_expired_client_yield_to_those_of_version_3() {
     let mut state = machine(Limits::default(), &[]);
     let a = ready_client(&mut state, b"a");
     let id = open(&mut state, a, 1, 3, 0).unwrap();
@@ -337,7 +337,7 @@ fn locks_of_a_lapsed_client_make_way_for_those_of_version_3() {
 }
 
 #[test]
-fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
+fn after_a_restart_only_previous_holders_may_reclaim_and_others_wait() {
     let mut state = machine(Limits::default(), &[b"known"]);
     let (known, _) = new_client(&mut state, b"known", 1);
     let (other, _) = new_client(&mut state, b"other", 1);
@@ -356,7 +356,7 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
     // No client is left that could reclaim, so the grace period is over.
     assert!(!state.in_grace());
     assert_eq!(state.open(&reclaim(&owner)), Err(Status::NO_GRACE));
-    assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before it said to have nothing to reclaim");
+    assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before RECLAIM_COMPLETE");
     state.reclaim_complete(other).unwrap();
     open(&mut state, other, 1, 1, 0).unwrap();
     let (chores, _) = state.take_chores();
@@ -366,7 +366,7 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
 /// Regression: Linux's 4.0 client lost its open files when the server restarted, because it was
 /// asked to confirm reclaimed opens.
 #[test]
-fn what_a_client_of_4_0_takes_back_needs_no_confirmation_and_can_be_taken_back_again() {
+fn reclaims_of_4_0_need_no_confirmation_and_can_be_repeated() {
     let mut state = machine(Limits::default(), &[b"known"]);
     let owner = key(old_client(&mut state, b"known"), 1);
     let request =
@@ -414,7 +414,7 @@ fn an_owner_whose_lock_was_refused_may_ask_again_from_the_beginning() {
 }
 
 #[test]
-fn who_does_not_come_back_in_time_may_not_reclaim_after_the_next_restart() {
+fn a_client_that_missed_the_grace_period_may_not_reclaim_after_the_next_restart() {
     let mut state = machine(Limits::default(), &[b"gone"]);
     assert!(state.in_grace());
     state.tick(LEASE + LOOK_MS);
@@ -435,12 +435,12 @@ fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
     state.tick(LEASE + 1);
     state.renew_client(a);
     open(&mut state, a, 2, 1, 0).unwrap();
-    assert_eq!(state.counts().0, 1, "b made way");
+    assert_eq!(state.counts().0, 1, "b's lock was dropped");
     state.exchange_id(&third).unwrap();
 }
 
 #[test]
-fn state_ids_of_another_run_and_of_nobody_are_told_apart() {
+fn state_ids_of_another_run_and_unknown_ones_are_distinguished() {
     let mut state = machine(Limits::default(), &[]);
     let a = ready_client(&mut state, b"a");
     let id = open(&mut state, a, 1, 1, 0).unwrap();

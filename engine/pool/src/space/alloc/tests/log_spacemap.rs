@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn metaslabs_are_flushed_bit_by_bit_and_old_logs_go() {
+fn metaslabs_are_flushed_gradually_and_old_logs_are_freed() {
     let devices = [device(0, Class::Normal, 40 << 24), device(1, Class::Normal, 40 << 24)];
     let (allocator, maps) = pool_with(&devices, LOGGED);
     let mut model = Model::default();
@@ -55,7 +55,7 @@ fn metaslabs_are_flushed_bit_by_bit_and_old_logs_go() {
 }
 
 #[test]
-fn a_txg_that_changes_nothing_leaves_the_logs_alone() {
+fn a_txg_without_changes_writes_no_logs() {
     let (allocator, maps) = pool_with(&[device(0, Class::Normal, 512 << 20)], LOGGED);
     allocator.allocate(&want(5, 4096)).unwrap();
     sync(&allocator, &maps, 5);
@@ -66,7 +66,7 @@ fn a_txg_that_changes_nothing_leaves_the_logs_alone() {
 }
 
 #[test]
-fn logs_that_cannot_be_true_are_told() {
+fn impossible_logs_are_reported() {
     let devices = [device(0, Class::Normal, 32 << 20)];
     let (allocator, maps) = pool_with(&devices, LOGGED);
     allocator.allocate(&want(5, 4096)).unwrap();
@@ -94,5 +94,5 @@ fn logs_that_cannot_be_true_are_told() {
     };
     assert!(reopen().unwrap_err().to_string().contains("log of txg 5"));
     maps.remove_log(5, log).unwrap();
-    assert!(!reopen().unwrap(), "a metaslab names a log that is not there");
+    assert!(!reopen().unwrap(), "a metaslab refers to a missing log");
 }

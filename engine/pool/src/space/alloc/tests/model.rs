@@ -81,7 +81,7 @@ impl FakeMaps {
                         true => allocated.add(start, len),
                         false => u64::from(len) - allocated.remove(start, len),
                     };
-                    assert_eq!(already, 0, "{e:?} of the log of txg {txg} changes what is so already");
+                    assert_eq!(already, 0, "{e:?} of the log of txg {txg} changes nothing");
                 }
             })
             .unwrap();
@@ -95,7 +95,7 @@ impl FakeMaps {
         self.read_map(object, &mut |e| {
             let (start, len) = (e.offset as u32, e.run as u32);
             let already = if e.is_alloc { allocated.add(start, len) } else { e.run - allocated.remove(start, len) };
-            assert_eq!(already, 0, "{e:?} of map {object} changes what is so already");
+            assert_eq!(already, 0, "{e:?} of map {object} changes nothing");
         })
         .unwrap();
         allocated
@@ -195,8 +195,11 @@ impl Model {
         let key = (dva.vdev, dva.offset_bytes);
         let before = self.taken.range(..=key).next_back().filter(|((v, _), _)| *v == dva.vdev);
         let after = self.taken.range(key..).next().filter(|((v, _), _)| *v == dva.vdev);
-        assert!(before.is_none_or(|((_, at), len)| at + len <= dva.offset_bytes), "{dva:?} was taken");
-        assert!(after.is_none_or(|((_, at), _)| *at >= dva.offset_bytes + dva.asize_bytes), "{dva:?} was taken");
+        assert!(before.is_none_or(|((_, at), len)| at + len <= dva.offset_bytes), "{dva:?} was allocated already");
+        assert!(
+            after.is_none_or(|((_, at), _)| *at >= dva.offset_bytes + dva.asize_bytes),
+            "{dva:?} was allocated already"
+        );
         self.taken.insert(key, dva.asize_bytes);
         self.live.push((*dva, txg));
     }
@@ -250,7 +253,10 @@ impl Model {
                     let mut exact = [0; spacemap::HISTOGRAM_BUCKETS];
                     free.add_to_histogram(&mut exact);
                     let rank = |h: &[u64]| h.iter().rposition(|n| *n > 0).map(|i| (i, h[i]));
-                    assert!(rank(&histogram) <= rank(&exact), "{histogram:?} is said to be free, {exact:?} is");
+                    assert!(
+                        rank(&histogram) <= rank(&exact),
+                        "the histogram has {histogram:?} free, the map {exact:?}"
+                    );
                 }
                 *on_disk.entry(group.vdev).or_default() += found.units() << slab.ashift;
             }

@@ -144,6 +144,12 @@ impl LiveFiles {
         }
     }
 
+    /// The datasets that are open and whose volumes nothing serves. Whether file systems are
+    /// mounted is not known here.
+    pub fn idle(&self) -> Vec<u64> {
+        self.lock().keys().copied().filter(|id| !self.uses.has(*id)).collect()
+    }
+
     fn mount(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
         let live = self.live.open(dataset.name(), Some(zpl::owners_of))?;
         let mounted = FileSystem::mount(&live);

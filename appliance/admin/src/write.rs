@@ -225,6 +225,18 @@ impl WritablePool {
         }
     }
 
+    /// Closes datasets that are still open since they were last used, so that they are not busy.
+    pub fn close_idle(&self, is_used: &dyn Fn(&str) -> bool) -> Result<()> {
+        for id in self.files.idle() {
+            let Some(name) = self.live.get(id).map(|live| live.name()) else { continue };
+            if !is_used(&name) {
+                self.closings.fetch_add(1, Ordering::SeqCst);
+                self.files.close_one(id, &name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Closes everything, even after an error: a part that cannot be written must not keep the rest
     /// open.
     fn close_files(&self) -> Result<()> {

@@ -10,6 +10,7 @@ use admin::verbs::zfs::destroy::{DestroyRequest, Preview, Unseen, plan};
 use admin::verbs::zfs::hold::{self, HoldRequest};
 use admin::verbs::zfs::inherit::{self, InheritRequest};
 use admin::verbs::zfs::keys::{self, KeysRequest, LoadKeyRequest};
+use admin::verbs::zfs::program::{self, ProgramRequest};
 use admin::verbs::zfs::promote;
 use admin::verbs::zfs::rename::{self, RenameRequest};
 use admin::verbs::zfs::rollback::{self, RollbackRequest};
@@ -19,6 +20,7 @@ use admin::verbs::{Invocation, Kind, Refusal};
 use admin::write::{WritablePool, maker};
 use admin::{House, OwnedPool};
 use dataset::write::{self, NewDataset};
+use lua::Datum;
 use std::sync::Arc;
 
 /// A pool `tank` that this process owns, without mounts.
@@ -388,4 +390,209 @@ fn keys_refuse_with_a_kind() {
     assert_eq!((wrong.kind, wrong.code), (Kind::Failed, 255), "{}", wrong.message);
     assert_eq!(wrong.message, "Key load error: Incorrect key provided for 'tank/s'.");
     load("tank/s", "open sesame").expect("loaded");
+}
+
+/// What a program of `zfs program` returns, given `tank`.
+fn program(rig: &Rig, source: &str, read_only: bool) -> Result<Option<Datum>, String> {
+    let request = ProgramRequest {
+        pool: "tank".to_owned(),
+        source: source.as_bytes().to_vec(),
+        script: "script".to_owned(),
+        arguments: strings(&["one", "two"]),
+        read_only,
+        instruction_limit: program::INSTRUCTIONS,
+        memory_limit: program::MEMORY_BYTES,
+    };
+    let ended = program::run(&rig.invocation(&request.command_line()), &request).expect("the pool is there");
+    ended.map_err(|failure| failure.message)
+}
+
+/// What it returns is this number.
+fn returns(rig: &Rig, source: &str, expected: i64) {
+    assert_eq!(program(rig, source, false), Ok(Some(Datum::Number(expected))), "{source}");
+}
+
+#[test]
+fn a_program_sees_its_changes_which_are_all_in_one_txg() {
+    let rig = Rig::with(&["tank/a", "tank/a/b"], &["tank/a@old"]);
+    let source = r##"
+        assert((...)["argv"][2] == "two")
+        local fs = "tank/a"
+        assert(zfs.sync.snapshot(fs .. "@1") == 0 and zfs.exists(fs .. "@1"))
+        assert(zfs.sync.snapshot(fs .. "/b@1") == 0)
+        assert(zfs.get_prop(fs .. "@1", "createtxg") == zfs.get_prop(fs .. "/b@1", "createtxg"))
+        assert(zfs.sync.bookmark(fs .. "@1", fs .. "#mark") == 0)
+        assert(zfs.sync.rename_snapshot(fs, "1", "one") == 0)
+        assert(zfs.sync.set_prop(fs, "org:note", "text") == 0)
+        local value, source = zfs.get_prop(fs .. "/b", "org:note")
+        assert(value == "text" and source == fs)
+        assert(zfs.sync.inherit(fs, "org:note") == 0 and zfs.get_prop(fs, "org:note") == nil)
+        local found = {}
+        for child in zfs.list.children(fs) do found[#found + 1] = child end
+        for snapshot in zfs.list.snapshots(fs) do found[#found + 1] = snapshot end
+        for bookmark in zfs.list.bookmarks(fs) do found[#found + 1] = bookmark end
+        assert(zfs.sync.destroy(fs .. "/b@1") == 0)
+        assert(zfs.sync.destroy(fs .. "/b") == 0 and not zfs.exists(fs .. "/b"))
+        return table.concat(found, " ")"##;
+    let found = program(&rig, source, false);
+    assert_eq!(found, Ok(Some(Datum::text("tank/a/b tank/a@old tank/a@one tank/a#mark"))));
+    assert!(rig.has("tank/a@one") && rig.has("tank/a#mark") && !rig.has("tank/a@1") && !rig.has("tank/a/b"));
+}
+
+#[test]
+fn a_program_that_fails_keeps_what_it_did() {
+    let rig = Rig::with(&["tank/a"], &[]);
+    let failed = program(&rig, "zfs.sync.snapshot('tank/a@1')\nzfs.list.children('tank/none')", false);
+    let message = failed.expect_err("it fails");
+    let expected = "[string \"channel program\"]:2: bad argument #1 to 'children' (no such dataset 'tank/none')";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(rig.has("tank/a@1"));
+    // And the pool can be changed as before.
+    returns(&rig, "return zfs.sync.snapshot('tank/a@2')", 0);
+}
+
+#[test]
+fn a_program_that_may_only_look_is_refused_changes() {
+    let rig = Rig::with(&["tank/a"], &["tank/a@1"]);
+    let source = "return zfs.check.snapshot('tank/a@2') + zfs.check.destroy('tank/a@1') + zfs.check.rollback('tank/a')";
+    assert_eq!(program(&rig, source, true), Ok(Some(Datum::Number(0))));
+    let message = program(&rig, "return zfs.sync.snapshot('tank/a@2')", true).expect_err("it is refused");
+    assert!(message.contains("requires passing sync=TRUE"), "{message}");
+    assert!(!rig.has("tank/a@2") && rig.has("tank/a@1"));
+}
+
+#[test]
+fn functions_of_programs_return_error_numbers() {
+    let rig = Rig::with(&["tank/a", "tank/a/b"], &["tank/a@1", "tank/a@2"]);
+    let live = &rig.writable().live;
+    write::clone(live, "tank/a@1", "tank/clone", &[]).expect("cloned");
+    write::snapshot(live, &["tank/clone@1".to_owned()], &[]).expect("taken");
+    write::hold(live, &["tank/a@2".to_owned()], "keep").expect("held");
+    for (call, number) in [
+        ("snapshot('tank/a@1')", "EEXIST"),
+        ("snapshot('tank/a')", "EINVAL"),
+        ("snapshot('tank/none@1')", "ENOENT"),
+        ("snapshot('other/a@1')", "EXDEV"),
+        ("snapshot('tank/a@' .. ('x'):rep(300))", "ENAMETOOLONG"),
+        ("destroy('tank/none')", "ENOENT"),
+        ("destroy('tank/a@none')", "0"),
+        ("destroy('tank/a')", "EBUSY"),
+        ("destroy('tank')", "EEXIST"),
+        ("destroy('tank/a@1')", "EEXIST"),
+        ("destroy('tank/a@2')", "EBUSY"),
+        ("promote('tank/a')", "EINVAL"),
+        ("promote('tank/clone')", "EEXIST"),
+        ("rollback('tank/a/b')", "ESRCH"),
+        ("rollback('tank/a@1')", "EINVAL"),
+        ("rename_snapshot('tank/a', '1', '2')", "EEXIST"),
+        ("rename_snapshot('tank/a', 'none', '3')", "0"),
+        ("bookmark('tank/a@none', 'tank/a#x')", "ENOENT"),
+        ("set_prop('tank/a', 'compression', 'on')", "EINVAL"),
+        ("set_prop('tank/a', 'org:x', ('x'):rep(9000))", "E2BIG"),
+        ("set_prop('tank/a', 'org:' .. ('x'):rep(300), 'x')", "ENAMETOOLONG"),
+        ("rename_snapshot('tank/none', '1', '2')", "ENOENT"),
+        ("inherit('tank/a', 'used')", "EINVAL"),
+        ("inherit('tank/none', 'compression')", "ENOENT"),
+    ] {
+        let source = format!("local number, e = zfs.check.{call}, {number}; return number == e and 'same' or number");
+        assert_eq!(program(&rig, &source, false), Ok(Some(Datum::text("same"))), "{call}");
+        let source = source.replace("check", "sync");
+        if number != "0" {
+            assert_eq!(program(&rig, &source, false), Ok(Some(Datum::text("same"))), "sync: {call}");
+        }
+    }
+    // Two snapshots of the same state are one too many.
+    let twice = "return zfs.sync.snapshot('tank/a@3') * 1000 + zfs.sync.snapshot('tank/a@4') - EAGAIN";
+    returns(&rig, twice, 0);
+    let names = "local _, names = zfs.sync.promote('tank/clone'); return table.concat(names, ',')";
+    assert_eq!(program(&rig, names, false), Ok(Some(Datum::text("1"))));
+    returns(&rig, "return zfs.sync.destroy{'tank/a@2', defer=true}", 0);
+    assert!(rig.has("tank/a@2"));
+}
+
+#[test]
+fn programs_promote_and_roll_back() {
+    let rig = Rig::with(&["tank/a"], &["tank/a@1"]);
+    write::clone(&rig.writable().live, "tank/a@1", "tank/clone", &[]).expect("cloned");
+    let source = "assert(zfs.sync.promote('tank/clone') == 0 and zfs.exists('tank/clone@1'))
+        for clone in zfs.list.clones('tank/clone@1') do assert(clone == 'tank/a') end
+        local number, details = zfs.sync.rollback('tank/clone')
+        assert(details.target == 'tank/clone@1')
+        return number";
+    returns(&rig, source, 0);
+    assert!(rig.has("tank/clone@1") && rig.has("tank/a"));
+    // A second one in the next txg: the dataset is as usable as before.
+    returns(&rig, "return zfs.sync.rollback('tank/clone') + zfs.sync.snapshot('tank/clone@2')", 0);
+}
+
+#[test]
+fn properties_have_the_types_that_programs_expect() {
+    let rig = Rig::with(&["tank/a"], &["tank/a@1"]);
+    let guid = rig.pool.datasets().and_then(|tree| Ok(tree.dataset("tank/a")?.phys().guid)).expect("it is there");
+    returns(&rig, "return (zfs.get_prop('tank/a', 'guid'))", guid as i64);
+    let source = "
+        local function is(name, property, value, source)
+            local v, s = zfs.get_prop(name, property)
+            assert(v == value and s == source, property .. ': ' .. tostring(v) .. ' ' .. tostring(s))
+        end
+        is('tank/a', 'type', 'filesystem', nil)
+        is('tank/a@1', 'type', 'snapshot', nil)
+        is('tank/a', 'atime', 'on', 'default')
+        is('tank/a', 'quota', 0, 'default')
+        is('tank/a', 'compressratio', 100, nil)
+        is('tank/a', 'mountpoint', '/tank/a', 'default')
+        is('tank/a', 'mounted', nil, nil)
+        is('tank/a', 'volsize', nil, nil)
+        is('tank/a', 'origin', nil, nil)
+        is('tank/a', 'prevsnap', 'tank/a@1', nil)
+        is('tank/a', 'written@1', 0, 'tank/a')
+        is('tank/a', 'userquota@1000', nil, nil)
+        is('tank/a', 'org:none', nil, nil)
+        local names = {}
+        for _, name in ipairs(zfs.list.system_properties('tank/a')) do names[name] = true end
+        assert(names.compression and not names.volsize and not names.mounted)
+        return 1";
+    returns(&rig, source, 1);
+    for (call, message) in [
+        ("get_prop('tank/a', 'none')", "'none' is not a valid property"),
+        ("get_prop('tank/none', 'type')", "bad argument #1 to 'get_prop' (no such dataset 'tank/none')"),
+        ("get_prop('other', 'type')", "(dataset 'other' is not in the target pool 'tank')"),
+        ("exists('other')", "dataset 'other' is not in the target pool"),
+        ("list.clones('tank/a')", "(tank/a is not a snapshot)"),
+        ("sync.destroy{'tank/a', defer=true}", "'deferred' kwarg only supported for snapshots: tank/a"),
+        ("sync.destroy()", "too few arguments: destroy{<filesystem | snapshot(string)>, defer=(boolean)}"),
+    ] {
+        let found = program(&rig, &format!("zfs.{call}"), false).expect_err("it fails");
+        assert!(found.contains(message), "{call}: {found}");
+    }
+}
+
+#[test]
+fn a_program_ends_by_its_limits_and_with_its_caller() {
+    let rig = Rig::with(&["tank/a"], &[]);
+    let timed_out = program(&rig, "while true do end", false).expect_err("it is ended");
+    assert!(timed_out.starts_with("Channel program timed out."), "{timed_out}");
+    assert_eq!(program(&rig, "return ('x'):rep(100000000)", false), Err("Memory limit exhausted.".to_owned()));
+    let request = ProgramRequest {
+        pool: "tank".to_owned(),
+        source: b"zfs.sync.snapshot('tank/a@1'); while true do zfs.check.snapshot('tank/a@2') end".to_vec(),
+        instruction_limit: 100_000_000,
+        memory_limit: program::MEMORY_BYTES,
+        ..ProgramRequest::default()
+    };
+    let invocation = Invocation { is_gone: Box::new(|| true), ..rig.invocation("zfs program tank") };
+    let ended = program::run(&invocation, &request).expect("the pool is there").expect_err("it is ended");
+    assert!(ended.message.starts_with("Channel program was canceled."), "{}", ended.message);
+    assert!(rig.has("tank/a@1"));
+    for (instructions, memory, message) in [
+        (0, 1000, "Invalid instruction or memory limit."),
+        (200_000_000, 1000, "Invalid instruction or memory limit."),
+        (1000, 0, "Invalid instruction or memory limit."),
+        (1000, 200_000_000, "Invalid instruction or memory limit."),
+        (1000, 1 << 63, "Return value too large."),
+    ] {
+        let request = ProgramRequest { instruction_limit: instructions, memory_limit: memory, ..request.clone() };
+        let ended = program::run(&rig.invocation("zfs program"), &request).expect("the pool is there");
+        assert_eq!(ended.expect_err("it is refused").message, message);
+    }
 }

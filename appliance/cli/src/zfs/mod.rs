@@ -11,6 +11,7 @@ mod info_json;
 pub mod keys;
 pub mod list;
 pub mod mount;
+pub mod program;
 pub mod receive;
 pub mod rollback;
 pub mod send;
@@ -140,7 +141,12 @@ pub static VERBS: &[Verb] = &[
     not_yet("project"),
     not_yet("allow"),
     not_yet("unallow"),
-    not_yet("program"),
+    for_owner(
+        "program",
+        &["[-jn] [-t <instruction limit>] [-m <memory limit (b)>] <pool> <program file> [lua args...]"],
+        "Run a Lua program that looks at datasets and changes them atomically",
+        program::run,
+    ),
     not_yet("redact"),
     not_yet("rewrite"),
     for_owner("wait", &["[-t activity] <filesystem>"], "Wait for background activity to finish", wait::run),

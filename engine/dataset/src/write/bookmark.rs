@@ -163,7 +163,7 @@ pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result:
 }
 
 /// A bookmark ready to be created.
-struct New {
+pub(super) struct New {
     node: Node,
     short: String,
     phys: DslBookmark,
@@ -172,14 +172,14 @@ struct New {
 }
 
 impl New {
-    fn make(&self, cx: &Cx<'_>) -> Result<()> {
+    pub(super) fn make(&self, cx: &Cx<'_>) -> Result<()> {
         insert(cx, self.node.head, &self.short, self.phys)?;
         let text = format!("name={} creation_txg={} {}", self.short, self.phys.creation_txg.0, self.of);
         cx.history("bookmark", &self.node.name, self.node.head, &text)
     }
 }
 
-fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
+pub(super) fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
     let parsed = tree::check_new_tail(name)?;
     let Tail::Bookmark(short) = parsed.tail else {
         return Err(Error::invalid(name, "a bookmark has '#' in its name"));

@@ -60,11 +60,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
         let cx = Cx::new(sync);
         let node = check(&cx, &open, &name)?;
         let phys = cx.dataset(node.head)?.phys;
-        // Freeing blocks cannot be undone, so check first that they can be found.
-        ClosedLog::open(cx.mos().store(), &phys.bp, node.head).at(&name)?;
-        if !cx.is_enabled(ASYNC_DESTROY) {
-            walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
-        }
+        check_blocks(&cx, &phys, &node)?;
         if !open.release_head(node.head) {
             return Err(Refusal::Busy.at(&name));
         }
@@ -75,7 +71,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
     live.writer().sync()
 }
 
-fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
+pub(super) fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     let node = tree::find(cx, name)?;
     if node.snapshot.is_some() {
         return Err(Error::invalid(name, "a file system or volume has no '@' in its name"));
@@ -172,6 +168,15 @@ fn hand_over(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
         Some(free) => space::did_use(cx, free, Part::Head, all),
         None => Ok(()),
     }
+}
+
+/// Freeing blocks cannot be undone, so this checks first that they can be found.
+pub(super) fn check_blocks(cx: &Cx<'_>, phys: &DslDataset, node: &Node) -> Result<()> {
+    ClosedLog::open(cx.mos().store(), &phys.bp, node.head).at(&node.name)?;
+    if cx.is_enabled(ASYNC_DESTROY) {
+        return Ok(());
+    }
+    walk(cx, phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&node.name))
 }
 
 fn walk<'a>(cx: &Cx<'a>, phys: &DslDataset, gives_up: bool) -> Walk<'a> {

@@ -12,6 +12,7 @@
 //!     received  properties received with streams      raw_keys  wrapped keys of raw streams
 //!     receive_progress  how far a receive has come
 //!     pending   destroyed data that is not freed yet
+//!     one_txg   several of these operations in one txg
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
 //!
@@ -32,6 +33,7 @@ pub(crate) mod free;
 pub(crate) mod holds;
 pub(crate) mod keys;
 pub(crate) mod limits;
+mod one_txg;
 pub(crate) mod pending;
 mod promote;
 pub(crate) mod props;
@@ -55,6 +57,7 @@ pub use cx::Failures;
 pub use destroy::destroy;
 pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
+pub use one_txg::{Denied, OneTxg, in_one_txg};
 pub use promote::promote;
 pub use props::Change;
 pub use raw_keys::set_encryption_root;
@@ -104,17 +107,7 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
 /// with a stream.
 pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) -> Result<()> {
     let property = full_name(property);
-    match find(property) {
-        _ if is_user_property(property) => {}
-        None => return Err(Error::invalid(name, format!("'{property}': there is no such property"))),
-        Some(def) if def.readonly() => return Err(Error::invalid(name, format!("'{property}' is readonly"))),
-        // Quotas and similar properties are not inherited: they can only revert to a
-        // received value.
-        Some(def) if def.attr != Attr::Inherit && !received => {
-            return Err(Error::invalid(name, format!("'{property}' cannot be inherited; set it instead")));
-        }
-        Some(_) => {}
-    }
+    check_inherit(name, property, received)?;
     let change = if received { Change::Revert(property.to_owned()) } else { Change::Inherit(property.to_owned()) };
     let name = name.to_owned();
     live.writer().task(move |sync| {
@@ -122,6 +115,20 @@ pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) 
         apply_all(&cx, &tree::find(&cx, &name)?, vec![change])
     })?;
     live.refresh()
+}
+
+fn check_inherit(name: &str, property: &str, received: bool) -> Result<()> {
+    match find(property) {
+        _ if is_user_property(property) => Ok(()),
+        None => Err(Error::invalid(name, format!("'{property}': there is no such property"))),
+        Some(def) if def.readonly() => Err(Error::invalid(name, format!("'{property}' is readonly"))),
+        // Quotas and similar properties are not inherited: they can only revert to a
+        // received value.
+        Some(def) if def.attr != Attr::Inherit && !received => {
+            Err(Error::invalid(name, format!("'{property}' cannot be inherited; set it instead")))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Changes the wrapping key of dataset `name`, whose key must be loaded.

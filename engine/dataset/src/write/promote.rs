@@ -33,7 +33,25 @@ pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
     live.refresh()
 }
 
-struct Plan {
+/// The names of snapshots that a clone would take over, and already has.
+pub(super) fn conflicts(cx: &Cx<'_>, name: &str) -> Result<Vec<String>> {
+    let node = tree::find(cx, name)?;
+    let head = cx.dataset(node.head)?.phys;
+    let origin = cx.dir(node.dir)?.phys.origin;
+    let from = cx.dir(cx.dataset(origin)?.phys.dir)?.phys;
+    let mut names = Vec::new();
+    for state in chain(cx, origin, from.origin)? {
+        let short = unsnap::stored_name(cx, from.head_dataset, state.id)?;
+        let short = String::from_utf8_lossy(&short).into_owned();
+        if tree::snapshot_of(cx, &head, &short)?.is_some() {
+            names.push(short);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(super) struct Plan {
     node: Node,
     /// The directory of the origin's dataset.
     from: u64,
@@ -73,7 +91,7 @@ fn dead_since(cx: &Cx<'_>, states: &[&DslDataset], txg: u64) -> Result<u64> {
 }
 
 impl Plan {
-    fn new(cx: &Cx<'_>, name: &str) -> Result<Self> {
+    pub(super) fn new(cx: &Cx<'_>, name: &str) -> Result<Self> {
         let invalid = |what: &str| Error::invalid(name, what);
         let node = tree::find(cx, name)?;
         if node.snapshot.is_some() {
@@ -133,7 +151,7 @@ impl Plan {
         Ok(Self { node, from, from_head, origin, shared: moved, oldest, takes_root, space, unique, snapshots })
     }
 
-    fn apply(&self, cx: &Cx<'_>, store: &KeyStore) -> Result<()> {
+    pub(super) fn apply(&self, cx: &Cx<'_>, store: &KeyStore) -> Result<()> {
         let (dir, head) = (self.node.dir, self.node.head);
         if self.takes_root {
             keys::hand_on_root(cx, store, self.from, dir)?;

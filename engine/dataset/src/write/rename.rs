@@ -89,9 +89,15 @@ pub fn rename_snapshot(
 }
 
 /// A snapshot that can be renamed, and its name as stored on disk.
-type Renamed = (Node, Vec<u8>);
+pub(super) type Renamed = (Node, Vec<u8>);
 
-fn check_snapshots(cx: &Cx<'_>, from: &str, to: &str, recursive: bool, found: &mut Vec<Renamed>) -> Result<()> {
+pub(super) fn check_snapshots(
+    cx: &Cx<'_>,
+    from: &str,
+    to: &str,
+    recursive: bool,
+    found: &mut Vec<Renamed>,
+) -> Result<()> {
     let (old, new) = (DatasetName::parse(from)?, tree::check_new_tail(to)?);
     let (Tail::Snapshot(old_short), Tail::Snapshot(short)) = (old.tail, new.tail) else {
         return Err(Error::invalid(to, "a snapshot has '@' in its name"));
@@ -129,7 +135,7 @@ fn check_snapshots(cx: &Cx<'_>, from: &str, to: &str, recursive: bool, found: &m
     Ok(())
 }
 
-fn rename_one(cx: &Cx<'_>, node: &Node, stored: &[u8], short: &str) -> Result<()> {
+pub(super) fn rename_one(cx: &Cx<'_>, node: &Node, stored: &[u8], short: &str) -> Result<()> {
     let Some(id) = node.snapshot else { return Ok(()) };
     cx.history("rename", &node.name, id, &format!("-> @{short}"))?;
     let names = cx.dataset(node.head)?.phys.snapnames_zap;

@@ -43,7 +43,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
 }
 
 /// The head to roll back; `None`: the snapshot is of this txg, and the caller must wait for it.
-fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
+pub(super) fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
     let found = tree::find(cx, to)?;
     let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is not a snapshot"))?;
     let node = Node { name: tree::name_of(cx, found.dir)?, snapshot: None, ..found };
@@ -73,7 +73,7 @@ fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)
     Ok(Some((node, head)))
 }
 
-fn rollback_in(cx: &Cx<'_>, store: &KeyStore, node: &Node, head: &DslDataset) -> Result<()> {
+pub(super) fn rollback_in(cx: &Cx<'_>, store: &KeyStore, node: &Node, head: &DslDataset) -> Result<()> {
     let dir = tree::create_dir(cx, node.dir, CLONE)?;
     let hidden = clone::create_on(cx, dir, head.prev_snap)?;
     let name = format!("{}/{CLONE}", node.name);

@@ -38,7 +38,7 @@ const VERSION_FAST: u64 = 27;
 const ORIGIN: &str = "$ORIGIN";
 
 /// Blocks of the pool's own objects that a snapshot allocates, as in OpenZFS.
-const TAKEN_BLOCKS: u64 = 3;
+pub(super) const TAKEN_BLOCKS: u64 = 3;
 
 /// Takes the snapshots `names`, each with these user properties.
 pub fn snapshot(
@@ -106,7 +106,7 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
 }
 
 /// The head to snapshot as `name`, and the properties of the snapshot.
-fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(Node, Vec<Change>)> {
+pub(super) fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(Node, Vec<Change>)> {
     let parsed = tree::check_new_tail(name)?;
     let Tail::Snapshot(short) = parsed.tail else {
         return Err(Error::invalid(name, "a snapshot has '@' in its name"));

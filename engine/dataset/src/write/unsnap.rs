@@ -48,7 +48,7 @@ pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) 
 }
 
 /// The snapshot, if it exists and can be destroyed.
-fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<Node>> {
+pub(super) fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<Node>> {
     let node = match tree::find(cx, name) {
         Ok(node) => node,
         Err(Error::NotFound { .. }) => return Ok(None),

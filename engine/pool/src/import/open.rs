@@ -246,7 +246,13 @@ pub(crate) fn at(store: &Arc<Store>, uberblock: &Uberblock, warnings: Vec<String
     finish(store, mos, uberblock, warnings)
 }
 
-fn finish(store: &Arc<Store>, mos: Arc<ObjectSet>, uberblock: &Uberblock, warnings: Vec<String>) -> Result<Opened> {
+/// The pool whose own objects are `mos`.
+pub(crate) fn finish(
+    store: &Arc<Store>,
+    mos: Arc<ObjectSet>,
+    uberblock: &Uberblock,
+    warnings: Vec<String>,
+) -> Result<Opened> {
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let config = read_config(&mos, &directory).at("configuration")?;
     let root = config

@@ -11,7 +11,7 @@
 
 use super::config::Identity;
 use super::scan::Figures;
-use super::spa::{Shared, Writer};
+use super::spa::{Shared, SyncTx, Writer};
 use crate::Pool;
 use crate::import::open;
 use block::Store;
@@ -111,6 +111,18 @@ impl Shared {
             _ => {}
         }
         Ok(newest)
+    }
+}
+
+impl SyncTx<'_> {
+    /// The pool with all changes of this txg so far, for code that reads. It changes with the txg,
+    /// so the task that asks for it must not keep it.
+    pub fn pool(&self) -> Result<Arc<Pool>> {
+        let shared = self.shared;
+        let base = shared.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(shared.store.name()))?;
+        let (uberblock, identity) = (shared.config.uberblock.lock().clone(), shared.config.identity.lock().clone());
+        let opened = open::finish(&shared.store, shared.mos.clone(), &uberblock, base.warnings().to_vec())?;
+        Ok(base.with(identity.name, identity.guid, opened, shared.background.scan.figures.clone()))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod destroy;
 pub mod hold;
 pub mod inherit;
 pub mod keys;
+pub mod program;
 pub mod promote;
 pub mod rename;
 pub mod rollback;

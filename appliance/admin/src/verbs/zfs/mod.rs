@@ -12,3 +12,4 @@ pub mod rename;
 pub mod rollback;
 pub mod set;
 pub mod snapshot;
+pub mod upgrade;

@@ -5,6 +5,7 @@ use crate::principals;
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
+use crate::verbs::zfs::upgrade::{set_version, split_version};
 use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
 use crate::write::WritablePool;
 use dataset::property::full_name;
@@ -12,7 +13,10 @@ use dataset::write;
 use errors::{Error, Refusal as Denied};
 
 /// Exit code of libzfs for an invalid property.
-const BAD_PROPERTY: u8 = 255;
+pub(super) const BAD_PROPERTY: u8 = 255;
+
+/// OpenZFS's words for a property that needs a newer version.
+pub(super) const TOO_OLD: &str = "pool and or dataset must be upgraded to set this property or value";
 
 /// Properties to set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,11 +90,18 @@ pub fn set_all(
     if let Some((name, _)) = properties.iter().find(|(name, value)| !check_share(name, value)) {
         return Err(Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options")));
     }
-    let (quotas, others) = principals::split_quotas(properties)?;
+    let (version, properties) = split_version(properties)?;
+    if let Some(version) = version {
+        set_version(pool, name, version)?;
+    }
+    let (quotas, others) = principals::split_quotas(&properties)?;
     if !others.is_empty() {
         write::set(&pool.live, name, &others).map_err(reason)?;
     }
-    Ok(pool.set_quotas(name, &quotas)?)
+    pool.set_quotas(name, &quotas).map_err(|error| match error.downcast_ref::<Error>() {
+        Some(Error::Unsupported { .. }) => Reason::new(Kind::Unsupported, TOO_OLD),
+        _ => error.into(),
+    })
 }
 
 fn reason(error: Error) -> Reason {

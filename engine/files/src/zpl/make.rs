@@ -23,8 +23,9 @@ use std::sync::Arc;
 const TARGET_BYTES_MAX: usize = 4095;
 /// Initial block size of a file.
 const FIRST_BLOCK_BYTES: u32 = 512;
-/// Object numbers that the kernel assigns to the objects that every file system has, in this order:
-/// attribute tables (unless its files have znodes), delete queue, root directory, registry, layouts.
+/// Object numbers that the kernel assigns to the objects that every file system has begin here:
+/// attribute tables (unless its files have znodes), delete queue, root directory, registry,
+/// layouts.
 const FIRST: u64 = 32;
 
 /// Fixed properties of a file whose creation is replayed from the intent log.

@@ -6,9 +6,10 @@ use super::features::LiveFeatures;
 use super::spa::SyncTx;
 use errors::{Error, Result};
 use ondisk::pool_dir::directory;
-use ondisk::uberblock::VERSION_FEATURES;
 use ondisk::zap::Value as ZapValue;
 
+/// Version of pools with feature flags.
+pub const VERSION_FEATURES: u64 = ondisk::uberblock::VERSION_FEATURES;
 /// The last version before feature flags. Pools of older versions are not created.
 pub const VERSION_LAST_NUMBERED: u64 = 28;
 /// First version whose datasets have all lists that newer versions expect: from earlier ones on,

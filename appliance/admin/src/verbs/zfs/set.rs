@@ -5,18 +5,21 @@ use crate::principals;
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
-use crate::verbs::zfs::upgrade::{set_version, split_version};
 use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
 use crate::write::WritablePool;
+use dataset::DatasetKind;
 use dataset::property::full_name;
-use dataset::write;
+use dataset::write::{self, parse_version, pool_version_for};
 use errors::{Error, Refusal as Denied};
 
 /// Exit code of libzfs for an invalid property.
 pub(super) const BAD_PROPERTY: u8 = 255;
 
 /// OpenZFS's words for a property that needs a newer version.
-pub(super) const TOO_OLD: &str = "pool and or dataset must be upgraded to set this property or value";
+const TOO_OLD: &str = "pool and or dataset must be upgraded to set this property or value";
+
+/// Names and values of properties as a user writes them.
+type Properties = Vec<(String, String)>;
 
 /// Properties to set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,4 +116,26 @@ fn reason(error: Error) -> Reason {
         _ => return error.into(),
     };
     Reason::new(Kind::of(&error), text)
+}
+
+/// The version among `properties`, and the other properties.
+fn split_version(properties: &[(String, String)]) -> Result<(Option<u64>, Properties), Reason> {
+    let (versions, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(name, _)| name == "version");
+    let version = versions.last().map(|(_, text)| parse_version(text)).transpose();
+    Ok((version.map_err(|why| Reason::new(Kind::Invalid, why))?, others))
+}
+
+/// `zfs set version=N`.
+fn set_version(pool: &WritablePool, name: &str, version: u64) -> Result<(), Reason> {
+    if name.contains('@') {
+        return Err(Reason::new(Kind::Invalid, "this property can not be modified for snapshots"));
+    }
+    let dataset = pool.live.synced()?.dataset(name)?;
+    if dataset.kind()? != DatasetKind::FileSystem {
+        return Err(Reason::new(Kind::Invalid, "'version' does not apply to datasets of this type"));
+    }
+    if pool.writer().pool()?.version() < pool_version_for(version) {
+        return Err(Reason::new(Kind::Unsupported, TOO_OLD));
+    }
+    Ok(pool.upgrade_files(name, version)?)
 }

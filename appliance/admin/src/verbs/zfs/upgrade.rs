@@ -5,11 +5,10 @@
 use crate::verbs::line::line;
 use crate::verbs::lookup::{Lookup, not_applicable};
 use crate::verbs::tally::Tally;
-use crate::verbs::zfs::set::{BAD_PROPERTY, TOO_OLD};
+use crate::verbs::zfs::set::BAD_PROPERTY;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal, pool_of};
-use crate::write::WritablePool;
 use dataset::property;
-use dataset::write::{FILE_SYSTEM_VERSION, parse_version, pool_version_for};
+use dataset::write::{FILE_SYSTEM_VERSION, pool_version_for};
 use dataset::{DatasetKind, ListOptions, View};
 use std::collections::BTreeSet;
 
@@ -172,26 +171,4 @@ fn in_pool(
 
 fn cannot(name: &str, reason: Reason) -> Refusal {
     reason.refuse(&format!("cannot set property for '{name}'")).with_code(BAD_PROPERTY)
-}
-
-/// The version among `properties`, and the other properties.
-pub(super) fn split_version(properties: &[(String, String)]) -> Result<(Option<u64>, Vec<(String, String)>), Reason> {
-    let (versions, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(name, _)| name == "version");
-    let version = versions.last().map(|(_, text)| parse_version(text)).transpose();
-    Ok((version.map_err(|why| Reason::new(Kind::Invalid, why))?, others))
-}
-
-/// `zfs set version=N`.
-pub(super) fn set_version(pool: &WritablePool, name: &str, version: u64) -> Result<(), Reason> {
-    if name.contains('@') {
-        return Err(Reason::new(Kind::Invalid, "this property can not be modified for snapshots"));
-    }
-    let dataset = pool.live.synced()?.dataset(name)?;
-    if dataset.kind()? != DatasetKind::FileSystem {
-        return Err(Reason::new(Kind::Invalid, "'version' does not apply to datasets of this type"));
-    }
-    if pool.writer().pool()?.version() < pool_version_for(version) {
-        return Err(Reason::new(Kind::Unsupported, TOO_OLD));
-    }
-    Ok(pool.upgrade_files(name, version)?)
 }

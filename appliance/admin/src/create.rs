@@ -26,7 +26,6 @@ const SAME_DEVICE: &str =
 const NAME_BYTES_MAX: usize = 256 - 2 - 2 * "$ORIGIN".len();
 
 /// A pool to create.
-#[derive(Default)]
 pub struct CreateRequest {
     pub name: String,
     /// Temporary name, used until the pool is exported.
@@ -35,6 +34,8 @@ pub struct CreateRequest {
     pub layout: Layout,
     /// log2 of the allocation unit; `None` for each device's own.
     pub ashift: Option<u8>,
+    /// On-disk version.
+    pub version: u64,
     /// Names of the features to enable.
     pub features: Vec<String>,
     pub settings: Vec<PoolSetting>,
@@ -44,6 +45,23 @@ pub struct CreateRequest {
     pub key: Option<Zeroizing<Vec<u8>>>,
     /// The command, for the pool history.
     pub command: String,
+}
+
+impl Default for CreateRequest {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            temporary_name: None,
+            layout: Layout::default(),
+            ashift: None,
+            version: writer::VERSION_FEATURES,
+            features: Vec::new(),
+            settings: Vec::new(),
+            properties: Vec::new(),
+            key: None,
+            command: String::new(),
+        }
+    }
 }
 
 /// Validates a pool name. The error is OpenZFS's wording.
@@ -167,6 +185,7 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     };
     let new = CreatePool {
         name: request.name.clone(),
+        version: request.version,
         tops,
         features: request.features.clone(),
         comment: text("comment"),

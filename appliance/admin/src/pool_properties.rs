@@ -20,6 +20,8 @@ const VALUE_MAX: usize = 8192;
 pub enum PoolSetting {
     /// Stored in the pool.
     Stored(String, SetValue),
+    /// On-disk version.
+    Version(u64),
     /// `feature@name`: whether to enable it.
     Feature(String, bool),
     /// In effect while the pool is imported here, and not stored in it: altroot, cachefile,
@@ -82,9 +84,10 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason>
     match def.name {
         "readonly" => invalid("property 'readonly' can only be set at import time"),
         "multihost" if value == "on" => Err(Reason::new(Kind::Unsupported, "unsupported: multihost=on")),
-        "version" => match value {
-            "5000" => invalid("the pool already has feature flags"),
-            _ => Err(Reason::new(Kind::Unsupported, "unsupported: creating pools of versions before feature flags")),
+        "version" => match value.parse::<u64>() {
+            Ok(n) if pool::writer::is_version(n) => Ok(PoolSetting::Version(n)),
+            Ok(n) => invalid(format!("property 'version' number {n} is invalid.")),
+            Err(_) => invalid(format!("bad numeric value '{value}'")),
         },
         "altroot" if when == When::Set => invalid("property 'altroot' can only be set during pool creation or import"),
         "altroot" if !value.starts_with('/') => invalid(format!("bad alternate root '{value}'")),

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use dataset::quota::Principal;
 use dataset::{Dataset, KeyStore, LiveDatasets};
 use files::namespace::Provider;
+use files::zpl::Version;
 
 use errors::{Error, Refusal};
 use pool::writer::WriteOptions;
@@ -205,6 +206,17 @@ impl WritablePool {
         let files = self.files.written(&self.live.synced()?.dataset(name)?)?;
         for (principal, id, objects, limit) in quotas {
             files.set_quota(*principal, *id, *objects, *limit)?;
+        }
+        Ok(self.writer().sync()?)
+    }
+
+    /// Raises the ZPL version of a file system.
+    pub fn upgrade_files(&self, name: &str, version: u64) -> Result<()> {
+        let files = self.files.written(&self.live.synced()?.dataset(name)?)?;
+        let before = files.version();
+        files.upgrade(Version(version))?;
+        if before != Version(version) {
+            dataset::write::note_upgrade(&self.live, name, (before.0, version))?;
         }
         Ok(self.writer().sync()?)
     }

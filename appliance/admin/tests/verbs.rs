@@ -16,6 +16,7 @@ use admin::verbs::zfs::rename::{self, RenameRequest};
 use admin::verbs::zfs::rollback::{self, RollbackRequest};
 use admin::verbs::zfs::set::{self, SetRequest};
 use admin::verbs::zfs::snapshot::{self, SnapshotRequest};
+use admin::verbs::zfs::upgrade::{self, UpgradeRequest};
 use admin::verbs::{Invocation, Kind, Refusal};
 use admin::write::{WritablePool, maker};
 use admin::{House, OwnedPool};
@@ -313,6 +314,47 @@ fn promote_and_rename_refuse_with_a_kind() {
     renamed("tank/b", "tank/x/b", &|r| r.parents = true).expect("renamed");
     assert!(rig.has("tank/x/b/c") && !rig.has("tank/b"));
     assert!(renamed("tank/a@0", "first", &plain).is_ok() && rig.has("tank/a@first"));
+}
+
+fn upgrade_request(names: &[&str], version: u64) -> UpgradeRequest {
+    UpgradeRequest { file_systems: names.iter().map(|n| (*n).to_owned()).collect(), recursive: false, version }
+}
+
+#[test]
+fn versions_of_file_systems_rise_and_never_fall() {
+    let rig = Rig::new();
+    for (name, version) in [("tank/a", "1"), ("tank/b", "3")] {
+        let properties = vec![("version".to_owned(), version.to_owned())];
+        let new = NewDataset { name: name.to_owned(), properties, ..NewDataset::default() };
+        write::create(&rig.writable().live, &new, maker()).expect("created");
+    }
+    let outdated = || {
+        let all = upgrade::outdated(&rig.invocation("")).expect("listed");
+        all.into_iter().map(|one| (one.name, one.version)).collect::<Vec<_>>()
+    };
+    assert_eq!(outdated(), [("tank/a".to_owned(), 1), ("tank/b".to_owned(), 3)]);
+    let done = upgrade::run(&rig.invocation("zfs upgrade"), &upgrade_request(&["tank/a", "tank/b"], 2)).expect("run");
+    assert_eq!((done.upgraded, done.unchanged, done.failed), (1, 0, true));
+    assert_eq!(done.notes, ["tank/b: can not be downgraded; it is already at version 3"]);
+    let done = upgrade::run(&rig.invocation("zfs upgrade"), &upgrade_request(&["tank/a", "tank/no"], 2)).expect("run");
+    assert_eq!((done.upgraded, done.unchanged, done.failed), (0, 1, true));
+    assert_eq!(done.errors, ["cannot open 'tank/no': dataset does not exist"]);
+    let set = |property: &str, value: &str| {
+        let properties = vec![(property.to_owned(), value.to_owned())];
+        let request = SetRequest { properties, datasets: vec!["tank/a".to_owned()], keep_mounts: false };
+        set::run(&rig.invocation("zfs set"), &request).map(drop).map_err(|refusal| (refusal.kind, refusal.message))
+    };
+    let cannot = |kind, why: &str| Err((kind, format!("cannot set property for 'tank/a': {why}")));
+    assert_eq!(set("version", "1"), cannot(Kind::Invalid, "Can not downgrade; already at version 2"));
+    let old = "pool and or dataset must be upgraded to set this property or value";
+    assert_eq!(set("userquota@7", "1M"), cannot(Kind::Unsupported, old));
+    assert_eq!(set("version", "current"), Ok(()));
+    assert_eq!(set("userquota@7", "1M"), Ok(()));
+    assert_eq!(outdated(), [("tank/b".to_owned(), 3)]);
+    let properties = [("version", "2"), ("casesensitivity", "mixed")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let new = CreateRequest { name: "tank/c".to_owned(), properties: properties.to_vec(), ..CreateRequest::default() };
+    let refusal = create::plan(&rig.invocation(""), &new).map(drop).expect_err("names compare since version 3");
+    assert_eq!(refusal.kind, Kind::Unsupported);
 }
 
 #[test]

@@ -49,7 +49,8 @@ impl Bench {
         };
         let tops = images.iter().map(top).collect::<Result<_>>()?;
         let features = default_features().filter(|f| !without.contains(f)).map(str::to_owned).collect();
-        let new = CreatePool { name: "bench".into(), tops, features, comment: None, compatibility: None };
+        let new =
+            CreatePool { version: 5000, name: "bench".into(), tops, features, comment: None, compatibility: None };
         let maker = FileSystemMaker { fill, owners_of: |_, _| Ok(None) };
         let open = OpenOptions { cache_bytes, ..OpenOptions::default() };
         let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {

@@ -42,11 +42,12 @@ mod serve;
 mod state;
 mod trivial_acl;
 mod undo;
+mod upgrade;
 mod xattr;
 mod xattr_write;
 
 pub use make::{CreateOptions, create_contents};
-pub use master::CaseSensitivity;
+pub use master::{CaseSensitivity, Version};
 pub(crate) use mount::KEPT;
 pub use mount::MAKER;
 pub use options::{Options, Space};
@@ -58,7 +59,7 @@ use backing::Backing;
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
 use live::Live;
-use master::{MASTER_NODE, MasterNode, VERSION_MAX};
+use master::{MASTER_NODE, MasterNode};
 use node::Znode;
 use object::{Object, ObjectSet, SaTable, Zap};
 use ondisk::sa::Attr as Sa;
@@ -66,6 +67,7 @@ use ondisk::zap::NormFlags;
 use ondisk::{ObjectType, znode};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of directories kept open. Each holds its first block.
 const DIRS_MAX: usize = 256;
@@ -78,6 +80,8 @@ pub struct FileSystem {
     options: Options,
     sa: SaTable,
     master: MasterNode,
+    /// ZPL version, which an upgrade raises.
+    version: AtomicU64,
     /// Open directories, at most [`DIRS_MAX`], by object number.
     dirs: Mutex<HashMap<u64, Zap>>,
     live: Option<Live>,
@@ -94,12 +98,7 @@ impl FileSystem {
     /// log next.
     pub fn open_live(objset: Arc<ObjectSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Arc<Self>> {
         let place = options.name.clone();
-        let this = Self::open_inner(objset, options, Some(Live::new(backing))).at(&place)?;
-        if this.master.version < VERSION_MAX {
-            let what = format!("writing ZPL version {} (only version {VERSION_MAX} is written)", this.master.version);
-            return Err(Error::unsupported(place, what));
-        }
-        Ok(this)
+        Self::open_inner(objset, options, Some(Live::new(backing))).at(&place)
     }
 
     fn open_inner(objset: Arc<ObjectSet>, options: Options, live: Option<Live>) -> Result<Arc<Self>> {
@@ -108,7 +107,8 @@ impl FileSystem {
         }
         let master = MasterNode::read(&objset)?;
         let sa = SaTable::load(&objset, master.sa_attrs)?;
-        Ok(Arc::new(Self { sa, master, dirs: Mutex::default(), live, objset, options }))
+        let version = AtomicU64::new(master.version.0);
+        Ok(Arc::new(Self { sa, master, version, dirs: Mutex::default(), live, objset, options }))
     }
 
     pub fn objset(&self) -> &Arc<ObjectSet> {
@@ -121,8 +121,8 @@ impl FileSystem {
     }
 
     /// ZPL version, 1 to 5.
-    pub fn version(&self) -> u64 {
-        self.master.version
+    pub fn version(&self) -> Version {
+        Version(self.version.load(Ordering::SeqCst))
     }
 
     /// How names that differ only in case compare.

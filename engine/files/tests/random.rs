@@ -8,8 +8,8 @@ use crate::support::Fixture;
 use errors::{Error, Refusal, Result};
 use files::memory::MemoryVfs;
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
-use files::zpl::CreateOptions;
 use files::zpl::backing::{Settings, XattrMode};
+use files::zpl::{CreateOptions, Version};
 use rig::Chance;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -179,14 +179,15 @@ fn acl(r: &mut Random) -> Vec<u8> {
 }
 
 /// Runs one seed; returns the largest number of blocks that were referenced more than once.
-fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
+fn run(seed: u64, version: Version, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
     let mut r = Random(Chance::new(seed << 32 | 0x5eed));
     // Every other run clones blocks, and uses small records.
     let clones = seed % 2 == 1;
     let record_bytes = if clones { 4096 } else { Settings::default().record_bytes };
     let mut shared = 0;
     let settings = Settings { posix_acl: true, xattr, dnode_slots, clones, record_bytes, ..Settings::default() };
-    let f = Fixture::new(settings, &CreateOptions { time: Time { seconds: 1, nanoseconds: 0 }, ..Default::default() });
+    let time = Time { seconds: 1, nanoseconds: 0 };
+    let f = Fixture::new(settings, &CreateOptions { version, time, ..Default::default() });
     let model = MemoryVfs::new().writable();
     let root = Caller { privileged: true, ..Caller::default() };
     let user = Caller { uid: 1000, gid: 100, ..Caller::default() };
@@ -347,6 +348,9 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
             settings.dnode_slots = r.pick(&[1, 2, 8]);
             *f.backing.settings.lock() = Arc::new(settings);
         }
+        if f.fs.version() < Version::MAX && r.one_in(150) {
+            f.fs.upgrade(Version(f.fs.version().0 + 1)).unwrap();
+        }
         if r.one_in(40) {
             compare(m, re, &format!("at step {step} of seed {seed}, after {what}"));
         }
@@ -375,9 +379,16 @@ fn random_changes_lead_where_they_lead_in_a_plain_tree() {
     let mut most = 0;
     for seed in first.parse::<u64>().unwrap()..=last.parse().unwrap() {
         let xattr = if seed % 3 == 2 { XattrMode::Dir } else { XattrMode::Sa };
-        let shared = run(seed, xattr, [1, 2, 8][seed as usize % 3], 800);
+        let shared = run(seed, Version::MAX, xattr, [1, 2, 8][seed as usize % 3], 800);
         println!("seed {seed}: {shared} blocks shared");
         most = most.max(shared);
     }
     assert!(most > 0 || first == last, "nothing was cloned");
+}
+
+#[test]
+fn random_changes_lead_there_in_old_versions_too_and_while_they_are_upgraded() {
+    for version in 1..=4 {
+        run(version, Version(version), XattrMode::Sa, [1, 2, 8][version as usize % 3], 600);
+    }
 }

@@ -25,7 +25,7 @@ const ENTRIES_MAX: u64 = 1024;
 pub struct SaTable {
     pub(crate) tables: RwLock<Tables>,
     /// The object set, and its object `SA_ATTRS`.
-    pub(crate) home: Option<(Arc<ObjectSet>, u64)>,
+    pub(crate) home: OnceLock<(Arc<ObjectSet>, u64)>,
 }
 
 /// Numbers of a layout's attributes, with their registered lengths.
@@ -104,7 +104,12 @@ impl SaTable {
                 table.layouts.insert(number, layout.into());
             }
         }
-        Ok(Self { tables: RwLock::new(table), home: Some((objset.clone(), master)) })
+        Ok(Self { tables: RwLock::new(table), home: OnceLock::from((objset.clone(), master)) })
+    }
+
+    /// Sets the object `SA_ATTRS` of a dataset that had none: attributes can be packed from now on.
+    pub fn set_home(&self, objset: &Arc<ObjectSet>, master: u64) {
+        let _ = self.home.set((objset.clone(), master));
     }
 
     /// Locates the attributes of an object.

@@ -23,7 +23,7 @@ use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
 use ondisk::sa::{Attr, ByteSwap, Registered, SaHeader};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, ObjectType, blkptr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Maximum size of all attributes of an object, and of its spill block, in bytes
 /// (`SPA_OLD_MAXBLOCKSIZE`).
@@ -51,7 +51,7 @@ impl SaTable {
     pub fn create(objset: &Arc<ObjectSet>, tx: &Tx) -> Result<(Self, u64)> {
         let master = Zap::create(objset, tx, &ZapSpec::new(ObjectType::SA_MASTER_NODE))?;
         let id = master.object().map_or(0, Object::id);
-        let table = Self { tables: RwLock::default(), home: Some((objset.clone(), id)) };
+        let table = Self { tables: RwLock::default(), home: OnceLock::from((objset.clone(), id)) };
         table.register(tx, Attr::Mode)?;
         Ok((table, id))
     }
@@ -293,7 +293,7 @@ impl SaTable {
     }
 
     fn home(&self) -> Result<(&Arc<ObjectSet>, u64)> {
-        let home = self.home.as_ref().map(|(objset, master)| (objset, *master));
+        let home = self.home.get().map(|(objset, master)| (objset, *master));
         home.ok_or_else(|| Error::unsupported("", "attributes in a file system without a table of them"))
     }
 }
@@ -410,7 +410,7 @@ mod tests {
         }
         tables.layouts.insert(6, LAYOUT_6.into());
         tables.layouts.insert(7, [(20, 0)].into());
-        SaTable { tables: RwLock::new(tables), home: None }
+        SaTable { tables: RwLock::new(tables), home: OnceLock::new() }
     }
 
     #[test]

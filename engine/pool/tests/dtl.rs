@@ -27,7 +27,14 @@ fn create(kind: &'static str, parity: u64, disks: &[Arc<Disk>], features: Vec<St
     };
     let children = disks.iter().map(leaf).collect();
     let top = NewVdev { kind, parity, draid: None, class, leaf: None, ashift: 9, children };
-    let new = CreatePool { name: "tank".into(), tops: vec![top], features, comment: None, compatibility: None };
+    let new = CreatePool {
+        version: 5000,
+        name: "tank".into(),
+        tops: vec![top],
+        features,
+        comment: None,
+        compatibility: None,
+    };
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 

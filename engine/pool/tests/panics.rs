@@ -43,6 +43,7 @@ fn bench() -> Bench {
         part("file", Some((disk.name().to_owned(), device)), vec![])
     };
     let new = CreatePool {
+        version: 5000,
         name: "tank".into(),
         tops: vec![part("mirror", None, disks.iter().map(leaf).collect())],
         features: default_features().map(str::to_owned).collect(),

@@ -35,7 +35,14 @@ fn create(kind: &'static str, parity: u64, disks: &[Arc<MemoryDevice>]) -> Arc<W
     let children = disks.iter().map(leaf).collect();
     let top = NewVdev { kind, parity, class, leaf: None, ashift: 9, children, draid: None };
     let features = default_features().map(str::to_owned).collect();
-    let new = CreatePool { name: "tank".into(), tops: vec![top], features, comment: None, compatibility: None };
+    let new = CreatePool {
+        version: 5000,
+        name: "tank".into(),
+        tops: vec![top],
+        features,
+        comment: None,
+        compatibility: None,
+    };
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 
@@ -282,8 +289,14 @@ fn unrepairable_damage_is_logged_until_a_scrub_finds_none() {
         });
         let features: Vec<String> = features.into_iter().map(str::to_owned).collect();
         let by_head = !features.is_empty();
-        let new =
-            CreatePool { name: "tank".into(), tops: tops.collect(), features, comment: None, compatibility: None };
+        let new = CreatePool {
+            version: 5000,
+            name: "tank".into(),
+            tops: tops.collect(),
+            features,
+            comment: None,
+            compatibility: None,
+        };
         let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
         let objects = fill(&writer, 1, 20_000);
         let pool = writer.pool().unwrap();

@@ -37,6 +37,7 @@ fn options() -> WriteOptions {
 /// A pool of these devices, with all default features.
 fn create(tops: Vec<NewVdev>) -> Arc<Writer> {
     let new = CreatePool {
+        version: 5000,
         name: "tank".into(),
         tops,
         features: default_features().map(str::to_owned).collect(),

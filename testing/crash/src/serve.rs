@@ -138,6 +138,7 @@ pub fn create(layout: &Layout, folder: &Path) -> Result<()> {
         File::create(image)?.set_len(DISK_BYTES)?;
     }
     let new = CreatePool {
+        version: 5000,
         name: POOL.to_owned(),
         tops: layout.tops(&layout.devices(folder)?),
         features: default_features().map(str::to_owned).collect(),

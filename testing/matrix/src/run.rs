@@ -115,6 +115,7 @@ fn options() -> WriteOptions {
 
 fn write(group: &Group, devices: &[Arc<dyn Device>]) -> Result<()> {
     let new = CreatePool {
+        version: 5000,
         name: POOL.into(),
         tops: top(&group.arrangement, devices),
         features: default_features().map(str::to_owned).collect(),

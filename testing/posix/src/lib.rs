@@ -42,6 +42,7 @@ impl LivePool {
         let class = block::Class::Normal;
         let top = NewVdev { kind: "file", parity: 0, draid: None, class, leaf, ashift: 12, children: Vec::new() };
         let new = CreatePool {
+            version: 5000,
             name: name.to_owned(),
             tops: vec![top],
             features: default_features().map(str::to_owned).collect(),

@@ -214,6 +214,7 @@ impl Rig {
     /// Creates a pool with one file system, encrypted if `properties` request it.
     pub fn create(machine: &Arc<Machine>, shape: &Shape, properties: &[(&str, &str)]) -> Result<Self> {
         let new = CreatePool {
+            version: 5000,
             name: POOL.into(),
             tops: shape.tops(machine),
             features: default_features().map(str::to_owned).collect(),

@@ -19,6 +19,7 @@ pub mod set;
 pub mod share;
 pub mod snapshot;
 pub mod space;
+pub mod upgrade;
 pub mod values;
 pub mod wait;
 
@@ -137,7 +138,12 @@ pub static VERBS: &[Verb] = &[
         share::share,
     ),
     for_owner("unshare", &["<-a [nfs|smb] | filesystem|mountpoint>"], "Stop sharing file systems", share::unshare),
-    not_yet("upgrade"),
+    for_owner(
+        "upgrade",
+        &["", "-v", "[-r] [-V version] <-a | filesystem ...>"],
+        "Raise the version of file systems",
+        upgrade::run,
+    ),
     not_yet("project"),
     not_yet("allow"),
     not_yet("unallow"),

@@ -8,11 +8,10 @@ use admin::verbs::zpool::set::{self, SetRequest};
 use anyhow::Result;
 use ondisk::feature::{FEATURES, Feature, by_name};
 use pool::property::FEATURES_2_3;
+use pool::writer::{VERSION_FEATURES as CURRENT_VERSION, is_version};
 use std::fmt::Write;
 
 const SET: Options = Options { short: "", long: &[] };
-/// The on-disk version of pools with feature flags.
-const CURRENT_VERSION: u64 = 5000;
 const LEGACY: &str = "\nThe following legacy versions are also supported:\n\nVER  DESCRIPTION\n---  \
                       --------------------------------------------------------\n";
 /// The descriptions of the versions before feature flags, from version 1 on.
@@ -104,7 +103,7 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         Some(text) => text
             .parse()
             .ok()
-            .filter(|v| (1..=VERSIONS.len() as u64).contains(v) || *v == CURRENT_VERSION)
+            .filter(|v| is_version(*v))
             .ok_or_else(|| Failure::usage(format!("invalid version '{text}'")))?,
     };
     if parsed.has('V') && !parsed.has('a') && parsed.operands.is_empty() {
@@ -137,21 +136,37 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if version != CURRENT_VERSION && known >= version {
             continue;
         }
+        let command = command_line("zpool upgrade", args);
         if known < version {
-            return Err(Failure::failed(format!(
-                "cannot upgrade '{name}': unsupported: upgrading pools of version {known}"
-            )));
+            if is_kept_old(cx, record)? {
+                cx.complain("Upgrade not performed because 'compatibility' property set to 'legacy'.");
+                return Ok(1);
+            }
+            let raise =
+                |pool: &admin::write::WritablePool| Ok(pool.writer().task(move |cx| cx.upgrade_version(version))?);
+            change(cx, record, &format!("cannot set property for '{name}'"), &command, raise)?;
+            let to = match version {
+                CURRENT_VERSION => "feature flags".to_owned(),
+                version => format!("version {version}"),
+            };
+            cx.print(&format!("Successfully upgraded '{name}' from version {known} to {to}.\n"));
+            upgraded += 1;
+            if version != CURRENT_VERSION {
+                cx.print("\n");
+                continue;
+            }
         }
         let features: Vec<&Feature> =
             missing(cx, record)?.into_iter().filter(|f| !f.flags.is_excluded_from_upgrade()).collect();
         if features.is_empty() {
-            if !parsed.has('a') {
+            if known < version {
+                cx.print("\n");
+            } else if !parsed.has('a') {
                 cx.print(&format!("Pool '{name}' already has all supported and requested features enabled.\n"));
             }
             continue;
         }
         let names: Vec<String> = features.iter().map(|f| f.name.to_owned()).collect();
-        let command = command_line("zpool upgrade", args);
         change(cx, record, &format!("cannot set property for '{name}'"), &command, |pool| enable(pool, names.clone()))?;
         let list: String = names.iter().map(|n| format!("  {n}\n")).collect();
         cx.print(&format!("Enabled the following features on '{name}':\n{list}\n"));
@@ -168,10 +183,43 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-fn list(cx: &mut Context<'_>, records: &[Imported]) -> Outcome {
-    cx.print("All pools are formatted using feature flags.\n\n");
+/// Whether the property `compatibility` keeps the pool without feature flags.
+fn is_kept_old(cx: &Context<'_>, record: &Imported) -> Result<bool, Failure> {
+    Ok(super::pools::open(cx, record)?.config().get_str("compatibility") == Some("legacy"))
+}
+
+/// The pools of versions before feature flags.
+fn older(cx: &Context<'_>, records: &[Imported]) -> Result<String, Failure> {
     let mut out = String::new();
     for record in records {
+        let version = super::pools::open(cx, record)?.version();
+        if version >= CURRENT_VERSION {
+            continue;
+        }
+        if out.is_empty() {
+            out.push_str(
+                "The following pools are formatted with legacy version numbers and can\nbe upgraded to use feature flags.  \
+                 After being upgraded, these pools\nwill no longer be accessible by software that does not support \
+                 feature\nflags.\n\nNote that setting a pool's 'compatibility' feature to 'legacy' will\ninhibit \
+                 upgrades.\n\nVER  POOL\n---  ------------\n",
+            );
+        }
+        let _ = writeln!(out, "{version:2}   {}", record.name);
+    }
+    if out.is_empty() {
+        return Ok("All pools are formatted using feature flags.\n\n".to_owned());
+    }
+    Ok(out + "\nUse 'zpool upgrade -v' for a list of available legacy versions.\n")
+}
+
+fn list(cx: &mut Context<'_>, records: &[Imported]) -> Outcome {
+    let older = older(cx, records)?;
+    cx.print(&older);
+    let mut out = String::new();
+    for record in records {
+        if super::pools::open(cx, record)?.version() < CURRENT_VERSION {
+            continue;
+        }
         let features = missing(cx, record)?;
         if features.is_empty() {
             continue;

@@ -39,12 +39,28 @@ pub struct FileSystemTraits {
     pub case_sensitivity: u64,
 }
 
-/// Version of new file systems.
-const VERSION: u64 = 5;
+/// Newest version of file systems, which new ones have.
+pub const FILE_SYSTEM_VERSION: u64 = 5;
+
+/// The version that a pool must have for file systems of `version`. Facts: zfs_spa_version_map.
+pub fn pool_version_for(version: u64) -> u64 {
+    match version {
+        0 | 1 => 1,
+        2 => 3,
+        3 => 9,
+        4 => 15,
+        _ => 24,
+    }
+}
+
+/// The newest version of file systems in a pool of version `pool`.
+pub(crate) fn newest_in(pool: u64) -> u64 {
+    (1..=FILE_SYSTEM_VERSION).rev().find(|version| pool_version_for(*version) <= pool).unwrap_or(1)
+}
 
 impl Default for FileSystemTraits {
     fn default() -> Self {
-        Self { version: VERSION, normalization: 0, utf8_only: false, case_sensitivity: 0 }
+        Self { version: FILE_SYSTEM_VERSION, normalization: 0, utf8_only: false, case_sensitivity: 0 }
     }
 }
 
@@ -79,7 +95,7 @@ pub(crate) fn traits_of(cx: &Cx<'_>, head: u64) -> Result<FileSystemTraits> {
     let master = Zap::open(objset.object(MASTER_NODE)?)?;
     let number = |name: &str| Ok::<_, Error>(master.lookup_u64(name)?.unwrap_or(0));
     Ok(FileSystemTraits {
-        version: VERSION,
+        version: newest_in(cx.sync.version()),
         normalization: number("normalization")?,
         utf8_only: number("utf8only")? != 0,
         case_sensitivity: number("casesensitivity")?,

@@ -15,7 +15,7 @@ use super::values::{self, Target};
 use super::{deadlist, keys, limits, snapshot, space};
 use crate::KeyStore;
 use crate::live::LiveDatasets;
-use crate::property::{Kinds, Value};
+use crate::property::{Kinds, Value, full_name};
 use errors::{Error, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;
@@ -47,6 +47,27 @@ struct Sorted {
 
 /// Blocks of the pool's own objects that a new dataset allocates, as in OpenZFS.
 pub(super) const CREATED_BLOCKS: u64 = 6;
+
+/// First version of file systems for which it can be set how names compare.
+const NAMES_VERSION: u64 = 3;
+
+/// Checks that a pool of version `pool` can have a new file system with these properties, and that
+/// its version allows them. Facts: zfs_fill_zplprops_impl.
+pub fn check_version(properties: &[(String, String)], pool: u64) -> Result<()> {
+    let asked = properties.iter().rev().find(|(name, _)| name == "version");
+    let asked = asked.map(|(_, text)| values::parse_version(text)).transpose();
+    let version = asked.map_err(|why| Error::invalid("", why))?.unwrap_or_else(|| contents::newest_in(pool));
+    let of_names = |name: &str| matches!(full_name(name), "normalization" | "utf8only" | "casesensitivity");
+    if contents::pool_version_for(version) > pool {
+        return Err(Error::unsupported("", format!("file systems of version {version} in a pool of version {pool}")));
+    }
+    if let Some((name, _)) = properties.iter().find(|(name, _)| of_names(name))
+        && version < NAMES_VERSION
+    {
+        return Err(Error::unsupported("", format!("{name} of file systems before version {NAMES_VERSION}")));
+    }
+    Ok(())
+}
 
 /// Creates a file system or volume.
 pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
@@ -143,10 +164,7 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<S
         let setting = values::check(&target, name, text)?;
         let number = setting.number();
         match setting.name.as_str() {
-            "version" if number != FileSystemTraits::default().version => {
-                return Err(Error::unsupported(&*new.name, "making a file system of an older version"));
-            }
-            "version" => {}
+            "version" => traits.version = number,
             "normalization" => traits.normalization = number,
             "utf8only" => traits.utf8_only = number != 0,
             "casesensitivity" => traits.case_sensitivity = number,
@@ -166,6 +184,9 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<S
                 changes.push(Change::Set(setting));
             }
         }
+    }
+    if !new.is_volume {
+        check_version(&new.properties, cx.sync.version()).map_err(|e| e.at(&new.name))?;
     }
     if traits.normalization != 0 {
         // Names compared in a normalized form must be Unicode.
@@ -272,7 +293,8 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
         key: options.key.clone(),
         ..NewDataset::default()
     };
-    let sorted = sort(&cx, &new, FileSystemTraits::default())?;
+    let newest = FileSystemTraits { version: contents::newest_in(sync.version()), ..FileSystemTraits::default() };
+    let sorted = sort(&cx, &new, newest)?;
     let plan = keys::plan(&cx, options.keys, None, &name, wanted(&sorted))?;
 
     let root = tree::create_dir(&cx, 0, "")?;

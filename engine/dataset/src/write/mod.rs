@@ -51,8 +51,8 @@ mod values;
 
 pub use bookmark::{bookmark, destroy_bookmark};
 pub use clone::clone;
-pub use contents::{FileSystemMaker, FileSystemTraits, Fill};
-pub use create::{Bootstrap, NewDataset, bootstrap, create, volume_reservation};
+pub use contents::{FILE_SYSTEM_VERSION, FileSystemMaker, FileSystemTraits, Fill, pool_version_for};
+pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create, volume_reservation};
 pub use cx::Failures;
 pub use destroy::destroy;
 pub use holds::{hold, release};
@@ -67,7 +67,7 @@ pub use rollback::rollback;
 pub use snapshot::snapshot;
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
-pub use values::{Setting, check_new};
+pub use values::{Setting, check_new, parse_version};
 
 use crate::live::LiveDatasets;
 use crate::property::{Attr, find, full_name, is_user_property};
@@ -101,6 +101,16 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
         live.close(&volume)?;
     }
     result
+}
+
+/// Records in the pool's history that the version of file system `name` was raised.
+pub fn note_upgrade(live: &LiveDatasets, name: &str, (from, to): (u64, u64)) -> Result<()> {
+    let name = name.to_owned();
+    live.writer().task(move |sync| {
+        let cx = Cx::new(sync);
+        let node = tree::find(&cx, &name)?;
+        cx.history("upgrade", &name, node.head, &format!("from {from} to {to}"))
+    })
 }
 
 /// Makes dataset `name` inherit property `property`; with `received`, reverts to the value received

@@ -140,7 +140,7 @@ impl OneTxg<'_> {
             return Ok(());
         }
         destroy::check_blocks(&self.cx, &self.cx.dataset(node.head)?.phys, &node)?;
-        if !self.open.let_go(node.head) {
+        if !self.open.release_head(node.head) {
             return Err(Refusal::Busy.at(name).into());
         }
         self.change(|| destroy::destroy_in(&self.cx, &self.keys, &node))
@@ -195,7 +195,7 @@ impl OneTxg<'_> {
             return Ok(to);
         }
         crate::intent_log::ClosedLog::open(self.cx.mos().store(), &head.bp, node.head).at(name)?;
-        if !self.open.let_go(node.head) {
+        if !self.open.release_head(node.head) {
             return Err(Refusal::Busy.at(name).into());
         }
         self.change(|| rollback::rollback_in(&self.cx, &self.keys, &node, &head))?;

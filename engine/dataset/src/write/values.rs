@@ -132,6 +132,15 @@ pub fn check_new(
     properties.iter().try_for_each(|(name, text)| check(&target, name, text).map(drop))
 }
 
+/// Parses a version of file systems as users write it: `5`, or `current`.
+pub fn parse_version(text: &str) -> std::result::Result<u64, String> {
+    let def = find("version").ok_or("there is no property 'version'")?;
+    match parse(def, text)? {
+        Value::Number(number) => Ok(number),
+        Value::Text(text) => Err(format!("bad version '{text}'")),
+    }
+}
+
 fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
     match def.value_type {
         ValueType::Text => Ok(Value::Text(text.to_owned())),

@@ -124,6 +124,7 @@ impl Rig {
             top.leaf.iter().map(|l| l.1.clone()).chain(top.children.iter().map(|c| c.leaf.clone().unwrap().1));
         let devices: Vec<_> = devices.collect();
         let new = CreatePool {
+            version: 5000,
             name: "tank".into(),
             tops: vec![top],
             features: default_features().map(str::to_owned).collect(),

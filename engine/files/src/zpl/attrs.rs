@@ -97,9 +97,12 @@ impl FileSystem {
             return Err(Error::invalid(place(), "project is out of range"));
         }
         if (set.project.is_some_and(|p| p != file.project) || set.project_inherit == Some(true))
-            && !(settings.projects && is_plain)
+            && !(settings.projects && is_plain && self.version().has_system_attributes())
         {
             return Err(Error::unsupported(place(), "projects: not of this kind of file, or not of this dataset"));
+        }
+        if set.btime.is_some() && !self.version().has_fuids() {
+            return Err(Error::unsupported(place(), "setting the time of creation before ZPL version 3"));
         }
         let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
         if file.flags.contains(Flags::IMMUTABLE)
@@ -136,8 +139,7 @@ impl FileSystem {
                 self.check_space(live, file)?;
             }
             self.resize_in(tx, settings, file, size)?;
-            (file.mtime, file.ctime) = (now, now);
-            file.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED;
+            file.touch_contents(now);
         }
         if set.uid.is_some() || set.gid.is_some() || set.project.is_some_and(|p| p != file.project) {
             self.set_owner(tx, file, &set)?;
@@ -214,6 +216,7 @@ impl FileSystem {
         file.uid = set.uid.map_or(file.uid, u64::from);
         file.gid = set.gid.map_or(file.gid, u64::from);
         if let Some(project) = set.project {
+            file.upgrade(self, tx)?;
             file.project = project;
             if !file.flags.contains(Flags::PROJID) {
                 file.flags |= Flags::PROJID;
@@ -360,7 +363,7 @@ impl FileSystem {
 
     /// Loads a state that belongs to no node: that of a hidden directory, or of an object in it.
     pub(super) fn load_state(&self, id: u64) -> Result<State> {
-        State::load(self.sa.attributes(&self.object(id)?)?)
+        State::load(self.sa.attributes(&self.object(id)?)?, self.version())
     }
 
     /// The ZFS ACL of a file.

@@ -113,7 +113,7 @@ impl FileSystem {
         file.size = file.size.max(end);
         match times {
             Times::Move => file.touch_contents(now),
-            Times::Stay => file.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED,
+            Times::Stay => file.mark_contents(),
         }
         let cleared = !keeps_set_id && file.drop_set_id();
         file.store(self, tx, &[])?;

@@ -189,9 +189,12 @@ impl Group {
 
     /// Records that the ZFS ACL was set, and the mode with it.
     pub fn acl(&mut self, tx: &Tx, file: &State, list: &[Ace]) {
-        let entries = trivial_acl::pack(list);
+        let (kind, entries) = match file.has_fuids {
+            true => (RecordType::ACL, trivial_acl::pack(list)),
+            false => (RecordType::ACL_V0, trivial_acl::pack_old(list)),
+        };
         let acl = Acl { count: list.len() as u64, flags: 0, entries: &entries, fuids: Vec::new(), domains: Vec::new() };
-        self.put(tx, RecordType::ACL, &Body::Acl { object: file.object.id(), acl });
+        self.put(tx, kind, &Body::Acl { object: file.object.id(), acl });
     }
 
     /// Records that an extended attribute among the file's own attributes was set or removed.

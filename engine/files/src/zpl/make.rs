@@ -4,31 +4,29 @@
 
 use super::backing::Settings;
 use super::log::Group;
-use super::state::State;
-use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, Znode, trivial_acl};
+use super::state::{State, old_znode};
+use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, Version, Znode, trivial_acl};
 use crate::posix_acl::{ACCESS, DEFAULT};
 use crate::vfs::{Caller, FileKind, NewNode, SetAttr, Time};
 use dataset::quota::Principal;
-use errors::{Error, Refusal, Result};
+use errors::{Refusal, Result};
 use object::zap::ZapSpec;
 use object::{NewObject, ObjectSet, SaTable, Tx, Zap};
 use ondisk::ObjectType;
 use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
 use ondisk::zap::Value as ZapValue;
-use ondisk::znode::Flags;
+use ondisk::znode::{Flags, LEGACY_BYTES};
 use std::sync::Arc;
 
 /// Longest target of a symbolic link: MAXPATHLEN with its NUL.
 const TARGET_BYTES_MAX: usize = 4095;
 /// Initial block size of a file.
 const FIRST_BLOCK_BYTES: u32 = 512;
-/// Object numbers that the kernel assigns to the objects that every file system has.
-const SA_ATTRS: u64 = 32;
-const DELETE_QUEUE: u64 = 33;
-const ROOT: u64 = 34;
-const REGISTRY: u64 = 35;
-const LAYOUTS: u64 = 36;
+/// Object numbers that the kernel assigns to the objects that every file system has begin here:
+/// attribute tables (unless its files have znodes), delete queue, root directory, registry,
+/// layouts.
+const FIRST: u64 = 32;
 
 /// Fixed properties of a file whose creation is replayed from the intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +60,7 @@ pub(super) struct NewFile<'a> {
     pub slots: u8,
     pub object: Option<u64>,
     pub norm: NormFlags,
+    pub version: Version,
 }
 
 /// The file type bits of a mode.
@@ -86,10 +85,16 @@ impl NewFile<'_> {
     /// Creates the object with its attributes; no name leads to it yet. Calls `register` with the
     /// object number before the object has attributes.
     pub fn make(&self, objset: &Arc<ObjectSet>, sa: &SaTable, tx: &Tx, register: impl FnOnce(u64)) -> Result<u64> {
+        let is_sa = self.version.has_system_attributes();
+        let (bonus_type, bonus) = match is_sa {
+            true => (ObjectType::SA, Vec::new()),
+            false => (ObjectType::ZNODE, vec![0; LEGACY_BYTES]),
+        };
         let object = if self.kind == FileKind::Directory {
             let spec = ZapSpec {
                 norm_flags: self.norm,
-                bonus_type: ObjectType::SA,
+                bonus_type,
+                bonus,
                 slots: self.slots,
                 id: self.object,
                 ..ZapSpec::new(ObjectType::DIRECTORY_CONTENTS)
@@ -97,15 +102,17 @@ impl NewFile<'_> {
             Zap::create(objset, tx, &spec)?.object().map_or(0, object::Object::id)
         } else {
             let new = NewObject {
-                bonus_type: ObjectType::SA,
-                slots: self.slots,
+                slots: self.slots(),
                 id: self.object,
-                ..NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, FIRST_BLOCK_BYTES)
+                ..NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, FIRST_BLOCK_BYTES).with_bonus(bonus_type, bonus)
             };
             objset.create_object(tx, &new)?.id()
         };
         register(object);
-        let done = objset.object(object).and_then(|o| sa.build(tx, &o, &self.attributes()));
+        let done = objset.object(object).and_then(|o| match is_sa {
+            true => sa.build(tx, &o, &self.attributes()),
+            false => old_znode::build(tx, &o, &self.attributes(), (&self.list(), self.target), self.version),
+        });
         if done.is_err() {
             // No name leads to it: only its space would be lost.
             let _ = objset.free_object(tx, object);
@@ -113,11 +120,25 @@ impl NewFile<'_> {
         done.map(|()| object)
     }
 
+    /// 512-byte slots of its dnode.
+    pub fn slots(&self) -> u8 {
+        match self.kind {
+            // In larger dnodes OpenZFS looks for the target of an old symbolic link where it does
+            // not store it.
+            FileKind::Symlink if !self.version.has_system_attributes() => 1,
+            _ => self.slots,
+        }
+    }
+
+    /// The ACL, which expresses no more than the mode.
+    fn list(&self) -> Vec<Ace> {
+        trivial_acl::trivial(self.mode & 0o777, self.kind == FileKind::Directory)
+    }
+
     /// The attributes in the order in which the kernel packs them: space accounting expects some of
     /// them at fixed offsets.
     fn attributes(&self) -> Vec<(Sa, Vec<u8>)> {
-        let is_dir = self.kind == FileKind::Directory;
-        let list = trivial_acl::trivial(self.mode & 0o777, is_dir);
+        let (is_dir, list) = (self.kind == FileKind::Directory, self.list());
         let flags = self.flags | trivial_acl::mode_of(&list, self.uid, self.gid).1;
         let word = |n: u64| n.to_le_bytes().to_vec();
         let size = match (is_dir, self.target) {
@@ -156,8 +177,9 @@ impl NewFile<'_> {
 }
 
 /// Flags of every new file.
-pub(super) fn new_flags(is_dir: bool) -> Flags {
-    let flags = Flags::ARCHIVE | Flags::AV_MODIFIED | Flags::ACL_TRIVIAL;
+pub(super) fn new_flags(is_dir: bool, version: Version) -> Flags {
+    let changed = if version.has_fuids() { Flags::ARCHIVE | Flags::AV_MODIFIED } else { Flags::empty() };
+    let flags = changed | Flags::ACL_TRIVIAL;
     if is_dir { flags | Flags::ACL_AUTO_INHERIT } else { flags }
 }
 
@@ -210,11 +232,13 @@ impl FileSystem {
         } else if mode & 0o2000 != 0 && !who.privileged && !is_member(who, gid) {
             mode &= !0o2000;
         }
-        let mut flags = new_flags(is_dir) | parent.flags & Flags::XATTR;
+        let version = self.version();
+        let mut flags = new_flags(is_dir, version) | parent.flags & Flags::XATTR;
         let inherited = if parent.flags.contains(Flags::PROJINHERIT) { parent.project } else { 0 };
         let plain = matches!(kind, FileKind::Regular | FileKind::Directory);
         // Types without contents have the attribute only if it is not the default.
-        let project = (settings.projects && (plain || inherited != 0)).then_some(inherited);
+        let has_projects = settings.projects && version.has_system_attributes();
+        let project = (has_projects && (plain || inherited != 0)).then_some(inherited);
         if project.is_some() {
             flags |= Flags::PROJID;
         }
@@ -339,12 +363,13 @@ impl FileSystem {
             slots: forced.map_or(settings.dnode_slots, |f| f.slots).max(1),
             object: forced.map(|f| f.object),
             norm: self.master.names.norm(),
+            version: self.version(),
         };
         let id = file.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
-        match self.object(id).and_then(|object| State::load(self.sa.attributes(&object)?)) {
+        match self.load_state(id) {
             Ok(state) => {
                 let Inherited { access_list, default_list, entries, .. } = inherited;
-                Ok(Made { state, slots: file.slots, access_list, default_list, entries })
+                Ok(Made { state, slots: file.slots(), access_list, default_list, entries })
             }
             Err(e) => {
                 let _ = self.objset.free_object(tx, id);
@@ -399,6 +424,8 @@ fn kind_of_new(new: &NewNode) -> FileKind {
 /// Properties of a file system that are fixed at creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateOptions {
+    /// ZPL version.
+    pub version: Version,
     /// `casesensitivity`.
     pub case: CaseSensitivity,
     /// `normalization`: how names are compared, apart from case.
@@ -419,6 +446,7 @@ pub struct CreateOptions {
 impl Default for CreateOptions {
     fn default() -> Self {
         Self {
+            version: Version::MAX,
             case: CaseSensitivity::Sensitive,
             normalization: NormFlags::empty(),
             utf8_only: false,
@@ -446,43 +474,54 @@ pub fn create_contents(objset: &Arc<ObjectSet>, tx: &Tx, options: &CreateOptions
     put("normalization", options.normalization.bits())?;
     put("utf8only", u64::from(options.utf8_only))?;
     put("casesensitivity", case)?;
-    put("VERSION", VERSION_MAX)?;
-    let tables = zap(ObjectType::SA_MASTER_NODE, SA_ATTRS)?;
-    put("SA_ATTRS", SA_ATTRS)?;
-    zap(ObjectType::UNLINKED_SET, DELETE_QUEUE)?;
-    put("DELETE_QUEUE", DELETE_QUEUE)?;
-
-    for (name, object_type, id) in
-        [("REGISTRY", ObjectType::SA_ATTR_REGISTRATION, REGISTRY), ("LAYOUTS", ObjectType::SA_ATTR_LAYOUTS, LAYOUTS)]
-    {
-        zap(object_type, id)?;
-        tables.insert_u64(tx, name, id)?;
+    put("VERSION", options.version.0)?;
+    let is_sa = options.version.has_system_attributes();
+    let mut numbers = FIRST..;
+    let mut next = || numbers.next().expect("numbers do not end");
+    let tables = if is_sa { Some(next()) } else { None };
+    if let Some(id) = tables {
+        zap(ObjectType::SA_MASTER_NODE, id)?;
+        put("SA_ATTRS", id)?;
     }
-    let sa = SaTable::load(objset, Some(SA_ATTRS))?;
+    let queue = next();
+    zap(ObjectType::UNLINKED_SET, queue)?;
+    put("DELETE_QUEUE", queue)?;
+
+    let root_id = next();
+    if let Some(id) = tables {
+        let tables = Zap::open(objset.object(id)?)?;
+        for (name, object_type) in
+            [("REGISTRY", ObjectType::SA_ATTR_REGISTRATION), ("LAYOUTS", ObjectType::SA_ATTR_LAYOUTS)]
+        {
+            let id = next();
+            zap(object_type, id)?;
+            tables.insert_u64(tx, name, id)?;
+        }
+    }
+    let sa = SaTable::load(objset, tables)?;
     let mut norm = options.normalization;
     if options.case != CaseSensitivity::Sensitive {
         norm |= NormFlags::TO_UPPER;
     }
-    let flags = new_flags(true) | if options.projects { Flags::PROJID } else { Flags::empty() };
+    let has_projects = options.projects && is_sa;
+    let flags = new_flags(true, options.version) | if has_projects { Flags::PROJID } else { Flags::empty() };
     let root = NewFile {
         kind: FileKind::Directory,
         mode: 0o40755,
         uid: u64::from(options.uid),
         gid: u64::from(options.gid),
-        parent: ROOT,
+        parent: root_id,
         flags,
-        project: options.projects.then_some(0),
+        project: has_projects.then_some(0),
         rdev: 0,
         target: None,
         time: options.time,
         generation: tx.txg(),
         slots: options.dnode_slots.max(1),
-        object: Some(ROOT),
+        object: Some(root_id),
         norm,
+        version: options.version,
     };
-    let made = root.make(objset, &sa, tx, |_| {})?;
-    if made != ROOT {
-        return Err(Error::invalid("", format!("the root directory became object {made}, expected {ROOT}")));
-    }
-    put("ROOT", ROOT)
+    root.make(objset, &sa, tx, |_| {})?;
+    put("ROOT", root_id)
 }

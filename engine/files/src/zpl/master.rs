@@ -8,8 +8,36 @@ use ondisk::zap::NormFlags;
 
 /// Object number of the master node.
 pub(super) const MASTER_NODE: u64 = 1;
-/// The newest supported ZPL version: system attributes.
-pub(super) const VERSION_MAX: u64 = 5;
+
+/// ZPL version of a file system: which forms of files and names it may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The newest supported version.
+    pub const MAX: Self = Self(5);
+
+    /// Entries of directories contain the type of the file.
+    pub(super) fn has_entry_types(self) -> bool {
+        self.0 >= 2
+    }
+
+    /// Files have DOS flags, a creation time that can be set, and entries of access lists of
+    /// version 1, whose identities may have a domain.
+    pub(super) fn has_fuids(self) -> bool {
+        self.0 >= 3
+    }
+
+    /// Users and groups can have quotas.
+    pub(super) fn has_quotas(self) -> bool {
+        self.0 >= 4
+    }
+
+    /// New and changed files have system attributes instead of a znode.
+    pub(super) fn has_system_attributes(self) -> bool {
+        self.0 >= 5
+    }
+}
 
 /// How names that differ only in case compare (`casesensitivity`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +50,11 @@ pub enum CaseSensitivity {
     Mixed,
 }
 
-/// What the master node records. Fixed while the file system is open.
+/// What the master node records. Fixed while the file system is open, except for the version and
+/// what an upgrade of it adds.
 pub(super) struct MasterNode {
-    /// ZPL version, 1 to [`VERSION_MAX`].
-    pub version: u64,
+    /// ZPL version when the file system was opened, 1 to [`Version::MAX`].
+    pub version: Version,
     /// Object of the root directory.
     pub root: u64,
     /// Names and layouts of system attributes. `None`: files have znodes.
@@ -44,11 +73,11 @@ impl MasterNode {
         let zap = Zap::open(objset.object(MASTER_NODE)?)?;
         let number = |name: &str| zap.lookup_u64(name);
         let version = number("VERSION")?.ok_or_else(|| Error::corrupt("", "the master node has no VERSION"))?;
-        if version > VERSION_MAX {
-            return Err(Error::unsupported("", format!("ZPL version {version} (known: 1 to {VERSION_MAX})")));
+        if !(1..=Version::MAX.0).contains(&version) {
+            return Err(Error::unsupported("", format!("ZPL version {version} (known: 1 to {})", Version::MAX.0)));
         }
         Ok(Self {
-            version,
+            version: Version(version),
             root: number("ROOT")?.ok_or_else(|| Error::corrupt("", "the master node has no ROOT"))?,
             names: NameRules::read(&zap)?,
             sa_attrs: number("SA_ATTRS")?,

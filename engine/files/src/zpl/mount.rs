@@ -6,7 +6,7 @@
 use super::backing::time_now;
 use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
 use super::{
-    CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, VERSION_MAX, create_contents,
+    CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, Version, create_contents,
     owners_of,
 };
 use crate::vfs::Quota;
@@ -40,7 +40,7 @@ const QUOTA_BYTES: u64 = 64 << 10;
 pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
 fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> {
-    if traits.version != VERSION_MAX {
+    if !(1..=Version::MAX.0).contains(&traits.version) {
         return Err(Error::unsupported("", format!("making file systems of ZPL version {}", traits.version)));
     }
     let case = match traits.case_sensitivity {
@@ -51,6 +51,7 @@ fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<(
     };
     let (uid, gid) = host::creator();
     let options = CreateOptions {
+        version: Version(traits.version),
         case,
         normalization: NormFlags::from_bits_retain(traits.normalization),
         utf8_only: traits.utf8_only,
@@ -299,6 +300,10 @@ impl FileSystem {
     /// Sets how many bytes, or objects, a user, group or project may use (for example
     /// `userquota@1000`); 0 means no limit.
     pub fn set_quota(&self, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
+        if !self.version().has_quotas() {
+            let what = format!("quotas of users and groups before ZPL version 4 (this is {})", self.version().0);
+            return Err(Error::unsupported(&*self.options.name, what));
+        }
         self.named(
             self.operate(QUOTA_BYTES, limit == 0, |tx, live, _| {
                 live.backing.set_quota(tx, principal, id, objects, limit)

@@ -66,6 +66,14 @@ impl FileSystem {
         Ok(())
     }
 
+    /// The value of a new directory entry for a file.
+    pub(super) fn new_entry(&self, id: u64, kind: FileKind) -> u64 {
+        match self.version().has_entry_types() {
+            true => id | super::make::kind_bits(kind) >> 12 << 60,
+            false => id,
+        }
+    }
+
     /// Adds `name` to directory `parent`, for the file whose object is `id`.
     pub(super) fn enter(
         &self,
@@ -76,7 +84,7 @@ impl FileSystem {
         kind: FileKind,
         now: Time,
     ) -> Result<()> {
-        let value = id | super::make::kind_bits(kind) >> 12 << 60;
+        let value = self.new_entry(id, kind);
         self.dir_zap(parent.object.id())?.insert(tx, name, &ZapValue::one(value))?;
         if name.len() > NAME_BYTES_MAX {
             self.live()?.backing.uses_long_name();

@@ -11,10 +11,8 @@ use super::log::Group;
 use super::names::{NAMES_BYTES, check_directory};
 use super::state::State;
 use crate::vfs::{Attr, Caller, NewNode};
-use errors::{Error, Place, Result};
-use object::{Object, Tx, Zap};
-use ondisk::acl::AclPhys;
-use ondisk::sa::Attr as Sa;
+use errors::{Error, Result};
+use object::{Tx, Zap};
 use ondisk::zap::Value as ZapValue;
 use ondisk::znode::{DirEntryValue, Flags};
 use std::sync::atomic::Ordering;
@@ -74,7 +72,7 @@ impl FileSystem {
         let file = l.get(id);
         let hidden = file.xattr_dir;
         // Objects that are held can be freed without reading their dnodes.
-        let list = self.acl_object(file)?;
+        let list = file.entries_object(self)?;
         let mut dir = if hidden == 0 { None } else { Some(self.load_state(hidden)?) };
         let before = dir.clone();
         if let Some(dir) = &mut dir {
@@ -93,17 +91,6 @@ impl FileSystem {
         self.live()?.backing.forget(id);
         l.set_gone(id);
         Ok((hidden != 0).then_some(hidden))
-    }
-
-    /// The object that holds the ZFS ACL of an old znode, if there is one.
-    fn acl_object(&self, file: &State) -> Result<Option<Object>> {
-        if file.is_sa {
-            return Ok(None);
-        }
-        let attributes = file.attributes(self)?;
-        let acl = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
-        let acl = acl.at_with(|| file.object.place())?.filter(|acl| acl.object != 0);
-        acl.map(|acl| self.object(acl.object)).transpose()
     }
 
     /// Queues the hidden directory of a file that is about to be freed.

@@ -236,7 +236,7 @@ impl FileSystem {
         (id, kind): (u64, FileKind),
         now: Time,
     ) -> Result<()> {
-        let value = id | super::make::kind_bits(kind) >> 12 << 60;
+        let value = self.new_entry(id, kind);
         let zap = self.dir_zap(parent.object.id())?;
         let before = parent.clone();
         parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
@@ -253,7 +253,8 @@ impl FileSystem {
         let inherits = l.get(dir).flags & Flags::PROJINHERIT;
         let file = l.get(id);
         file.parent = dir;
-        file.flags |= Flags::AV_MODIFIED | inherits;
+        file.flags |= inherits;
+        file.mark_contents();
         file.touch(now);
         file.store(self, tx, &[])
     }

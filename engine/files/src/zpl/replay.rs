@@ -78,10 +78,14 @@ impl FileSystem {
                 list.truncate(usize::try_from(acl.count).unwrap_or(usize::MAX));
                 self.set_entries(*object, &list)
             }
-            Body::Acl { .. } => Err(Error::unsupported(
-                "",
-                "access lists of old versions, or with identities of domains, in the intent log",
-            )),
+            Body::Acl { object, acl } if kind == RecordType::ACL_V0 => {
+                let mut list = Ace::parse_v0(acl.entries, ondisk::Endian::Little);
+                list.truncate(usize::try_from(acl.count).unwrap_or(usize::MAX));
+                self.set_entries(*object, &list)
+            }
+            Body::Acl { .. } => {
+                Err(Error::unsupported("", "access lists with identities of domains, in the intent log"))
+            }
             Body::CloneRange { object, offset, length, block_bytes, pointers } => {
                 self.replay_clone(*object, (*offset, *length), *block_bytes, pointers)
             }

@@ -9,11 +9,13 @@
 //!   * Storing writes all fields to their existing places, which costs one copy of some 200 bytes.
 //!     Only attributes that have no place yet create a new layout.
 
+pub(super) mod old_znode;
 mod store;
 
+use super::master::Version;
 use super::node::Znode;
 use crate::vfs::{FileKind, Time};
-use errors::{Error, Result};
+use errors::Result;
 use object::{Attributes, Object, Tx};
 use ondisk::Endian;
 use ondisk::sa::Attr as Sa;
@@ -65,6 +67,8 @@ pub(super) struct State {
     pub atime_dirty: bool,
     /// Whether the file can hold attributes beyond those of old znodes.
     pub is_sa: bool,
+    /// Whether the version of the file system has DOS flags and ACL entries with FUIDs.
+    pub has_fuids: bool,
     pub object: Object,
     bonus: Vec<u8>,
     endian: Endian,
@@ -74,7 +78,7 @@ pub(super) struct State {
 
 impl State {
     /// Loads the state from the attributes of an object.
-    pub fn load(attributes: Attributes<'_>) -> Result<Self> {
+    pub fn load(attributes: Attributes<'_>, version: Version) -> Result<Self> {
         let object = attributes.object().clone();
         let file = Znode::new(attributes)?;
         let a = file.attributes();
@@ -100,6 +104,7 @@ impl State {
             crtime: time(Sa::Crtime)?,
             atime_dirty: false,
             is_sa: a.is_sa(),
+            has_fuids: version.has_fuids(),
             bonus: object.bonus().to_vec(),
             endian: a.bonus_endian(),
             places: CACHED.map(|attr| a.bonus_place(attr)),
@@ -141,10 +146,7 @@ impl State {
 
     /// Writes the fields that have places to the bonus.
     pub fn store_fields(&mut self, tx: &Tx) -> Result<()> {
-        if !self.is_sa && self.endian != Endian::Little {
-            // The bonus has the byte order of the dnode, which becomes native when it is written.
-            return Err(Error::unsupported(self.object.place(), "writing old znodes of a big-endian host"));
-        }
+        self.check_byte_order()?;
         self.atime_dirty = false;
         for (attr, place) in CACHED.into_iter().zip(self.places) {
             let Some(at) = place else { continue };
@@ -173,13 +175,22 @@ impl State {
     /// Updates the times after a change of contents.
     pub fn touch_contents(&mut self, now: Time) {
         (self.mtime, self.ctime) = (now, now);
-        self.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED;
+        self.mark_contents();
+    }
+
+    /// Notes in the flags that the contents changed.
+    pub fn mark_contents(&mut self) {
+        if self.has_fuids {
+            self.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED;
+        }
     }
 
     /// Updates the times after a change of attributes.
     pub fn touch(&mut self, now: Time) {
         self.ctime = now;
-        self.flags |= Flags::ARCHIVE;
+        if self.has_fuids {
+            self.flags |= Flags::ARCHIVE;
+        }
     }
 
     pub fn is_dir(&self) -> bool {

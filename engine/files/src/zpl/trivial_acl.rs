@@ -241,6 +241,22 @@ pub(super) fn pack(list: &[Ace]) -> Vec<u8> {
     out
 }
 
+/// Encodes entries of version 0, little-endian. Identities have 32 bits.
+pub(super) fn pack_old(list: &[Ace]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(list.len() * 12);
+    for e in list {
+        let id = match e.who {
+            Who::User(id) | Who::Group(id) => id as u32,
+            Who::Owner | Who::OwningGroup | Who::Everyone => 0,
+        };
+        out.extend_from_slice(&id.to_le_bytes());
+        out.extend_from_slice(&e.mask.to_le_bytes());
+        out.extend_from_slice(&e.flags.to_le_bytes());
+        out.extend_from_slice(&e.kind.to_le_bytes());
+    }
+    out
+}
+
 /// Permission bits equivalent to an ACL.
 pub(crate) fn mode_of_list(list: &[Ace], uid: u32, gid: u32) -> u32 {
     mode_of(list, u64::from(uid), u64::from(gid)).0 as u32
@@ -266,6 +282,7 @@ mod tests {
                 assert_eq!(flags.contains(Flags::NO_EXECS_DENIED), mode & 0o111 == 0o111);
                 assert!(is_trivial(&list) && list.len() <= 6);
                 assert_eq!(Ace::parse_v1(&pack(&list), Endian::Little).unwrap(), list);
+                assert_eq!(Ace::parse_v0(&pack_old(&list), Endian::Little), list);
             }
         }
     }

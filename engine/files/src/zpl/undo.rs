@@ -99,8 +99,10 @@ impl FileSystem {
     /// Frees a file that was created in `tx`, with its extended attributes.
     pub(super) fn unmake(&self, tx: &Tx, id: u64) -> Result<()> {
         let live = self.live()?;
-        let hidden = self.load_state(id)?.xattr_dir;
+        let file = self.load_state(id)?;
+        let hidden = file.xattr_dir;
         let mut gone = vec![id];
+        gone.extend(file.entries_object(self)?.map(|object| object.id()));
         if hidden != 0 {
             let entries = self.dir_zap(hidden)?.entries()?;
             gone.extend(entries.iter().filter_map(|e| e.value.ints.first()).map(|v| DirEntryValue::unpack(*v).object));

@@ -259,7 +259,8 @@ impl FileSystem {
         forced: Option<&super::make::Forced>,
     ) -> Result<State> {
         let live = self.live()?;
-        let has_project = settings.projects && file.flags.contains(Flags::PROJID);
+        let version = self.version();
+        let has_project = settings.projects && version.has_system_attributes() && file.flags.contains(Flags::PROJID);
         let project_flag = if has_project { Flags::PROJID } else { Flags::empty() };
         let new = NewFile {
             kind: FileKind::Directory,
@@ -267,7 +268,7 @@ impl FileSystem {
             uid: file.uid,
             gid: file.gid,
             parent: file.object.id(),
-            flags: new_flags(true) | Flags::XATTR | project_flag,
+            flags: new_flags(true, version) | Flags::XATTR | project_flag,
             project: has_project.then_some(file.project),
             rdev: 0,
             target: None,
@@ -276,6 +277,7 @@ impl FileSystem {
             slots: forced.map_or(settings.dnode_slots, |f| f.slots).max(1),
             object: forced.map(|f| f.object),
             norm: self.master.names.norm(),
+            version,
         };
         let id = new.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
         file.xattr_dir = id;

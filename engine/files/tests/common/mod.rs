@@ -51,7 +51,16 @@ impl Rig {
         Self::of(&[("disk", block::Class::Normal), ("log", block::Class::Log)], |_| true)
     }
 
+    /// Of the last version before feature flags.
+    pub fn numbered() -> Self {
+        Self::of_version(28, &[("disk", block::Class::Normal)], |_| false)
+    }
+
     fn of(disks: &[(&str, block::Class)], keep: impl Fn(&str) -> bool) -> Self {
+        Self::of_version(5000, disks, keep)
+    }
+
+    fn of_version(version: u64, disks: &[(&str, block::Class)], keep: impl Fn(&str) -> bool) -> Self {
         let device = |name: &str| Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES])) as Arc<dyn Device>;
         let devices: Vec<_> = disks.iter().map(|(name, _)| device(name)).collect();
         let tops = disks.iter().zip(&devices).map(|((name, class), device)| NewVdev {
@@ -64,6 +73,7 @@ impl Rig {
             children: vec![],
         });
         let new = CreatePool {
+            version,
             name: "tank".into(),
             tops: tops.collect(),
             features: default_features().filter(|name| keep(name)).map(str::to_owned).collect(),

@@ -17,6 +17,7 @@ use super::live_config::LiveConfig;
 use super::spa::{Shared, SyncTx, Txgs, WriteOptions, Writer};
 use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
+use super::version::VERSION_LAST_NUMBERED;
 use super::view_cache::Views;
 use super::{history, label, sync};
 use crate::clones::Clones;
@@ -35,7 +36,7 @@ use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
-use ondisk::uberblock::{Multihost, Uberblock};
+use ondisk::uberblock::{Multihost, Uberblock, VERSION_FEATURES};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
 use std::sync::Arc;
@@ -43,6 +44,8 @@ use std::sync::Arc;
 /// A pool to be created.
 pub struct CreatePool {
     pub name: String,
+    /// On-disk version: that of feature flags, or the last one before.
+    pub version: u64,
     pub tops: Vec<NewVdev>,
     /// Names of the features to enable.
     pub features: Vec<String>,
@@ -62,6 +65,11 @@ impl Writer {
         datasets: impl FnOnce(&SyncTx<'_>) -> Result<()>,
     ) -> Result<Arc<Self>> {
         let place = || new.name.clone();
+        let is_numbered = new.version == VERSION_LAST_NUMBERED && new.features.is_empty();
+        if new.version != VERSION_FEATURES && !is_numbered {
+            let what = format!("creating pools of version {}, or with features before feature flags", new.version);
+            return Err(Error::unsupported(place(), what));
+        }
         let mut devices = ByGuid::new();
         let root = root(new, &mut devices).at_with(place)?;
         let tops = vdevs::build(&root.children, &root, &devices).at_with(place)?;
@@ -117,7 +125,7 @@ fn shared(
     let identity = Identity {
         name: new.name.clone(),
         label_name: new.name.clone(),
-        version: ondisk::uberblock::VERSION_FEATURES,
+        version: new.version,
         guid: root.guid,
         state: ACTIVE,
         hostid,
@@ -180,7 +188,9 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     let (mos, tx) = (cx.mos(), cx.tx());
     let spec = ZapSpec { id: Some(DIRECTORY_OBJECT), ..ZapSpec::new(ObjectType::OBJECT_DIRECTORY) };
     let dir = Zap::create(mos, tx, &spec)?;
-    LiveFeatures::create_zaps(mos, tx)?;
+    if new.version >= VERSION_FEATURES {
+        LiveFeatures::create_zaps(mos, tx)?;
+    }
     // Comes first, because it records when features are enabled.
     for name in ["enabled_txg"].into_iter().chain(new.features.iter().map(String::as_str)) {
         if new.features.iter().any(|f| f == name) {

@@ -8,6 +8,7 @@ use errors::Result;
 use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
 use ondisk::pool_dir::directory;
+use ondisk::uberblock::VERSION_FEATURES;
 use ondisk::zap::Value as ZapValue;
 
 pub(super) fn on_disk(value: &SetValue) -> ZapValue {
@@ -79,6 +80,8 @@ impl SyncTx<'_> {
 
     /// Enables a feature and records it in the history.
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
+        // As in OpenZFS, this upgrades a pool without feature flags.
+        self.upgrade_version(self.version().max(VERSION_FEATURES))?;
         self.feature_enable(name)?;
         self.history("set", None, &format!("feature@{name}=enabled"))
     }

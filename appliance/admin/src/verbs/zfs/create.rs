@@ -99,6 +99,9 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
+    if request.volume.is_none() {
+        write::check_version(&properties, opened.version()).map_err(|e| request.refuse(too_old(&e)))?;
+    }
     Ok(CreatePlan { record, request: request.clone(), quotas, properties })
 }
 
@@ -140,6 +143,11 @@ impl CreatePlan {
             None => MountReport::default(),
         })
     }
+}
+
+/// Why a file system of that version cannot be created.
+fn too_old(error: &errors::Error) -> Reason {
+    Reason::new(Kind::of(error), "pool must be upgraded to set this property or value")
 }
 
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is

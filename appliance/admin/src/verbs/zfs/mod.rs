@@ -13,3 +13,4 @@ pub mod rename;
 pub mod rollback;
 pub mod set;
 pub mod snapshot;
+pub mod upgrade;

@@ -7,12 +7,19 @@ use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{CheckShare, Invocation, Kind, Reason, Refusal};
 use crate::write::WritablePool;
+use dataset::DatasetKind;
 use dataset::property::full_name;
-use dataset::write;
+use dataset::write::{self, parse_version, pool_version_for};
 use errors::{Error, Refusal as Denied};
 
 /// Exit code of libzfs for an invalid property.
-const BAD_PROPERTY: u8 = 255;
+pub(super) const BAD_PROPERTY: u8 = 255;
+
+/// OpenZFS's words for a property that needs a newer version.
+const TOO_OLD: &str = "pool and or dataset must be upgraded to set this property or value";
+
+/// Names and values of properties as a user writes them.
+type Properties = Vec<(String, String)>;
 
 /// Operands and options of `zfs set`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,11 +93,18 @@ pub fn set_all(
     if let Some((name, _)) = properties.iter().find(|(name, value)| !check_share(name, value)) {
         return Err(Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options")));
     }
-    let (quotas, others) = principals::split_quotas(properties)?;
+    let (version, properties) = split_version(properties)?;
+    if let Some(version) = version {
+        set_version(pool, name, version)?;
+    }
+    let (quotas, others) = principals::split_quotas(&properties)?;
     if !others.is_empty() {
         write::set(&pool.live, name, &others).map_err(reason)?;
     }
-    Ok(pool.set_quotas(name, &quotas)?)
+    pool.set_quotas(name, &quotas).map_err(|error| match error.downcast_ref::<Error>() {
+        Some(Error::Unsupported { .. }) => Reason::new(Kind::Unsupported, TOO_OLD),
+        _ => error.into(),
+    })
 }
 
 fn reason(error: Error) -> Reason {
@@ -102,4 +116,26 @@ fn reason(error: Error) -> Reason {
         _ => return error.into(),
     };
     Reason::new(Kind::of(&error), text)
+}
+
+/// The version among `properties`, and the other properties.
+fn split_version(properties: &[(String, String)]) -> Result<(Option<u64>, Properties), Reason> {
+    let (versions, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(name, _)| name == "version");
+    let version = versions.last().map(|(_, text)| parse_version(text)).transpose();
+    Ok((version.map_err(|why| Reason::new(Kind::Invalid, why))?, others))
+}
+
+/// `zfs set version=N`.
+fn set_version(pool: &WritablePool, name: &str, version: u64) -> Result<(), Reason> {
+    if name.contains('@') {
+        return Err(Reason::new(Kind::Invalid, "this property can not be modified for snapshots"));
+    }
+    let dataset = pool.live.synced()?.dataset(name)?;
+    if dataset.kind()? != DatasetKind::FileSystem {
+        return Err(Reason::new(Kind::Invalid, "'version' does not apply to datasets of this type"));
+    }
+    if pool.writer().pool()?.version() < pool_version_for(version) {
+        return Err(Reason::new(Kind::Unsupported, TOO_OLD));
+    }
+    Ok(pool.upgrade_files(name, version)?)
 }

@@ -15,7 +15,9 @@ use crate::verbs::line::{assignments, line};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::{cache_file, compatibility, import, kept_keys};
 use dataset::property::{Kinds, is_user_property};
+use dataset::write;
 use pool::property::{SetValue, full_name};
+use pool::writer::VERSION_FEATURES;
 
 /// A pool to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +98,11 @@ impl CreateRequest {
                 return invalid(format!("property '{name}' specified multiple times"));
             }
             properties.push((full.to_owned(), value.clone()));
+        }
+        let has = |is: &dyn Fn(&str) -> bool| properties.iter().any(|(name, _)| is(name));
+        if has(&|name| name == "version") && has(&|name| name.starts_with("feature@")) {
+            let message = "'feature@' and 'version' properties cannot be specified together";
+            return Err(Refusal::usage(Kind::Invalid, message));
         }
         properties.extend(self.altroot.iter().map(|root| ("altroot".to_owned(), root.clone())));
         let is_temporary = self.altroot.is_some() || self.temporary_name.is_some();
@@ -186,9 +193,17 @@ impl CreatePlan {
         }
         let settings = properties.iter().map(|(property, value)| parse(property, value, When::Create));
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
-        let features = features(&settings, request.without_features, &mut report.lines)?;
+        let asked = settings.iter().rev().find_map(|s| match s {
+            PoolSetting::Version(version) => Some(*version),
+            _ => None,
+        });
+        let version = asked.unwrap_or(VERSION_FEATURES);
+        let without_features = request.without_features || version < VERSION_FEATURES;
+        let features = features(&settings, without_features, &mut report.lines)?;
         let (quotas, datasets) = principals::split_quotas(&datasets)?;
         check_properties(&datasets, &features)?;
+        write::check_version(&datasets, version)
+            .map_err(|_| Reason::new(Kind::Unsupported, "pool must be upgraded to set this property or value"))?;
         let key = new_key::ask(&datasets, &shown, None, ask);
         let key = key.map_err(|e| Reason::new(Kind::Invalid, format!("{e:#}")))?;
         let import_option = |wanted: &str| {
@@ -204,6 +219,7 @@ impl CreatePlan {
             temporary_name: request.temporary_name.clone(),
             layout,
             ashift,
+            version,
             features,
             settings,
             properties: datasets,

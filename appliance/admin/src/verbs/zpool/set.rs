@@ -68,6 +68,9 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
             }
             Ok(())
         }
+        PoolSetting::Version(version) => {
+            invocation.change(record, |pool| Ok(pool.writer().task(move |cx| cx.upgrade_version(version))?))
+        }
         PoolSetting::Feature(feature, _) => {
             pool::writer::check_features([feature.as_str()])?;
             let enable =

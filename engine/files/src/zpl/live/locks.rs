@@ -77,7 +77,7 @@ impl FileSystem {
             return Err(Refusal::Stale.at(format!("object {}", node.id)));
         }
         if matches!(slot, Slot::Unloaded) {
-            let state = State::load(self.sa.attributes(&self.object(node.id)?)?)?;
+            let state = self.load_state(node.id)?;
             if state.flags.contains(Flags::XATTR) && !self.is_replaying() {
                 // The caller holds the number of a file that is gone: the lock of this node covers
                 // nothing.

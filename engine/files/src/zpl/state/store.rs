@@ -4,10 +4,9 @@ use super::{CACHED, State};
 use crate::zpl::FileSystem;
 use crate::zpl::node::Znode;
 use crate::zpl::trivial_acl::{self, AclMode};
-use errors::{Error, Place, Result};
+use errors::{Error, Result};
 use object::{Attributes, Tx};
-use ondisk::Endian;
-use ondisk::acl::{Ace, AclPhys};
+use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
@@ -18,6 +17,8 @@ impl State {
     /// Writes the fields back, together with `changes`. On failure the stored attributes are
     /// unchanged.
     pub fn store(&mut self, fs: &FileSystem, tx: &Tx, changes: &[Change<'_>]) -> Result<()> {
+        self.has_fuids = fs.version().has_fuids();
+        self.upgrade(fs, tx)?;
         let placeless = self.placeless();
         if !placeless.is_empty() || !changes.is_empty() {
             if !self.is_sa {
@@ -44,6 +45,7 @@ impl State {
         let is_stored = stored.bonus() != before.bonus;
         let now = std::mem::replace(self, before);
         (self.object, self.bonus, self.endian, self.places) = (now.object, now.bonus, now.endian, now.places);
+        self.is_sa = now.is_sa;
         if is_stored { self.store(fs, tx, &[]) } else { Ok(()) }
     }
 
@@ -98,8 +100,9 @@ impl State {
         if list.iter().any(|e| e.flags & 3 != 0) && self.is_dir() {
             self.flags |= Flags::INHERIT_ACE;
         }
-        let (aces, count) = (trivial_acl::pack(list), list.len() as u64);
+        self.upgrade(fs, tx)?;
         if self.is_sa {
+            let (aces, count) = (trivial_acl::pack(list), list.len() as u64);
             let attributes = self.attributes(fs)?;
             let same = attributes.get(Sa::DaclAces)?.is_some_and(|(old, _)| old == aces);
             drop(attributes);
@@ -109,39 +112,6 @@ impl State {
             let count = count.to_le_bytes();
             return self.store(fs, tx, &[(Sa::DaclCount, Some(&count)), (Sa::DaclAces, Some(&aces))]);
         }
-        self.set_old_acl(fs, tx, &aces, count)
-    }
-
-    /// Does the same for an old znode, whose ACL is inline (72 bytes are enough for the entries of
-    /// a mode) or in an object.
-    fn set_old_acl(&mut self, fs: &FileSystem, tx: &Tx, aces: &[u8], count: u64) -> Result<()> {
-        let attributes = self.attributes(fs)?;
-        let Some(at) = attributes.bonus_place(Sa::ZnodeAcl).map(|at| at as usize) else {
-            return Err(Error::unsupported(self.object.place(), "a file without access list"));
-        };
-        let old = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
-        let external = old.at_with(|| self.object.place())?.map_or(0, |acl| acl.object);
-        if aces.len() > 72 {
-            return Err(Error::unsupported(self.object.place(), "long access lists of old znodes"));
-        }
-        if external != 0 {
-            fs.objset.free_object(tx, external)?;
-        }
-        let endian = self.endian;
-        let Some(out) = self.bonus.get_mut(at..at + AclPhys::SIZE_BYTES) else {
-            return Err(Error::corrupt(self.object.place(), "access list beyond the bonus"));
-        };
-        out.fill(0);
-        endian.put_u32(&mut out[8..], aces.len() as u32);
-        endian.put_u16(&mut out[12..], 1);
-        endian.put_u16(&mut out[14..], count as u16);
-        // Entries use the znode's byte order.
-        for (from, to) in aces.chunks_exact(8).zip(out[16..].chunks_exact_mut(8)) {
-            let le = Endian::Little;
-            endian.put_u16(to, le.u16(from));
-            endian.put_u16(&mut to[2..], le.u16(&from[2..]));
-            endian.put_u32(&mut to[4..], le.u32(&from[4..]));
-        }
-        self.store(fs, tx, &[])
+        self.set_old_acl(fs, tx, list)
     }
 }

@@ -1,0 +1,211 @@
+//! File systems of ZPL versions 1 to 4, and their upgrade: what is written has the form that
+//! OpenZFS's kernel module gives it, and reads the same after syncs and crashes.
+
+#[path = "support/mod.rs"]
+#[allow(dead_code)]
+mod support;
+
+use errors::Error;
+use files::nfs4_acl;
+use files::vfs::{Caller, FileKind, NewNode, NodeId, SetAttr, SetXattr, Time, Vfs};
+use files::zpl::backing::Settings;
+use files::zpl::{CreateOptions, Version};
+use object::Zap;
+use ondisk::acl::{Ace, Who};
+use ondisk::znode::{DirEntryValue, LEGACY_BYTES};
+use ondisk::{Endian, ObjectType};
+use support::Fixture;
+
+fn root() -> Caller {
+    Caller { privileged: true, ..Caller::default() }
+}
+
+fn fixture(version: u64) -> Fixture {
+    let options = CreateOptions { version: Version(version), ..CreateOptions::default() };
+    let f = Fixture::new(Settings { posix_acl: true, ..Settings::default() }, &options);
+    f.sync();
+    f
+}
+
+fn make(f: &Fixture, name: &str, new: &NewNode) -> NodeId {
+    f.fs.create(&root(), f.fs.root(), name.as_bytes(), new, 0o644, 0).unwrap().node
+}
+
+fn bonus_type(f: &Fixture, node: NodeId) -> ObjectType {
+    f.objset.object(node.0).unwrap().dnode().bonus_type
+}
+
+fn list(entries: u32) -> Vec<Ace> {
+    let named =
+        (0..entries).map(|i| Ace { kind: 0, flags: 0, mask: nfs4_acl::READ, who: Who::User(1000 + u64::from(i)) });
+    let rest = [
+        Ace { kind: 1, flags: 0, mask: nfs4_acl::WRITE, who: Who::Group(77) },
+        Ace { kind: 0, flags: 0, mask: nfs4_acl::READ | nfs4_acl::WRITE, who: Who::Owner },
+        Ace { kind: 0, flags: 0, mask: nfs4_acl::READ, who: Who::Everyone },
+    ];
+    named.chain(rest).map(Ace::with_who_flags).collect()
+}
+
+/// The object with the entries of a file's ACL, and its type.
+fn entries_object(f: &Fixture, node: NodeId) -> Option<(u64, ObjectType)> {
+    let object = f.objset.object(node.0).unwrap();
+    let id = Endian::Little.u64(&object.bonus()[0xb0..]);
+    (id != 0).then(|| (id, f.objset.object(id).unwrap().dnode().object_type))
+}
+
+#[test]
+fn files_of_old_versions_have_znodes_and_outlive_syncs_and_crashes() {
+    for version in 1..=4 {
+        let f = fixture(version);
+        let plain = make(&f, "plain", &NewNode::Regular);
+        f.fs.write(&root(), plain, 0, &[7; 5000]).unwrap();
+        let targets: Vec<Vec<u8>> = [1usize, 56, 57, 600, 4095].iter().map(|len| vec![b't'; *len]).collect();
+        let mut all = vec![(plain, FileKind::Regular)];
+        for (i, target) in targets.iter().enumerate() {
+            all.push((make(&f, &format!("link{i}"), &NewNode::Symlink(target.clone())), FileKind::Symlink));
+        }
+        all.push((make(&f, "dir", &NewNode::Directory), FileKind::Directory));
+        all.push((make(&f, "fifo", &NewNode::Fifo), FileKind::Fifo));
+        all.push((make(&f, "null", &NewNode::CharDevice { major: 1, minor: 3 }), FileKind::CharDevice));
+        f.fs.link(&root(), plain, f.fs.root(), b"again").unwrap();
+        for (name, value) in [(&b"user.a"[..], vec![1; 9]), (b"user.long", vec![2; 50_000])] {
+            f.fs.set_xattr(&root(), plain, name, &value, SetXattr::Either).unwrap();
+        }
+        let check = |f: &Fixture, when: &str| {
+            for (node, kind) in &all {
+                let attr = f.fs.attr(*node).unwrap();
+                assert_eq!(attr.kind, *kind, "version {version}, {when}");
+                assert_eq!(bonus_type(f, *node), ObjectType::ZNODE, "version {version}, {when}");
+                let object = f.objset.object(node.0).unwrap();
+                let flags = Endian::Little.u64(&object.bonus()[0x78..]);
+                assert_eq!(flags >> 32 != 0, version >= 3, "DOS flags {flags:#x} of version {version}, {when}");
+                let entries = Endian::Little.u16(&object.bonus()[0xb0 + 12..]);
+                assert_eq!(entries, u16::from(version >= 3), "version of the entries, version {version}, {when}");
+            }
+            for (target, (node, _)) in targets.iter().zip(&all[1..]) {
+                assert_eq!(f.fs.read_link(*node).unwrap(), *target, "version {version}, {when}");
+                let bonus = f.objset.object(node.0).unwrap().bonus().len();
+                assert_eq!(bonus, LEGACY_BYTES + if target.len() <= 56 { target.len() } else { 0 });
+            }
+            assert_eq!(f.fs.attr(plain).unwrap().links, 2);
+            assert_eq!(f.fs.get_xattr(plain, b"user.long").unwrap(), Some(vec![2; 50_000]));
+            assert_eq!(&f.fs.read(plain, 0, 9000).unwrap()[..], &[7; 5000]);
+            let top = Zap::open(f.objset.object(f.fs.root().0).unwrap()).unwrap();
+            for entry in top.entries().unwrap() {
+                let kind = DirEntryValue::unpack(entry.value.ints[0]).kind;
+                assert_eq!(kind != 0, version >= 2, "entry of version {version}, {when}");
+            }
+        };
+        check(&f, "as made");
+        check(&f.crashed(), "replayed");
+        f.sync();
+        check(&f.reopened_cold(), "synced");
+    }
+}
+
+#[test]
+fn access_lists_that_are_long_are_in_objects_of_their_own() {
+    for version in 1..=4 {
+        let f = fixture(version);
+        let node = make(&f, "a", &NewNode::Regular);
+        let object_type = if version < 3 { ObjectType::OLDACL } else { ObjectType::ACL };
+        f.fs.set_nfs4_acl(&root(), node, &list(1)).unwrap();
+        assert_eq!(entries_object(&f, node), None);
+        assert_eq!(f.crashed().fs.nfs4_acl(node).unwrap(), list(1), "version {version}, replayed");
+        f.fs.set_nfs4_acl(&root(), node, &list(500)).unwrap();
+        let (first, found) = entries_object(&f, node).expect("too long for the znode");
+        assert_eq!(found, object_type);
+        assert!(f.backing.has_unlogged(), "replay would need a number for the object");
+        f.sync();
+        assert_eq!(f.reopened_cold().fs.nfs4_acl(node).unwrap(), list(500), "version {version}");
+        f.fs.set_nfs4_acl(&root(), node, &list(20)).unwrap();
+        let (second, _) = entries_object(&f, node).expect("still too long");
+        assert!(f.objset.object(first).is_err(), "the former object is leaked");
+        f.sync();
+        assert_eq!(f.reopened_cold().fs.nfs4_acl(node).unwrap(), list(20));
+        f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o640), ..SetAttr::default() }).unwrap();
+        assert_eq!((entries_object(&f, node), f.fs.nfs4_acl_beyond_mode(node).unwrap()), (None, None));
+        assert!(f.objset.object(second).is_err(), "the former object is leaked");
+        f.fs.set_nfs4_acl(&root(), node, &list(500)).unwrap();
+        let (third, _) = entries_object(&f, node).unwrap();
+        f.fs.unlink(&root(), f.fs.root(), b"a").unwrap();
+        assert!(f.objset.object(third).is_err(), "the object of a removed file is leaked");
+    }
+}
+
+#[test]
+fn a_file_gets_system_attributes_when_it_changes_after_an_upgrade() {
+    for version in 1..=4 {
+        let f = fixture(version);
+        let (a, b, link) = (
+            make(&f, "a", &NewNode::Regular),
+            make(&f, "b", &NewNode::Regular),
+            make(&f, "link", &NewNode::Symlink(b"to".to_vec())),
+        );
+        let device = make(&f, "null", &NewNode::CharDevice { major: 1, minor: 3 });
+        f.fs.write(&root(), a, 0, b"contents").unwrap();
+        f.fs.set_xattr(&root(), a, b"user.a", b"value", SetXattr::Either).unwrap();
+        f.fs.set_nfs4_acl(&root(), a, &list(100)).unwrap();
+        let (entries, _) = entries_object(&f, a).unwrap();
+        f.sync();
+        let before = f.fs.attr(a).unwrap();
+        f.fs.upgrade(Version(5)).unwrap();
+        assert!(f.backing.has_unlogged(), "records that follow need the upgrade");
+        assert!(matches!(f.fs.upgrade(Version(4)), Err(Error::Invalid { .. })));
+        f.fs.upgrade(Version(5)).unwrap();
+        let made = make(&f, "made", &NewNode::Regular);
+        assert_eq!(bonus_type(&f, made), ObjectType::SA);
+        assert_eq!(bonus_type(&f, a), ObjectType::ZNODE);
+        f.sync();
+
+        let f = f.reopened_cold();
+        assert_eq!(f.fs.version(), Version(5));
+        f.fs.write(&root(), a, 8, b", more").unwrap();
+        for node in [link, device] {
+            f.fs.set_attr(&root(), node, &SetAttr { uid: Some(5), ..SetAttr::default() }).unwrap();
+        }
+        assert_eq!(bonus_type(&f, a), ObjectType::SA);
+        assert_eq!(bonus_type(&f, device), ObjectType::SA);
+        assert_eq!(bonus_type(&f, b), ObjectType::ZNODE, "it did not change");
+        assert_eq!(bonus_type(&f, link), ObjectType::ZNODE, "OpenZFS does not convert links");
+        assert!(f.objset.object(entries).is_err(), "the object with the entries is leaked");
+        // Now it may have a project, and attributes among its own.
+        f.fs.set_attr(&root(), b, &SetAttr { project: Some(9), ..SetAttr::default() }).unwrap();
+        f.fs.set_xattr(&root(), b, b"user.b", b"packed", SetXattr::Either).unwrap();
+        let check = |f: &Fixture| {
+            let after = f.fs.attr(a).unwrap();
+            assert_eq!((after.mode, after.uid, after.links, after.size), (before.mode, before.uid, 1, 14));
+            assert_eq!((after.btime, after.generation), (before.btime, before.generation));
+            assert_eq!(f.fs.nfs4_acl(a).unwrap(), list(100));
+            assert_eq!(f.fs.get_xattr(a, b"user.a").unwrap(), Some(b"value".to_vec()));
+            assert_eq!(&f.fs.read(a, 0, 20).unwrap()[..], b"contents, more");
+            assert_eq!(f.fs.read_link(link).unwrap(), b"to");
+            assert_eq!((f.fs.attr(link).unwrap().uid, f.fs.attr(device).unwrap().uid), (5, 5));
+            assert_eq!(f.fs.attr(device).unwrap().rdev_minor, 3);
+            assert_eq!((bonus_type(f, b), f.fs.attr(b).unwrap().project), (ObjectType::SA, 9));
+            assert_eq!(f.fs.get_xattr(b, b"user.b").unwrap(), Some(b"packed".to_vec()));
+        };
+        check(&f);
+        check(&f.crashed());
+        f.sync();
+        check(&f.reopened_cold());
+    }
+}
+
+#[test]
+fn what_a_version_lacks_is_refused_by_name() {
+    for version in 1..=4 {
+        let f = fixture(version);
+        let node = make(&f, "a", &NewNode::Regular);
+        let refused = |set: SetAttr| match f.fs.set_attr(&root(), node, &set) {
+            Err(Error::Unsupported { what, .. }) => Some(what),
+            Err(error) => panic!("{error}"),
+            Ok(_) => None,
+        };
+        let btime = refused(SetAttr { btime: Some(Time::default()), ..SetAttr::default() });
+        assert_eq!(btime.is_some(), version < 3, "{btime:?}");
+        assert!(refused(SetAttr { project: Some(7), ..SetAttr::default() }).is_some());
+        let quota = f.fs.set_quota(dataset::quota::Principal::User, 7, false, 0);
+        assert_eq!(quota.err().is_some_and(|e| e.to_string().contains("before ZPL version 4")), version < 4);
+    }
+}

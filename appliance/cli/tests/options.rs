@@ -363,3 +363,20 @@ fn what_no_value_of_a_property_can_be_is_refused() {
     bad("zfs list -t filesystem tank/v", "cannot open 'tank/v': operation not applicable to datasets of this type");
     rig.judge("tank");
 }
+
+#[test]
+fn create_checks_shares_and_names_the_ancestors_that_it_creates() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+    for (line, name) in [("zfs create", "tank/a"), ("zfs create -p", "tank/b/a")] {
+        let (code, _, err) = rig.run(&format!("{line} -o sharenfs=ON {name}"));
+        let expected = format!("cannot create '{name}': 'sharenfs' cannot be set to invalid options\n");
+        assert_eq!((code, err), (1, expected));
+    }
+    let said = |line: &str| rig.good(&format!("zfs create -p {line}"));
+    assert_eq!(said("-nv tank/b/a"), "would create ancestors of tank/b/a\nwould create tank/b/a\n");
+    assert_eq!(said("-P tank/b/a"), "create_ancestors\ttank/b/a\ncreate\ttank/b/a\n");
+    assert_eq!(said("-v tank/b/c"), "create ancestors of tank/b/c\ncreate tank/b/c\n");
+    assert_eq!(said("-v -o compression=off tank/b/c"), "", "it exists");
+    assert_eq!(rig.good("zfs get -H -o source compression tank/b/c"), "default\n");
+}

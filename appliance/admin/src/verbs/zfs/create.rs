@@ -51,6 +51,8 @@ pub struct CreatePlan {
     record: Imported,
     request: CreateRequest,
     quotas: Vec<Quota>,
+    /// The dataset exists, which with `-p` is no error: nothing is to be done.
+    pub exists: bool,
     /// The properties of the request, and those that follow from the size of a volume.
     pub properties: Vec<(String, String)>,
 }
@@ -85,7 +87,9 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     if !name.contains('/') {
         return Err(request.refuse(Reason::new(Kind::Conflict, "dataset already exists")));
     }
+    check_shares(invocation, &request.properties).map_err(|reason| request.refuse(reason))?;
     let opened = invocation.open_to_read(&record)?;
+    let exists = request.parents && invocation.datasets(&record)?.0.dataset(name).is_ok();
     let (quotas, mut properties) = principals::split_quotas(&request.properties).map_err(|why| request.refuse(why))?;
     if let (Some((name, _)), true) =
         (request.properties.iter().find(|(name, _)| principals::is_quota(name)), request.volume.is_some())
@@ -99,14 +103,17 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
-    Ok(CreatePlan { record, request: request.clone(), quotas, properties })
+    Ok(CreatePlan { record, request: request.clone(), quotas, exists, properties })
 }
 
 impl CreatePlan {
     /// Creates the dataset. `ask` asks for its key if it is to have one and the properties do not
     /// name a file.
     pub fn run(self, invocation: &Invocation<'_>, ask: &AskNew<'_>) -> Result<MountReport, Refusal> {
-        let Self { record, request, quotas, properties } = self;
+        let Self { record, request, quotas, exists, properties } = self;
+        if exists {
+            return Ok(MountReport::default());
+        }
         let name = &request.name;
         let failed = |kind: Kind, e: &anyhow::Error| request.refuse(Reason::new(kind, format!("{e:#}")));
         let key = new_key::ask(&properties, name, None, ask).map_err(|e| failed(Kind::Invalid, &e))?;
@@ -118,12 +125,7 @@ impl CreatePlan {
             key: key.clone(),
         };
         let created = invocation.change(&record, |pool| {
-            let exists = !quotas.is_empty() && pool.live.synced()?.dataset(name).is_ok();
             write::create(&pool.live, &new, maker())?;
-            if exists {
-                // With -p; what exists stays as it is.
-                return Ok(());
-            }
             // They are in the file system, so it must exist first.
             pool.set_quotas(name, &quotas).or_else(|error| {
                 pool.close_dataset(name)?;
@@ -140,6 +142,13 @@ impl CreatePlan {
             None => MountReport::default(),
         })
     }
+}
+
+/// Refuses options of shares that no server would understand.
+fn check_shares(invocation: &Invocation<'_>, properties: &[(String, String)]) -> Result<(), Reason> {
+    let wrong = properties.iter().find(|(name, value)| !(invocation.check_share)(name, value));
+    let refuse = |name: &str| Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options"));
+    wrong.map_or(Ok(()), |(name, _)| Err(refuse(name)))
 }
 
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
@@ -205,6 +214,7 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
     if request.parents && exists {
         return Ok(MountReport::default());
     }
+    check_shares(invocation, &request.properties).map_err(|reason| reason.refuse(&cannot))?;
     let record = invocation.record("create", name)?;
     let cloned = invocation.change(&record, |pool| {
         if request.parents {

@@ -65,6 +65,7 @@ impl Rig {
 
     fn invocation(&self, command: &str) -> Invocation<'static> {
         Invocation {
+            caller: admin::verbs::Caller::owner(),
             state: self.house.state().clone(),
             house: Some(self.house.clone()),
             mounter: None,

@@ -11,9 +11,9 @@ use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::{WritablePool, maker};
-use dataset::DatasetKind;
-use dataset::property::{full_name, parse_size};
+use dataset::property::{self, full_name, parse_size};
 use dataset::write::{self, NewDataset};
+use dataset::{DatasetKind, View};
 use errors::Error;
 use pool::Pool;
 
@@ -100,6 +100,13 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     if let Some(volume) = &request.volume {
         add_size(&opened, &mut properties, volume)?;
     }
+    let set = request.properties.iter().chain(&properties).map(|(name, _)| name.as_str());
+    let permitted = invocation.permit(&record, |caller, tree| match exists {
+        true => Ok(()),
+        false => caller.require_to_create(tree, name, request.parents, set),
+    });
+    permitted.map_err(|reason| request.refuse(reason))?;
+    check_key_location(invocation, &properties).map_err(|reason| request.refuse(reason))?;
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
@@ -123,6 +130,7 @@ impl CreatePlan {
             properties,
             parents: request.parents,
             key: key.clone(),
+            user: invocation.caller.other().cloned(),
         };
         let created = invocation.change(&record, |pool| {
             write::create(&pool.live, &new, maker())?;
@@ -137,11 +145,30 @@ impl CreatePlan {
         if let Some(key) = key {
             kept_keys::keep_new(&invocation.state, &record, name, &key).map_err(|e| failed(Kind::Failed, &e))?;
         }
+        if !new.is_volume
+            && !request.unmounted
+            && let Some(report) = for_root_to_mount(invocation, name)
+        {
+            return Ok(report);
+        }
         Ok(match invocation.mounts(&record).filter(|_| !new.is_volume && !request.unmounted) {
             Some(mounts) => mounts.mount_new(name),
             None => MountReport::default(),
         })
     }
+}
+
+fn check_key_location(invocation: &Invocation<'_>, properties: &[(String, String)]) -> Result<(), Reason> {
+    let location = properties.iter().find(|(name, _)| full_name(name) == "keylocation");
+    invocation.caller.check_key_location(location.map(|(_, value)| value.as_str()))
+}
+
+/// Says that a new file system is not mounted because this process mounts nothing for its creator.
+fn for_root_to_mount(invocation: &Invocation<'_>, name: &str) -> Option<MountReport> {
+    let entry = invocation.caller.other().and_then(|_| invocation.entry(name).ok())?.entry;
+    let canmount = property::get(&entry, "canmount", &View::default()).ok().flatten()?;
+    let line = "filesystem successfully created, but it may only be mounted by root";
+    (canmount.value.raw == "on").then(|| MountReport { lines: vec![line.to_owned()], failed: true })
 }
 
 /// Refuses options of shares that no server would understand.
@@ -216,13 +243,24 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
     }
     check_shares(invocation, &request.properties).map_err(|reason| reason.refuse(&cannot))?;
     let record = invocation.record("create", name)?;
+    let permitted = invocation.permit(&record, |caller, tree| {
+        caller.require(tree, origin, &["clone"])?;
+        caller.require_to_create(tree, name, request.parents, request.properties.iter().map(|(name, _)| name.as_str()))
+    });
+    permitted.map_err(|reason| reason.refuse(&cannot))?;
     let cloned = invocation.change(&record, |pool| {
         if request.parents {
-            create_parents(pool, name)?;
+            create_parents(invocation, pool, name)?;
         }
-        Ok(write::clone(&pool.live, origin, name, &request.properties)?)
+        Ok(write::clone_for(&pool.live, invocation.caller.other(), origin, name, &request.properties)?)
     });
     cloned.map_err(|reason| reason.refuse(&cannot))?;
+    if !is_volume
+        && !request.unmounted
+        && let Some(report) = for_root_to_mount(invocation, name)
+    {
+        return Ok(report);
+    }
     Ok(match invocation.mounts(&record).filter(|_| !is_volume && !request.unmounted) {
         Some(mounts) => mounts.mount_new(name),
         None => MountReport::default(),
@@ -230,10 +268,11 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
 }
 
 /// Creates the missing parents of a dataset.
-pub(super) fn create_parents(pool: &WritablePool, name: &str) -> Result<(), Error> {
+pub(super) fn create_parents(invocation: &Invocation<'_>, pool: &WritablePool, name: &str) -> Result<(), Error> {
     let Some((above, _)) = name.rsplit_once('/') else { return Err(Error::invalid(name, "invalid dataset name")) };
     if above.contains('/') {
-        let new = NewDataset { name: above.to_owned(), parents: true, ..NewDataset::default() };
+        let user = invocation.caller.other().cloned();
+        let new = NewDataset { name: above.to_owned(), parents: true, user, ..NewDataset::default() };
         write::create(&pool.live, &new, maker())?;
     }
     Ok(())

@@ -45,6 +45,18 @@ impl Rig {
         out
     }
 
+    /// Lets zdb judge the pool, after everything that is delegated was taken back: zdb 2.3 reports
+    /// the permissions of each key as leaked, whether OpenZFS or Weir wrote them
+    /// (`dump_mos_leaks` counts the ZAP of the keys and not those behind it).
+    fn judge_without_delegations(&self, pool: &str) {
+        for key in
+            [format!("-u {ANN}"), format!("-u {BEN}"), "-u 0".to_owned(), format!("-g {ANN}"), "everyone".to_owned()]
+        {
+            self.good(&format!("zfs unallow -r {key} {pool}"));
+        }
+        self.judge(pool);
+    }
+
     /// Runs a command that must be refused with this message.
     fn refused_as(&self, uid: u32, line: &str, message: &str) {
         let (code, out, err) = self.run_as(uid, line);
@@ -86,8 +98,8 @@ fn permissions_are_shown_as_openzfs_shows_them() {
     );
     assert_eq!(rig.good("zfs allow tank/a"), expected);
     let history = rig.good("zpool history -i tank");
-    for line in ["permission update tank/a", "ul$0 create", "permission remove tank/a", "Sets", "s-$@set rename"] {
-        assert!(line == "Sets" || history.contains(line), "{line}: {history}");
+    for line in ["permission update tank/a", "ul$0 create", "permission remove tank/a", "s-$@set rename"] {
+        assert!(history.contains(line), "{line}: {history}");
     }
     let wrong = |line: &str, expected_code: i32, message: &str| {
         let (code, _, err) = rig.run(line);
@@ -111,7 +123,7 @@ fn permissions_are_shown_as_openzfs_shows_them() {
         rig.good("zfs allow tank/a"),
         format!("{}Local+Descendent permissions:\n\teveryone diff\n", rule("tank"))
     );
-    rig.judge("tank");
+    rig.judge_without_delegations("tank");
 }
 
 #[test]
@@ -120,7 +132,8 @@ fn nothing_is_allowed_before_it_is_delegated() {
     for line in [
         "create tank/a",
         "create tank/a/b",
-        "snapshot tank/a@s",
+        "snapshot tank/a@first",
+        "snapshot -r tank/a@s",
         "bookmark tank/a@s tank/a#m",
         "create -V 8M -s tank/v",
     ] {
@@ -132,8 +145,8 @@ fn nothing_is_allowed_before_it_is_delegated() {
         ("zfs create tank/x", "cannot create 'tank/x': permission denied"),
         ("zfs create -p tank/x/y", "cannot create 'tank/x/y': permission denied"),
         ("zfs create -V 8M tank/x", "cannot create 'tank/x': permission denied"),
-        ("zfs destroy tank/a/b", "cannot destroy 'tank/a/b': permission denied"),
-        ("zfs destroy tank/a@s", "cannot destroy snapshot tank/a@s: permission denied"),
+        ("zfs destroy -r tank/a/b", "cannot destroy snapshots: permission denied"),
+        ("zfs destroy tank/a@first", "cannot destroy snapshots: permission denied"),
         ("zfs destroy tank/a#m", "cannot destroy bookmark: permission denied"),
         ("zfs snapshot tank/a@t", "cannot create snapshots : permission denied"),
         ("zfs rollback tank/a@s", "cannot rollback 'tank/a': permission denied"),
@@ -243,7 +256,7 @@ fn each_verb_needs_its_permissions_and_no_others() {
     rig.refused_as(ANN, "zfs rename tank/a/lz tank/other/lz", "cannot rename 'tank/a/lz': permission denied");
     rig.good(&format!("zfs allow -u {ANN} mount,create tank/other"));
     rig.good_as(ANN, "zfs rename tank/a/lz tank/other/lz");
-    rig.judge("tank");
+    rig.judge_without_delegations("tank");
 }
 
 impl Rig {
@@ -336,7 +349,7 @@ fn streams_are_sent_and_received_by_users_with_permission() {
     rig.good(&format!("zfs allow -u {ANN} receive tank/to"));
     let (code, err) = receive("zfs receive -o origin=tank/secret@s tank/to/b");
     assert!(code != 0 && err.contains("permission denied") && !rig.exists("tank/to/b"), "{err}");
-    rig.judge("tank");
+    rig.judge_without_delegations("tank");
 }
 
 #[test]

@@ -56,6 +56,35 @@ fn listed(table: &str, name: &str) -> Option<u64> {
     })
 }
 
+/// The id of a user with that name, or that id.
+pub fn user(name: &str) -> Option<u32> {
+    id_of(Principal::User, name)?.try_into().ok()
+}
+
+/// The id of a group with that name, or that id.
+pub fn group(name: &str) -> Option<u32> {
+    id_of(Principal::Group, name)?.try_into().ok()
+}
+
+/// The name of a user; `None`: this machine has none.
+pub fn user_name(id: &str) -> Option<String> {
+    named(&std::fs::read_to_string("/etc/passwd").ok()?, id)
+}
+
+/// The name of a group; `None`: this machine has none.
+pub fn group_name(id: &str) -> Option<String> {
+    named(&std::fs::read_to_string("/etc/group").ok()?, id)
+}
+
+/// The name with an id in a file such as /etc/passwd.
+fn named(table: &str, id: &str) -> Option<String> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
 /// The property with the id of its user or group: `userused@ann` is `userused@1000`. Other
 /// properties are unchanged.
 pub fn with_id(property: &str) -> Cow<'_, str> {
@@ -98,6 +127,7 @@ mod tests {
             (Some(1000), Some(0), Some(1007))
         );
         assert_eq!((listed(table, "bob"), listed(table, "broken")), (None, None));
+        assert_eq!((named(table, "1000"), named(table, "1")), (Some("ann".to_owned()), None));
         assert_eq!(with_id("userused@root"), "userused@0");
         assert_eq!(
             (with_id("groupobjquota@root"), with_id("projectquota@5")),

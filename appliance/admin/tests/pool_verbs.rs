@@ -51,6 +51,7 @@ impl Rig {
 
     fn invocation(&self, command: String) -> Invocation<'static> {
         Invocation {
+            caller: admin::verbs::Caller::owner(),
             state: State::new(self.folder.path().join("state")),
             house: None,
             mounter: None,

@@ -68,6 +68,7 @@ impl Rig {
 
     fn invocation(&self, command: &str) -> Invocation<'static> {
         Invocation {
+            caller: admin::verbs::Caller::owner(),
             state: self.house.state().clone(),
             house: Some(self.house.clone()),
             mounter: None,
@@ -585,6 +586,10 @@ fn properties_have_the_types_that_programs_expect() {
         is('tank/a', 'mountpoint', '/tank/a', 'default')
         is('tank/a', 'mounted', nil, nil)
         is('tank/a', 'volsize', nil, nil)
+        is('tank/a@1', 'volsize', 0, 'default')
+        is('tank/a', 'keystatus', 'none', nil)
+        is('tank/a', 'filesystem_count', nil, nil)
+        is('tank/a', 'snapshot_limit', -1, 'default')
         is('tank/a', 'origin', nil, nil)
         is('tank/a', 'prevsnap', 'tank/a@1', nil)
         is('tank/a', 'written@1', 0, 'tank/a')

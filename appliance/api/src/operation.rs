@@ -657,7 +657,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/commands",
         "runCommand",
         VIEWER,
-        "Runs `zpool` or `zfs` with these arguments; only administrators can run commands that change something.",
+        "Runs `zpool` or `zfs` with these arguments; only administrators can run commands that change something, and local users to whom `zfs allow` delegated it.",
     )
     .takes("CommandRequest")
     .gives(Reply::Lines("CommandFrame")),

@@ -5,9 +5,11 @@ use crate::context::{Callers, Context, Verb, dispatch};
 use crate::hold::keep;
 use crate::{beadm, commands, zfs, zpool};
 use admin::KeySource;
+use admin::verbs::Caller;
 use anyhow::{Context as _, Result};
 use api::CommandRequest;
 use daemon::{Commands, Io, Owner, Stream};
+use dataset::Credentials;
 use serve::fuse::MountOptions;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -33,8 +35,13 @@ impl Commands for CommandRunner {
         let (mut out, mut err) = (BufWriter::new(io.stream(Stream::Out)), io.stream(Stream::Err));
         let client = There { request, io };
         let state = owner.house.state().clone();
-        let mut cx = Context { out: &mut out, err: &mut err, state, client: &client, owner: Some(owner.clone()) };
-        let program = request.program.as_str();
+        let (peer, program) = (io.peer(), request.program.as_str());
+        let caller = match peer.is_owner() {
+            true => Caller::owner(),
+            false => Caller::user(Credentials { uid: peer.uid, gid: peer.gid, groups: peer.groups.clone() }),
+        };
+        let owned = Some(owner.clone());
+        let mut cx = Context { out: &mut out, err: &mut err, state, client: &client, owner: owned, caller };
         if program == "weir" {
             return weir(&mut cx, owner, io, &request.args);
         }
@@ -43,7 +50,8 @@ impl Commands for CommandRunner {
             return 2;
         };
         let verb = request.args.first().map(String::as_str).unwrap_or_default();
-        if !io.peer().is_owner() && !only_looks(program, &request.args) {
+        let delegated = peer.is_known() && checks_delegation(program, &request.args);
+        if !peer.is_owner() && !delegated && !only_looks(program, &request.args) {
             cx.complain(&format!("cannot {verb}: permission denied"));
             return 1;
         }
@@ -53,6 +61,10 @@ impl Commands for CommandRunner {
 
     fn only_looks(&self, request: &CommandRequest) -> bool {
         only_looks(&request.program, &request.args)
+    }
+
+    fn checks_delegation(&self, request: &CommandRequest) -> bool {
+        checks_delegation(&request.program, &request.args)
     }
 }
 
@@ -159,6 +171,11 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
     Ok(())
 }
 
+fn checks_delegation(program: &str, args: &[String]) -> bool {
+    let (verb, all) = (args.first().map(String::as_str).unwrap_or_default(), verbs(program).unwrap_or_default());
+    all.iter().any(|v| v.name == verb && matches!(v.callers, Callers::Delegates))
+}
+
 fn only_looks(program: &str, args: &[String]) -> bool {
     let verb = args.first().map(String::as_str).unwrap_or_default();
     if program == "weir" {
@@ -209,11 +226,41 @@ mod tests {
     fn verbs_for_any_user_are_these() {
         let open = |program: &str| -> Vec<&str> {
             let all = verbs(program).expect("a program").iter();
-            all.filter(|v| !matches!(v.callers, Callers::Owner)).map(|v| v.name).collect()
+            all.filter(|v| matches!(v.callers, Callers::Anyone | Callers::AnyoneUnless(_))).map(|v| v.name).collect()
         };
         let zpool = ["version", "list", "iostat", "status", "get", "wait", "history", "events"];
         assert_eq!(open("zpool"), zpool);
         assert_eq!(open("zfs"), ["version", "list", "get", "holds", "userspace", "groupspace", "projectspace"]);
         assert_eq!((open("beadm"), open("bectl")), (vec!["list"], vec!["check", "list"]));
+        let delegated = |program: &str| -> Vec<&str> {
+            let all = verbs(program).expect("a program").iter();
+            all.filter(|v| matches!(v.callers, Callers::Delegates)).map(|v| v.name).collect()
+        };
+        let zfs = [
+            "diff",
+            "send",
+            "receive",
+            "recv",
+            "load-key",
+            "unload-key",
+            "create",
+            "destroy",
+            "snapshot",
+            "snap",
+            "rollback",
+            "clone",
+            "promote",
+            "hold",
+            "release",
+            "bookmark",
+            "rename",
+            "set",
+            "inherit",
+            "change-key",
+            "allow",
+            "unallow",
+        ];
+        assert_eq!(delegated("zfs"), zfs);
+        assert!(["zpool", "beadm", "bectl"].iter().all(|program| delegated(program).is_empty()));
     }
 }

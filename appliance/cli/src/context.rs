@@ -3,7 +3,7 @@
 use crate::client::Client;
 use admin::mounts::{MountReport, Mounter};
 use admin::state::State;
-use admin::verbs::{Invocation, Refusal};
+use admin::verbs::{Caller, Invocation, Refusal, Unprivileged};
 use daemon::Owner;
 use std::io::Write;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct Context<'a> {
     pub client: &'a dyn Client,
     /// The pools of this process, if it owns pools.
     pub owner: Option<Arc<Owner>>,
+    /// Who runs the verb, and what was found to be delegated to them.
+    pub caller: Caller,
 }
 
 /// Why a verb ends early.
@@ -68,6 +70,9 @@ pub enum Callers {
     Anyone,
     /// As [`Callers::Anyone`], but only the owner if the function says so of the arguments.
     AnyoneUnless(fn(&[String]) -> bool),
+    /// Any user, as far as permissions were delegated to them: the verb checks this by itself
+    /// ([`Context::caller`]).
+    Delegates,
     /// It changes something, or reads contents of files: the owner of the pools.
     Owner,
 }
@@ -90,7 +95,7 @@ impl Callers {
         match self {
             Self::Anyone => true,
             Self::AnyoneUnless(is_change) => !is_change(args),
-            Self::Owner => false,
+            Self::Delegates | Self::Owner => false,
         }
     }
 }
@@ -105,6 +110,11 @@ pub const fn for_owner(name: &'static str, usage: &'static [&'static str], about
     Verb { name, callers: Callers::Owner, usage, about, run: Some(run) }
 }
 
+/// A verb for the owner of the pools, and for those to whom it was delegated.
+pub const fn for_delegates(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, callers: Callers::Delegates, usage, about, run: Some(run) }
+}
+
 /// A verb of OpenZFS that Weir does not have yet.
 pub const fn not_yet(name: &'static str) -> Verb {
     Verb { name, callers: Callers::Owner, usage: &[], about: "", run: None }
@@ -114,10 +124,16 @@ impl<'a> Context<'a> {
     /// A run of a verb of `admin` that leaves the line `command` in the history.
     pub fn invocation(&self, command: String) -> Invocation<'a> {
         let (client, owner, state) = (self.client, self.owner.clone(), self.state.clone());
+        let house = owner.as_ref().map(|owner| owner.house.clone());
+        let mounter = owner.map(|owner| owner as Arc<dyn Mounter>);
         Invocation {
             state: self.state.clone(),
-            house: owner.as_ref().map(|owner| owner.house.clone()),
-            mounter: owner.map(|owner| owner as Arc<dyn Mounter>),
+            house,
+            mounter: match self.caller.is_owner() {
+                true => mounter,
+                false => mounter.map(|mounter| Arc::new(Unprivileged::new(mounter)) as Arc<dyn Mounter>),
+            },
+            caller: self.caller.clone(),
             command,
             unmount_elsewhere: Box::new(move |record, force| {
                 crate::mount_process::release_elsewhere(&state, record, force)

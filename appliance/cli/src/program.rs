@@ -71,7 +71,14 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
+    let mut cx = Context {
+        out: &mut out,
+        err: &mut err,
+        state,
+        client: &Here,
+        owner: None,
+        caller: admin::verbs::Caller::owner(),
+    };
     let verbs = match face {
         "zpool" => zpool::VERBS,
         "beadm" => beadm::VERBS,

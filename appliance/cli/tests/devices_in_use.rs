@@ -84,3 +84,21 @@ fn a_required_device_cannot_replace_itself() {
     rig.good("zpool export tank");
     rig.judge("tank");
 }
+
+/// With -f, contents in the place of a label were overwritten too.
+#[test]
+fn labelclear_clears_labels_and_nothing_else() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+    rig.good("zpool export tank");
+    let file = std::fs::File::options().read(true).write(true).open(rig.path("d/a")).expect("there");
+    use std::os::unix::fs::FileExt;
+    let own: Vec<u8> = (0..4u32 << 20).map(|i| (i % 251) as u8).collect();
+    file.write_all_at(&own, 0).expect("written");
+    assert_eq!(refused(&rig, "zpool labelclear DIR/d/a"), "D/a is a member of exported pool \"tank\"");
+    rig.good("zpool labelclear -f DIR/d/a");
+    let mut now = vec![0; own.len()];
+    file.read_exact_at(&mut now, 0).expect("read");
+    assert!(now == own);
+    assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/a"), "failed to read label from D/a");
+}

@@ -2,6 +2,7 @@
 
 mod cache_file;
 mod daemon;
+mod delegation;
 mod device_faults;
 mod devices_in_use;
 mod failures;

@@ -363,3 +363,41 @@ fn invalid_property_values_are_refused() {
     bad("zfs list -t filesystem tank/v", "cannot open 'tank/v': operation not applicable to datasets of this type");
     rig.judge("tank");
 }
+
+#[test]
+fn create_checks_shares_and_names_the_ancestors_that_it_creates() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+    for (line, name) in [("zfs create", "tank/a"), ("zfs create -p", "tank/b/a")] {
+        let (code, _, err) = rig.run(&format!("{line} -o sharenfs=ON {name}"));
+        let expected = format!("cannot create '{name}': 'sharenfs' cannot be set to invalid options\n");
+        assert_eq!((code, err), (1, expected));
+    }
+    let said = |line: &str| rig.good(&format!("zfs create -p {line}"));
+    assert_eq!(said("-nv tank/b/a"), "would create ancestors of tank/b/a\nwould create tank/b/a\n");
+    assert_eq!(said("-P tank/b/a"), "create_ancestors\ttank/b/a\ncreate\ttank/b/a\n");
+    assert_eq!(said("-v tank/b/c"), "create ancestors of tank/b/c\ncreate tank/b/c\n");
+    assert_eq!(said("-v -o compression=off tank/b/c"), "", "it exists");
+    assert_eq!(rig.good("zfs get -H -o source compression tank/b/c"), "default\n");
+}
+
+#[test]
+fn zstd_is_an_active_feature_as_soon_as_a_dataset_is_to_use_it() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none tank DIR/d/a");
+    let state = || rig.good("zpool get -H -o value feature@zstd_compress tank");
+    assert_eq!(state(), "enabled\n");
+    rig.good("zfs create -o compress=zstd-7 tank/a");
+    rig.good("zfs create tank/b");
+    rig.good("zfs set compress=zstd-fast-10 tank/b");
+    rig.good("zfs snapshot tank/a@s");
+    rig.good("zfs clone tank/a@s tank/clone");
+    assert_eq!(state(), "active\n");
+    rig.judge("tank");
+    rig.good("zfs destroy -R tank/a");
+    rig.good("zfs set compress=lz4 tank/b");
+    assert_eq!(state(), "active\n", "blocks may be compressed with it");
+    rig.good("zfs destroy tank/b");
+    assert_eq!(state(), "enabled\n");
+    rig.judge("tank");
+}

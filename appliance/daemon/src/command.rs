@@ -125,7 +125,7 @@ impl Io {
 
     /// The calling user and process.
     pub fn peer(&self) -> Peer {
-        self.peer
+        self.peer.clone()
     }
 
     /// Whether the client disconnected, or the command was stopped: long operations then end early.

@@ -260,7 +260,9 @@ mod tests {
     use crate::jobs::Jobs;
     use api::{Job, JobState};
 
-    const PEER: Peer = Peer { uid: 7, gid: 7, pid: None };
+    fn peer() -> Peer {
+        Peer { uid: 7, gid: 7, groups: Arc::new([]), pid: None }
+    }
 
     fn shown() -> (Arc<Flows>, Arc<Jobs>) {
         let (flows, jobs) = (Arc::new(Flows::default()), Arc::new(Jobs::new(Arc::new(JobEvents::default()))));
@@ -289,7 +291,7 @@ mod tests {
         let events = Arc::new(Events::new(1, 100));
         events.switch(true);
         flows.record_to(events.clone());
-        let flow = flows.begin(Direction::Receive, "tank/a@s", PEER, Arc::default());
+        let flow = flows.begin(Direction::Receive, "tank/a@s", peer(), Arc::default());
         assert!(flow.passed(3, 12, 4096, 8504));
         flow.dataset("tank/a/b");
         assert!(flow.passed(1, 13, 0, 312));
@@ -310,7 +312,7 @@ mod tests {
     #[test]
     fn a_long_stream_is_a_job_with_its_progress_until_it_ends() {
         let (flows, jobs) = shown();
-        let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
+        let flow = flows.begin(Direction::Send, "tank/a@s", peer(), Arc::default());
         flow.total(1000);
         flow.doing("tank/a@s since @r".to_owned());
         flow.passed(3, 1, 0, 400);
@@ -328,7 +330,7 @@ mod tests {
     #[test]
     fn a_job_that_is_stopped_stops_its_stream() {
         let (flows, jobs) = shown();
-        let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
+        let flow = flows.begin(Direction::Send, "tank/a@s", peer(), Arc::default());
         let id = until(&jobs, |job| job.state == JobState::Running).id;
         jobs.cancel(id);
         for _ in 0..6000 {
@@ -341,7 +343,7 @@ mod tests {
         drop(flow);
         until(&jobs, |job| job.id == id && job.state == JobState::Cancelled);
         // Another one is interrupted without a result.
-        let flow = flows.begin(Direction::Receive, "tank/b", PEER, Arc::default());
+        let flow = flows.begin(Direction::Receive, "tank/b", peer(), Arc::default());
         until(&jobs, |job| job.state == JobState::Running);
         drop(flow);
         until(&jobs, |job| job.state == JobState::Failed && job.message.as_deref() == Some("it broke off"));

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::channel;
@@ -30,11 +31,13 @@ const REQUEST_BYTES: usize = 1 << 20;
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         // A caller that cannot be identified has no permissions.
-        stream.io().peer_cred().map_or(Self { uid: u32::MAX, gid: u32::MAX, pid: None }, |c| Self {
-            uid: c.uid(),
-            gid: c.gid(),
-            pid: c.pid(),
-        })
+        stream.io().peer_cred().map_or_else(
+            |_| Self::unknown(),
+            |c| {
+                let groups = host::peer::groups(stream.io().as_fd()).unwrap_or_default();
+                Self { uid: c.uid(), gid: c.gid(), groups: groups.into(), pid: c.pid() }
+            },
+        )
     }
 }
 

@@ -20,8 +20,11 @@ pub trait Commands: Send + Sync {
     /// Runs a command and returns its exit code. Called in a thread that may block.
     fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8;
 
-    /// Whether a command only reads. Users other than the pools' owner may run only such commands.
+    /// Whether a command only reads: any user who reaches the process may run it.
     fn only_looks(&self, request: &CommandRequest) -> bool;
+
+    /// Whether the command checks by itself, when it runs, what was delegated to its caller.
+    fn checks_delegation(&self, request: &CommandRequest) -> bool;
 }
 
 /// The pools of this process, and its activity.

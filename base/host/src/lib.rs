@@ -14,6 +14,7 @@ pub mod machine;
 pub mod memory;
 pub mod names;
 pub mod pace;
+pub mod peer;
 pub mod proc;
 pub mod random;
 pub mod sync;

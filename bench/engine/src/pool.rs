@@ -12,7 +12,7 @@ use pool::{OpenOptions, Writer};
 use std::path::Path;
 use std::sync::Arc;
 
-fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits) -> Result<()> {
+fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits, _: (u32, u32)) -> Result<()> {
     Zap::create(set, tx, &ZapSpec { id: Some(1), ..ZapSpec::new(ObjectType::MASTER_NODE) })?
         .update_u64(tx, "VERSION", 5)
 }

@@ -52,9 +52,9 @@ fn a_fresh_label_is_found_four_times_without_any_uberblock() {
         assert!(env[..8152].iter().all(|b| *b == 0));
         assert_eq!(env[8152..8160], 0x0210_da7a_b10c_7a11u64.to_le_bytes());
     }
-    assert_eq!(label::wipe(&device, false).unwrap(), 4);
+    assert_eq!(label::wipe(&device).unwrap(), 4);
     assert_eq!(label::read(&device, true).configs().count(), 0);
-    assert_eq!(label::wipe(&device, false).unwrap(), 0);
+    assert_eq!(label::wipe(&device).unwrap(), 0);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod bookmark;
 mod contents;
 pub mod dataset;
 pub mod deadlist;
+pub mod delegation;
 pub mod diff;
 pub mod dir;
 pub mod intent_log;
@@ -34,6 +35,7 @@ mod zap;
 
 pub use bookmark::Bookmark;
 pub use dataset::{Dataset, DatasetKind, Hold};
+pub use delegation::Credentials;
 pub use diff::ObjectChange;
 pub use dir::{Dir, SnapshotNames};
 pub use keys::{KeyLocation, KeyStore};

@@ -99,11 +99,10 @@ pub fn labelled(path: &Path) -> Option<FoundDevice> {
     Some(FoundDevice { device, labels, guid, config: newest })
 }
 
-/// Removes the labels of the device at `path`; with `force` also areas that do not look like a
-/// label. Returns the number of labels removed.
-pub fn clear(path: &Path, force: bool) -> Result<usize> {
+/// Removes the labels of the device at `path`. Returns the number of labels removed.
+pub fn clear(path: &Path) -> Result<usize> {
     let device = open_for_writing(path)?;
-    block::label::wipe(device.as_ref(), force).map_err(|e| Error::io(path.display().to_string(), e))
+    block::label::wipe(device.as_ref()).map_err(|e| Error::io(path.display().to_string(), e))
 }
 
 /// Signatures that other systems write at the beginning of a disk: offset in bytes, signature,

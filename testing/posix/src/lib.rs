@@ -22,7 +22,7 @@ pub struct LivePool {
     pub files: Arc<FileSystem>,
 }
 
-fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &FileSystemTraits) -> errors::Result<()> {
+fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &FileSystemTraits, _: (u32, u32)) -> errors::Result<()> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() };
     create_contents(set, tx, &CreateOptions { time, projects: true, ..CreateOptions::default() })

@@ -50,6 +50,10 @@ pub trait Mounter: Send + Sync {
     fn unmount_below(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted>;
     /// The same for datasets mounted according to their properties: manual mounts stay.
     fn unmount_placed(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted>;
+    /// The same for a change after which they are mounted again at the same places.
+    fn unmount_briefly(&self, pool: u64, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted> {
+        self.unmount_placed(pool, dataset, force)
+    }
     /// Updates the names of mounted datasets after those at and below `from` were renamed.
     fn renamed(&self, pool: u64, from: &str, to: &str);
     /// Removes destroyed datasets from the mounts that showed them.
@@ -113,8 +117,22 @@ impl<'a> PoolMounts<'a> {
     /// The same for datasets mounted according to their properties: manual mounts stay. Either all
     /// are unmounted or none.
     pub fn unmount_placed(&self, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted> {
+        self.or_again(dataset, || self.mounter.unmount_placed(self.record.guid, dataset, force))
+    }
+
+    /// The same for a change after which they are mounted again at the same places.
+    pub fn unmount_briefly(&self, dataset: &str, force: bool) -> Result<Vec<Mounted>, NotUnmounted> {
+        self.or_again(dataset, || self.mounter.unmount_briefly(self.record.guid, dataset, force))
+    }
+
+    /// Mounts again what was unmounted before something could not be.
+    fn or_again(
+        &self,
+        dataset: &str,
+        unmount: impl FnOnce() -> Result<Vec<Mounted>, NotUnmounted>,
+    ) -> Result<Vec<Mounted>, NotUnmounted> {
         let before = self.below(dataset);
-        let result = self.mounter.unmount_placed(self.record.guid, dataset, force);
+        let result = unmount();
         if result.is_err() {
             let still = self.below(dataset);
             let gone = before.into_iter().filter(|b| still.iter().all(|s| s.dataset != b.dataset));

@@ -1,5 +1,6 @@
 //! One run of a verb: the process it runs in, its caller, and the pools that it opens.
 
+use super::authority::Caller;
 use super::refusal::{Kind, Reason, Refusal};
 use crate::house::{self, Leave};
 use crate::mounts::{Mounter, NotUnmounted, PoolMounts};
@@ -29,6 +30,8 @@ pub struct Invocation<'a> {
     pub house: Option<Arc<House>>,
     /// Mounts the file systems of the pools in `house`.
     pub mounter: Option<Arc<dyn Mounter>>,
+    /// Who runs the verb. For others than the owner, `mounter` is [`super::Unprivileged`].
+    pub caller: Caller,
     /// The line for the history of the pool.
     pub command: String,
     /// Unmounts a pool that another process has mounted; with `true`, even if it is in use.
@@ -139,8 +142,26 @@ impl Invocation<'_> {
         Ok((datasets, keys))
     }
 
+    /// Checks what the caller may do, in the last synced txg: the view for display may be older,
+    /// and show what was taken back since. For the owner of the pools this reads nothing.
+    pub fn permit(
+        &self,
+        record: &Imported,
+        check: impl FnOnce(&Caller, &Arc<Datasets>) -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        let tree = match self.owned(record)?.as_ref().and_then(|owned| owned.writable()) {
+            Some(pool) => pool.live.synced()?,
+            None => self.datasets(record).map_err(|refusal| Reason::new(refusal.kind, refusal.message))?.0,
+        };
+        check(&self.caller, &tree)
+    }
+
     /// Opens an imported pool for writing, with the loaded keys.
     pub fn open(&self, record: &Imported) -> Result<PoolLease, Reason> {
+        self.caller.check_opening()?;
         let read_only = || Reason::new(Kind::Failed, "pool is read-only");
         if record.readonly {
             return Err(read_only());

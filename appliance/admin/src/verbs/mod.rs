@@ -16,7 +16,10 @@
 //!   * the changes of a verb are on disk before it ends; its line in the pool's history may reach
 //!     the disk one txg later
 //!   * a verb that was refused as a whole is not in the history
+//!   * callers other than the owner of the pools do what was delegated to them, and nothing else
+//!     ([`authority`])
 
+mod authority;
 mod invocation;
 mod line;
 mod lookup;
@@ -25,6 +28,7 @@ mod tally;
 pub mod zfs;
 pub mod zpool;
 
+pub use authority::{Caller, Unprivileged};
 pub use invocation::{CheckShare, Invocation, PoolLease};
 pub use lookup::{Found, ReadPool, cannot_open, heads, in_listing_order, pool_of};
 pub use refusal::{Kind, Reason, Refusal};

@@ -95,7 +95,14 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if codes.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-        let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
+        let mut cx = Context {
+            out: &mut out,
+            err: &mut err,
+            state,
+            client: &Here,
+            owner: None,
+            caller: admin::verbs::Caller::owner(),
+        };
         return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
     }
     // One of several processes that knew the rule is enough.

@@ -34,7 +34,14 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(code));
     }
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-    let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
+    let mut cx = Context {
+        out: &mut out,
+        err: &mut err,
+        state,
+        client: &Here,
+        owner: None,
+        caller: admin::verbs::Caller::owner(),
+    };
     Ok(ExitCode::from(in_context(&mut cx, &args)))
 }
 

@@ -64,9 +64,18 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let invocation = cx.invocation(command_line("zfs create", args));
     let plan = plan(&invocation, &request)?;
+    if plan.exists {
+        return Ok(0);
+    }
     let (verbose, dry_run, parsable) = (parsed.has('v') || parsed.has('P'), parsed.has('n'), parsed.has('P'));
     if verbose {
         let name = &request.name;
+        let ancestors = match (parsable, dry_run) {
+            (true, _) => format!("create_ancestors\t{name}\n"),
+            (_, true) => format!("would create ancestors of {name}\n"),
+            _ => format!("create ancestors of {name}\n"),
+        };
+        cx.print(if request.parents { ancestors.as_str() } else { "" });
         let mut out = match (parsable, dry_run) {
             (true, _) => format!("create\t{name}\n"),
             (_, true) => format!("would create {name}\n"),

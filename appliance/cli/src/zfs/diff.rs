@@ -3,12 +3,17 @@
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
+use admin::verbs::Kind;
 use dataset::{Dataset, Entry, KeyStore, property};
 use files::diff::DiffFormat;
 use files::{FileSystem, zpl};
 use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "FHth", long: &[] };
+
+/// OpenZFS's message for callers to whom nothing is delegated.
+const DENIED: &str = "Unable to obtain diffs: \n   The sys_config privilege or diff delegated permission is needed\n   to \
+                      execute the diff ioctl";
 
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
@@ -37,6 +42,14 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (Entry::Dataset(from), Entry::Dataset(to)) = (&a.entry, &b.entry) else {
         return Err(Failure::failed("Unable to obtain diffs: bookmarks have no contents"));
     };
+    for (found, name) in [(&a, from.name()), (&b, to.name())] {
+        let invocation = cx.invocation(String::new());
+        let permitted = invocation.permit(&found.pool.record, |caller, tree| caller.require(tree, name, &["diff"]));
+        permitted.map_err(|reason| match reason.kind {
+            Kind::Forbidden => Failure::failed(DENIED),
+            _ => reason.refuse("Unable to obtain diffs").into(),
+        })?;
+    }
     let failed = |e: errors::Error| Failure::failed(format!("Unable to obtain diffs: {e}"));
     let from_files = open(from, &a.pool.keys).map_err(failed)?;
     let to_files = open(to, &b.pool.keys).map_err(failed)?;

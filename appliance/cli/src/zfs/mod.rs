@@ -1,5 +1,6 @@
 //! `weir zfs`: the verbs of zfs(8), one file each. The output matches OpenZFS to the letter.
 
+pub mod allow;
 pub mod create;
 pub mod datasets;
 pub mod destroy;
@@ -23,7 +24,7 @@ pub mod upgrade;
 pub mod values;
 pub mod wait;
 
-use crate::context::{Verb, for_anyone, for_owner, not_yet, version};
+use crate::context::{Verb, for_anyone, for_delegates, for_owner, not_yet, version};
 use dataset::quota::Principal;
 
 const SNAPSHOT_USAGE: &[&str] = &["[-r] [-o property=value] ... filesystem@snapname|volume@snapname ..."];
@@ -47,18 +48,18 @@ pub static VERBS: &[Verb] = &[
         get::run,
     ),
     for_anyone("holds", &["[-rHp] snapshot ..."], "List the holds on snapshots", holds::run),
-    for_owner("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
-    for_owner("send", send::USAGE, "Write a send stream to standard output", send::run),
-    for_owner("receive", receive::USAGE, "Receive a send stream from standard input", receive::run),
-    for_owner("recv", receive::USAGE, "Receive a send stream from standard input", receive::run),
+    for_delegates("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
+    for_delegates("send", send::USAGE, "Write a send stream to standard output", send::run),
+    for_delegates("receive", receive::USAGE, "Receive a send stream from standard input", receive::run),
+    for_delegates("recv", receive::USAGE, "Receive a send stream from standard input", receive::run),
     for_anyone("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
     for_anyone("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
     for_anyone("projectspace", SPACE_USAGE, "Show space by project", |cx, args| {
         space::run(cx, args, Principal::Project)
     }),
-    for_owner("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
-    for_owner("unload-key", &["[-r] -a|filesystem|volume"], "Unload keys", keys::unload),
-    for_owner(
+    for_delegates("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
+    for_delegates("unload-key", &["[-r] -a|filesystem|volume"], "Unload keys", keys::unload),
+    for_delegates(
         "create",
         &[
             "[-Pnpuv] [-o property=value] ... filesystem",
@@ -67,7 +68,7 @@ pub static VERBS: &[Verb] = &[
         "Create file systems and volumes",
         create::create,
     ),
-    for_owner(
+    for_delegates(
         "destroy",
         &[
             "[-fnpRrv] <filesystem|volume>",
@@ -78,25 +79,30 @@ pub static VERBS: &[Verb] = &[
         "Destroy datasets, snapshots and bookmarks",
         destroy::destroy,
     ),
-    for_owner("snapshot", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
-    for_owner("snap", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
-    for_owner("rollback", &["[-rRf] snapshot"], "Roll back to a snapshot", rollback::rollback),
-    for_owner(
+    for_delegates("snapshot", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
+    for_delegates("snap", SNAPSHOT_USAGE, "Take snapshots atomically", snapshot::snapshot),
+    for_delegates("rollback", &["[-rRf] snapshot"], "Roll back to a snapshot", rollback::rollback),
+    for_delegates(
         "clone",
         &["[-pu] [-o property=value] ... snapshot filesystem|volume"],
         "Create a dataset from a snapshot",
         create::clone,
     ),
-    for_owner("promote", &["clone-filesystem"], "Make a clone the owner of its origin's snapshots", rollback::promote),
-    for_owner("hold", &["[-r] tag snapshot ..."], "Place holds on snapshots", snapshot::hold),
-    for_owner("release", &["[-r] tag snapshot ..."], "Release holds on snapshots", snapshot::release),
-    for_owner(
+    for_delegates(
+        "promote",
+        &["clone-filesystem"],
+        "Make a clone the owner of its origin's snapshots",
+        rollback::promote,
+    ),
+    for_delegates("hold", &["[-r] tag snapshot ..."], "Place holds on snapshots", snapshot::hold),
+    for_delegates("release", &["[-r] tag snapshot ..."], "Release holds on snapshots", snapshot::release),
+    for_delegates(
         "bookmark",
         &["[-r] snapshot|bookmark bookmark"],
         "Create bookmarks, from which incremental streams can start",
         snapshot::bookmark,
     ),
-    for_owner(
+    for_delegates(
         "rename",
         &[
             "[-f] filesystem|volume filesystem|volume",
@@ -107,14 +113,14 @@ pub static VERBS: &[Verb] = &[
         "Rename datasets",
         create::rename,
     ),
-    for_owner("set", &["[-u] property=value ... filesystem|volume|snapshot ..."], "Set properties", set::set),
-    for_owner(
+    for_delegates("set", &["[-u] property=value ... filesystem|volume|snapshot ..."], "Set properties", set::set),
+    for_delegates(
         "inherit",
         &["[-rS] property filesystem|volume|snapshot ..."],
         "Inherit properties from the parent",
         set::inherit,
     ),
-    for_owner(
+    for_delegates(
         "change-key",
         &[
             "[-l] [-o keyformat=value] [-o keylocation=value] [-o pbkdf2iters=value] filesystem|volume",
@@ -145,8 +151,8 @@ pub static VERBS: &[Verb] = &[
         upgrade::run,
     ),
     not_yet("project"),
-    not_yet("allow"),
-    not_yet("unallow"),
+    for_delegates("allow", allow::ALLOW_USAGE, "Delegate permissions, or show what is delegated", allow::allow),
+    for_delegates("unallow", allow::UNALLOW_USAGE, "Take back delegated permissions", allow::unallow),
     for_owner(
         "program",
         &["[-jn] [-t <instruction limit>] [-m <memory limit (b)>] <pool> <program file> [lua args...]"],

@@ -210,6 +210,16 @@ fn cannot(name: &str, error: &Error) -> Failure {
     Failure::failed(format!("warning: cannot send '{name}': {why}"))
 }
 
+/// Requires the caller's permission to send these datasets.
+fn require<'n>(cx: &Context<'_>, pool: &ReadPool, names: impl IntoIterator<Item = &'n str>) -> Result<(), Failure> {
+    for name in names {
+        let invocation = cx.invocation(String::new());
+        let permitted = invocation.permit(&pool.record, |caller, tree| caller.require(tree, name, &["send"]));
+        permitted.map_err(|reason| reason.refuse(&format!("warning: cannot send '{name}'")))?;
+    }
+    Ok(())
+}
+
 fn base_of(entry: Entry) -> Base {
     match entry {
         Entry::Dataset(d) => Base::Snapshot(d),
@@ -255,6 +265,7 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
         let why = "operation not applicable to datasets of this type";
         return Err(Failure::failed(format!("cannot open '{name}': {why}")));
     };
+    require(cx, &found.pool, [to.name()])?;
     if !to.is_snapshot() && source.pools.is_mounted(name) {
         let why = "target is busy; if a filesystem, it must not be mounted";
         return Err(Failure::failed(format!("warning: cannot send '{name}': {why}")));
@@ -342,6 +353,7 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
     }
     let package = Package::new(head, from.as_deref(), snapshot, options).map_err(cannot)?;
     let planned = package.streams().map_err(cannot)?;
+    require(cx, &found.pool, planned.iter().map(|stream| stream.to.name()))?;
     for warning in &package.warnings {
         cx.complain(warning);
     }
@@ -427,6 +439,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
             Err(_) => format!("'{name}' used in the initial send no longer exists"),
         }));
     };
+    require(cx, &found.pool, [to.name()])?;
     let from = state.get_u64("fromguid").filter(|guid| *guid != 0);
     let base = match from {
         Some(guid) => Some(

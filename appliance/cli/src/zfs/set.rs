@@ -83,6 +83,17 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     // The error has been printed. The usage follows, as in OpenZFS.
     let Some(found) = open(cx, &name)? else { return Err(Failure::usage("")) };
+    let location = properties.iter().find(|(n, _)| n == "keylocation").map(|(_, value)| value.as_str());
+    let permitted = cx.invocation(String::new()).permit(&found.pool.record, |caller, tree| {
+        caller.require(tree, &name, &["change-key"])?;
+        caller.check_key_location(location)?;
+        let mut user = properties.iter().filter(|(name, _)| property::is_user_property(name));
+        user.try_for_each(|(property, _)| caller.require_property(tree, &name, property))
+    });
+    if let Err(reason) = permitted {
+        let text = if reason.kind == Kind::Forbidden { "Permission denied.".to_owned() } else { reason.text };
+        return Err(Failure::Refused { message: format!("Key change error: {text}"), code: KEY_NOT_CHANGED });
+    }
     if parsed.has('l') {
         let dataset = found.entry.dataset().ok_or_else(|| Failure::failed("a bookmark has no key"))?;
         let is_available = found.pool.keys.is_available(dataset);
@@ -160,6 +171,7 @@ fn new_key(
     let format = given("keyformat").or_else(|| present("keyformat"));
     let format = format.context("Keyformat required for new encryption root.")?;
     let location = given("keylocation").or_else(|| present("keylocation")).unwrap_or_else(|| "prompt".into());
+    cx.caller.check_key_location(Some(&location)).map_err(|reason| anyhow::anyhow!(reason.text))?;
     let mut all = properties.to_vec();
     all.retain(|(n, _)| n != "keylocation");
     all.push(("keylocation".into(), location.clone()));

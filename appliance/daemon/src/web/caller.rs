@@ -109,6 +109,11 @@ impl Caller {
         }
     }
 
+    /// Whether the caller is a process of this machine, on the Unix socket.
+    pub fn is_local(&self) -> bool {
+        matches!(self.who, Who::Local(_))
+    }
+
     /// Whether the caller is an administrator.
     pub fn is_administrator(&self) -> bool {
         self.role == Some(Role::Administrator)
@@ -117,10 +122,10 @@ impl Caller {
     /// Identity for commands: of TCP callers, operators and administrators act as the owner, others
     /// have no permissions.
     pub fn peer(&self) -> Peer {
-        match self.who {
-            Who::Local(peer) => peer,
-            _ if self.role < Some(Role::Operator) => Peer { uid: u32::MAX, gid: u32::MAX, pid: None },
-            _ => Peer { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: None },
+        match &self.who {
+            Who::Local(peer) => peer.clone(),
+            _ if self.role < Some(Role::Operator) => Peer::unknown(),
+            _ => Peer::this(),
         }
     }
 }
@@ -138,7 +143,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 /// The other end of the connection: TCP or the Unix socket.
 pub fn connection(extensions: &Extensions) -> (Option<Remote>, Option<Peer>) {
     let remote = extensions.get::<ConnectInfo<Remote>>().map(|c| c.0);
-    (remote, extensions.get::<ConnectInfo<Peer>>().map(|c| c.0))
+    (remote, extensions.get::<ConnectInfo<Peer>>().map(|c| c.0.clone()))
 }
 
 /// Value of the session cookie.

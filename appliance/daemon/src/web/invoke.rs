@@ -107,6 +107,8 @@ impl Service {
                     state: owner.house.state().clone(),
                     house: Some(owner.house.clone()),
                     mounter: Some(owner.clone() as Arc<dyn Mounter>),
+                    // No other caller gets here.
+                    caller: admin::verbs::Caller::owner(),
                     command,
                     // All pools of the state folder are of this process.
                     unmount_elsewhere: Box::new(|_, _| Ok(())),

@@ -134,14 +134,14 @@ pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
     device.flush()
 }
 
-/// Clears labels: overwrites configurations and rings with zeros, and the header of a cache device
-/// too. Without `force`, only valid labels are cleared. Returns how many were cleared.
-pub fn wipe(device: &dyn Device, force: bool) -> io::Result<usize> {
+/// Clears valid labels, and nothing where there is none: overwrites configurations and rings with
+/// zeros, and the header of a cache device too. Returns how many were cleared.
+pub fn wipe(device: &dyn Device) -> io::Result<usize> {
     const POOL_STATE_L2CACHE: u64 = 4;
     let found = super::read(device, false);
     let is_cache = found.configs().any(|config| config.get_u64("state") == Some(POOL_STATE_L2CACHE));
     let mut wiped = 0;
-    for l in found.labels.iter().filter(|l| force || l.config.as_ref().is_ok_and(|c| c.get_u64("guid").is_some())) {
+    for l in found.labels.iter().filter(|l| l.config.as_ref().is_ok_and(|c| c.get_u64("guid").is_some())) {
         device.write_at(l.offset + CONFIG_OFFSET, &vec![0; (LABEL_BYTES - CONFIG_OFFSET) as usize])?;
         wiped += 1;
     }

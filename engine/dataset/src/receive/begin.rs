@@ -16,12 +16,14 @@ use super::incoming::{FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming};
 use super::raw::RawStream;
 use super::state;
 use super::target::{Spot, Target};
+use crate::delegation::Credentials;
 use crate::live::{LiveDatasets, OwnersOf};
 use crate::name::RECEIVE_CLONE;
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
+use crate::write::limits::Counted;
 use crate::write::tree::{self, Node};
-use crate::write::{clone, create, deadlist, feature, keys, limits};
+use crate::write::{clone, create, deadlist, feature, keys, limit_check, limits};
 use crate::{Datasets, KeyStore, ListOptions};
 use block::Bookmark;
 use errors::{Error, Refusal, Result};
@@ -63,6 +65,7 @@ struct Wanted {
     encryption: Vec<(String, String)>,
     key: Option<Zeroizing<Vec<u8>>>,
     origin: Option<String>,
+    user: Option<Credentials>,
     owners_of: OwnersOf,
 }
 
@@ -88,6 +91,7 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
         encryption: target.encryption.clone(),
         key: target.key.clone(),
         origin,
+        user: target.user.clone(),
         owners_of: target.owners_of,
     };
     let ((keys, _), incoming) = (live.parts(), incoming.clone());
@@ -99,9 +103,12 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
             origin: wanted.origin.clone(),
             encryption: wanted.encryption.clone(),
             key: wanted.key.clone(),
+            user: wanted.user.clone(),
             ..wanted
         };
-        let spot = live.writer().task(move |sync| begin_in(&Cx::new(sync), &keys, &incoming, &wanted))?;
+        let spot = live
+            .writer()
+            .task(move |sync| begin_in(&Cx::on_behalf(sync, wanted.user.as_ref()), &keys, &incoming, &wanted))?;
         if let Some(spot) = spot {
             live.refresh()?;
             return Ok(spot);
@@ -131,6 +138,8 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
         return Err(Error::invalid(&**name, format!("destination '{name}' does not exist")));
     }
     let (parent, last) = tree::find_parent(cx, name)?;
+    limit_check::check(cx, parent, Counted::FileSystems, 1, 0)?;
+    limit_check::check(cx, parent, Counted::Snapshots, 1, 0)?;
     contents::settings(cx, parent, name)?;
     if let Some(origin) = &wanted.origin {
         if wanted.key.is_some() {
@@ -203,6 +212,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
 fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
     let name = &wanted.dataset;
     let node = tree::find(cx, name)?;
+    limit_check::check(cx, node.dir, Counted::Snapshots, 1, 0)?;
     let (dir, head) = (cx.dir(node.dir)?.phys, cx.dataset(node.head)?.phys);
     let invalid = |what: String| Error::invalid(&**name, what);
     if wanted.origin.is_some() || (incoming.begin.from_guid == 0 && !wanted.force) {

@@ -12,8 +12,9 @@ use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::name::RECEIVE_CLONE;
 use crate::write::cx::Cx;
+use crate::write::limits::Counted;
 use crate::write::tree::{self, Node};
-use crate::write::{bookmark, destroy, props, rollback, snapshot, unsnap};
+use crate::write::{bookmark, destroy, limit_check, props, rollback, snapshot, unsnap};
 use errors::{Error, Place, Refusal, Result};
 use ondisk::DslDataset;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
@@ -28,12 +29,14 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
     }
     let ((keys, open), begin, sealed) = (live.parts(), incoming.begin.clone(), incoming.sealed.clone());
     let (spot, dataset, short, force) = (spot.clone(), target.dataset.clone(), target.snapshot.clone(), target.force);
+    let user = target.user.clone();
     loop {
         let (keys, open, begin, sealed) = (keys.clone(), open.clone(), begin.clone(), sealed.clone());
-        let (spot, dataset, short) = (spot.clone(), dataset.clone(), short.clone());
+        let (spot, dataset, short, user) = (spot.clone(), dataset.clone(), short.clone(), user.clone());
         let is_done = live.writer().task(move |sync| {
-            let cx = Cx::new(sync);
+            let cx = Cx::on_behalf(sync, user.as_ref());
             let made = Node { name: spot.name.clone(), ..tree::find(&cx, &spot.name)? };
+            limit_check::check(&cx, tree::find(&cx, &dataset)?.dir, Counted::Snapshots, 1, 0)?;
             if made.head != spot.head {
                 return Err(Error::not_found(&*spot.name, "what was received"));
             }

@@ -1,5 +1,6 @@
 //! Where a stream is received.
 
+use crate::delegation::Credentials;
 use crate::live::OwnersOf;
 use errors::Result;
 use zeroize::Zeroizing;
@@ -21,6 +22,8 @@ pub struct Target<'a> {
     pub key: Option<Zeroizing<Vec<u8>>>,
     /// `-o origin=`: the snapshot that the new dataset is cloned from.
     pub origin: Option<String>,
+    /// The user who receives; `None`: the owner of the pools.
+    pub user: Option<Credentials>,
     /// Returns the owner of an object of a file system.
     pub owners_of: OwnersOf,
     /// Called when the dataset to receive into exists, before the first record: sets properties

@@ -4,9 +4,11 @@
 //! `dsl_dataset_zero_zil` in module/zfs/dsl_dataset.c, `dsl_crypto_key_clone_sync` in dsl_crypt.c.
 
 use super::cx::Cx;
+use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
-use super::{contents, create, deadlist, keys, limits, values};
+use super::{contents, create, deadlist, keys, limit_check, limits, values};
+use crate::delegation::Credentials;
 use crate::intent_log::put_header;
 use crate::live::LiveDatasets;
 use block::Bookmark;
@@ -32,9 +34,20 @@ const OF_ORIGIN: &[&str] = &[
 
 /// Creates clone `name` of snapshot `origin`, with these properties.
 pub fn clone(live: &LiveDatasets, origin: &str, name: &str, properties: &[(String, String)]) -> Result<()> {
+    clone_for(live, None, origin, name, properties)
+}
+
+/// The same for a user; `None`: for the owner of the pools.
+pub fn clone_for(
+    live: &LiveDatasets,
+    user: Option<&Credentials>,
+    origin: &str,
+    name: &str,
+    properties: &[(String, String)],
+) -> Result<()> {
     tree::check_new_name(name)?;
-    let (origin, name, properties) = (origin.to_owned(), name.to_owned(), properties.to_vec());
-    live.writer().task(move |sync| clone_in(&Cx::new(sync), &origin, &name, &properties))?;
+    let (origin, name, properties, user) = (origin.to_owned(), name.to_owned(), properties.to_vec(), user.cloned());
+    live.writer().task(move |sync| clone_in(&Cx::on_behalf(sync, user.as_ref()), &origin, &name, &properties))?;
     live.refresh()
 }
 
@@ -43,6 +56,7 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
     let from = tree::find(cx, origin)?;
     let id = from.snapshot.ok_or_else(|| Error::invalid(origin, "only a snapshot can be cloned"))?;
     let (parent, last) = tree::find_parent(cx, name)?;
+    limit_check::check(cx, parent, Counted::FileSystems, 1, 0)?;
     if let Some((property, _)) = properties.iter().find(|(property, _)| OF_ORIGIN.contains(&property.as_str())) {
         return Err(Error::invalid(name, format!("'{property}' is that of the origin, and cannot be set")));
     }

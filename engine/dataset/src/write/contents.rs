@@ -64,8 +64,8 @@ impl Default for FileSystemTraits {
     }
 }
 
-/// Creates the first objects of a file system.
-pub type Fill = fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits) -> Result<()>;
+/// Creates the first objects of a file system, whose root directory belongs to this user and group.
+pub type Fill = fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits, (u32, u32)) -> Result<()>;
 
 /// Functions that `files` supplies to create file systems.
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, c
         objset.set_flags(flags)?;
     }
     match contents {
-        NewContents::FileSystem(traits, maker) => (maker.fill)(&objset, cx.tx(), traits)?,
+        NewContents::FileSystem(traits, maker) => (maker.fill)(&objset, cx.tx(), traits, cx.creator())?,
         NewContents::Received(..) => {}
         NewContents::Volume { size_bytes, block_bytes } => {
             let data = NewObject { id: Some(VOLUME_DATA), ..NewObject::new(ObjectType::ZVOL, *block_bytes) };

@@ -9,11 +9,13 @@
 
 use super::contents::{self, FileSystemMaker, FileSystemTraits, NewContents};
 use super::cx::Cx;
+use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
 use super::values::{self, Target};
-use super::{deadlist, keys, limits, snapshot, space};
+use super::{deadlist, keys, limit_check, limits, snapshot, space};
 use crate::KeyStore;
+use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::property::{Kinds, Value, full_name};
 use errors::{Error, Refusal, Result};
@@ -35,6 +37,8 @@ pub struct NewDataset {
     pub parents: bool,
     /// The key, if the dataset is to be an encryption root (property `keyformat`).
     pub key: Option<Zeroizing<Vec<u8>>>,
+    /// The user who creates it; `None`: the owner of the pools.
+    pub user: Option<Credentials>,
 }
 
 /// Properties grouped by how they are applied.
@@ -73,7 +77,7 @@ pub fn check_version(properties: &[(String, String)], pool: u64) -> Result<()> {
 pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     tree::check_new_name(&new.name)?;
     let ((keys, _), new) = (live.parts(), new.clone());
-    live.writer().task(move |sync| create_in(&Cx::new(sync), &keys, &new, maker))?;
+    live.writer().task(move |sync| create_in(&Cx::on_behalf(sync, new.user.as_ref()), &keys, &new, maker))?;
     live.refresh()
 }
 
@@ -98,6 +102,7 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
         return if new.parents { Ok(()) } else { Err(Refusal::Exists.at(&new.name)) };
     }
     let (parent, _) = tree::find_parent(cx, at)?;
+    limit_check::check(cx, parent, Counted::FileSystems, missing.len() as u64 + 1, 0)?;
     let head = cx.dir(parent)?.phys.head_dataset;
     let sorted = sort(cx, new, contents::traits_of(cx, head)?)?;
     check_settings(cx, parent, new, &sorted)?;

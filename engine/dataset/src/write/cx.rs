@@ -8,6 +8,7 @@
 //!   * only code that runs in syncing context has a `Cx`
 //!   * a changed node is written back before another one that may be the same is read
 
+use crate::delegation::Credentials;
 use errors::{Error, Place, Result};
 use object::zap::Zap;
 use object::zap::ZapSpec;
@@ -28,6 +29,8 @@ pub type Failures = Vec<(String, Error)>;
 #[derive(Clone, Copy)]
 pub(crate) struct Cx<'a> {
     pub(crate) sync: &'a SyncTx<'a>,
+    /// The user for whom the task runs; `None`: the owner of the pools, whom nothing limits.
+    pub(crate) user: Option<&'a Credentials>,
 }
 
 /// A directory, read from the MOS.
@@ -58,7 +61,17 @@ pub(crate) fn read_dataset(mos: &Arc<ObjectSet>, id: u64) -> Result<DslDataset> 
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(sync: &'a SyncTx<'a>) -> Self {
-        Self { sync }
+        Self { sync, user: None }
+    }
+
+    /// For a task that runs for `user`; `None`: for the owner of the pools.
+    pub(crate) fn on_behalf(sync: &'a SyncTx<'a>, user: Option<&'a Credentials>) -> Self {
+        Self { sync, user }
+    }
+
+    /// User and group of the creator of datasets.
+    pub(crate) fn creator(&self) -> (u32, u32) {
+        self.user.map_or_else(host::creator, |user| (user.uid, user.gid))
     }
 
     pub(crate) fn tx(&self) -> &'a Tx {

@@ -16,7 +16,7 @@ use super::limits::{self, Counted};
 use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, keys, props, unsnap};
+use super::{bookmark, deadlist, feature, keys, permissions, props, unsnap};
 use crate::KeyStore;
 use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
@@ -222,20 +222,7 @@ fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     if dir.clones_zap != 0 {
         cx.free_object(dir.clones_zap)?;
     }
-    free_permissions(cx, dir.delegation_zap)?;
+    permissions::free(cx, dir.delegation_zap)?;
     cx.zap(cx.dir(parent)?.phys.children_zap)?.remove(cx.tx(), last.as_bytes())?;
     cx.free_with_fields(node.dir)
-}
-
-/// Frees delegated permissions: a ZAP of ZAPs.
-fn free_permissions(cx: &Cx<'_>, zap: u64) -> Result<()> {
-    if zap == 0 {
-        return Ok(());
-    }
-    for entry in cx.zap(zap)?.entries()? {
-        if let Some(inner) = entry.value.as_u64() {
-            cx.free_object(inner)?;
-        }
-    }
-    cx.free_object(zap)
 }

@@ -1,12 +1,12 @@
 //! Counts of file systems and snapshots, maintained where `filesystem_limit` or `snapshot_limit`
 //! was ever set.
 //!
-//! Facts: `dsl_fs_ss_count_adjust`, `dsl_fs_ss_limit_check`, `dsl_dir_init_fs_ss_count` in
-//! module/zfs/dsl_dir.c. In OpenZFS, users who may change a limit may also exceed it; here all
-//! callers are root, and the limit binds only other users: it is kept correct, and not enforced.
+//! Facts: `dsl_fs_ss_count_adjust`, `dsl_dir_init_fs_ss_count` in module/zfs/dsl_dir.c. What the
+//! limits forbid: `super::limit_check`.
 
 use super::cx::Cx;
 use errors::Result;
+use ondisk::DslDir;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
 use ondisk::zap::Value as ZapValue;
 
@@ -20,10 +20,18 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    fn field(self) -> &'static str {
+    pub(super) fn field(self) -> &'static str {
         match self {
             Self::FileSystems => FIELD_FILESYSTEM_COUNT,
             Self::Snapshots => FIELD_SNAPSHOT_COUNT,
+        }
+    }
+
+    /// The property with the limit.
+    pub(super) fn limit(self) -> &'static str {
+        match self {
+            Self::FileSystems => "filesystem_limit",
+            Self::Snapshots => "snapshot_limit",
         }
     }
 }
@@ -60,23 +68,46 @@ pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
         return counts(cx, id);
     }
     let dir = cx.dir(id)?.phys;
-    let (mut file_systems, mut snapshots) = (0_u64, 0_u64);
-    for entry in cx.zap(dir.children_zap)?.entries()? {
-        // `$MOS`, `$FREE` and `$ORIGIN` are internal, and hidden clones are temporary.
-        let is_hidden = matches!(entry.name.first(), Some(b'$' | b'%'));
-        let (Some(child), false) = (entry.value.as_u64(), is_hidden) else { continue };
+    let (mut file_systems, mut snapshots) = (0_u64, own_snapshots(cx, &dir)?);
+    for child in children(cx, &dir)? {
         let (below_fs, below_snapshots) = initialise(cx, child)?;
         file_systems = file_systems.saturating_add(below_fs).saturating_add(1);
         snapshots = snapshots.saturating_add(below_snapshots);
     }
-    if dir.head_dataset != 0 {
-        let names = cx.zap(cx.dataset(dir.head_dataset)?.phys.snapnames_zap)?.entries()?;
-        let own = names.iter().filter(|e| !e.name.starts_with(b"%")).count();
-        snapshots = snapshots.saturating_add(own as u64);
-    }
     cx.set_field(id, FIELD_FILESYSTEM_COUNT, &ZapValue::one(file_systems))?;
     cx.set_field(id, FIELD_SNAPSHOT_COUNT, &ZapValue::one(snapshots))?;
     Ok((file_systems, snapshots))
+}
+
+/// The counts of a directory, whether they are kept or not.
+pub(crate) fn counts_below(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
+    if cx.field_u64(id, FIELD_FILESYSTEM_COUNT)?.is_some() {
+        return counts(cx, id);
+    }
+    let dir = cx.dir(id)?.phys;
+    let (mut file_systems, mut snapshots) = (0_u64, own_snapshots(cx, &dir)?);
+    for child in children(cx, &dir)? {
+        let (below_fs, below_snapshots) = counts_below(cx, child)?;
+        file_systems = file_systems.saturating_add(below_fs).saturating_add(1);
+        snapshots = snapshots.saturating_add(below_snapshots);
+    }
+    Ok((file_systems, snapshots))
+}
+
+/// The directories directly below, without those that are not counted: `$MOS`, `$FREE` and
+/// `$ORIGIN` are internal, and hidden clones are temporary.
+fn children(cx: &Cx<'_>, dir: &DslDir) -> Result<Vec<u64>> {
+    let entries = cx.zap(dir.children_zap)?.entries()?;
+    let counted = entries.iter().filter(|e| !matches!(e.name.first(), Some(b'$' | b'%')));
+    Ok(counted.filter_map(|e| e.value.as_u64()).collect())
+}
+
+fn own_snapshots(cx: &Cx<'_>, dir: &DslDir) -> Result<u64> {
+    if dir.head_dataset == 0 {
+        return Ok(0);
+    }
+    let names = cx.zap(cx.dataset(dir.head_dataset)?.phys.snapnames_zap)?.entries()?;
+    Ok(names.iter().filter(|e| !e.name.starts_with(b"%")).count() as u64)
 }
 
 /// A limit is set on directory `id`: from now on, counts are kept for it, all directories below,

@@ -10,6 +10,8 @@
 //!     snapshot  snapshots taken                       unsnap    snapshots destroyed
 //!     bookmark  bookmarks                             holds     holds on snapshots
 //!     received  properties received with streams      raw_keys  wrapped keys of raw streams
+//!     delegation  permissions of users, changed         permissions  their ZAPs
+//!     limit_check  counts that users may not exceed
 //!     receive_progress  how far a receive has come
 //!     pending   destroyed data that is not freed yet
 //!     one_txg   several of these operations in one txg
@@ -27,14 +29,17 @@ pub(crate) mod contents;
 pub(crate) mod create;
 pub(crate) mod cx;
 pub(crate) mod deadlist;
+mod delegation;
 pub(crate) mod destroy;
 pub(crate) mod feature;
 pub(crate) mod free;
 pub(crate) mod holds;
 pub(crate) mod keys;
+pub(crate) mod limit_check;
 pub(crate) mod limits;
 mod one_txg;
 pub(crate) mod pending;
+mod permissions;
 mod promote;
 pub(crate) mod props;
 pub(crate) mod raw_keys;
@@ -50,21 +55,22 @@ pub(crate) mod unsnap;
 mod values;
 
 pub use bookmark::{bookmark, destroy_bookmark};
-pub use clone::clone;
+pub use clone::{clone, clone_for};
 pub use contents::{FILE_SYSTEM_VERSION, FileSystemMaker, FileSystemTraits, Fill, pool_version_for};
 pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create, volume_reservation};
 pub use cx::Failures;
+pub use delegation::{Delegation, delegate};
 pub use destroy::destroy;
 pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
 pub use one_txg::{Denied, OneTxg, in_one_txg};
-pub use promote::promote;
+pub use promote::{promote, promote_for};
 pub use props::Change;
 pub use raw_keys::set_encryption_root;
 pub use received_props::{ReceivedProperties, receive_properties, snapshot_differs};
-pub use rename::{rename, rename_snapshot};
+pub use rename::{rename, rename_for, rename_snapshot};
 pub use rollback::rollback;
-pub use snapshot::snapshot;
+pub use snapshot::{snapshot, snapshot_for};
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new, parse_version};

@@ -14,6 +14,7 @@ use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{bookmark, deadlist, keys, rename, snapshot, unsnap};
 use crate::KeyStore;
+use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::tree::CHAIN_MAX;
 use errors::{Error, Refusal, Result};
@@ -23,9 +24,14 @@ use pool::SpaceCheck;
 
 /// Promotes the clone `name`. Returns when the change is on disk.
 pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
-    let ((keys, _), name) = (live.parts(), name.to_owned());
+    promote_for(live, None, name)
+}
+
+/// The same for a user; `None`: for the owner of the pools.
+pub fn promote_for(live: &LiveDatasets, user: Option<&Credentials>, name: &str) -> Result<()> {
+    let ((keys, _), name, user) = (live.parts(), name.to_owned(), user.cloned());
     live.writer().task(move |sync| {
-        let cx = Cx::new(sync);
+        let cx = Cx::on_behalf(sync, user.as_ref());
         sync.check_space(&name, 2, SpaceCheck::Reserved)?;
         let plan = Plan::new(&cx, &name)?;
         sync.all_or_nothing(|| plan.apply(&cx, &keys))
@@ -140,6 +146,7 @@ impl Plan {
             moved.push((state, short));
         }
         bookmark::check_transfer(cx, name, from_dir.head_dataset, node.head, origin_phys.creation_txg.0)?;
+        rename::check_limits(cx, (from, node.dir), (0, moved.len() as u64))?;
         rename::check_room(cx, name, (from, node.dir), space.used)?;
         let phys = |states: &[DatasetNode]| states.iter().map(|s| s.phys.clone()).collect::<Vec<_>>();
         let (own, others) = (phys(&own), phys(&others));

@@ -6,19 +6,23 @@
 //! | reservation           | `dd_reserved`, and what the directories above count     |
 //! | refreservation        | the breakdown's part for it                             |
 //! | filesystem_limit, snapshot_limit | counts from here down                        |
+//! | compression           | zstd: the feature is active, before anything is written |
 //! | redundant_metadata, snapdir | words that older readers do not know go to `NAME$iuv` |
 //!
 //! Facts: `dsl_prop_set_sync_impl`, `dsl_prop_set_iuv` in module/zfs/dsl_prop.c; the checks and
-//! effects of quotas in dsl_dir.c and dsl_dataset.c.
+//! effects of quotas in dsl_dir.c and dsl_dataset.c; dsl_dataset_set_compression.
 
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::values::{Setting, on_disk};
-use super::{limits, tree::Node};
+use super::{feature, limits, tree::Node};
 use crate::property::set::{PropertySet, SetBy};
 use crate::property::{Value, find};
 use errors::{Refusal, Result};
 use ondisk::{DslDataset, ObjectType};
+
+/// `ZIO_COMPRESS_ZSTD`.
+const ZSTD: u64 = 16;
 
 /// Change of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +133,13 @@ pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         "filesystem_limit" | "snapshot_limit" => match change {
             Change::Set(setting) | Change::Receive(setting) if setting.number() != u64::MAX => {
                 limits::activate(cx, node.dir)
+            }
+            _ => Ok(()),
+        },
+        "compression" => match change {
+            // The low bits are the algorithm, the others its level.
+            Change::Set(setting) | Change::Receive(setting) if setting.number() & 0x7f == ZSTD => {
+                feature::activate(cx, node.head, feature::ZSTD)
             }
             _ => Ok(()),
         },

@@ -7,7 +7,8 @@ use super::cx::{Cx, Failures};
 use super::limits::{self, Counted};
 use super::space::{self, Delta, Part};
 use super::tree::{DEPTH_MAX, NAME_MAX, Node};
-use super::{keys, snapshot, tree};
+use super::{keys, limit_check, snapshot, tree};
+use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail, is_hidden};
 use errors::{Error, Refusal, Result};
@@ -17,9 +18,14 @@ use pool::SpaceCheck;
 /// Renames dataset `from` to `to`, which may have another parent in the same pool. The caller
 /// creates missing parent file systems first.
 pub fn rename(live: &LiveDatasets, from: &str, to: &str) -> Result<()> {
+    rename_for(live, None, from, to)
+}
+
+/// The same for a user; `None`: for the owner of the pools.
+pub fn rename_for(live: &LiveDatasets, user: Option<&Credentials>, from: &str, to: &str) -> Result<()> {
     tree::check_new_name(to)?;
-    let (from, to) = (from.to_owned(), to.to_owned());
-    live.writer().task(move |sync| rename_in(&Cx::new(sync), &from, &to))?;
+    let (from, to, user) = (from.to_owned(), to.to_owned(), user.cloned());
+    live.writer().task(move |sync| rename_in(&Cx::on_behalf(sync, user.as_ref()), &from, &to))?;
     live.refresh()
 }
 
@@ -173,8 +179,20 @@ fn check_move(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64, place: &str) -
     if tree::ancestors(cx, parent)?.contains(&dir.id) {
         return Err(Error::invalid(place, "it cannot be moved below itself"));
     }
+    if cx.user.is_some() && cx.is_active(limits::FEATURE) {
+        let (file_systems, snapshots) = limits::counts_below(cx, dir.id)?;
+        check_limits(cx, (dir.phys.parent, parent), (file_systems.saturating_add(1), snapshots))?;
+    }
     let weight = dir.phys.used_bytes.max(dir.phys.reserved_bytes);
     check_room(cx, place, (dir.phys.parent, parent), weight)
+}
+
+/// Rejects moving file systems and snapshots from one directory to another if that exceeds a limit.
+pub(super) fn check_limits(cx: &Cx<'_>, (from, to): (u64, u64), (file_systems, snapshots): (u64, u64)) -> Result<()> {
+    let above_new = tree::ancestors(cx, to)?;
+    let common = tree::ancestors(cx, from)?.into_iter().find(|id| above_new.contains(id)).unwrap_or(0);
+    limit_check::check(cx, to, Counted::FileSystems, file_systems, common)?;
+    limit_check::check(cx, to, Counted::Snapshots, snapshots, common)
 }
 
 /// Returns an error if moving `weight` bytes from one directory to another exceeds the available

@@ -21,7 +21,8 @@ use super::limits::{self, Counted};
 use super::props::{self, Change};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, values};
+use super::{bookmark, deadlist, feature, limit_check, values};
+use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::name::Tail;
 use errors::{Error, Refusal, Result};
@@ -30,7 +31,7 @@ use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, Endian, ObjectType, Txg};
 use pool::SpaceCheck;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Pool version from which snapshots need no pause of the intent log, and deadlists have keys.
 const VERSION_FAST: u64 = 27;
@@ -46,11 +47,22 @@ pub fn snapshot(
     names: &[String],
     properties: &[(String, String)],
 ) -> std::result::Result<(), Failures> {
+    snapshot_for(live, None, names, properties)
+}
+
+/// The same for a user; `None`: for the owner of the pools.
+pub fn snapshot_for(
+    live: &LiveDatasets,
+    user: Option<&Credentials>,
+    names: &[String],
+    properties: &[(String, String)],
+) -> std::result::Result<(), Failures> {
     let whole = |e: Error| vec![(String::new(), e)];
-    let (names, properties) = (names.to_vec(), properties.to_vec());
+    let (names, properties, user) = (names.to_vec(), properties.to_vec(), user.cloned());
     loop {
-        let (names, properties) = (names.clone(), properties.clone());
-        let task = live.writer().task(move |sync| Ok(snapshot_in(&Cx::new(sync), &names, &properties)));
+        let (names, properties, user) = (names.clone(), properties.clone(), user.clone());
+        let task =
+            live.writer().task(move |sync| Ok(snapshot_in(&Cx::on_behalf(sync, user.as_ref()), &names, &properties)));
         // Two snapshots in one txg would be the same state: the later one waits for the
         // next txg.
         if task.map_err(whole)?? == Taken::Yes {
@@ -89,6 +101,7 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
     if !failures.is_empty() {
         return Err(failures);
     }
+    check_limits(cx, found.iter().map(|(node, _)| node.dir)).map_err(|e| vec![(String::new(), e)])?;
     if later {
         return Ok(Taken::Later);
     }
@@ -103,6 +116,19 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
         Ok(())
     });
     all.map(|()| Taken::Yes).map_err(|e| vec![(String::new(), e)])
+}
+
+/// Rejects one more snapshot of each of these directories if that exceeds a limit on any of them or
+/// above.
+fn check_limits(cx: &Cx<'_>, dirs: impl Iterator<Item = u64>) -> Result<()> {
+    if cx.user.is_none() || !cx.is_active(limits::FEATURE) {
+        return Ok(());
+    }
+    let mut more: HashMap<u64, u64> = HashMap::new();
+    for dir in dirs {
+        tree::ancestors(cx, dir)?.into_iter().for_each(|above| *more.entry(above).or_default() += 1);
+    }
+    more.into_iter().try_for_each(|(dir, more)| limit_check::check_here(cx, dir, Counted::Snapshots, more).map(drop))
 }
 
 /// The head to snapshot as `name`, and the properties of the snapshot.

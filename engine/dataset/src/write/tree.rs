@@ -5,7 +5,7 @@
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
-use super::{deadlist, feature};
+use super::{deadlist, feature, permissions};
 use crate::name::{DatasetName, Tail};
 use errors::{Error, Refusal, Result};
 use object::{ObjectSet, Zap};
@@ -233,6 +233,7 @@ pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64
     phys.write(&mut bonus, object.endian())?;
     object.set_bonus(cx.tx(), bonus)?;
     cx.change_dir(dir, |dir| dir.head_dataset = id)?;
+    permissions::give_to_creator(cx, dir)?;
     Ok(id)
 }
 

@@ -32,7 +32,7 @@ pub struct Rig {
     pub live: Arc<LiveDatasets>,
 }
 
-fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> {
+fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits, _: (u32, u32)) -> Result<()> {
     let spec = ZapSpec { id: Some(1), ..ZapSpec::new(ObjectType::MASTER_NODE) };
     let master = Zap::create(set, tx, &spec)?;
     for (name, value) in [

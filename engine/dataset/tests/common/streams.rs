@@ -35,6 +35,7 @@ pub fn target<'a>(to: &str, force: bool) -> Target<'a> {
         encryption: Vec::new(),
         key: None,
         origin: None,
+        user: None,
         owners_of,
         started: &|| Ok(()),
         let_go: &|| Ok(()),

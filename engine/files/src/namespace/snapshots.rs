@@ -2,7 +2,9 @@
 //! it, `rmdir` destroys it.
 //!
 //! As in OpenZFS with `zfs_admin_snapshot` on: for root only, and over NFS only where root is not
-//! squashed. Facts: module/os/linux/zfs/zfs_ctldir.c.
+//! squashed. Users to whom `snapshot` is delegated may take snapshots; unlike in OpenZFS they do
+//! not rename or destroy any here, because an NFS client may claim to be any user. Facts:
+//! module/os/linux/zfs/zfs_ctldir.c.
 //!
 //! Invariant: a destroyed snapshot is stale for every user with open nodes in it.
 
@@ -63,8 +65,10 @@ impl Namespace {
             if *new != NewNode::Directory {
                 return Err(Refusal::NotPermitted.at(place(name)));
             }
-            may(who, name)?;
-            provider.take_snapshot(short(name)?)
+            match who.privileged {
+                true => provider.take_snapshot(short(name)?),
+                false => provider.take_snapshot_for(who, short(name)?),
+            }
         })?;
         self.lookup(dir, name)
     }

@@ -36,10 +36,9 @@ pub(crate) const KEPT: &str = "records of the intent log could not be replayed: 
 const QUOTA_BYTES: u64 = 64 << 10;
 
 /// Creates the contents of new file systems on behalf of `dataset`, which has no knowledge of them.
-/// Their root directories belong to the user who runs this program.
 pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
-fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> {
+fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits, (uid, gid): (u32, u32)) -> Result<()> {
     if !(1..=Version::MAX.0).contains(&traits.version) {
         return Err(Error::unsupported("", format!("making file systems of ZPL version {}", traits.version)));
     }
@@ -49,7 +48,6 @@ fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<(
         2 => CaseSensitivity::Mixed,
         n => return Err(Error::invalid("", format!("casesensitivity {n}"))),
     };
-    let (uid, gid) = host::creator();
     let options = CreateOptions {
         version: Version(traits.version),
         case,

@@ -70,6 +70,10 @@ pub fn run(invocation: &Invocation<'_>, request: &BookmarkRequest) -> Result<(),
         let reason = Reason::new(Kind::Invalid, "bookmark is in a different pool");
         return Err(reason.refuse(&format!("cannot create bookmark '{name}'")));
     }
+    for (_, mark) in &pairs {
+        let permitted = invocation.permit(&record, |caller, tree| caller.require(tree, mark, &["bookmark"]));
+        permitted.map_err(|reason| reason.refuse(&format!("cannot create bookmark '{mark}'")))?;
+    }
     let each = |name: &str, error: &Error| reason(error).refuse(&format!("cannot create bookmark '{name}'"));
     invocation.change_each(&record, "cannot create bookmark", &each, |pool| write::bookmark(&pool.live, &pairs))
 }

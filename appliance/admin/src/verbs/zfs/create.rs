@@ -11,9 +11,9 @@ use crate::verbs::line::{assignments, line};
 use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::{WritablePool, maker};
-use dataset::DatasetKind;
-use dataset::property::{full_name, parse_size};
+use dataset::property::{self, full_name, parse_size};
 use dataset::write::{self, NewDataset};
+use dataset::{DatasetKind, View};
 use errors::Error;
 use pool::Pool;
 
@@ -51,6 +51,8 @@ pub struct CreatePlan {
     record: Imported,
     request: CreateRequest,
     quotas: Vec<Quota>,
+    /// The dataset exists, which with `-p` is no error: nothing is to be done.
+    pub exists: bool,
     /// The properties of the request, and those that follow from the size of a volume.
     pub properties: Vec<(String, String)>,
 }
@@ -85,7 +87,9 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     if !name.contains('/') {
         return Err(request.refuse(Reason::new(Kind::Conflict, "dataset already exists")));
     }
+    check_shares(invocation, &request.properties).map_err(|reason| request.refuse(reason))?;
     let opened = invocation.open_to_read(&record)?;
+    let exists = request.parents && invocation.datasets(&record)?.0.dataset(name).is_ok();
     let (quotas, mut properties) = principals::split_quotas(&request.properties).map_err(|why| request.refuse(why))?;
     if let (Some((name, _)), true) =
         (request.properties.iter().find(|(name, _)| principals::is_quota(name)), request.volume.is_some())
@@ -96,20 +100,30 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     if let Some(volume) = &request.volume {
         add_size(&opened, &mut properties, volume)?;
     }
+    let set = request.properties.iter().chain(&properties).map(|(name, _)| name.as_str());
+    let permitted = invocation.permit(&record, |caller, tree| match exists {
+        true => Ok(()),
+        false => caller.require_to_create(tree, name, request.parents, set),
+    });
+    permitted.map_err(|reason| request.refuse(reason))?;
+    check_key_location(invocation, &properties).map_err(|reason| request.refuse(reason))?;
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
     if request.volume.is_none() {
         write::check_version(&properties, opened.version()).map_err(|e| request.refuse(too_old(&e)))?;
     }
-    Ok(CreatePlan { record, request: request.clone(), quotas, properties })
+    Ok(CreatePlan { record, request: request.clone(), quotas, exists, properties })
 }
 
 impl CreatePlan {
     /// Creates the dataset. `ask` asks for its key if it is to have one and the properties do not
     /// name a file.
     pub fn run(self, invocation: &Invocation<'_>, ask: &AskNew<'_>) -> Result<MountReport, Refusal> {
-        let Self { record, request, quotas, properties } = self;
+        let Self { record, request, quotas, exists, properties } = self;
+        if exists {
+            return Ok(MountReport::default());
+        }
         let name = &request.name;
         let failed = |kind: Kind, e: &anyhow::Error| request.refuse(Reason::new(kind, format!("{e:#}")));
         let key = new_key::ask(&properties, name, None, ask).map_err(|e| failed(Kind::Invalid, &e))?;
@@ -119,14 +133,10 @@ impl CreatePlan {
             properties,
             parents: request.parents,
             key: key.clone(),
+            user: invocation.caller.other().cloned(),
         };
         let created = invocation.change(&record, |pool| {
-            let exists = !quotas.is_empty() && pool.live.synced()?.dataset(name).is_ok();
             write::create(&pool.live, &new, maker())?;
-            if exists {
-                // With -p; what exists stays as it is.
-                return Ok(());
-            }
             // They are in the file system, so it must exist first.
             pool.set_quotas(name, &quotas).or_else(|error| {
                 pool.close_dataset(name)?;
@@ -138,6 +148,12 @@ impl CreatePlan {
         if let Some(key) = key {
             kept_keys::keep_new(&invocation.state, &record, name, &key).map_err(|e| failed(Kind::Failed, &e))?;
         }
+        if !new.is_volume
+            && !request.unmounted
+            && let Some(report) = for_root_to_mount(invocation, name)
+        {
+            return Ok(report);
+        }
         Ok(match invocation.mounts(&record).filter(|_| !new.is_volume && !request.unmounted) {
             Some(mounts) => mounts.mount_new(name),
             None => MountReport::default(),
@@ -148,6 +164,26 @@ impl CreatePlan {
 /// Why a file system of that version cannot be created.
 fn too_old(error: &errors::Error) -> Reason {
     Reason::new(Kind::of(error), "pool must be upgraded to set this property or value")
+}
+
+fn check_key_location(invocation: &Invocation<'_>, properties: &[(String, String)]) -> Result<(), Reason> {
+    let location = properties.iter().find(|(name, _)| full_name(name) == "keylocation");
+    invocation.caller.check_key_location(location.map(|(_, value)| value.as_str()))
+}
+
+/// Says that a new file system is not mounted because this process mounts nothing for its creator.
+fn for_root_to_mount(invocation: &Invocation<'_>, name: &str) -> Option<MountReport> {
+    let entry = invocation.caller.other().and_then(|_| invocation.entry(name).ok())?.entry;
+    let canmount = property::get(&entry, "canmount", &View::default()).ok().flatten()?;
+    let line = "filesystem successfully created, but it may only be mounted by root";
+    (canmount.value.raw == "on").then(|| MountReport { lines: vec![line.to_owned()], failed: true })
+}
+
+/// Refuses options of shares that no server would understand.
+fn check_shares(invocation: &Invocation<'_>, properties: &[(String, String)]) -> Result<(), Reason> {
+    let wrong = properties.iter().find(|(name, value)| !(invocation.check_share)(name, value));
+    let refuse = |name: &str| Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options"));
+    wrong.map_or(Ok(()), |(name, _)| Err(refuse(name)))
 }
 
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
@@ -213,14 +249,26 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
     if request.parents && exists {
         return Ok(MountReport::default());
     }
+    check_shares(invocation, &request.properties).map_err(|reason| reason.refuse(&cannot))?;
     let record = invocation.record("create", name)?;
+    let permitted = invocation.permit(&record, |caller, tree| {
+        caller.require(tree, origin, &["clone"])?;
+        caller.require_to_create(tree, name, request.parents, request.properties.iter().map(|(name, _)| name.as_str()))
+    });
+    permitted.map_err(|reason| reason.refuse(&cannot))?;
     let cloned = invocation.change(&record, |pool| {
         if request.parents {
-            create_parents(pool, name)?;
+            create_parents(invocation, pool, name)?;
         }
-        Ok(write::clone(&pool.live, origin, name, &request.properties)?)
+        Ok(write::clone_for(&pool.live, invocation.caller.other(), origin, name, &request.properties)?)
     });
     cloned.map_err(|reason| reason.refuse(&cannot))?;
+    if !is_volume
+        && !request.unmounted
+        && let Some(report) = for_root_to_mount(invocation, name)
+    {
+        return Ok(report);
+    }
     Ok(match invocation.mounts(&record).filter(|_| !is_volume && !request.unmounted) {
         Some(mounts) => mounts.mount_new(name),
         None => MountReport::default(),
@@ -228,10 +276,11 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
 }
 
 /// Creates the missing parents of a dataset.
-pub(super) fn create_parents(pool: &WritablePool, name: &str) -> Result<(), Error> {
+pub(super) fn create_parents(invocation: &Invocation<'_>, pool: &WritablePool, name: &str) -> Result<(), Error> {
     let Some((above, _)) = name.rsplit_once('/') else { return Err(Error::invalid(name, "invalid dataset name")) };
     if above.contains('/') {
-        let new = NewDataset { name: above.to_owned(), parents: true, ..NewDataset::default() };
+        let user = invocation.caller.other().cloned();
+        let new = NewDataset { name: above.to_owned(), parents: true, user, ..NewDataset::default() };
         write::create(&pool.live, &new, maker())?;
     }
     Ok(())

@@ -262,6 +262,14 @@ impl DestroyPlan {
         // The pool may have been exported, or imported otherwise, since the plan was made.
         let record = invocation.record("destroy", &self.request.name)?;
         match &self.target {
+            Target::Heads(names) => require(invocation, &record, names)?,
+            Target::Snapshots { clones, names } => {
+                require(invocation, &record, clones)?;
+                require(invocation, &record, names)?;
+            }
+            Target::Bookmark => require(invocation, &record, std::slice::from_ref(&self.request.name))?,
+        }
+        match &self.target {
             Target::Heads(names) => destroy_all(invocation, &record, names, self.request.force),
             Target::Snapshots { clones, names } => {
                 if !clones.is_empty() {
@@ -280,6 +288,23 @@ impl DestroyPlan {
             }
         }
     }
+}
+
+/// Requires the caller's permission to destroy all of these datasets, snapshots and bookmarks.
+pub(super) fn require(invocation: &Invocation<'_>, record: &Imported, names: &[String]) -> Result<(), Refusal> {
+    let mut cannot = String::new();
+    let permitted = invocation.permit(record, |caller, tree| {
+        names.iter().try_for_each(|name| {
+            cannot = match name {
+                name if name.contains('#') => "cannot destroy bookmark".to_owned(),
+                name if name.contains('@') => WHOLE.to_owned(),
+                name => format!("cannot destroy '{name}'"),
+            };
+            let permissions: &[&str] = if name.contains('#') { &["destroy"] } else { &["mount", "destroy"] };
+            caller.require(tree, name, permissions)
+        })
+    });
+    permitted.map_err(|reason| reason.refuse(&cannot))
 }
 
 /// OpenZFS's message for an error that concerns no single dataset begins with this.

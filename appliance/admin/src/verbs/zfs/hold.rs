@@ -86,6 +86,14 @@ fn one(
     }
     drop((heads, found));
     let record = invocation.record("hold", operand)?;
+    let permission = if change == Change::Hold { "hold" } else { "release" };
+    let permitted = invocation.permit(&record, |caller, tree| {
+        let mut of = names.iter().filter_map(|name| name.split('@').next());
+        of.try_for_each(|of| caller.require(tree, of, &[permission]))
+    });
+    if let Err(reason) = permitted {
+        return Ok(Err(reason.refuse(whole)));
+    }
     let each = |name: &str, error: &Error| reason(error).refuse(&format!("{what} '{name}'"));
     Ok(invocation.change_each(&record, whole, &each, |pool| match change {
         Change::Hold => write::hold(&pool.live, &names, tag),

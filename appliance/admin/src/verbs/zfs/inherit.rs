@@ -86,6 +86,11 @@ fn in_pool(
     let Some(first) = all.first() else { return Ok(()) };
     let cannot = |of: &str| format!("cannot inherit {name} for '{of}'");
     let record = &first.pool.record;
+    for f in all.iter().filter(|f| find(name).is_none_or(|def| applies(def, &f.entry))) {
+        let of = f.entry.name();
+        let permitted = invocation.permit(record, |caller, tree| caller.require_property(tree, of, name));
+        permitted.map_err(|reason| reason.refuse(&cannot(of)))?;
+    }
     let mut remounts = Vec::new();
     for root in all.iter().map(|f| f.entry.name()).filter(|n| !n.contains('@') && datasets.iter().any(|d| d == n)) {
         let Some(mounts) = invocation.mounts(record) else { continue };

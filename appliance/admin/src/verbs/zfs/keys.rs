@@ -170,10 +170,11 @@ fn load_one(
     ask: &Ask<'_>,
 ) -> Result<(), Reason> {
     let (dataset, name, keys) = (root(found, "load")?, found.entry.name(), &found.pool.keys);
+    require(invocation, found)?;
     if !check_only && keys.is_available(dataset).map_err(|e| plain(&e))? {
         return Err(Reason::new(Kind::Conflict, format!("Key already loaded for '{name}'.")));
     }
-    let material = material(&found.entry, location, ask)?;
+    let material = material(invocation, &found.entry, location, ask)?;
     match keys.check(dataset, &material) {
         Ok(()) if check_only => Ok(()),
         Ok(()) => {
@@ -187,15 +188,34 @@ fn load_one(
     }
 }
 
+fn require(invocation: &Invocation<'_>, found: &Found) -> Result<(), Reason> {
+    let name = found.entry.name();
+    let permitted = invocation.permit(&found.pool.record, |caller, tree| caller.require(tree, name, &["load-key"]));
+    permitted.map_err(|reason| match reason.kind {
+        Kind::Forbidden => Reason { text: "Permission denied.".to_owned(), ..reason },
+        _ => reason,
+    })
+}
+
 /// Reads the key from its location.
-fn material(entry: &Entry, location: Option<&str>, ask: &Ask<'_>) -> Result<Vec<u8>> {
+fn material(
+    invocation: &Invocation<'_>,
+    entry: &Entry,
+    location: Option<&str>,
+    ask: &Ask<'_>,
+) -> Result<Vec<u8>, Reason> {
     let value = |name: &str| Ok::<_, anyhow::Error>(property::get(entry, name, &View::default())?.map(|p| p.value.raw));
     let format = value("keyformat")?.unwrap_or_default();
     let location = match location {
         Some(location) => location.to_owned(),
         None => value("keylocation")?.unwrap_or_else(|| "prompt".into()),
     };
-    match KeyLocation::parse(&location) {
+    invocation.caller.check_key_location(Some(&location))?;
+    Ok(read_key(entry, &format, &location, ask)?)
+}
+
+fn read_key(entry: &Entry, format: &str, location: &str, ask: &Ask<'_>) -> Result<Vec<u8>> {
+    match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => {
             let shown = || format!("Failed to open key material file '{location}'");
             ensure!(fs::metadata(&path).with_context(shown)?.len() <= KEY_FILE_MAX, "Key file too large.");
@@ -209,7 +229,7 @@ fn material(entry: &Entry, location: Option<&str>, ask: &Ask<'_>) -> Result<Vec<
         }
         Some(KeyLocation::Url(url)) => bail!("unsupported: keys from a web server ('{url}')"),
         _ => {
-            let kind = match &*format {
+            let kind = match format {
                 "raw" => "raw key",
                 "hex" => "hex key",
                 _ => "passphrase",
@@ -222,6 +242,7 @@ fn material(entry: &Entry, location: Option<&str>, ask: &Ask<'_>) -> Result<Vec<
 
 fn unload_one(invocation: &Invocation<'_>, found: &Found) -> Result<(), Reason> {
     let (dataset, name) = (root(found, "unload")?, found.entry.name());
+    require(invocation, found)?;
     forget_here(invocation, found, dataset)?;
     match kept_keys::drop_one(&invocation.state, &found.pool.record, name)? {
         true => Ok(()),

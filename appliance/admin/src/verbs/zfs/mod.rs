@@ -1,5 +1,6 @@
 //! The verbs of zfs(8).
 
+pub mod allow;
 pub mod bookmark;
 pub mod create;
 mod dependents;

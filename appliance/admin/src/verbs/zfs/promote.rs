@@ -19,8 +19,14 @@ pub fn run(invocation: &Invocation<'_>, name: &str) -> Result<(), Refusal> {
     let root = dataset.and_then(|d| d.encryption_root().ok().flatten()).map(|d| d.name().to_owned());
     drop(found);
     let record = invocation.record("promote", name)?;
+    let permitted = invocation.permit(&record, |caller, tree| {
+        caller.require(tree, name, &["promote", "mount"])?;
+        origin.as_ref().map_or(Ok(()), |origin| caller.require(tree, origin, &["promote"]))
+    });
+    permitted.map_err(|reason| reason.refuse(&format!("cannot promote '{name}'")))?;
     let promoted = invocation.change(&record, |pool| {
-        write::promote(&pool.live, name).map_err(|e| reason(&e, origin.as_deref().unwrap_or_default()))
+        write::promote_for(&pool.live, invocation.caller.other(), name)
+            .map_err(|e| reason(&e, origin.as_deref().unwrap_or_default()))
     });
     promoted.map_err(|reason| reason.refuse(&format!("cannot promote '{name}'")))?;
     // If the origin was the encryption root, the clone is the encryption root now.

@@ -59,7 +59,17 @@ pub fn run(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<Mount
 fn head(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<MountReport, Refusal> {
     let RenameRequest { from, to, .. } = request;
     let record = invocation.record("rename", from)?;
+    let caller = &invocation.caller;
+    let permitted = invocation.permit(&record, |caller, tree| {
+        caller.require(tree, from, &["rename", "mount"])?;
+        caller.require_to_create(tree, to, request.parents, [])
+    });
+    permitted.map_err(|reason| reason.refuse(&format!("cannot rename '{from}'")))?;
     let mounts = invocation.mounts(&record);
+    if let (Some(mounts), true) = (&mounts, !caller.is_owner() && request.keep_mounts) {
+        // What stays mounted would be shown under a name that its mount point does not belong to.
+        mounts.unmount_below(from, false)?;
+    }
     let unmounted = match &mounts {
         Some(mounts) if !request.keep_mounts => mounts.unmount_placed(from, request.force)?,
         _ => Vec::new(),
@@ -68,10 +78,10 @@ fn head(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<MountRep
     let mut lacks_parent = false;
     let result = invocation.change(&record, |pool| {
         let renamed = match request.parents {
-            true => create_parents(pool, to),
+            true => create_parents(invocation, pool, to),
             false => Ok(()),
         };
-        renamed.and_then(|()| write::rename(&pool.live, from, to)).map_err(|error| {
+        renamed.and_then(|()| write::rename_for(&pool.live, caller.other(), from, to)).map_err(|error| {
             lacks_parent = matches!(&error, Error::NotFound { what, .. } if what == "the parent dataset");
             Reason::from(error)
         })
@@ -109,6 +119,11 @@ fn snapshot(invocation: &Invocation<'_>, request: &RenameRequest, of: &str) -> R
         return Ok(());
     }
     let record = invocation.record("rename", from)?;
+    let permitted = invocation.permit(&record, |caller, tree| {
+        caller.require(tree, from, &["rename", "mount"])?;
+        caller.require(tree, of, &["create", "mount"])
+    });
+    permitted.map_err(|reason| reason.refuse(&format!("cannot rename '{from}'")))?;
     let each = |name: &str, error: &Error| {
         let reason = match error {
             Error::Refused { why: Denied::Exists, .. } if *recursive => {

@@ -1,7 +1,7 @@
 //! `zfs rollback`: returns a file system or volume to the state of one of its snapshots.
 
 use super::dependents::Dependents;
-use super::destroy::destroy_all;
+use super::destroy::{destroy_all, require};
 use crate::mounts::MountReport;
 use crate::verbs::line::line;
 use crate::verbs::lookup::not_applicable;
@@ -46,12 +46,16 @@ impl RollbackRequest {
 pub fn run(invocation: &Invocation<'_>, request: &RollbackRequest) -> Result<MountReport, Refusal> {
     let newer = newer(invocation, request)?;
     let record = invocation.record("rollback", &request.snapshot)?;
+    let permitted = invocation.permit(&record, |caller, tree| caller.require(tree, &newer.head, &["rollback"]));
+    permitted.map_err(|reason| reason.refuse(&format!("cannot rollback '{}'", newer.head)))?;
+    require(invocation, &record, &newer.datasets)?;
+    require(invocation, &record, &newer.bookmarks)?;
     if !newer.datasets.is_empty() {
         destroy_all(invocation, &record, &newer.datasets, request.force)?;
     }
     let mounts = invocation.mounts(&record);
     let unmounted = match &mounts {
-        Some(mounts) => mounts.unmount_placed(&newer.head, request.force)?,
+        Some(mounts) => mounts.unmount_briefly(&newer.head, request.force)?,
         None => Vec::new(),
     };
     let result = invocation.change(&record, |pool| {

@@ -68,6 +68,13 @@ fn one(invocation: &Invocation<'_>, request: &SetRequest, name: &str, tally: &mu
     };
     let record = found.pool.record.clone();
     drop(found);
+    let permitted = invocation.permit(&record, |caller, tree| {
+        request.properties.iter().try_for_each(|(property, _)| caller.require_property(tree, name, property))
+    });
+    if let Err(reason) = permitted {
+        tally.refuse(reason.refuse(&format!("cannot set property for '{name}'")).with_code(BAD_PROPERTY));
+        return Ok(());
+    }
     let full: Vec<_> = request.properties.iter().map(|(n, v)| (full_name(n), v.as_str())).collect();
     let mounts = invocation.mounts(&record).filter(|_| !request.keep_mounts);
     let remount = mounts.map(|mounts| mounts.prepare(name, &full)).transpose()?.flatten();

@@ -63,9 +63,15 @@ const WHOLE: &str = "cannot create snapshots ";
 
 fn take(invocation: &Invocation<'_>, request: &SnapshotRequest, names: &[String], pool: &str) -> Result<(), Refusal> {
     let record = invocation.record("create snapshots in", pool)?;
+    let permissions: &[&str] = if request.properties.is_empty() { &["snapshot"] } else { &["snapshot", "userprop"] };
+    let permitted = invocation.permit(&record, |caller, tree| {
+        let mut of = names.iter().filter_map(|name| name.split('@').next());
+        of.try_for_each(|of| caller.require(tree, of, permissions))
+    });
+    permitted.map_err(|reason| reason.refuse(WHOLE))?;
     let each = |name: &str, error: &Error| Reason::from(error).refuse(&format!("cannot create snapshot '{name}'"));
     invocation.change_each(&record, WHOLE, &each, |pool| {
-        write::snapshot(&pool.live, names, &request.properties).map_err(|mut all| {
+        write::snapshot_for(&pool.live, invocation.caller.other(), names, &request.properties).map_err(|mut all| {
             for (name, error) in &mut all {
                 if name.is_empty() && matches!(error, Error::Refused { why: Denied::CrossDevice, .. }) {
                     *error = Error::invalid("", TWICE);

@@ -52,7 +52,7 @@ pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(
         let why = format!("use '-f' to override the following error:\n{shown} is a member of {kind} pool \"{pool}\"");
         return Err(Refusal::new(Kind::Conflict, why));
     }
-    let cleared = devices::clear(&path, *force);
+    let cleared = devices::clear(&path);
     cleared.map(drop).map_err(|e| Reason::from(e).refuse(&format!("failed to clear label for {shown}")))
 }
 

@@ -9,6 +9,7 @@
 //!   props      properties: stream's, -o and -x
 //!   receiver   the state of one call
 //!   name       the names of received snapshots
+//!   permission  what a caller may receive who is not the owner of the pools
 //!   options, list, error_text
 //! ```
 //! In a process that owns the pool, standard input is the caller's and arrives as fast as it is
@@ -21,6 +22,7 @@ mod name;
 mod one;
 mod options;
 mod package;
+mod permission;
 mod props;
 mod receiver;
 mod replicate;
@@ -76,6 +78,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let tree = looked.ok_or_else(gone)?.datasets.clone();
         return Receiver::new(cx, &record, Pool::Looking(tree), &asked).all(cx, &mut stream, first);
     }
+    permission::to_begin(cx, &record, &asked)?;
     let pool = open(cx, &record, "cannot receive")?;
     let mut receiver = Receiver::new(cx, &record, Pool::Writing(&pool), &asked);
     receiver.flow = flow.as_ref().map(|flow| Arc::clone(flow));
@@ -95,6 +98,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// Mounts what was unmounted, and the new file systems. Returns the exit code.
 fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String], unmounted: &[String]) -> u8 {
     let mut code = 0;
+    if !cx.caller.is_owner() {
+        return code;
+    }
     if let Some(owner) = crate::mounts::owner(cx, record.guid)
         && !unmounted.is_empty()
     {
@@ -110,6 +116,7 @@ fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String]
 fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -> Outcome {
     let cannot = format!("cannot abort the receive into '{name}'");
     let hidden = format!("{name}/{CLONE}");
+    permission::to_give_up(cx, record, &cannot, [&hidden, name])?;
     crate::zpool::writing::change(cx, record, &cannot, command, |pool| {
         let tree = pool.live.synced()?;
         if tree.dataset(&hidden).is_ok() {

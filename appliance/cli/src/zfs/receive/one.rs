@@ -45,6 +45,8 @@ impl Receiver<'_> {
             _ => "cannot receive incremental stream",
         };
         if asked.heals {
+            let tree = self.tree().map_err(|e| Failure::failed(format!("{cannot}: {}", said(&e))))?;
+            self.require(&tree, &to.dataset, None, cannot)?;
             return self.heal(cx, stream, first, begin, &to);
         }
         let tree = self.tree().map_err(|e| Failure::failed(format!("{cannot}: {}", said(&e))))?;
@@ -67,6 +69,10 @@ impl Receiver<'_> {
         if asked.is_prefix && !asked.is_tail && !asked.is_dry && !is_there {
             self.make_parents(&to)?;
         }
+        let tree = self.tree().map_err(|e| Failure::failed(format!("{cannot}: {}", said(&e))))?;
+        if !asked.is_dry {
+            self.require(&tree, &to.dataset, origin.as_deref(), cannot)?;
+        }
         if asked.verbose {
             let verb = if asked.is_dry { "would receive" } else { "receiving" };
             let kind = if begin.from_guid != 0 { "incremental" } else { "full" };
@@ -85,6 +91,7 @@ impl Receiver<'_> {
         if asked.is_dry {
             return skip(stream).map(drop).map_err(|e| failed(&e));
         }
+        let properties = self.permitted(cx, &tree, &to.dataset, properties);
         let started = Instant::now();
         let let_go = || self.let_go(&to.dataset, begin.from_guid == 0);
         let early = ReceivedProperties {
@@ -107,6 +114,7 @@ impl Receiver<'_> {
             encryption: encryption.properties,
             key: encryption.key.clone(),
             origin,
+            user: self.caller.other().cloned(),
             owners_of: admin::write::maker().owners_of,
             started: &begun,
             let_go: &let_go,
@@ -223,7 +231,10 @@ impl Receiver<'_> {
         let Some((parent, _)) = to.dataset.rsplit_once('/').filter(|(parent, _)| tree.dataset(parent).is_err()) else {
             return Ok(());
         };
-        let new = write::NewDataset { name: parent.to_owned(), parents: true, ..Default::default() };
+        let permitted = self.caller.require_to_create(&tree, parent, true, []);
+        permitted.map_err(|reason| reason.refuse("cannot receive: failed to create ancestors"))?;
+        let user = self.caller.other().cloned();
+        let new = write::NewDataset { name: parent.to_owned(), parents: true, user, ..Default::default() };
         write::create(self.live(), &new, admin::write::maker()).map_err(|e| failed(&e))
     }
 
@@ -231,11 +242,13 @@ impl Receiver<'_> {
     fn snapshot_parts(&self, cx: &mut Context<'_>, begin: &Begin, to: &Destination) -> Result<(), Failure> {
         let Some(list) = &self.list else { return Ok(()) };
         let name = to.to_string();
-        if let Some(brought) = list.snapshot_properties(begin.to_guid) {
+        let tree = self.tree().map_err(|e| Failure::failed(format!("cannot receive: {}", said(&e))))?;
+        let may = |permission: &str| self.caller.require(&tree, &name, &[permission]).is_ok();
+        if let Some(brought) = list.snapshot_properties(begin.to_guid).filter(|_| may("userprop")) {
             self.receive_snapshot_properties(cx, &name, brought)
                 .map_err(|e| Failure::failed(format!("cannot receive: {}", said(&e))))?;
         }
-        if list.holds && !self.asked.skip_holds {
+        if list.holds && !self.asked.skip_holds && self.caller.require(&tree, &to.dataset, &["hold"]).is_ok() {
             for tag in list.snapshot_holds(begin.to_guid) {
                 if let Err(failures) = write::hold(self.live(), std::slice::from_ref(&name), &tag) {
                     for (_, error) in failures {

@@ -52,6 +52,9 @@ impl Receiver<'_> {
             return Err(Failure::failed("cannot receive: invalid backup stream"));
         }
         let again = recursive && !self.asked.is_dry && self.list.as_ref().is_some_and(|list| list.from.is_some());
+        if again {
+            self.require_owner()?;
+        }
         let mut code = if again { self.replicate(cx, &to_name)? } else { 0 };
         while let Some(next) = begin_of(stream)? {
             self.one(cx, stream, &next)?;
@@ -83,6 +86,9 @@ impl Receiver<'_> {
             };
             // The parent of the top dataset does not have its key.
             if was_root || (is_root && head.name() != top) {
+                self.caller
+                    .require(&tree, head.name(), &["change-key"])
+                    .map_err(|reason| errors::Error::invalid(head.name(), reason.text))?;
                 dataset::write::set_encryption_root(self.live(), head.name(), was_root, location.as_deref())?;
             }
         }

@@ -68,6 +68,9 @@ impl Receiver<'_> {
             if brought.is_some() && !asked.set.iter().any(|(name, _)| says(name)) && !asked.exclude.iter().any(says) {
                 encryption.properties.push(("encryption".to_owned(), "off".to_owned()));
             }
+            let location = encryption.properties.iter().find(|(name, _)| name == "keylocation");
+            let permitted = self.caller.check_key_location(location.map(|(_, value)| value.as_str()));
+            permitted.map_err(|reason| reason.refuse("cannot receive"))?;
             let prompt = |_: &str| anyhow::bail!("Cannot use 'prompt' keylocation because stdin is in use.");
             let key = new_key::ask(&encryption.properties, &to.dataset, None, &prompt);
             encryption.key = key.map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;

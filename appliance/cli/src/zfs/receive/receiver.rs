@@ -3,8 +3,9 @@
 use super::list::List;
 use super::options::Asked;
 use crate::context::Context;
+use admin::mounts::{PoolMounts, cannot_unmount};
 use admin::state::Imported;
-use admin::verbs::PoolLease;
+use admin::verbs::{Caller, PoolLease, Unprivileged};
 use daemon::{Flow, Owner};
 use dataset::{Datasets, LiveDatasets};
 use errors::Error;
@@ -25,6 +26,8 @@ pub(super) struct Receiver<'r> {
     pub asked: &'r Asked,
     /// The owner of the pool, if this process mounts its file systems.
     pub owner: Option<Arc<Owner>>,
+    /// Who receives.
+    pub caller: Caller,
     /// The list at the start of the package, if it has one.
     pub list: Option<List>,
     /// The dataset that was sent: the names in the streams begin with it.
@@ -46,6 +49,7 @@ impl<'r> Receiver<'r> {
             pool,
             asked,
             owner: crate::mounts::owner(cx, record.guid),
+            caller: cx.caller.clone(),
             list: None,
             sent: String::new(),
             top: None,
@@ -73,7 +77,12 @@ impl<'r> Receiver<'r> {
     /// Unmounts and closes a dataset that is about to be replaced, renamed, destroyed or updated.
     /// It is mounted again at the end, except one that is replaced as a whole, with `-u`.
     pub fn let_go(&self, name: &str, is_replaced: bool) -> Result<(), Error> {
-        if let Some(owner) = &self.owner {
+        if let (Some(owner), false) = (&self.owner, self.caller.is_owner()) {
+            // What is mounted stays mounted.
+            let mounter = Unprivileged::new(owner.clone());
+            let unmounted = PoolMounts::new(&mounter, &owner.house, self.record).unmount_placed(name, false);
+            unmounted.map_err(|e| Error::invalid(name, cannot_unmount(&e)))?;
+        } else if let Some(owner) = &self.owner {
             let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
             let names = names.map_err(|why| Error::invalid(name, why))?;
             if !(is_replaced && self.asked.no_mount) {

@@ -113,8 +113,12 @@ impl Library<'_> {
             !matches!(property, "filesystem_count" | "snapshot_count") || found.source != Source::Default
         };
         let Some(found) = found.filter(is_kept) else {
-            let is_unencrypted = property == "keystatus";
-            return Ok(if is_unencrypted { vec![Datum::text("none"), Datum::Nil] } else { Vec::new() });
+            return Ok(match property {
+                "keystatus" => vec![Datum::text("none"), Datum::Nil],
+                // Of a file system's snapshot. As OpenZFS.
+                "volsize" if dataset.is_snapshot() => vec![Datum::Number(0), Datum::text("default")],
+                _ => Vec::new(),
+            });
         };
         let Some(def) = def else {
             return Ok(vec![plain(&found, is_user_property(property)), set_point(&found.source, name)]);

@@ -68,7 +68,7 @@ fn permissions_apply_here_below_or_both_to_users_groups_and_everyone() {
 }
 
 #[test]
-fn a_set_is_what_the_nearest_dataset_says_that_defines_it() {
+fn a_set_is_looked_up_from_where_it_is_granted_to_the_nearest_definition() {
     let rig = Rig::new();
     for name in ["tank/a", "tank/a/b"] {
         rig.create(name, &[]).unwrap();
@@ -84,8 +84,10 @@ fn a_set_is_what_the_nearest_dataset_says_that_defines_it() {
     for (permission, granted) in [("hold", true), ("send", true), ("mount", false), ("@high", false)] {
         assert_eq!(may(&rig, "tank/a/b", permission, &seven), granted, "{permission}");
     }
-    // Defined again further down, it hides the definition above.
+    // A definition below the grant has no effect; with a grant it hides the one above.
     allow(&rig, "tank/a/b", "s-$@high", "mount");
+    assert!(!may(&rig, "tank/a/b", "mount", &seven) && may(&rig, "tank/a/b", "send", &seven));
+    allow(&rig, "tank/a/b", "Ul$7", "@high");
     assert!(may(&rig, "tank/a/b", "mount", &seven) && !may(&rig, "tank/a/b", "send", &seven));
     assert!(may(&rig, "tank/a", "send", &seven) && !may(&rig, "tank/a", "mount", &seven));
     // Sets that consist of each other end.

@@ -12,10 +12,10 @@ use dataset::LiveDatasets;
 use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::write::{self, Failures};
-use dataset::{Credentials, Dataset, DatasetKind, Dir, KeyStore, View, property};
+use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
 use errors::{Error, Refusal, Result};
 use files::namespace::{Child, Control, NumberedName, Provider, Way};
-use files::vfs::{Caller, Time, Vfs};
+use files::vfs::{Time, Vfs};
 use files::{FileSystem, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -446,16 +446,6 @@ impl Provider for DatasetProvider {
     fn take_snapshot(&self, name: &str) -> Result<()> {
         let live = self.live_datasets(name)?;
         first(write::snapshot(live, &[self.snapshot_called(name)], &[]))
-    }
-
-    fn take_snapshot_for(&self, who: &Caller, name: &str) -> Result<()> {
-        let (live, full) = (self.live_datasets(name)?, self.snapshot_called(name));
-        let user = Credentials { uid: who.uid, gid: who.gid, groups: who.groups.clone().into() };
-        let now = self.now();
-        if !now.tree().has_delegation()? || now.is_zoned()? || !now.is_granted("snapshot", &user)? {
-            return Err(Refusal::NotPermitted.at(&*full));
-        }
-        first(write::snapshot_for(live, Some(&user), &[full], &[]))
     }
 
     fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {

@@ -53,7 +53,8 @@ mod tests {
         let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).expect("a line");
         let mut expected: Vec<u32> = line.split_whitespace().map(|id| id.parse().expect("a number")).collect();
         let mut found = super::groups(ours.as_fd()).expect("known");
-        (expected.sort_unstable(), found.sort_unstable());
+        expected.sort_unstable();
+        found.sort_unstable();
         assert_eq!(found, expected);
     }
 }

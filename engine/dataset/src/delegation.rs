@@ -17,7 +17,7 @@
 //! Invariants:
 //!   * nothing is granted that no entry grants: what cannot be read is an error, and an error
 //!     grants nothing
-//!   * a set is what the nearest directory above says that defines it
+//!   * a set is what the nearest directory says that defines it, from the one that grants it upwards
 
 use crate::dataset::Dataset;
 use crate::dir::Dir;
@@ -137,7 +137,7 @@ impl<'a> Question<'a> {
     /// Whether any of the directories grants the permission: `zaps` are their delegations (0:
     /// none), from the dataset itself up to the root. `here` is false if the first one is only
     /// above the dataset in question, or if that is a snapshot.
-    pub(crate) fn is_granted(mut self, zaps: &[u64], here: bool) -> Result<bool> {
+    pub(crate) fn decide(mut self, zaps: &[u64], here: bool) -> Result<bool> {
         for (at, zap) in zaps.iter().enumerate().filter(|(_, zap)| **zap != 0) {
             if self.grants(*zap, if at == 0 && here { 'l' } else { 'd' })? {
                 return Ok(true);
@@ -148,7 +148,7 @@ impl<'a> Question<'a> {
 
     /// The same for a dataset that does not exist yet, of which the user would be the creator:
     /// `zaps` are those of the directories above it.
-    pub(crate) fn is_granted_to_creator(mut self, zaps: &[u64]) -> Result<bool> {
+    pub(crate) fn decide_for_creator(mut self, zaps: &[u64]) -> Result<bool> {
         for zap in zaps.iter().filter(|zap| **zap != 0) {
             let zap = (self.open)(*zap)?;
             if self.has(&zap, "c-$")? == Some(true) {
@@ -156,7 +156,7 @@ impl<'a> Question<'a> {
             }
             self.add_sets(&zap, "C-$")?;
         }
-        self.is_granted(zaps, false)
+        self.decide(zaps, false)
     }
 
     /// Whether the permission is among those of `key`; `None`: there is no such key.
@@ -248,14 +248,14 @@ impl Dataset {
     pub fn is_granted(&self, permission: &str, user: &Credentials) -> Result<bool> {
         let open = |id| open_zap(self.tree().mos(), id);
         Ok(self.tree().can_delegate()
-            && Question::new(&open, permission, user).is_granted(&zaps(self.dir()), !self.is_snapshot())?)
+            && Question::new(&open, permission, user).decide(&zaps(self.dir()), !self.is_snapshot())?)
     }
 
     /// Whether `user` would have `permission` on a dataset that this user creates below this one.
     pub fn is_granted_to_creator(&self, permission: &str, user: &Credentials) -> Result<bool> {
         let open = |id| open_zap(self.tree().mos(), id);
         Ok(self.tree().can_delegate()
-            && Question::new(&open, permission, user).is_granted_to_creator(&zaps(self.dir()))?)
+            && Question::new(&open, permission, user).decide_for_creator(&zaps(self.dir()))?)
     }
 
     /// What this dataset's own entries delegate. Empty: nothing.

@@ -1,9 +1,7 @@
 //! Delegated permissions: what is stored, whom it grants what, and the limits that bind users to
 //! whom something is delegated.
 
-mod common;
-
-use common::Rig;
+use crate::common::Rig;
 use dataset::Credentials;
 use dataset::delegation::Permissions;
 use dataset::write::{self, Delegation, NewDataset};
@@ -37,7 +35,7 @@ fn may(rig: &Rig, dataset: &str, permission: &str, who: &Credentials) -> bool {
 
 fn create_as(rig: &Rig, name: &str, uid: u32) -> Result<()> {
     let new = NewDataset { name: name.to_owned(), user: Some(user(uid)), ..NewDataset::default() };
-    write::create(&rig.live, &new, common::MAKER)
+    write::create(&rig.live, &new, crate::common::MAKER)
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn permissions_apply_here_below_or_both_to_users_groups_and_everyone() {
 }
 
 #[test]
-fn a_set_is_what_the_nearest_dataset_says_that_defines_it() {
+fn a_set_is_looked_up_from_where_it_is_granted_to_the_nearest_definition() {
     let rig = Rig::new();
     for name in ["tank/a", "tank/a/b"] {
         rig.create(name, &[]).unwrap();
@@ -84,8 +82,10 @@ fn a_set_is_what_the_nearest_dataset_says_that_defines_it() {
     for (permission, granted) in [("hold", true), ("send", true), ("mount", false), ("@high", false)] {
         assert_eq!(may(&rig, "tank/a/b", permission, &seven), granted, "{permission}");
     }
-    // Defined again further down, it hides the definition above.
+    // A definition below the grant has no effect; with a grant it hides the one above.
     allow(&rig, "tank/a/b", "s-$@high", "mount");
+    assert!(!may(&rig, "tank/a/b", "mount", &seven) && may(&rig, "tank/a/b", "send", &seven));
+    allow(&rig, "tank/a/b", "Ul$7", "@high");
     assert!(may(&rig, "tank/a/b", "mount", &seven) && !may(&rig, "tank/a/b", "send", &seven));
     assert!(may(&rig, "tank/a", "send", &seven) && !may(&rig, "tank/a", "mount", &seven));
     // Sets that consist of each other end.

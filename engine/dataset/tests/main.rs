@@ -1,6 +1,7 @@
 //! The tests of this crate in one program, because each would link the engine again.
 
 mod common;
+mod delegation;
 mod device_work;
 mod devices;
 mod figures;

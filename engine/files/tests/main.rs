@@ -3,6 +3,8 @@
 mod common;
 mod dedup;
 mod diff;
+mod old_versions;
+mod pool_versions;
 mod random;
 mod replay;
 mod saved_streams;

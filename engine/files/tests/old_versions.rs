@@ -1,10 +1,6 @@
 //! File systems of ZPL versions 1 to 4, and their upgrade: what is written has the form that
 //! OpenZFS's kernel module gives it, and reads the same after syncs and crashes.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
 use errors::Error;
 use files::nfs4_acl;
 use files::vfs::{Caller, FileKind, NewNode, NodeId, SetAttr, SetXattr, Time, Vfs};
@@ -14,7 +10,7 @@ use object::Zap;
 use ondisk::acl::{Ace, Who};
 use ondisk::znode::{DirEntryValue, LEGACY_BYTES};
 use ondisk::{Endian, ObjectType};
-use support::Fixture;
+use crate::support::Fixture;
 
 fn root() -> Caller {
     Caller { privileged: true, ..Caller::default() }

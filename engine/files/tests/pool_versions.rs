@@ -1,9 +1,7 @@
 //! Pools of the last version before feature flags, and their upgrade, checked by `verify` and by
 //! OpenZFS's `zdb` if it is installed.
 
-mod common;
-
-use common::{Rig, dump, root};
+use crate::common::{Rig, dump, root};
 use files::vfs::{NewNode, SetXattr, Vfs};
 use files::zpl::FileSystem;
 use pool::writer::default_features;

@@ -153,6 +153,6 @@ mod tests {
         let held = open_for_writing(&path).unwrap();
         assert!(matches!(open_for_writing(&path), Err(Error::Refused { why: Refusal::Busy, .. })));
         drop(held);
-        assert_eq!(clear(&path, false).unwrap(), 0);
+        assert_eq!(clear(&path).unwrap(), 0);
     }
 }

@@ -38,5 +38,5 @@ fn is_granted(cx: &Cx<'_>, dir: u64, permission: &str) -> Result<bool> {
     let zaps = tree::ancestors(cx, dir)?.into_iter().map(|dir| Ok(cx.dir(dir)?.phys.delegation_zap));
     let zaps = zaps.collect::<Result<Vec<_>>>()?;
     let open = |id| cx.zap(id);
-    Question::new(&open, permission, user).is_granted(&zaps, true)
+    Question::new(&open, permission, user).decide(&zaps, true)
 }

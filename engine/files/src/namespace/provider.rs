@@ -1,6 +1,6 @@
 //! What a tree of datasets requires of each of them.
 
-use crate::vfs::{Caller, Vfs};
+use crate::vfs::Vfs;
 use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
@@ -87,11 +87,6 @@ pub trait Provider: Send + Sync {
     }
     fn take_snapshot(&self, name: &str) -> Result<()> {
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
-    }
-    /// Takes a snapshot for a caller without root's privileges. The default permits none.
-    fn take_snapshot_for(&self, who: &Caller, name: &str) -> Result<()> {
-        let _ = who;
-        Err(Refusal::NotPermitted.at(format!("{}@{name}", self.name())))
     }
     fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;

@@ -2,9 +2,7 @@
 //! it, `rmdir` destroys it.
 //!
 //! As in OpenZFS with `zfs_admin_snapshot` on: for root only, and over NFS only where root is not
-//! squashed. Users to whom `snapshot` is delegated may take snapshots; unlike in OpenZFS they do
-//! not rename or destroy any here, because an NFS client may claim to be any user. Facts:
-//! module/os/linux/zfs/zfs_ctldir.c.
+//! squashed. Facts: module/os/linux/zfs/zfs_ctldir.c.
 //!
 //! Invariant: a destroyed snapshot is stale for every user with open nodes in it.
 
@@ -65,10 +63,8 @@ impl Namespace {
             if *new != NewNode::Directory {
                 return Err(Refusal::NotPermitted.at(place(name)));
             }
-            match who.privileged {
-                true => provider.take_snapshot(short(name)?),
-                false => provider.take_snapshot_for(who, short(name)?),
-            }
+            may(who, name)?;
+            provider.take_snapshot(short(name)?)
         })?;
         self.lookup(dir, name)
     }

@@ -17,7 +17,7 @@
 //! Invariants:
 //!   * nothing is granted that no entry grants: what cannot be read is an error, and an error
 //!     grants nothing
-//!   * a set is what the nearest directory says that defines it, from the one that grants it upwards
+//!   * a set is what the nearest directory says that defines it, from where it is granted upwards
 
 use crate::dataset::Dataset;
 use crate::dir::Dir;

@@ -1,6 +1,7 @@
 //! File systems of ZPL versions 1 to 4, and their upgrade: what is written has the form that
 //! OpenZFS's kernel module gives it, and reads the same after syncs and crashes.
 
+use crate::support::Fixture;
 use errors::Error;
 use files::nfs4_acl;
 use files::vfs::{Caller, FileKind, NewNode, NodeId, SetAttr, SetXattr, Time, Vfs};
@@ -10,7 +11,6 @@ use object::Zap;
 use ondisk::acl::{Ace, Who};
 use ondisk::znode::{DirEntryValue, LEGACY_BYTES};
 use ondisk::{Endian, ObjectType};
-use crate::support::Fixture;
 
 fn root() -> Caller {
     Caller { privileged: true, ..Caller::default() }

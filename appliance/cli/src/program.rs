@@ -6,7 +6,8 @@
 //! of Weir's own verbs, some of which another program has ([`handover`]).
 
 use crate::client::Here;
-use crate::context::{Context, dispatch};
+use crate::context::Context;
+use crate::dispatch::{dispatch, is_help};
 use crate::state_option::choose_state;
 use crate::{beadm, commands, handover, zfs, zpool};
 use admin::state::State;
@@ -57,7 +58,15 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
     if face == "bectl" {
         args = beadm::split_root(&args);
     }
+    let verbs = match face {
+        "zpool" => zpool::VERBS,
+        "beadm" => beadm::VERBS,
+        "bectl" => beadm::BECTL,
+        _ => zfs::VERBS,
+    };
     let forwarded = State::of_process().and_then(|state| match face {
+        // Any user may read it, even if another user has the pools.
+        _ if is_help(verbs, &args) => Ok((None, state)),
         // An environment's name does not contain its pool.
         "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         _ => Ok((crate::forward::run(&state, face, &args)?, state)),
@@ -72,11 +81,5 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
         }
     };
     let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
-    let verbs = match face {
-        "zpool" => zpool::VERBS,
-        "beadm" => beadm::VERBS,
-        "bectl" => beadm::BECTL,
-        _ => zfs::VERBS,
-    };
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

@@ -5,19 +5,39 @@ use super::pools::{Selection, views};
 use super::values::{self, Wanted};
 use super::vdev_words::shown_state;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::json::{self, Object};
 use crate::number::{number, percent};
+use crate::shared_options::{EXACT, FOLLOW, GUIDS, JSON, JSON_INT, KEY_GUID, PATHS, SCRIPTED, STAMP};
 use crate::table::{Column, list_header, list_line};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::view::PoolView;
 use pool::status::{VdevClass, VdevStatus};
 use serde_json::Value;
 
-const OPTIONS: Options = Options {
-    short: "gjHLo:pPT:v",
-    long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
-};
+/// The row of `zpool list`.
+pub static VERB: Verb = for_anyone("list", "Show space and health of pools", run)
+    .usage(&["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."])
+    .options(&[
+        GUIDS,
+        JSON,
+        SCRIPTED,
+        FOLLOW,
+        value('o', "property,...", ArgKind::PoolProperties, "Show these properties, in this order."),
+        EXACT,
+        PATHS,
+        STAMP,
+        flag('v', "Show each device too."),
+        JSON_INT,
+        KEY_GUID,
+    ])
+    .operands(&[ArgKind::Pool])
+    .examples(&[
+        ("zpool list -v tank", "Show the space of a pool and of its devices."),
+        ("zpool list -Hp -o name,free", "Print the free bytes of all pools for a script."),
+    ]);
+
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 
 #[derive(Debug, Clone, Default)]
@@ -37,8 +57,8 @@ pub struct ListOptions {
 }
 
 /// `zpool list`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let options = ListOptions {
         scripted: parsed.has('H'),
         literal: parsed.has('p') || parsed.has('I'),

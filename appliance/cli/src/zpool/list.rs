@@ -1,6 +1,7 @@
 //! `zpool list`: space and health, one line for each pool, and with `-v` one for each device.
 
 use super::info_json;
+use super::iostat::{Stamp, pace, wait};
 use super::pools::{Selection, views};
 use super::values::{self, Wanted};
 use super::vdev_words::shown_state;
@@ -13,12 +14,15 @@ use crate::table::{Column, list_header, list_line};
 use crate::verb::{Call, Verb, for_anyone};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::view::PoolView;
+use host::pace::Pace;
 use pool::status::{VdevClass, VdevStatus};
 use serde_json::Value;
 
 /// The row of `zpool list`.
 pub static VERB: Verb = for_anyone("list", "Show space and health of pools", run)
-    .usage(&["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."])
+    .usage(&[
+        "[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [-T d|u] [pool] ... [interval [count]]",
+    ])
     .options(&[
         GUIDS,
         JSON,
@@ -75,14 +79,30 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         return Err(Failure::usage("'json-pool-key-guid' only works with '-j' option"));
     }
     let wanted = values::wanted(parsed.last('o').unwrap_or(DEFAULT))?;
-    let Selection { views, code } = views(cx, &parsed.operands)?;
+    let stamp = Stamp::parse(parsed)?;
+    let (names, interval, count) = pace(parsed);
+    let mut pace = Pace::new(interval, count);
+    loop {
+        stamp.print(cx);
+        let code = report(cx, &names, wanted.clone(), &options, json)?;
+        let more = pace.made();
+        let _ = cx.out.flush();
+        if !more || !wait(cx, &mut pace) {
+            return Ok(code);
+        }
+    }
+}
+
+/// Prints the pools once.
+fn report(cx: &mut Context<'_>, names: &[String], wanted: Vec<Wanted>, options: &ListOptions, json: bool) -> Outcome {
+    let Selection { views, code } = views(cx, names)?;
     if views.is_empty() {
-        if parsed.operands.is_empty() && !options.scripted && !json && code == 0 {
+        if names.is_empty() && !options.scripted && !json && code == 0 {
             cx.print("no pools available\n");
         }
         return Ok(code);
     }
-    let text = if json { document(&views, wanted, &options) } else { table(&views, wanted, &options) };
+    let text = if json { document(&views, wanted, options) } else { table(&views, wanted, options) };
     cx.print(&text);
     Ok(code)
 }

@@ -3,7 +3,8 @@
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Wrong;
 use crate::help;
-use crate::verb::Verb;
+use crate::suggest;
+use crate::verb::{Call, Verb};
 
 /// The words that request help in place of a verb.
 const HELP: [&str; 4] = ["-?", "-h", "--help", "help"];
@@ -47,8 +48,13 @@ fn run(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[Str
         cx.print(&help::of_verb(program, verb));
         return 0;
     }
-    let outcome = verb.call(&args[1..]).and_then(|call| run(cx, &call));
-    report(cx, program, verb, outcome)
+    match verb.call(&args[1..]) {
+        Ok(call) => {
+            let outcome = run(cx, &call);
+            report(cx, program, verb, outcome, Some(&call))
+        }
+        Err(failure) => report(cx, program, verb, Err(failure), None),
+    }
 }
 
 fn help(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: Option<&String>) -> u8 {
@@ -67,30 +73,32 @@ fn help(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: Opti
 
 fn unrecognized(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: &str) -> u8 {
     cx.complain(&format!("unrecognized command '{name}'"));
+    if let Some(line) = suggest::line(name, verbs.iter().map(|verb| verb.name)) {
+        cx.complain(&line);
+    }
     let text = help::overview(program, verbs);
     cx.complain(text.trim_end());
     2
 }
 
 /// Prints why a verb failed. Returns the exit code.
-fn report(cx: &mut Context<'_>, program: &str, verb: &Verb, outcome: Outcome) -> u8 {
-    match outcome {
-        Ok(code) | Err(Failure::Code(code)) => code,
-        Err(Failure::Failed(message)) => {
-            cx.complain(&message);
-            1
-        }
-        Err(Failure::Refused { message, code }) => {
-            cx.complain(&message);
-            code
-        }
-        Err(Failure::Usage(message)) => {
-            if !message.is_empty() {
-                cx.complain(&message);
-            }
-            let text = help::usage(program, verb);
-            cx.complain(text.trim_end());
-            2
-        }
+fn report(cx: &mut Context<'_>, program: &str, verb: &Verb, outcome: Outcome, call: Option<&Call>) -> u8 {
+    let is_usage = matches!(outcome, Err(Failure::Usage(_)));
+    let (message, code) = match outcome {
+        Ok(code) | Err(Failure::Code(code)) => (String::new(), code),
+        Err(Failure::Failed(message)) => (message, 1),
+        Err(Failure::Refused { message, code }) => (message, code),
+        Err(Failure::Usage(message)) => (message, 2),
+    };
+    if !message.is_empty() {
+        cx.complain(&message);
     }
+    if let Some(call) = call.filter(|_| code != 0) {
+        suggest::of_call(cx, verb, &call.parsed).iter().for_each(|line| cx.complain(line));
+    }
+    if is_usage {
+        let text = help::usage(program, verb);
+        cx.complain(text.trim_end());
+    }
+    code
 }

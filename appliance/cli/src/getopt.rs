@@ -15,6 +15,8 @@ pub enum ArgKind {
     Pool,
     /// A file system or volume.
     Dataset,
+    /// A file system or volume that does not exist yet.
+    NewDataset,
     /// A snapshot.
     Snapshot,
     /// A file system, volume or snapshot.
@@ -23,10 +25,14 @@ pub enum ArgKind {
     Words(&'static [&'static str]),
     /// Names of properties of pools.
     PoolProperties,
+    /// The same, or `all`.
+    AllPoolProperties,
     /// `property=value` of a pool.
     PoolAssignment,
     /// Names of properties of datasets.
     DatasetProperties,
+    /// The same, or `all`.
+    AllDatasetProperties,
     /// `property=value` of a dataset.
     DatasetAssignment,
 }
@@ -36,7 +42,7 @@ pub enum ArgKind {
 pub struct Argument {
     /// Its name in help texts.
     pub name: &'static str,
-    pub value: ArgKind,
+    pub kind: ArgKind,
     /// As the last word of a command line, the option may be without it.
     pub is_optional: bool,
 }
@@ -66,8 +72,8 @@ pub const fn flag(letter: char, help: &'static str) -> Opt {
 }
 
 /// An option with an argument.
-pub const fn value(letter: char, name: &'static str, value: ArgKind, help: &'static str) -> Opt {
-    Opt { argument: Some(Argument { name, value, is_optional: false }), ..flag(letter, help) }
+pub const fn value(letter: char, name: &'static str, kind: ArgKind, help: &'static str) -> Opt {
+    Opt { argument: Some(Argument { name, kind, is_optional: false }), ..flag(letter, help) }
 }
 
 /// An option that has a long form only.

@@ -29,6 +29,7 @@ pub mod shared_options;
 pub mod source;
 pub mod state_folder;
 pub mod state_option;
+pub mod suggest;
 pub mod table;
 pub mod text;
 pub mod tree;

@@ -15,7 +15,11 @@ use admin::environments::Part;
 
 static ACTIVATE: Verb = for_owner("activate", "Set the environment to boot", activate)
     .usage(&["[-t | -T] beName"])
-    .options(&[flag('t', "Boot the environment once.").refused(ONCE), flag('T', "Undo -t.").refused(ONCE), ROOT])
+    .options(&[
+        flag('t', "Boot the environment once.").refused(ONCE),
+        flag('T', "Undo what -t did.").refused(ONCE),
+        ROOT,
+    ])
     .operands(&[ArgKind::Text])
     .history("bectl activate")
     .examples(&[("bectl activate new", "Boot the environment new from now on.")]);

@@ -25,7 +25,7 @@ pub static CREATE: Verb = for_owner("create", "Create file systems and volumes",
         flag('P', "As -v, with tabs between fields."),
         value('o', "property=value", ArgKind::DatasetAssignment, "Set a property.").repeated(),
     ])
-    .operands(&[ArgKind::Dataset])
+    .operands(&[ArgKind::NewDataset])
     .history("zfs create")
     .examples(&[
         ("zfs create -o compression=zstd tank/home", "Create a file system."),
@@ -40,7 +40,7 @@ pub static CLONE: Verb = for_owner("clone", "Create a dataset from a snapshot", 
         flag('p', "Create missing parents too, and succeed if the dataset exists."),
         flag('u', "Do not mount the file system."),
     ])
-    .operands(&[ArgKind::Snapshot, ArgKind::Dataset])
+    .operands(&[ArgKind::Snapshot, ArgKind::NewDataset])
     .history("zfs clone")
     .examples(&[("zfs clone tank/home@monday tank/copy", "Create a file system with the contents of a snapshot.")]);
 
@@ -58,7 +58,7 @@ pub static RENAME: Verb = for_owner("rename", "Rename datasets", rename)
         flag('u', "Leave mounts where they are."),
         flag('f', "Unmount file systems that are in use."),
     ])
-    .operands(&[ArgKind::AnyDataset])
+    .operands(&[ArgKind::AnyDataset, ArgKind::NewDataset])
     .history("zfs rename")
     .examples(&[("zfs rename tank/home tank/users", "Give a file system another name.")]);
 

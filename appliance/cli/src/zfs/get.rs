@@ -33,7 +33,7 @@ pub static VERB: Verb = for_anyone("get", "Show properties of datasets", run)
         EXACT,
         JSON_INT,
     ])
-    .operands(&[ArgKind::DatasetProperties, ArgKind::AnyDataset])
+    .operands(&[ArgKind::AllDatasetProperties, ArgKind::AnyDataset])
     .examples(&[
         ("zfs get -r -s local all tank", "Show all properties that were set in a pool."),
         ("zfs get -Hp -o value used tank/home", "Print the used bytes of a file system for a script."),

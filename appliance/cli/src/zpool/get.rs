@@ -33,7 +33,7 @@ pub static VERB: Verb = for_anyone("get", "Show properties of pools and devices"
         JSON_INT,
         KEY_GUID,
     ])
-    .operands(&[ArgKind::PoolProperties, ArgKind::Pool])
+    .operands(&[ArgKind::AllPoolProperties, ArgKind::Pool])
     .examples(&[
         ("zpool get all tank", "Show all properties of a pool."),
         ("zpool get -H -o value health tank", "Print the health of a pool for a script."),

@@ -72,7 +72,7 @@ const ROW: Verb = for_owner("receive", "Receive a send stream from standard inpu
         flag('A', "Remove what an interrupted stream brought."),
         flag('c', "Repair the damaged blocks of the snapshot from the stream."),
     ])
-    .operands(&[ArgKind::Dataset])
+    .operands(&[ArgKind::NewDataset])
     .history("zfs receive")
     .examples(&[
         ("zfs receive -s backup/home < file", "Receive a stream so that it can be resumed if it is interrupted."),

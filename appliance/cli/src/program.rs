@@ -44,6 +44,11 @@ pub fn main() -> ExitCode {
     match rest {
         _ if handover::is_handed_over(rest) => handover::hand_over(all),
         [name, rest @ ..] if name.to_str().is_some_and(is_face) => face(&name.to_string_lossy(), rest),
+        // `weir help zpool create` is `weir zpool help create`.
+        [help, name, rest @ ..] if help == "help" && name.to_str().is_some_and(is_face) => {
+            let line: Vec<OsString> = std::iter::once(help.clone()).chain(rest.iter().cloned()).collect();
+            face(&name.to_string_lossy(), &line)
+        }
         _ => commands::main(rest),
     }
 }

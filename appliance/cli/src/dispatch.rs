@@ -4,7 +4,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Wrong;
 use crate::help;
 use crate::suggest;
-use crate::verb::{Call, Verb};
+use crate::verb::Verb;
 
 /// The words that request help in place of a verb.
 const HELP: [&str; 4] = ["-?", "-h", "--help", "help"];
@@ -48,13 +48,15 @@ fn run(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[Str
         cx.print(&help::of_verb(program, verb));
         return 0;
     }
-    match verb.call(&args[1..]) {
-        Ok(call) => {
-            let outcome = run(cx, &call);
-            report(cx, program, verb, outcome, Some(&call))
+    let call = match verb.call(&args[1..]) {
+        Ok(call) => call,
+        Err(failure) => {
+            let hint = verb.parse(&args[1..]).err().and_then(|wrong| suggest::of_option(verb, &wrong));
+            return report(cx, program, verb, Err(failure), |_| Vec::from_iter(hint));
         }
-        Err(failure) => report(cx, program, verb, Err(failure), None),
-    }
+    };
+    let outcome = run(cx, &call);
+    report(cx, program, verb, outcome, |cx| suggest::of_call(cx, verb, &call.parsed))
 }
 
 fn help(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: Option<&String>) -> u8 {
@@ -81,8 +83,14 @@ fn unrecognized(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], na
     2
 }
 
-/// Prints why a verb failed. Returns the exit code.
-fn report(cx: &mut Context<'_>, program: &str, verb: &Verb, outcome: Outcome, call: Option<&Call>) -> u8 {
+/// Prints why a verb failed, then the hints. Returns the exit code.
+fn report(
+    cx: &mut Context<'_>,
+    program: &str,
+    verb: &Verb,
+    outcome: Outcome,
+    hints: impl FnOnce(&mut Context<'_>) -> Vec<String>,
+) -> u8 {
     let is_usage = matches!(outcome, Err(Failure::Usage(_)));
     let (message, code) = match outcome {
         Ok(code) | Err(Failure::Code(code)) => (String::new(), code),
@@ -93,8 +101,8 @@ fn report(cx: &mut Context<'_>, program: &str, verb: &Verb, outcome: Outcome, ca
     if !message.is_empty() {
         cx.complain(&message);
     }
-    if let Some(call) = call.filter(|_| code != 0) {
-        suggest::of_call(cx, verb, &call.parsed).iter().for_each(|line| cx.complain(line));
+    if code != 0 {
+        hints(cx).iter().for_each(|line| cx.complain(line));
     }
     if is_usage {
         let text = help::usage(program, verb);

@@ -75,11 +75,11 @@ fn of_face(face: &Face) -> String {
     let mut page = String::new();
     let name = face.name;
     head(&mut page, &format!("weir-{name}"), face.about);
-    let _ = writeln!(page, ".SH SYNOPSIS\n.nf");
+    let _ = writeln!(page, ".SH SYNOPSIS");
     for verb in face.verbs.iter().filter(|verb| verb.run.is_some() && verb.alias_of.is_none()) {
         synopsis(&mut page, name, verb);
     }
-    let _ = writeln!(page, ".fi\n.SH DESCRIPTION\n{}", plain(face.description));
+    let _ = writeln!(page, ".SH DESCRIPTION\n{}", plain(face.description));
     let _ = writeln!(
         page,
         ".PP\nWhile weir\\-serve(1) or weir\\-mount(1) has a pool open, commands on it run in that process. Options may \
@@ -102,10 +102,18 @@ fn of_face(face: &Face) -> String {
     page
 }
 
+/// The usage lines: each is indented where it is longer than the page is wide.
 fn synopsis(page: &mut String, program: &str, verb: &Verb) {
-    for line in verb.usage {
-        let _ = writeln!(page, "\\fB{program} {}\\fR {}", plain(verb.name), plain(line));
+    let lines = verb.usage.iter().map(|line| format!("\\fB{program} {}\\fR {}", plain(verb.name), plain(line)));
+    hanging(page, lines);
+}
+
+fn hanging(page: &mut String, lines: impl Iterator<Item = String>) {
+    page.push_str(".nh\n.ad l\n.in +4n\n");
+    for line in lines {
+        let _ = writeln!(page, ".ti -4n\n{}\n.br", line.trim_end());
     }
+    page.push_str(".in -4n\n.ad b\n.hy\n");
 }
 
 fn of_verb(page: &mut String, program: &str, verb: &Verb) {
@@ -114,9 +122,7 @@ fn of_verb(page: &mut String, program: &str, verb: &Verb) {
         let _ = writeln!(page, "Another name of \\fB{}\\fR.", plain(other));
         return;
     }
-    let _ = writeln!(page, ".nf");
     synopsis(page, program, verb);
-    let _ = writeln!(page, ".fi");
     for option in verb.options {
         let _ = writeln!(page, ".TP\n\\fB{}\\fR\n{}", plain(&option.forms()), plain(&help::sentences(option)));
     }
@@ -176,11 +182,13 @@ fn of_command(page: &mut String, weir: &clap::Command, node: &Node) {
     }
     if let Some(command) = weir.find_subcommand(name) {
         let usage = command.clone().render_usage().to_string();
-        let _ = writeln!(page, ".nf\n{}\n.fi", plain(usage.trim_start_matches("Usage: ")));
+        hanging(page, usage.trim_start_matches("Usage: ").lines().map(|line| plain(line.trim())));
     }
     for option in &node.options {
-        let words: Vec<String> = option.words().collect();
-        let _ = writeln!(page, ".TP\n\\fB{}\\fR\n{}", plain(&words.join(", ")), plain(&option.about));
+        let forms = option.words().collect::<Vec<_>>().join(", ");
+        let argument = plain(&option.argument_name);
+        let forms = format!("\\fB{}\\fR \\fI{argument}\\fR", plain(&forms));
+        let _ = writeln!(page, ".TP\n{}\n{}", forms.trim_end_matches(" \\fI\\fR"), plain(&option.about));
     }
     for child in node.children.iter().filter(|child| child.name != "help") {
         let _ = writeln!(page, ".TP\n\\fB{} {}\\fR\n{}", plain(name), plain(&child.name), plain(&child.about));

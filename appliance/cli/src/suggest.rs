@@ -5,7 +5,7 @@
 //! property are looked up again.
 
 use crate::context::Context;
-use crate::getopt::{ArgKind, Parsed};
+use crate::getopt::{ArgKind, Parsed, Wrong};
 use crate::verb::Verb;
 use crate::zfs::datasets::Pools;
 use admin::verbs::{ReadPool, pool_of};
@@ -51,6 +51,17 @@ fn distance(a: &str, b: &str) -> usize {
 /// The line about a word, if one is most like it.
 pub fn line<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     closest(given, known).map(|word| format!("did you mean '{word}'?"))
+}
+
+/// The line about an unknown option.
+pub fn of_option(verb: &Verb, wrong: &Wrong) -> Option<String> {
+    let Wrong::Unknown(option) = wrong else { return None };
+    if option == "h" {
+        return Some("did you mean '--help'?".to_owned());
+    }
+    let given = option.strip_prefix("--")?;
+    let known = verb.options.iter().filter_map(|option| option.long).chain(["help"]);
+    closest(given, known).map(|long| format!("did you mean '--{long}'?"))
 }
 
 /// The lines about the arguments of a verb that failed.
@@ -137,16 +148,10 @@ fn dataset_like(cx: &mut Context<'_>, given: &str) -> Option<String> {
     match separator {
         Some(separator) if !snapshot.contains(['%', ',']) => {
             let there = children(&pool, &name, separator)?;
-            let found = if there.iter().any(|one| one == snapshot) {
-                snapshot
-            } else {
-                // The name of a new snapshot is like no other one; then the dataset alone counts.
-                closest(snapshot, there.iter().map(String::as_str)).unwrap_or(if name == path {
-                    return None;
-                } else {
-                    snapshot
-                })
-            };
+            let is_there = there.iter().any(|one| one == snapshot);
+            let near = closest(snapshot, there.iter().map(String::as_str)).filter(|_| !is_there);
+            // A name that is like no other may be new; then only the dataset was mistyped.
+            let found = near.unwrap_or(snapshot);
             name = format!("{name}{separator}{found}");
         }
         _ => name.push_str(rest),

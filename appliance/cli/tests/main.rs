@@ -1,11 +1,13 @@
 //! What `weir` does when it is run as a program: one test program, with a module for each subject.
 
 mod cache_file;
+mod compatibility;
 mod daemon;
 mod device_faults;
 mod devices_in_use;
 mod failures;
 mod handover;
+mod help;
 mod kernel_output;
 mod kernel_trees;
 mod memory;

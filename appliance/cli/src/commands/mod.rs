@@ -134,3 +134,31 @@ pub fn run(program: &str, line: clap::Command, commands: &[Command], args: &[OsS
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_help(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            if arg.get_help().is_none_or(|help| help.to_string().trim().is_empty()) {
+                found.push(format!("{path} {}", arg.get_id()));
+            }
+        }
+        if command.get_about().is_none() {
+            found.push(path.to_owned());
+        }
+        for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            without_help(&format!("{path} {}", below.get_name()), below, found);
+        }
+    }
+
+    #[test]
+    fn every_command_and_every_argument_is_described() {
+        let mut line = command();
+        line.build();
+        let mut found = Vec::new();
+        without_help("weir", &line, &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+}

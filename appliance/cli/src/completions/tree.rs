@@ -31,6 +31,8 @@ pub struct NodeOption {
     pub about: String,
     /// `None`: it takes no argument.
     pub argument: Option<Offer>,
+    /// The name of the argument in help texts; empty without one.
+    pub argument_name: String,
 }
 
 /// A command: the program itself, or one below it.
@@ -106,6 +108,7 @@ fn of_verb(verb: &Verb) -> Node {
         long: Some("help".to_owned()),
         about: "Show help.".to_owned(),
         argument: None,
+        argument_name: String::new(),
     });
     Node {
         name: verb.name.to_owned(),
@@ -122,6 +125,7 @@ fn of_opt(option: &Opt) -> NodeOption {
         long: option.long.map(str::to_owned),
         about: option.help.to_owned(),
         argument: option.argument.map(|argument| offer(argument.kind)),
+        argument_name: option.argument.map_or_else(String::new, |argument| argument.name.to_owned()),
     }
 }
 
@@ -154,6 +158,10 @@ fn of_clap(command: &clap::Command) -> Node {
         long: arg.get_long().map(str::to_owned),
         about: text(arg.get_help()),
         argument: arg.get_action().takes_values().then(|| of_arg(arg)),
+        argument_name: match (arg.get_action().takes_values(), arg.get_value_names()) {
+            (true, Some(names)) => names.join(" "),
+            _ => String::new(),
+        },
     });
     Node {
         name: command.get_name().to_owned(),

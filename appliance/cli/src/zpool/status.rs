@@ -32,7 +32,7 @@ pub static VERB: Verb = for_anyone("status", "Show the state of pools and their 
         SCRIPTS,
         JSON,
         flag('d', "Show the number of direct writes that failed their check."),
-        flag('D', "Show the histogram of the dedup table; twice has no further effect."),
+        flag('D', "Show the histogram of the dedup table."),
         flag('e', "Show only devices that are not healthy."),
         GUIDS,
         flag('i', "Show the progress of initialize."),

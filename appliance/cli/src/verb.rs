@@ -68,6 +68,7 @@ pub struct Call {
 impl Call {
     /// The line that the call leaves in the history of a pool.
     pub fn history(&self) -> String {
+        debug_assert!(self.verb.history.is_some(), "the row of {} does not say that it leaves a line", self.verb.name);
         let words = self.verb.history.into_iter().chain(self.args.iter().map(String::as_str));
         words.collect::<Vec<_>>().join(" ")
     }

@@ -8,6 +8,7 @@ mod devices_in_use;
 mod failures;
 mod handover;
 mod help;
+mod install;
 mod kernel_output;
 mod kernel_trees;
 mod memory;

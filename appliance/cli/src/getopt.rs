@@ -156,8 +156,8 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// Parses `args`. `--help` ends the parse with [`Wrong::Help`]; `-h` is as wrong as in OpenZFS, whose
-/// test suite expects that.
+/// Parses `args`. `--help` ends the parse with [`Wrong::Help`]; `-h` is as wrong as in OpenZFS,
+/// whose test suite expects that.
 pub fn parse(options: &[Opt], args: &[String]) -> Result<Parsed, Wrong> {
     let mut parsed = Parsed::default();
     let mut args = args.iter();

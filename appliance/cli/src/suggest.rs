@@ -12,7 +12,7 @@ use admin::verbs::{ReadPool, pool_of};
 use dataset::ListOptions;
 use std::sync::Arc;
 
-/// The known word that is most like `given`; `None`: there is none that differs by a typing mistake.
+/// The known word that is most like `given`; `None`: none differs by a typing mistake only.
 ///
 /// A third of the letters may differ, but at most two. Words that differ only in digits are
 /// different on purpose.

@@ -106,23 +106,26 @@ fn a_suggestion_follows_the_message() {
 /// What a shell offers for a line, with a pool, a file system and a snapshot; `None`: it is not
 /// installed.
 fn offered(rig: &Rig, shell: &str, line: &str) -> Option<Vec<String>> {
-    let script = rig.path(&format!("completions.{shell}"));
-    std::fs::write(&script, rig.good(&format!("completions {shell}"))).expect("written");
+    let text = rig.good(&format!("completions {shell}"));
+    let folder = rig.path("completions");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // fish loads the file that is named after the command, and otherwise has its own for zpool.
+    for name in ["weir", "zpool", "zfs"] {
+        std::fs::write(format!("{folder}/{name}.{shell}"), &text).expect("written");
+    }
     let ask = match shell {
         "bash" => format!(
-            "source {script}; COMP_LINE='{line}' COMP_POINT={} _weir; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            "source {folder}/weir.bash; COMP_LINE='{line}' COMP_POINT={} _weir; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             line.len()
         ),
-        _ => format!("source {script}; complete -C '{line}'"),
+        _ => format!("set fish_complete_path {folder}; complete -C '{line}'"),
     };
-    let is_fish = shell == "fish";
     let mut shell = Command::new(shell);
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     shell.env("WEIR_STATE", rig.path("state")).env("PATH", path).env("HOME", rig.folder()).current_dir(rig.folder());
     let output = shell.args(["-c", &ask]).output().ok()?;
-    // fish also loads its own completions of zpool, which call OpenZFS's.
-    assert!(output.stderr.is_empty() || is_fish, "{line}: {}", crate::rig::text(&output.stderr));
+    assert_eq!(crate::rig::text(&output.stderr), "", "{line}");
     let words = crate::rig::text(&output.stdout);
     Some(words.lines().map(|word| word.split('\t').next().unwrap_or_default().to_owned()).collect())
 }

@@ -30,7 +30,8 @@ end
 function __weir_list
     set -l token (commandline -ct)
     set -l begin (string match -r '^.*,' -- $token)
-    printf '%s\n' $begin$argv
+    # An empty list would make the product empty.
+    printf '%s\n' "$begin"$argv
 end
 "#;
 

@@ -12,8 +12,9 @@ fn make_install_puts_the_program_its_pages_completions_and_unit_in_their_places(
     make.args(["-s", "-C", repository, "install", "PREFIX=/opt/weir", "LINKS=zpool zfs", "BENCH_BIN=/none"]);
     make.arg(format!("DESTDIR={}", rig.path("root"))).arg(concat!("WEIR_BIN=", env!("CARGO_BIN_EXE_weir")));
     // Variables of a make that runs this test are not for this one.
-    let variables = ["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PREFIX", "BINDIR", "DATADIR", "UNITDIR"];
-    variables.iter().for_each(|variable| drop(make.env_remove(variable)));
+    for variable in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PREFIX", "BINDIR", "DATADIR", "UNITDIR"] {
+        make.env_remove(variable);
+    }
     let Ok(output) = make.output() else {
         println!("skipped: make is not installed");
         return;

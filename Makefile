@@ -12,7 +12,7 @@ export WEIR_RECORDED ?= $(CURDIR)/testing/images
 # Seconds for each part of `make soak`.
 SECONDS_EACH ?= 600
 
-.PHONY: help build ui ui-if-node ui-test deps images test lint advisories unit demo deps-demo rot soak interop bench doc
+.PHONY: help build ui ui-if-node ui-test deps images test lint advisories unit demo deps-demo rot soak interop bench doc install
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -104,3 +104,36 @@ bench: build ## side by side with peers
 
 doc: ## the documentation of all crates
 	$(CARGO) doc --workspace --no-deps
+
+# Where `make install` puts files; DESTDIR, which packages set, comes before all of them.
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+# The programs to install, which `make build` makes. weir-bench is installed if it is there.
+WEIR_BIN ?= $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/weir
+BENCH_BIN ?= $(dir $(WEIR_BIN))weir-bench
+# LINKS="zpool zfs" also installs the program under these names, where OpenZFS's tools are not.
+LINKS ?=
+
+install: ## the programs that `make build` made, with man pages, completions and weir.service (PREFIX=/usr/local DESTDIR= LINKS="zpool zfs")
+	@test -x "$(WEIR_BIN)" || { echo "there is no $(WEIR_BIN): run make build first, or set WEIR_BIN" >&2; exit 1; }
+	install -Dm755 "$(WEIR_BIN)" "$(DESTDIR)$(BINDIR)/weir"
+	if [ -x "$(BENCH_BIN)" ]; then install -Dm755 "$(BENCH_BIN)" "$(DESTDIR)$(BINDIR)/weir-bench"; fi
+	install -d "$(DESTDIR)$(UNITDIR)"
+	sed 's|^ExecStart=[^ ]*|ExecStart=$(BINDIR)/weir|' packaging/weir.service > "$(DESTDIR)$(UNITDIR)/weir.service"
+	chmod 644 "$(DESTDIR)$(UNITDIR)/weir.service"
+	pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; "$(WEIR_BIN)" man "$$pages"; \
+	install -d "$(DESTDIR)$(DATADIR)/man/man1" "$(DESTDIR)$(DATADIR)/man/man8"; \
+	install -m644 "$$pages"/*.1 "$(DESTDIR)$(DATADIR)/man/man1"; \
+	install -m644 "$$pages"/*.8 "$(DESTDIR)$(DATADIR)/man/man8"
+	install -d "$(DESTDIR)$(DATADIR)/bash-completion/completions" "$(DESTDIR)$(DATADIR)/zsh/site-functions" "$(DESTDIR)$(DATADIR)/fish/vendor_completions.d"
+	"$(WEIR_BIN)" completions bash > "$(DESTDIR)$(DATADIR)/bash-completion/completions/weir"
+	"$(WEIR_BIN)" completions zsh > "$(DESTDIR)$(DATADIR)/zsh/site-functions/_weir"
+	"$(WEIR_BIN)" completions fish > "$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/weir.fish"
+	for name in $(LINKS); do \
+	  ln -sf weir "$(DESTDIR)$(BINDIR)/$$name"; \
+	  ln -sf weir "$(DESTDIR)$(DATADIR)/bash-completion/completions/$$name"; \
+	  ln -sf weir.fish "$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/$$name.fish"; \
+	  if [ -e "$(DESTDIR)$(DATADIR)/man/man8/weir-$$name.8" ]; then ln -sf "weir-$$name.8" "$(DESTDIR)$(DATADIR)/man/man8/$$name.8"; fi; \
+	done

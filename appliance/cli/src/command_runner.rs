@@ -1,8 +1,10 @@
 //! Runs commands for other processes, in a process that owns pools.
 
 use crate::client::There;
-use crate::context::{Callers, Context, Verb, dispatch};
+use crate::context::Context;
+use crate::dispatch::dispatch;
 use crate::hold::keep;
+use crate::verb::{Callers, Verb};
 use crate::{beadm, commands, zfs, zpool};
 use admin::KeySource;
 use admin::verbs::Caller;
@@ -68,7 +70,7 @@ impl Commands for CommandRunner {
     }
 }
 
-fn verbs(program: &str) -> Option<&'static [Verb]> {
+fn verbs(program: &str) -> Option<&'static [&'static Verb]> {
     match program {
         "zpool" => Some(zpool::VERBS),
         "zfs" => Some(zfs::VERBS),

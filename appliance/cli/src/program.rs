@@ -6,7 +6,8 @@
 //! of Weir's own verbs, some of which another program has ([`handover`]).
 
 use crate::client::Here;
-use crate::context::{Context, dispatch};
+use crate::context::Context;
+use crate::dispatch::{dispatch, is_help};
 use crate::state_option::choose_state;
 use crate::{beadm, commands, handover, zfs, zpool};
 use admin::state::State;
@@ -43,6 +44,11 @@ pub fn main() -> ExitCode {
     match rest {
         _ if handover::is_handed_over(rest) => handover::hand_over(all),
         [name, rest @ ..] if name.to_str().is_some_and(is_face) => face(&name.to_string_lossy(), rest),
+        // `weir help zpool create` is `weir zpool help create`.
+        [help, name, rest @ ..] if help == "help" && name.to_str().is_some_and(is_face) => {
+            let line: Vec<OsString> = std::iter::once(help.clone()).chain(rest.iter().cloned()).collect();
+            face(&name.to_string_lossy(), &line)
+        }
         _ => commands::main(rest),
     }
 }
@@ -57,7 +63,15 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
     if face == "bectl" {
         args = beadm::split_root(&args);
     }
+    let verbs = match face {
+        "zpool" => zpool::VERBS,
+        "beadm" => beadm::VERBS,
+        "bectl" => beadm::BECTL,
+        _ => zfs::VERBS,
+    };
     let forwarded = State::of_process().and_then(|state| match face {
+        // Any user may read it, even if another user has the pools.
+        _ if is_help(verbs, &args) => Ok((None, state)),
         // An environment's name does not contain its pool.
         "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         _ => Ok((crate::forward::run(&state, face, &args)?, state)),
@@ -78,12 +92,6 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
         client: &Here,
         owner: None,
         caller: admin::verbs::Caller::owner(),
-    };
-    let verbs = match face {
-        "zpool" => zpool::VERBS,
-        "beadm" => beadm::VERBS,
-        "bectl" => beadm::BECTL,
-        _ => zfs::VERBS,
     };
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

@@ -1,12 +1,15 @@
 //! What `weir` does when it is run as a program: one test program, with a module for each subject.
 
 mod cache_file;
+mod compatibility;
 mod daemon;
 mod delegation;
 mod device_faults;
 mod devices_in_use;
 mod failures;
 mod handover;
+mod help;
+mod install;
 mod kernel_output;
 mod kernel_trees;
 mod memory;

@@ -6,54 +6,124 @@ use super::face::{Face, operand};
 use super::list::{Line, Now, table};
 use super::lookup::{Found, all, one, snapshot_of};
 use super::mount;
-use crate::context::{Context, Failure, Outcome, Verb, for_anyone, for_owner, not_yet};
-use crate::getopt::Options;
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::{ArgKind, Opt, flag, value};
 use crate::number::date_short;
-use crate::zpool::writing::command_line;
+use crate::shared_options::SCRIPTED;
+use crate::verb::{Call, Verb, for_anyone, for_owner, not_yet};
 use admin::environments::Part;
 
+static ACTIVATE: Verb = for_owner("activate", "Set the environment to boot", activate)
+    .usage(&["[-t | -T] beName"])
+    .options(&[
+        flag('t', "Boot the environment once.").refused(ONCE),
+        flag('T', "Undo what -t did.").refused(ONCE),
+        ROOT,
+    ])
+    .operands(&[ArgKind::Text])
+    .history("bectl activate")
+    .examples(&[("bectl activate new", "Boot the environment new from now on.")]);
+
+const ONCE: &str = "unsupported: -t and -T (an environment for the next boot only)";
+
+static CHECK: Verb = for_anyone("check", "Exit with 0 if there are environments", check)
+    .usage(&[""])
+    .options(&[ROOT])
+    .examples(&[("bectl check", "Find out whether a machine has boot environments.")]);
+
+static CREATE: Verb = for_owner("create", "Create an environment from another one, or from a snapshot", create)
+    .usage(&["[-r] [-e {nonActiveBe | beName@snapshot}] newBeName", "[-r] beName@snapshot"])
+    .options(&[
+        flag('r', "Copy the datasets below the root too."),
+        value('e', "beName", ArgKind::Text, "Copy this environment or snapshot instead of the running one."),
+        ROOT,
+    ])
+    .operands(&[ArgKind::Text])
+    .history("bectl create")
+    .examples(&[("bectl create -r new", "Copy the running environment with all of its datasets.")]);
+
+static DESTROY: Verb = for_owner("destroy", "Destroy an environment, or a snapshot of one", destroy)
+    .usage(&["[-Fo] {beName | beName@snapshot}"])
+    .options(&[
+        flag('F', "Unmount the environment if it is mounted."),
+        flag('o', "Destroy the snapshot from which it was created too."),
+        ROOT,
+    ])
+    .operands(&[ArgKind::Text])
+    .history("bectl destroy")
+    .examples(&[("bectl destroy -o old", "Destroy an environment and its origin.")]);
+
+static LIST: Verb = for_anyone("list", "Show environments", list)
+    .usage(&["[-aDHs] [{-c property | -C property}]"])
+    .options(&[
+        flag('a', "Show datasets."),
+        flag('D', "Count the space of the origin too, as if the environment were the only one."),
+        SCRIPTED,
+        flag('s', "Show snapshots."),
+        value('c', "property", ArgKind::Words(SORT_KEYS), "Sort by this property, ascending."),
+        value('C', "property", ArgKind::Words(SORT_KEYS), "Sort by this property, descending."),
+        ROOT,
+    ])
+    .examples(&[("bectl list -s", "Show environments with their snapshots.")]);
+
+const SORT_KEYS: &[&str] = &["name", "creation", "origin", "used", "usedds", "usedsnap"];
+
+static MOUNT: Verb = for_owner("mount", "Mount all parts of an environment", mount_at)
+    .usage(&["beName [mountpoint]"])
+    .options(&[ROOT])
+    .operands(&[ArgKind::Text, ArgKind::File])
+    .history("bectl mount")
+    .examples(&[("bectl mount new /mnt", "Mount an environment to look at it or to change it.")]);
+
+static RENAME: Verb = for_owner("rename", "Rename an environment", rename)
+    .usage(&["origBeName newBeName"])
+    .options(&[ROOT])
+    .operands(&[ArgKind::Text])
+    .history("bectl rename")
+    .examples(&[("bectl rename new old", "Give an environment another name.")]);
+
+static UNMOUNT: Verb = UNMOUNT_ROW;
+static UMOUNT: Verb = UNMOUNT_ROW.called("umount");
+
+const UNMOUNT_ROW: Verb = for_owner("unmount", "Unmount an environment", unmount)
+    .usage(&["[-f] beName"])
+    .options(&[flag('f', "Unmount the environment even if it is in use."), ROOT])
+    .operands(&[ArgKind::Text])
+    .history("bectl unmount")
+    .examples(&[("bectl unmount new", "Unmount an environment.")]);
+
 /// Represents `-r beroot`, which comes before the verb.
-const ROOT: (&str, bool, char) = ("beroot", true, 'B');
-const NONE: Options = Options { short: "", long: &[ROOT] };
-const ACTIVATE: Options = Options { short: "tT", long: &[ROOT] };
-const CREATE: Options = Options { short: "re:", long: &[ROOT] };
-const DESTROY: Options = Options { short: "Fo", long: &[ROOT] };
-const LIST: Options = Options { short: "aDHsc:C:", long: &[ROOT] };
-const UNMOUNT: Options = Options { short: "f", long: &[ROOT] };
+const ROOT: Opt = value(
+    'B',
+    "dataset",
+    ArgKind::Dataset,
+    "Look for environments below this dataset; the same as -r before the verb.",
+)
+.only_long("beroot");
 
 /// The verbs of bectl(8).
-pub static VERBS: &[Verb] = &[
-    for_owner("activate", &["[-t | -T] beName"], "Set the environment to boot", activate),
-    for_anyone("check", &[""], "Exit with 0 if there are environments", check),
-    for_owner(
-        "create",
-        &["[-r] [-e {nonActiveBe | beName@snapshot}] newBeName", "[-r] beName@snapshot"],
-        "Create an environment from another one, or from a snapshot",
-        create,
-    ),
-    for_owner(
-        "destroy",
-        &["[-Fo] {beName | beName@snapshot}"],
-        "Destroy an environment, or a snapshot of one",
-        destroy,
-    ),
-    not_yet("export"),
-    not_yet("import"),
-    not_yet("jail"),
-    not_yet("ujail"),
-    not_yet("unjail"),
-    for_anyone("list", &["[-aDHs] [{-c property | -C property}]"], "Show environments", list),
-    for_owner("mount", &["beName [mountpoint]"], "Mount all parts of an environment", mount_at),
-    for_owner("rename", &["origBeName newBeName"], "Rename an environment", rename),
-    for_owner("umount", &["[-f] beName"], "Unmount an environment", unmount),
-    for_owner("unmount", &["[-f] beName"], "Unmount an environment", unmount),
+pub static VERBS: &[&Verb] = &[
+    &ACTIVATE,
+    &CHECK,
+    &CREATE,
+    &DESTROY,
+    &not_yet("export", "Write an environment as a stream"),
+    &not_yet("import", "Create an environment from a stream"),
+    &not_yet("jail", "Run a jail in an environment"),
+    &not_yet("ujail", "Destroy a jail"),
+    &not_yet("unjail", "Destroy a jail"),
+    &LIST,
+    &MOUNT,
+    &RENAME,
+    &UMOUNT,
+    &UNMOUNT,
 ];
 
 /// Moves `-r beroot`, which comes before the verb, after it.
 pub fn split_root(args: &[String]) -> Vec<String> {
     match args {
         [option, root, verb, rest @ ..] if option == "-r" => {
-            let mut line = vec![verb.clone(), format!("--{}={root}", ROOT.0)];
+            let mut line = vec![verb.clone(), format!("--beroot={root}")];
             line.extend(rest.iter().cloned());
             line
         }
@@ -61,15 +131,12 @@ pub fn split_root(args: &[String]) -> Vec<String> {
     }
 }
 
-fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = ACTIVATE.parse(args).map_err(Failure::usage)?;
-    if parsed.has('t') || parsed.has('T') {
-        return Err(Failure::failed("unsupported: -t and -T (an environment for the next boot only)"));
-    }
-    let name = operand(&parsed)?.to_owned();
+fn activate(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let root = parsed.last('B').map(str::to_owned);
     let found = one(cx, &name, root.as_deref())?;
-    match start(cx, &found, &command_line("bectl activate", args), false, root.as_deref()) {
+    match start(cx, &found, &call.history(), false, root.as_deref()) {
         Ok(()) => {
             cx.print(&format!("Successfully activated boot environment {name}\n"));
             Ok(0)
@@ -81,8 +148,8 @@ fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
 }
 
-fn check(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = NONE.parse(args).map_err(Failure::usage)?;
+fn check(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if !parsed.operands.is_empty() {
         return Err(Failure::usage("bectl check: wrong number of arguments"));
     }
@@ -90,11 +157,11 @@ fn check(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(u8::from(all(cx, root.as_deref())?.is_empty()))
 }
 
-fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = CREATE.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+fn create(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let root = parsed.last('B').map(str::to_owned);
-    let command = command_line("bectl create", args);
+    let command = call.history();
     if name.contains('@') {
         snapshot(cx, &name, &command, root.as_deref())?;
         return Ok(0);
@@ -119,11 +186,11 @@ fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+fn destroy(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let root = parsed.last('B').map(str::to_owned);
-    let command = command_line("bectl destroy", args);
+    let command = call.history();
     if name.contains('@') {
         let (found, short) = snapshot_of(cx, &name, root.as_deref())?;
         snapshots(cx, &found, &short, &command)?;
@@ -145,8 +212,8 @@ fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-fn mount_at(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = NONE.parse(args).map_err(Failure::usage)?;
+fn mount_at(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (name, place) = match parsed.operands.as_slice() {
         [name] => (name.clone(), None),
         [name, place] => (name.clone(), Some(place.clone())),
@@ -163,16 +230,16 @@ fn mount_at(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+fn unmount(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let root = parsed.last('B').map(str::to_owned);
     mount::from(cx, &name, parsed.has('f'), root.as_deref())?;
     Ok(0)
 }
 
-fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = NONE.parse(args).map_err(Failure::usage)?;
+fn rename(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let [from, to] = parsed.operands.as_slice() else {
         let what = if parsed.operands.len() > 2 { "too many arguments" } else { "missing argument" };
         return Err(Failure::usage(format!("bectl rename: {what}")));
@@ -196,8 +263,8 @@ fn human(bytes: u64) -> String {
     if scale > 0 && value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-fn list(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = LIST.parse(args).map_err(Failure::usage)?;
+fn list(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if !parsed.operands.is_empty() {
         return Err(Failure::usage("bectl list: extra argument provided"));
     }

@@ -4,21 +4,67 @@ use super::face::{Face, operand};
 use super::lookup::{Found, one, running, snapshot_of};
 use super::menus::refresh;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, Opt, flag};
 use crate::mounts::{owner, unmount_below};
-use crate::zpool::writing::{change, command_line, open, reason, record};
+use crate::verb::{Call, Verb, for_owner};
+use crate::zpool::writing::{change, open, reason, record};
 use admin::environments::{self, MenuChange, find, forget_origins, promote_dependents, write_menus};
 use admin::verbs::zfs::destroy::destroy_all;
 use api::Wanted;
 
-const PLAIN: Options = Options { short: "v", long: &[] };
-const DESTROY: Options = Options { short: "fFsv", long: &[] };
+/// The row of `beadm activate`.
+pub static ACTIVATE: Verb = for_owner("activate", "Set the environment to boot", activate)
+    .usage(&["[-v] beName"])
+    .options(PLAIN)
+    .operands(&[ArgKind::Text])
+    .history("beadm activate")
+    .examples(&[("beadm activate new", "Boot the environment new from now on.")]);
 
-pub fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+/// The row of `beadm rename`.
+pub static RENAME: Verb = for_owner("rename", "Rename an environment", rename)
+    .usage(&["[-v] beName newBeName"])
+    .options(PLAIN)
+    .operands(&[ArgKind::Text])
+    .history("beadm rename")
+    .examples(&[("beadm rename new old", "Give an environment another name.")]);
+
+/// The row of `beadm rollback`.
+pub static ROLLBACK: Verb = for_owner("rollback", "Roll back to a snapshot", rollback)
+    .usage(&["[-v] beName snapshot", "[-v] beName@snapshot"])
+    .options(PLAIN)
+    .operands(&[ArgKind::Text])
+    .history("beadm rollback")
+    .examples(&[("beadm rollback new@monday", "Discard all changes of an environment since a snapshot.")]);
+
+/// The row of `beadm menu`.
+pub static MENU: Verb = for_owner("menu", "Write boot loader menus to a pool that has none", menu)
+    .usage(&["zpool"])
+    .options(PLAIN)
+    .operands(&[ArgKind::Pool])
+    .history("beadm menu")
+    .examples(&[("beadm menu rpool", "Write the menus of a pool.")]);
+
+const PLAIN: &[Opt] = &[flag('v', "Print each step.")];
+
+/// The row of `beadm destroy`.
+pub static DESTROY: Verb = for_owner("destroy", "Destroy an environment, or a snapshot of one", destroy)
+    .usage(&["[-fFsv] beName|beName@snapshot"])
+    .options(&[
+        flag('f', "Unmount the environment if it is mounted."),
+        flag('F', "Do not ask for confirmation."),
+        flag('s', "Destroy its snapshots too."),
+        flag('v', "Print each step."),
+    ])
+    .operands(&[ArgKind::Text])
+    .history("beadm destroy")
+    .examples(&[("beadm destroy -F old", "Destroy an environment without a question.")]);
+
+/// `beadm activate`.
+pub fn activate(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let found = one(cx, &name, None)?;
-    start(cx, &found, &command_line("beadm activate", args), parsed.has('v'), None)
+    start(cx, &found, &call.history(), parsed.has('v'), None)
         .map_err(|why| Failure::failed(format!("Unable to activate {name}.\n{why}")))?;
     cx.print("Activated successfully\n");
     Ok(0)
@@ -60,14 +106,15 @@ fn confirmed(cx: &mut Context<'_>, name: &str) -> Result<bool, Failure> {
     }
 }
 
-pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+/// `beadm destroy`.
+pub fn destroy(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     if !parsed.has('F') && !confirmed(cx, &name)? {
         cx.print(&format!("{name} has not been destroyed.\n"));
         return Ok(0);
     }
-    let command = command_line("beadm destroy", args);
+    let command = call.history();
     if name.contains('@') {
         let (found, short) = snapshot_of(cx, &name, None)?;
         snapshots(cx, &found, &short, &command)?;
@@ -167,8 +214,9 @@ pub(super) fn environment(
     Ok(())
 }
 
-pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+/// `beadm rename`.
+pub fn rename(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let [from, to] = parsed.operands.as_slice() else { return Err(Failure::usage("")) };
     let (from, to) = (from.clone(), to.clone());
     let found = one(cx, &from, None)?;
@@ -202,7 +250,8 @@ pub(super) fn rename_to(
     }
     let Some((above, _)) = environment.root().rsplit_once('/') else { return Err(failed("it is the root of a pool")) };
     let new = format!("{above}/{to}");
-    match crate::zfs::create::rename(cx, &[environment.root().to_owned(), new.clone()])? {
+    let call = crate::zfs::create::RENAME.call(&[environment.root().to_owned(), new.clone()])?;
+    match crate::zfs::create::rename(cx, &call)? {
         0 => {}
         code => return Err(Failure::Code(code)),
     }
@@ -212,8 +261,9 @@ pub(super) fn rename_to(
     pool.finish().map_err(|e| failed(&format!("{e:#}")))
 }
 
-pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+/// `beadm rollback`.
+pub fn rollback(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let name = match parsed.operands.as_slice() {
         [one] => one.clone(),
         [name, short] => format!("{name}@{}", short.strip_prefix('@').unwrap_or(short)),
@@ -231,7 +281,8 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     // All parts are checked before anything is changed.
     for part in &parts {
         let snapshot = format!("{part}@{short}");
-        let code = crate::zfs::rollback::rollback(cx, &["-r".to_owned(), snapshot])?;
+        let call = crate::zfs::rollback::ROLLBACK.call(&["-r".to_owned(), snapshot])?;
+        let code = crate::zfs::rollback::rollback(cx, &call)?;
         if code != 0 {
             return Ok(code);
         }
@@ -240,12 +291,13 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
-pub fn menu(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+/// `beadm menu`.
+pub fn menu(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     let record = record(cx, &name)?;
     let cannot = format!("cannot write menus into '{name}'");
-    let done = change(cx, &record, &cannot, &command_line("beadm menu", args), |pool| {
+    let done = change(cx, &record, &cannot, &call.history(), |pool| {
         let all = environments::find(&pool.live.synced()?, None)?;
         anyhow::ensure!(!all.is_empty(), "the pool has no boot environments");
         write_menus(pool, &name, &all)

@@ -5,22 +5,46 @@ use super::face::{Face, operand};
 use super::lookup::{Found, default_source, one, snapshot_of};
 use super::menus::refresh;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_owner};
 use crate::zfs::create::properties;
-use crate::zpool::writing::{change, command_line, record};
+use crate::zpool::writing::{change, record};
 use admin::environments::{
     self, CONTAINER, Environment, MenuChange, NewEnvironment, activate, clone_into, describe, find, shared,
     snapshot_name,
 };
 use std::process::{Command, Stdio};
 
-const OPTIONS: Options = Options { short: "ad:e:o:p:v", long: &[] };
+/// The row of `beadm create`.
+pub static VERB: Verb = for_owner("create", "Create an environment from another one, or from a snapshot", run)
+    .usage(&[
+        "[-a] [-d description] [-e beName|beName@snapshot] [-o property=value] ... [-p zpool] [-v] beName",
+        "[-v] beName@snapshot",
+    ])
+    .options(&[
+        flag('a', "Activate the new environment."),
+        value('d', "description", ArgKind::Text, "Describe the environment so in boot menus."),
+        value(
+            'e',
+            "beName|beName@snapshot",
+            ArgKind::Text,
+            "Copy this environment or snapshot instead of the running one.",
+        ),
+        value('o', "property=value", ArgKind::DatasetAssignment, "Set a property of the root of the environment.")
+            .repeated(),
+        value('p', "zpool", ArgKind::Pool, "Create the environment in this pool."),
+        flag('v', "Print each step."),
+    ])
+    .operands(&[ArgKind::Text])
+    .history("beadm create")
+    .examples(&[("beadm create -a new", "Copy the running environment, and boot the copy from now on.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
-    let properties = properties(&parsed)?;
-    let command = command_line("beadm create", args);
+/// `beadm create`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
+    let properties = properties(parsed)?;
+    let command = call.history();
     if name.contains('@') {
         if ['a', 'd', 'e', 'o', 'p'].iter().any(|option| parsed.has(*option)) {
             return Err(Failure::usage("-a, -d, -e, -o and -p do not apply to a snapshot"));

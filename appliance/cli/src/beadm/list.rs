@@ -3,13 +3,29 @@
 use super::face::Face;
 use super::lookup::{Found, all, one, running};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::json::{self, Object};
 use crate::number::{date_short, nice_bytes};
+use crate::shared_options::JSON;
+use crate::verb::{Call, Verb, for_anyone};
 use admin::environments::{DESCRIPTION, POLICY, UUID, property};
 use serde_json::{Value, json};
 
-const OPTIONS: Options = Options { short: "adsHjvk:K:", long: &[("json", false, 'j')] };
+/// The row of `beadm list`.
+pub static VERB: Verb = for_anyone("list", "Show environments", run)
+    .usage(&["[-a | -ds] [-H] [-j] [-k date|name|space | -K date|name|space] [-v] [beName]"])
+    .options(&[
+        flag('a', "Show datasets and snapshots."),
+        flag('d', "Show datasets."),
+        flag('s', "Show snapshots."),
+        flag('H', "For scripts: no headings, semicolons between fields."),
+        JSON,
+        flag('v', "Accepted as by beadm(8); the list is the same."),
+        value('k', "key", ArgKind::Words(&["date", "name", "space"]), "Sort by this key, ascending."),
+        value('K', "key", ArgKind::Words(&["date", "name", "space"]), "Sort by this key, descending."),
+    ])
+    .operands(&[ArgKind::Text])
+    .examples(&[("beadm list -a", "Show all environments with their datasets and snapshots.")]);
 
 /// A line of a table.
 pub struct Line {
@@ -57,8 +73,9 @@ fn text(found: &Found, name: &str) -> Option<String> {
     property(&found.pool.datasets, found.environment.root(), name).ok().flatten().filter(|v| v != "-" && !v.is_empty())
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `beadm list`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     for other in ['d', 's'] {
         if parsed.has('a') && parsed.has(other) {
             return Err(Failure::usage(format!("Invalid options: -a and -{other} are mutually exclusive.")));

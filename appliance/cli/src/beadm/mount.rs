@@ -4,20 +4,41 @@
 use super::face::operand;
 use super::lookup::{Found, one, running};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::mounts::owner;
+use crate::verb::{Call, Verb, for_owner};
 use daemon::mounts::Shape;
 use serve::fuse::MountOptions;
 use std::path::{Path, PathBuf};
 
-const MOUNT: Options = Options { short: "s:v", long: &[] };
-const UNMOUNT: Options = Options { short: "fv", long: &[] };
+/// The row of `beadm mount`.
+pub static MOUNT: Verb = for_owner("mount", "Mount all parts of an environment", mount)
+    .usage(&["[-v] beName [mountpoint]"])
+    .options(&[
+        value('s', "ro|rw", ArgKind::Words(&["ro", "rw"]), "Mount file systems that zones share.")
+            .refused("unsupported: -s (shared file systems of zones)"),
+        flag('v', "Print each step."),
+    ])
+    .operands(&[ArgKind::Text, ArgKind::File])
+    .history("beadm mount")
+    .examples(&[("beadm mount new /mnt", "Mount an environment to look at it or to change it.")]);
 
-pub fn mount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = MOUNT.parse(args).map_err(Failure::usage)?;
-    if parsed.has('s') {
-        return Err(Failure::failed("unsupported: -s (shared file systems of zones)"));
-    }
+/// The row of `beadm unmount`.
+pub static UNMOUNT: Verb = UNMOUNT_ROW;
+
+/// The row of `beadm umount`.
+pub static UMOUNT: Verb = UNMOUNT_ROW.called("umount");
+
+const UNMOUNT_ROW: Verb = for_owner("unmount", "Unmount an environment", unmount)
+    .usage(&["[-fv] beName|mountpoint"])
+    .options(&[flag('f', "Unmount the environment even if it is in use."), flag('v', "Print each step.")])
+    .operands(&[ArgKind::Text])
+    .history("beadm unmount")
+    .examples(&[("beadm unmount new", "Unmount an environment.")]);
+
+/// `beadm mount`.
+pub fn mount(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (name, place) = match parsed.operands.as_slice() {
         [name] => (name.clone(), None),
         [name, place] => (name.clone(), Some(place.clone())),
@@ -90,9 +111,10 @@ fn temporary() -> std::io::Result<PathBuf> {
     }
 }
 
-pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
-    let name = operand(&parsed)?.to_owned();
+/// `beadm unmount`.
+pub fn unmount(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let name = operand(parsed)?.to_owned();
     from(cx, &name, parsed.has('f'), None)?;
     cx.print("Unmounted successfully\n");
     Ok(0)
@@ -113,7 +135,7 @@ pub(super) fn from(cx: &mut Context<'_>, name: &str, force: bool, root: Option<&
         }
     };
     let args: Vec<String> = force.then(|| "-f".to_owned()).into_iter().chain([what]).collect();
-    match crate::zfs::mount::unmount(cx, &args)? {
+    match crate::zfs::mount::unmount(cx, &crate::zfs::mount::UNMOUNT.call(&args)?)? {
         0 => Ok(()),
         code => Err(Failure::Code(code)),
     }

@@ -26,6 +26,7 @@ pub fn command() -> clap::Command {
         .arg(
             Arg::new("source")
                 .value_name("POOL/DATASET[@SNAPSHOT]:/path")
+                .help("The files to write")
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(OsString)),

@@ -16,8 +16,12 @@ use std::process::ExitCode;
 /// Options of `weir config`.
 pub fn command() -> Command {
     let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf));
-    let set = Arg::new("set").value_name("KEY=VALUE").required(true).action(ArgAction::Append);
-    let unset = Arg::new("unset").value_name("KEY").required(true).action(ArgAction::Append);
+    let set = Arg::new("set")
+        .value_name("KEY=VALUE")
+        .required(true)
+        .action(ArgAction::Append)
+        .help("A setting and its value");
+    let unset = Arg::new("unset").value_name("KEY").required(true).action(ArgAction::Append).help("A setting");
     Command::new("config")
         .about("Print, check, show or change the configuration of 'weir serve'")
         .subcommand_required(true)

@@ -22,6 +22,7 @@ pub fn command() -> clap::Command {
         .arg(
             Arg::new("source")
                 .value_name("POOL/DATASET[@SNAPSHOT][:/path]")
+                .help("What to list: datasets, or files and directories in them")
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(OsString)),

@@ -4,6 +4,7 @@ pub mod analytics;
 pub mod arcstat;
 pub mod arcsummary;
 pub mod cat;
+pub mod completions;
 pub mod config;
 pub mod counters;
 pub mod cp;
@@ -66,6 +67,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: || handover::listed("record"), run: handover::run },
     Command { command: || handover::listed("graph"), run: handover::run },
     Command { command: config::command, run: config::run },
+    Command { command: completions::command, run: |matches| completions::run(matches, command()) },
     Command { command: man::command, run: |matches| man::run(matches, command()) },
     Command { command: top::command, run: top::run },
     Command { command: dist::command, run: dist::run },
@@ -78,6 +80,14 @@ pub const COMMANDS: &[Command] = &[
     Command { command: zilstat::command, run: zilstat::run },
 ];
 
+/// Commands of other systems, which have their own parser and help.
+const FACES: [(&str, &str); 4] = [
+    ("zpool", "The commands of zpool(8); see `weir zpool help`"),
+    ("zfs", "The commands of zfs(8); see `weir zfs help`"),
+    ("beadm", "Boot environments as in illumos; see `weir beadm help`"),
+    ("bectl", "Boot environments as in FreeBSD; see `weir bectl help`"),
+];
+
 /// The command line of the whole program.
 pub fn command() -> clap::Command {
     clap::Command::new("weir")
@@ -86,8 +96,7 @@ pub fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .arg(state_arg())
-        .subcommand(clap::Command::new("zpool").about("The commands of zpool(8); see `weir zpool help`"))
-        .subcommand(clap::Command::new("zfs").about("The commands of zfs(8); see `weir zfs help`"))
+        .subcommands(FACES.iter().map(|(name, about)| clap::Command::new(*name).about(*about)))
         .subcommands(COMMANDS.iter().map(|c| (c.command)()))
 }
 
@@ -123,5 +132,33 @@ pub fn run(program: &str, line: clap::Command, commands: &[Command], args: &[OsS
             eprintln!("{program} {name}: {error:#}");
             ExitCode::from(SOME_FAILED)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_help(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            if arg.get_help().is_none_or(|help| help.to_string().trim().is_empty()) {
+                found.push(format!("{path} {}", arg.get_id()));
+            }
+        }
+        if command.get_about().is_none() {
+            found.push(path.to_owned());
+        }
+        for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            without_help(&format!("{path} {}", below.get_name()), below, found);
+        }
+    }
+
+    #[test]
+    fn every_command_and_every_argument_is_described() {
+        let mut line = command();
+        line.build();
+        let mut found = Vec::new();
+        without_help("weir", &line, &mut found);
+        assert_eq!(found, Vec::<String>::new());
     }
 }

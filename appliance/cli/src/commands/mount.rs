@@ -47,8 +47,8 @@ pub fn command() -> clap::Command {
              other user who mounts can read everything. Snapshots are under DIR/.zfs/snapshot, volumes as files under \
              DIR/.zfs/volume.",
         )
-        .arg(Arg::new("dataset").value_name("POOL/DATASET[@SNAPSHOT]").required(true))
-        .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
+        .arg(Arg::new("dataset").value_name("POOL/DATASET[@SNAPSHOT]").required(true).help("The dataset or snapshot to mount"))
+        .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("Where to mount it"))
         .arg(
             Arg::new("options")
                 .short('o')

@@ -35,7 +35,7 @@ pub fn command() -> clap::Command {
              Any client that can connect can read and write: without --listen and --socket, every user of this machine, \
              through port 10809 of 127.0.0.1.",
         )
-        .arg(Arg::new("volume").value_name("POOL/VOLUME[@SNAPSHOT]").required(true))
+        .arg(Arg::new("volume").value_name("POOL/VOLUME[@SNAPSHOT]").required(true).help("The volume to serve"))
         .arg(
             Arg::new("listen")
                 .long("listen")

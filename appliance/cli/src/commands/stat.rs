@@ -31,6 +31,7 @@ pub fn command() -> clap::Command {
         .arg(
             Arg::new("source")
                 .value_name("NAME|POOL/DATASET[@SNAPSHOT][:/path]")
+.help("A statistic with interval and count, or files")
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(OsString)),

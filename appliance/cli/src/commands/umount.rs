@@ -12,7 +12,13 @@ use std::process::ExitCode;
 pub fn command() -> clap::Command {
     clap::Command::new("umount")
         .about("Unmount a dataset and those mounted below it")
-        .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
+        .arg(
+            Arg::new("directory")
+                .value_name("DIR")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The mount point"),
+        )
         .arg(
             Arg::new("lazy")
                 .short('l')

@@ -3,25 +3,62 @@
 //! Facts: `zfs_do_allow_unallow_impl`, `parse_allow_args`, `print_fs_perms` in cmd/zfs/zfs_main.c.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
-use crate::zpool::writing::command_line;
+use crate::getopt::{ArgKind, Opt, Parsed, flag};
+use crate::verb::{Call, Verb, for_delegates};
 use admin::principals;
 use admin::verbs::zfs::allow::{self, AllowRequest, Grantee};
 use dataset::delegation::{PERMISSIONS, Permissions};
 use dataset::property::CATALOGUE;
 use std::collections::BTreeMap;
 
-const ALLOW: Options = Options { short: "ldugecsh", long: &[] };
-const UNALLOW: Options = Options { short: "ldugecsrh", long: &[] };
+const LOCAL: Opt = flag('l', "Only for the dataset itself; without -l and -d, for it and its descendants.");
+const DESCENDANTS: Opt = flag('d', "Only for the descendants of the dataset.");
+const USERS: Opt = flag('u', "The names are those of users.");
+const GROUPS: Opt = flag('g', "The names are those of groups.");
+const EVERYONE: Opt = flag('e', "For everyone.");
+const CREATOR: Opt = flag('c', "For whoever creates a descendant, on what they created.");
+const SET: Opt = flag('s', "Define a set of permissions, which can be used like a permission.");
+const HELP: Opt = flag('h', "List the permissions that can be delegated.");
 
-pub const ALLOW_USAGE: &[&str] = &[
+/// The row of `zfs allow`.
+pub static ALLOW: Verb = for_delegates("allow", "Delegate permissions, or show what is delegated", allow)
+    .usage(ALLOW_USAGE)
+    .options(&[LOCAL, DESCENDANTS, USERS, GROUPS, EVERYONE, CREATOR, SET, HELP])
+    .operands(&[ArgKind::Text, ArgKind::Text, ArgKind::Dataset])
+    .history("zfs allow")
+    .exits(&[(255, "The dataset does not exist.")])
+    .examples(&[
+        ("zfs allow ann create,mount,snapshot tank/home/ann", "Let a user create and snapshot file systems there."),
+        ("zfs allow tank/home", "Show what is delegated on a file system and above it."),
+    ]);
+
+/// The row of `zfs unallow`.
+pub static UNALLOW: Verb = for_delegates("unallow", "Withdraw delegated permissions", unallow)
+    .usage(UNALLOW_USAGE)
+    .options(&[
+        LOCAL,
+        DESCENDANTS,
+        USERS,
+        GROUPS,
+        EVERYONE,
+        CREATOR,
+        SET,
+        flag('r', "Also from all descendants."),
+        HELP,
+    ])
+    .operands(&[ArgKind::Text, ArgKind::Text, ArgKind::Dataset])
+    .history("zfs unallow")
+    .exits(&[(255, "The dataset does not exist.")])
+    .examples(&[("zfs unallow ann tank/home/ann", "Withdraw everything that was delegated to a user there.")]);
+
+const ALLOW_USAGE: &[&str] = &[
     "<filesystem|volume>",
     "[-ldug] <\"everyone\"|user|group>[,...] <perm|@setname>[,...] <filesystem|volume>",
     "[-ld] -e <perm|@setname>[,...] <filesystem|volume>",
     "-c <perm|@setname>[,...] <filesystem|volume>",
     "-s @setname <perm|@setname>[,...] <filesystem|volume>",
 ];
-pub const UNALLOW_USAGE: &[&str] = &[
+const UNALLOW_USAGE: &[&str] = &[
     "[-rldug] <\"everyone\"|user|group>[,...] [<perm|@setname>[,...]] <filesystem|volume>",
     "[-rld] -e [<perm|@setname>[,...]] <filesystem|volume>",
     "[-r] -c [<perm|@setname>[,...]] <filesystem|volume>",
@@ -34,29 +71,27 @@ const RULE_COLUMNS: usize = 70;
 const NOT_OPENED: u8 = 255;
 
 /// `zfs allow`.
-pub fn allow(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    run(cx, args, false)
+pub fn allow(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    run(cx, call, false)
 }
 
 /// `zfs unallow`.
-pub fn unallow(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    run(cx, args, true)
+pub fn unallow(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    run(cx, call, true)
 }
 
-fn run(cx: &mut Context<'_>, args: &[String], removes: bool) -> Outcome {
-    let options = if removes { UNALLOW } else { ALLOW };
-    let parsed = options.parse(args).map_err(Failure::usage)?;
-    check(&parsed)?;
+fn run(cx: &mut Context<'_>, call: &Call, removes: bool) -> Outcome {
+    let parsed = &call.parsed;
+    check(parsed)?;
     if parsed.has('h') {
         cx.print(&help(if removes { ("unallow", UNALLOW_USAGE) } else { ("allow", ALLOW_USAGE) }));
         return Ok(0);
     }
     let is_typed = "uge".chars().any(|letter| parsed.has(letter));
     let shows = !removes && parsed.operands.len() == 1 && !is_typed && !parsed.has('c') && !parsed.has('s');
-    let request = if shows { None } else { Some(request(&parsed, removes, is_typed)?) };
+    let request = if shows { None } else { Some(request(parsed, removes, is_typed)?) };
     let name = request.as_ref().map_or(&parsed.operands[0], |request| &request.dataset).clone();
-    let verb = if removes { "zfs unallow" } else { "zfs allow" };
-    let invocation = cx.invocation(command_line(verb, args));
+    let invocation = cx.invocation(call.history());
     if let Err(refusal) = invocation.entry(&name) {
         let message = format!("{}\nFailed to open dataset: {name}", refusal.message);
         return Err(Failure::Refused { message, code: NOT_OPENED });

@@ -1,15 +1,66 @@
 //! `zfs create`, `zfs clone`, `zfs rename`: what [`admin::verbs::zfs`] does, in OpenZFS's words.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
-use crate::zpool::writing::{self, command_line};
+use crate::getopt::{ArgKind, Parsed, flag, value};
+use crate::verb::{Call, Verb, for_delegates};
+use crate::zpool::writing;
 use admin::state::Imported;
 use admin::verbs::zfs::create::{self, CloneRequest, CreateRequest, NewVolume, plan};
 use admin::verbs::zfs::rename::{self, RenameRequest};
 
-const CREATE: Options = Options { short: "pV:b:snuvPo:", long: &[] };
-const CLONE: Options = Options { short: "o:pu", long: &[] };
-const RENAME: Options = Options { short: "pruf", long: &[] };
+/// The row of `zfs create`.
+pub static CREATE: Verb = for_delegates("create", "Create file systems and volumes", create)
+    .usage(&[
+        "[-Pnpuv] [-o property=value] ... filesystem",
+        "[-Pnpsv] [-b blocksize] [-o property=value] ... -V size volume",
+    ])
+    .options(&[
+        flag('p', "Create missing parents too, and succeed if the dataset exists."),
+        value('V', "size", ArgKind::Text, "Create a volume of this size."),
+        value('b', "blocksize", ArgKind::Text, "Use blocks of this size for the volume."),
+        flag('s', "Reserve no space for the volume."),
+        flag('n', "Print what would be created, with -v or -P, and create nothing."),
+        flag('u', "Do not mount the file system."),
+        flag('v', "Print the name and the properties."),
+        flag('P', "As -v, with tabs between fields."),
+        value('o', "property=value", ArgKind::DatasetAssignment, "Set a property.").repeated(),
+    ])
+    .operands(&[ArgKind::NewDataset])
+    .history("zfs create")
+    .examples(&[
+        ("zfs create -o compression=zstd tank/home", "Create a file system."),
+        ("zfs create -s -V 100G tank/vm", "Create a thin volume of 100 GiB."),
+    ]);
+
+/// The row of `zfs clone`.
+pub static CLONE: Verb = for_delegates("clone", "Create a dataset from a snapshot", clone)
+    .usage(&["[-pu] [-o property=value] ... snapshot filesystem|volume"])
+    .options(&[
+        value('o', "property=value", ArgKind::DatasetAssignment, "Set a property.").repeated(),
+        flag('p', "Create missing parents too, and succeed if the dataset exists."),
+        flag('u', "Do not mount the file system."),
+    ])
+    .operands(&[ArgKind::Snapshot, ArgKind::NewDataset])
+    .history("zfs clone")
+    .examples(&[("zfs clone tank/home@monday tank/copy", "Create a file system with the contents of a snapshot.")]);
+
+/// The row of `zfs rename`.
+pub static RENAME: Verb = for_delegates("rename", "Rename datasets", rename)
+    .usage(&[
+        "[-f] filesystem|volume filesystem|volume",
+        "-p [-f] filesystem|volume filesystem|volume",
+        "-u [-f] filesystem filesystem",
+        "[-r] snapshot snapshot",
+    ])
+    .options(&[
+        flag('p', "Create missing parents of the new name."),
+        flag('r', "Rename the snapshots of that name of all descendants too."),
+        flag('u', "Leave mounts where they are."),
+        flag('f', "Unmount file systems that are in use."),
+    ])
+    .operands(&[ArgKind::AnyDataset, ArgKind::NewDataset])
+    .history("zfs rename")
+    .examples(&[("zfs rename tank/home tank/users", "Give a file system another name.")]);
 
 /// The record of a dataset's pool. `verb` is the verb in the error message.
 pub fn record(cx: &Context<'_>, verb: &str, name: &str) -> Result<Imported, Failure> {
@@ -31,8 +82,9 @@ pub fn properties(parsed: &Parsed) -> Result<Vec<(String, String)>, Failure> {
     Ok(properties)
 }
 
-pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = CREATE.parse(args).map_err(Failure::usage)?;
+/// `zfs create`.
+pub fn create(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let is_volume = parsed.has('V');
     if (parsed.has('s') || parsed.has('b')) && !is_volume {
         return Err(Failure::usage("'-s' and '-b' can only be used when creating a volume"));
@@ -58,11 +110,11 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let request = CreateRequest {
         name,
         volume,
-        properties: properties(&parsed)?,
+        properties: properties(parsed)?,
         parents: parsed.has('p'),
         unmounted: parsed.has('u'),
     };
-    let invocation = cx.invocation(command_line("zfs create", args));
+    let invocation = cx.invocation(call.history());
     let plan = plan(&invocation, &request)?;
     if plan.exists {
         return Ok(0);
@@ -103,9 +155,10 @@ pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
     cx.report(report)
 }
 
-pub fn clone(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = CLONE.parse(args).map_err(Failure::usage)?;
-    let properties = properties(&parsed)?;
+/// `zfs clone`.
+pub fn clone(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let properties = properties(parsed)?;
     let (origin, name) = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing source dataset argument")),
         [_] => return Err(Failure::usage("missing target dataset argument")),
@@ -113,12 +166,13 @@ pub fn clone(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         _ => return Err(Failure::usage("too many arguments")),
     };
     let request = CloneRequest { origin, name, properties, parents: parsed.has('p'), unmounted: parsed.has('u') };
-    let report = create::clone(&cx.invocation(command_line("zfs clone", args)), &request)?;
+    let report = create::clone(&cx.invocation(call.history()), &request)?;
     Ok(cx.report(report))
 }
 
-pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = RENAME.parse(args).map_err(Failure::usage)?;
+/// `zfs rename`.
+pub fn rename(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (from, to) = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing source dataset argument")),
         [_] => return Err(Failure::usage("missing target dataset argument")),
@@ -136,6 +190,6 @@ pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         force: parsed.has('f'),
         keep_mounts: parsed.has('u'),
     };
-    let report = rename::run(&cx.invocation(command_line("zfs rename", args)), &request)?;
+    let report = rename::run(&cx.invocation(call.history()), &request)?;
     Ok(cx.report(report))
 }

@@ -36,6 +36,9 @@ pub struct Types {
     pub bookmarks: bool,
 }
 
+/// The words of `-t`; some have a short form too.
+pub const TYPES: &[&str] = &["filesystem", "volume", "snapshot", "bookmark", "all"];
+
 impl Types {
     /// File systems and volumes.
     pub const HEADS: Self = Self { filesystems: true, volumes: true, snapshots: false, bookmarks: false };

@@ -1,15 +1,39 @@
 //! `zfs destroy`: what [`admin::verbs::zfs::destroy`] does, in OpenZFS's words.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag};
 use crate::number::nice_bytes;
-use crate::zpool::writing::command_line;
+use crate::verb::{Call, Verb, for_delegates};
 use admin::verbs::zfs::destroy::{DestroyRequest, Preview, plan};
 
-const OPTIONS: Options = Options { short: "rRfnpvd", long: &[] };
+/// The row of `zfs destroy`.
+pub static VERB: Verb = for_delegates("destroy", "Destroy datasets, snapshots and bookmarks", destroy)
+    .usage(&[
+        "[-fnpRrv] <filesystem|volume>",
+        // zrepl looks for this spelling before it destroys several snapshots in one command.
+        "[-dnpRrv] <filesystem|volume>@<snap>[%<snap>][,...]",
+        "<filesystem|volume>#<bookmark>",
+    ])
+    .options(&[
+        flag('r', "Destroy all descendants too, or the snapshots of that name of all descendants."),
+        flag('R', "Destroy all dependents too, clones included."),
+        flag('f', "Unmount file systems that are in use."),
+        flag('n', "Destroy nothing; with -v, print what would be destroyed."),
+        flag('p', "Print exact numbers with tabs between fields."),
+        flag('v', "Print what is destroyed, and the space that this frees."),
+        flag('d', "Destroy held or cloned snapshots later, when nothing needs them."),
+    ])
+    .operands(&[ArgKind::AnyDataset])
+    .history("zfs destroy")
+    .exits(&[(255, "-n was used with a bookmark.")])
+    .examples(&[
+        ("zfs destroy -nv tank/home@monday%friday", "Show what destroying a range of snapshots would free."),
+        ("zfs destroy -r tank/old", "Destroy a file system with all descendants and snapshots."),
+    ]);
 
-pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs destroy`.
+pub fn destroy(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let name = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing dataset argument")),
         [name] => name.clone(),
@@ -26,9 +50,9 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         deferred: parsed.has('d'),
         force: parsed.has('f'),
     };
-    let invocation = cx.invocation(command_line("zfs destroy", args));
+    let invocation = cx.invocation(call.history());
     // Bookmarks are destroyed without a word.
-    let verb = announcement(&parsed).filter(|_| !is_bookmark);
+    let verb = announcement(parsed).filter(|_| !is_bookmark);
     let plan = plan(&invocation, &request, &mut Announcer { cx, verb })?;
     if let Some(bytes) = plan.reclaimed_bytes {
         cx.print(&match (parsed.has('p'), parsed.has('n')) {

@@ -2,21 +2,32 @@
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
+use crate::verb::{Call, Verb, for_delegates};
 use admin::verbs::Kind;
 use dataset::{Dataset, Entry, KeyStore, property};
 use files::diff::DiffFormat;
 use files::{FileSystem, zpl};
 use std::sync::Arc;
 
-const OPTIONS: Options = Options { short: "FHth", long: &[] };
+/// The row of `zfs diff`.
+pub static VERB: Verb = for_delegates("diff", "Show what changed since a snapshot", run)
+    .usage(&["[-FHth] snapshot [snapshot|filesystem]"])
+    .options(&[
+        flag('F', "Show the type of each file."),
+        flag('H', "For scripts: one tab between fields, and no arrows."),
+        flag('t', "Show the time of each change."),
+        flag('h', "Print names as they are, without escaping characters."),
+    ])
+    .operands(&[ArgKind::Snapshot, ArgKind::AnyDataset])
+    .examples(&[("zfs diff tank/home@monday tank/home", "Show the files that changed since a snapshot.")]);
 
 /// OpenZFS's message for callers to whom nothing is delegated.
 const DENIED: &str = "Unable to obtain diffs: \n   The sys_config privilege or diff delegated permission is needed\n   to \
                       execute the diff ioctl";
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let format = DiffFormat {
         classify: parsed.has('F'),
         scripted: parsed.has('H'),

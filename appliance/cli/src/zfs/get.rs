@@ -1,16 +1,46 @@
 //! `zfs get`: prints one line for each property of a dataset.
 
-use super::datasets::{Pools, Types, Wanted as Which};
+use super::datasets::{Pools, TYPES, Types, Wanted as Which};
 use super::info_json;
 use super::values::{self, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::json::{self, Object};
+use crate::shared_options::{EXACT, JSON, JSON_INT, SCRIPTED};
 use crate::table::{Field, GetLine, GetTable};
+use crate::verb::{Call, Verb, for_anyone};
 use dataset::property::{self, Property, PropertyValue, Source};
 use serde_json::Value;
 
-const OPTIONS: Options = Options { short: "jd:o:s:rt:Hp", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
+/// The row of `zfs get`.
+pub static VERB: Verb = for_anyone("get", "Show properties of datasets", run)
+    .usage(&[
+        "[-rHp] [-j [--json-int]] [-d max] [-o all|field,...] [-t type,...] [-s source,...] all|property,... [dataset] ...",
+    ])
+    .options(&[
+        JSON,
+        value('d', "max", ArgKind::Text, "Show descendants down to this depth."),
+        value(
+            'o',
+            "field,...",
+            ArgKind::Words(&["all", "name", "property", "value", "received", "source"]),
+            "Print these fields, in this order.",
+        ),
+        value('s', "source,...", ArgKind::Words(&SOURCES), "Show only values that come from these sources."),
+        flag('r', "Show all descendants."),
+        value('t', "type,...", ArgKind::Words(TYPES), "Show datasets of these types."),
+        SCRIPTED,
+        EXACT,
+        JSON_INT,
+    ])
+    .operands(&[ArgKind::AllDatasetProperties, ArgKind::AnyDataset])
+    .examples(&[
+        ("zfs get -r -s local all tank", "Show all properties that were set in a pool."),
+        ("zfs get -Hp -o value used tank/home", "Print the used bytes of a file system for a script."),
+    ]);
+
+/// The words of `-s`.
+const SOURCES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];
 
 fn fields(list: &str) -> Result<Vec<Field>, Failure> {
     let all = [Field::Name, Field::Property, Field::Value, Field::Received, Field::Source];
@@ -30,9 +60,8 @@ fn fields(list: &str) -> Result<Vec<Field>, Failure> {
 
 /// Parses the argument of `-s`, e.g. `local,inherited`.
 fn sources(list: &str) -> Result<Vec<&'static str>, Failure> {
-    const NAMES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];
     let one = |name: &str| {
-        NAMES.iter().find(|n| **n == name).copied().ok_or_else(|| Failure::usage(format!("invalid source '{name}'")))
+        SOURCES.iter().find(|n| **n == name).copied().ok_or_else(|| Failure::usage(format!("invalid source '{name}'")))
     };
     list.split(',').map(one).collect()
 }
@@ -48,8 +77,9 @@ fn source_word(source: &Source) -> &'static str {
     }
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs get`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (json, as_int) = (parsed.has('j'), parsed.has('I'));
     let literal = parsed.has('p') || as_int;
     if as_int && !json {

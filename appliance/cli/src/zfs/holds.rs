@@ -2,14 +2,26 @@
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
 use crate::number::date_minutes;
+use crate::shared_options::SCRIPTED;
+use crate::verb::{Call, Verb, for_anyone};
 use dataset::{Entry, Hold, ListOptions};
 
-const OPTIONS: Options = Options { short: "rHp", long: &[] };
+/// The row of `zfs holds`.
+pub static VERB: Verb = for_anyone("holds", "List the holds on snapshots", run)
+    .usage(&["[-rHp] snapshot ..."])
+    .options(&[
+        flag('r', "Show the snapshots of that name of all descendants too."),
+        SCRIPTED,
+        flag('p', "Print times as seconds since 1970."),
+    ])
+    .operands(&[ArgKind::Snapshot])
+    .examples(&[("zfs holds tank/home@monday", "Show what keeps a snapshot from being destroyed.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs holds`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if parsed.operands.is_empty() {
         return Err(Failure::usage(""));
     }

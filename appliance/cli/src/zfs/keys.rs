@@ -1,34 +1,57 @@
 //! `zfs load-key` and `unload-key`: what [`admin::verbs::zfs::keys`] does, in OpenZFS's words.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
-use crate::zpool::writing::command_line;
+use crate::getopt::{ArgKind, Parsed, flag, value};
+use crate::verb::{Call, Verb, for_delegates};
 use admin::verbs::Found;
 use admin::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 
-const LOAD: Options = Options { short: "anrL:", long: &[] };
-const UNLOAD: Options = Options { short: "ar", long: &[] };
+/// The row of `zfs load-key`.
+pub static LOAD: Verb = for_delegates("load-key", "Load keys", load)
+    .usage(&["[-rn] [-L keylocation] -a|filesystem|volume"])
+    .options(&[
+        flag('a', "Load the keys of all encryption roots of all pools."),
+        flag('n', "Check the key, and do not load it."),
+        flag('r', "Load the keys of all encryption roots below the dataset too."),
+        value('L', "keylocation", ArgKind::Text, "Read the key from here instead of from where keylocation says."),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs load-key")
+    .exits(&[(255, "A key was wrong or could not be read.")])
+    .examples(&[("zfs load-key -r tank", "Ask for the keys of all encrypted datasets of a pool.")]);
+
+/// The row of `zfs unload-key`.
+pub static UNLOAD: Verb = for_delegates("unload-key", "Unload keys", unload)
+    .usage(&["[-r] -a|filesystem|volume"])
+    .options(&[
+        flag('a', "Unload the keys of all encryption roots of all pools."),
+        flag('r', "Unload the keys of all encryption roots below the dataset too."),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs unload-key")
+    .exits(&[(255, "A key could not be unloaded.")])
+    .examples(&[("zfs unload-key tank/secret", "Forget the key of a dataset that is not mounted.")]);
 
 /// `zfs load-key`.
-pub fn load(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = LOAD.parse(args).map_err(Failure::usage)?;
+pub fn load(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let request = LoadKeyRequest {
-        keys: request(&parsed)?,
+        keys: request(parsed)?,
         location: parsed.last('L').map(str::to_owned),
         check_only: parsed.has('n'),
     };
     let client = cx.client;
-    let invocation = cx.invocation(command_line("zfs load-key", args));
+    let invocation = cx.invocation(call.history());
     let outcome = keys::load(&invocation, &request, &|question| client.key(question))?;
     let done = if request.check_only { "verified" } else { "loaded" };
     report(cx, outcome, done, request.check_only)
 }
 
 /// `zfs unload-key`.
-pub fn unload(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UNLOAD.parse(args).map_err(Failure::usage)?;
-    let request = request(&parsed)?;
-    let outcome = keys::unload(&cx.invocation(command_line("zfs unload-key", args)), &request)?;
+pub fn unload(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let request = request(parsed)?;
+    let outcome = keys::unload(&cx.invocation(call.history()), &request)?;
     report(cx, outcome, "unloaded", false)
 }
 
@@ -42,7 +65,7 @@ pub fn locked(found: &Found) -> Option<String> {
 /// Loads the key of an encryption root, as the option `-l` of other verbs does. `false`: it was not
 /// loaded, and the error has been printed.
 pub fn load_root(cx: &mut Context<'_>, root: String) -> Result<bool, Failure> {
-    match load(cx, &[root]) {
+    match LOAD.call(&[root]).and_then(|call| load(cx, &call)) {
         Ok(code) => Ok(code == 0),
         Err(Failure::Failed(message) | Failure::Refused { message, .. }) => {
             cx.complain(&message);

@@ -1,26 +1,50 @@
 //! `zfs list`: prints one line for each dataset, one column for each property.
 
-use super::datasets::{Pools, Types, Wanted as Which};
+use super::datasets::{Pools, TYPES, Types, Wanted as Which};
 use super::info_json;
 use super::values::{self, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::json::{self, Object};
+use crate::shared_options::{EXACT, JSON, JSON_INT, SCRIPTED};
 use crate::table::{Column, list_header, list_line};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::verbs::Found;
 use dataset::name::listing_order;
 use dataset::property::Property;
 use serde_json::Value;
 
-const OPTIONS: Options = Options { short: "jHS:d:o:prs:t:", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
+/// The row of `zfs list`.
+pub static VERB: Verb = for_anyone("list", "Show datasets", run)
+    .usage(&[
+        "[-Hp] [-j [--json-int]] [-r|-d max] [-o property,...] [-s property]... [-S property]... [-t type,...] [dataset] ...",
+    ])
+    .options(&[
+        JSON,
+        SCRIPTED,
+        value('S', "property", ArgKind::DatasetProperties, "Sort by this property, descending.").repeated(),
+        value('d', "max", ArgKind::Text, "Show descendants down to this depth."),
+        value('o', "property,...", ArgKind::DatasetProperties, "Show these properties, in this order."),
+        EXACT,
+        flag('r', "Show all descendants."),
+        value('s', "property", ArgKind::DatasetProperties, "Sort by this property, ascending.").repeated(),
+        value('t', "type,...", ArgKind::Words(TYPES), "Show datasets of these types."),
+        JSON_INT,
+    ])
+    .operands(&[ArgKind::AnyDataset])
+    .examples(&[
+        ("zfs list -r tank", "Show a pool's file systems and volumes."),
+        ("zfs list -t snapshot -o name,used -s creation tank/home", "Show the snapshots of a file system, the oldest first."),
+    ]);
 
 /// Parses the argument of `-d`.
 pub fn depth(text: &str) -> Result<usize, Failure> {
     text.parse().map_err(|_| Failure::usage(format!("{text} is not an integer")))
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs list`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let json = parsed.has('j');
     let (as_int, scripted) = (parsed.has('I'), parsed.has('H'));
     let literal = parsed.has('p') || as_int;

@@ -7,8 +7,10 @@
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, value};
 use crate::json::{self, Object};
+use crate::shared_options::JSON;
+use crate::verb::{Call, Verb, for_owner};
 use crate::zpool::pools;
 use admin::mounts::{Plan, rules};
 use admin::verbs::Found;
@@ -17,14 +19,51 @@ use dataset::{DatasetKind, View, property};
 use serde_json::{Value, json};
 use std::path::Path;
 
-const OPTIONS: Options = Options { short: "jRlvfaOo:", long: &[("json", false, 'j')] };
-const UNMOUNT: Options = Options { short: "afu", long: &[] };
+/// The row of `zfs mount`.
+pub static MOUNT: Verb = for_owner("mount", "Mount file systems with FUSE, or list the mounted ones", run)
+    .usage(&["[-j]", "[-flOv] [-o opts] -a | -R filesystem | filesystem"])
+    .options(&[
+        JSON,
+        flag('R', "Mount all descendants too."),
+        flag('l', "Load keys first."),
+        flag('v', "Print the progress."),
+        flag('f', "Mount file systems that were received redacted, which Weir always does."),
+        flag('a', "Mount all file systems of all pools."),
+        flag('O', "Mount over a directory that is not empty."),
+        value(
+            'o',
+            "opts",
+            ArgKind::Words(&["ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec"]),
+            "Use these mount options, with commas between them.",
+        )
+        .repeated(),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs mount")
+    .examples(&[("zfs mount -al", "Load all keys, and mount all file systems.")]);
+
+/// The row of `zfs unmount`.
+pub static UNMOUNT: Verb = UNMOUNT_ROW;
+
+/// The row of `zfs umount`.
+pub static UMOUNT: Verb = UNMOUNT_ROW.called("umount");
+
+const UNMOUNT_ROW: Verb = for_owner("unmount", "Unmount file systems", unmount)
+    .usage(&["[-fu] <-a | filesystem|mountpoint>"])
+    .options(&[
+        flag('a', "Unmount all file systems of all pools."),
+        flag('f', "Unmount file systems that are in use."),
+        flag('u', "Unload the keys of the encryption roots among them."),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs unmount")
+    .examples(&[("zfs unmount tank/home", "Unmount a file system and those mounted below it.")]);
 
 /// `zfs mount`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if parsed.has('a') || !parsed.operands.is_empty() {
-        return mount_some(cx, &parsed);
+        return mount_some(cx, parsed);
     }
     if parsed.given.iter().any(|(letter, _)| *letter != 'j') {
         return Err(Failure::usage("missing filesystem argument (specify -a for all)"));
@@ -245,13 +284,14 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
     }
 }
 
-pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
+/// `zfs unmount`.
+pub fn unmount(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if !parsed.has('u') {
-        return unmount_some(cx, &parsed);
+        return unmount_some(cx, parsed);
     }
     let before = mounts_of_keys(cx);
-    let code = unmount_some(cx, &parsed)?;
+    let code = unmount_some(cx, parsed)?;
     let after = crate::mounts::mounted(cx);
     let gone = before.into_iter().filter(|mount| after.iter().all(|(dataset, _)| *dataset != mount.dataset)).collect();
     Ok(code | unload_keys(cx, gone)?)

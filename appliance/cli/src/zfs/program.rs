@@ -3,21 +3,34 @@
 //! Facts: zfs_do_channel_program, dump_nvlist, nvlist_print_json.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
-use crate::zpool::writing::command_line;
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zfs::program::{self, INSTRUCTIONS, MEMORY_BYTES, ProgramRequest};
 use lua::Datum;
 use std::io::Read;
 use std::path::Path;
 
-const OPTIONS: Options = Options { short: "nt:m:j", long: &[("json", false, 'j')] };
+/// The row of `zfs program`.
+pub static VERB: Verb =
+    for_owner("program", "Run a Lua program that looks at datasets and changes them atomically", run)
+        .usage(&["[-jn] [-t <instruction limit>] [-m <memory limit (b)>] <pool> <program file> [lua args...]"])
+        .options(&[
+            flag('n', "Only look at datasets: the functions that change them are missing."),
+            value('t', "instructions", ArgKind::Text, "End the program after this many Lua instructions."),
+            value('m', "bytes", ArgKind::Text, "End the program when it uses this much memory."),
+            flag('j', "Print the result as JSON.").long("json"),
+        ])
+        .operands(&[ArgKind::Pool, ArgKind::File, ArgKind::Text])
+        .history("zfs program")
+        .examples(&[("zfs program tank prune.lua tank/home 7", "Run prune.lua with two arguments.")]);
+
 /// The longest program. Guessed: the longest list that OpenZFS's kernel takes.
 const SOURCE_MAX_BYTES: u64 = 16 << 20;
 const FAILED: &str = "Channel program execution failed";
 
 /// `zfs program`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let limit = |letter: char, default: u64| match parsed.last(letter) {
         None => Ok(default),
         Some(text) => {
@@ -37,7 +50,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         instruction_limit,
         memory_limit,
     };
-    let result = match program::run(&cx.invocation(command_line("zfs program", args)), &request)? {
+    let result = match program::run(&cx.invocation(call.history()), &request)? {
         Ok(result) => result,
         Err(failure) => {
             cx.complain(&format!("{FAILED}:\n{}", failure.message));

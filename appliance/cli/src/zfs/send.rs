@@ -9,8 +9,9 @@ use super::flow;
 use crate::commands::stream::print;
 use crate::context::{Context, Failure, Outcome};
 use crate::forward::Hold;
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, value};
 use crate::number::{nice_bytes, nice_number};
+use crate::verb::{Call, Verb, for_delegates};
 use crate::zpool::pools::owned;
 use admin::verbs::{Found, ReadPool};
 use daemon::Direction;
@@ -25,36 +26,59 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const OPTIONS: Options = Options {
-    short: "i:I:RsDpVvnPLeht:cwbd:SX:U",
-    long: &[
-        ("replicate", false, 'R'),
-        ("skip-missing", false, 's'),
-        ("redact", true, 'd'),
-        ("props", false, 'p'),
-        ("parsable", false, 'P'),
-        ("dedup", false, 'D'),
-        ("proctitle", false, 'V'),
-        ("verbose", false, 'v'),
-        ("dryrun", false, 'n'),
-        ("large-block", false, 'L'),
-        ("embed", false, 'e'),
-        ("resume", true, 't'),
-        ("compressed", false, 'c'),
-        ("raw", false, 'w'),
-        ("backup", false, 'b'),
-        ("holds", false, 'h'),
-        ("saved", false, 'S'),
-        ("exclude", true, 'X'),
-        ("no-preserve-encryption", false, 'U'),
-    ],
-};
-
-pub const USAGE: &[&str] = &[
-    "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
-    "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",
-    "[-PVenv] -t receive_resume_token",
-];
+/// The row of `zfs send`.
+pub static VERB: Verb = for_delegates("send", "Write a send stream to standard output", run)
+    .usage(&[
+        "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
+        "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",
+        "[-PVenv] -t receive_resume_token",
+    ])
+    .options(&[
+        value('i', "snapshot|bookmark", ArgKind::Snapshot, "Send the changes since this snapshot or bookmark."),
+        value(
+            'I',
+            "snapshot",
+            ArgKind::Snapshot,
+            "Send this snapshot's successors too, up to the snapshot that is sent.",
+        ),
+        flag('R', "Send all descendants, snapshots, clones and properties.").long("replicate"),
+        flag('s', "With -R, leave out datasets that do not have the snapshot.").long("skip-missing"),
+        flag('D', "Deduplicated streams are obsolete: print a warning, and send a normal one.").long("dedup"),
+        flag('p', "Send the properties of the dataset.").long("props"),
+        flag('V', "For the process title of zfs(8), which Weir does not set.").long("proctitle"),
+        flag('v', "Print the estimated size, and the progress every second.").long("verbose"),
+        flag('n', "Print what would be sent, and send nothing.").long("dryrun"),
+        flag('P', "Print exact numbers with tabs between fields.").long("parsable"),
+        flag('L', "Send blocks of more than 128 KiB as they are.").long("large-block"),
+        flag('e', "Send blocks that are stored in their pointers as they are.").long("embed"),
+        flag('h', "Send the names of holds.").long("holds"),
+        value(
+            't',
+            "receive_resume_token",
+            ArgKind::Text,
+            "Resume the stream with this token, the property receive_resume_token.",
+        )
+        .long("resume"),
+        flag('c', "Send blocks as they are compressed on disk.").long("compressed"),
+        flag('w', "Send blocks exactly as they are on disk; encrypted ones need no key.").long("raw"),
+        flag('b', "Send received property values instead of those that were set here.").long("backup"),
+        value('d', "bookmark", ArgKind::Text, "Leave out the blocks of this redaction bookmark.")
+            .long("redact")
+            .refused("unsupported: redacted send (-d) is not in this version of weir"),
+        flag('S', "Send a dataset that was received in part.")
+            .long("saved")
+            .refused("unsupported: sending a partially received dataset (-S) is not in this version of weir"),
+        value('X', "dataset,...", ArgKind::Dataset, "With -R, leave out these datasets and their descendants.")
+            .long("exclude")
+            .repeated(),
+        flag('U', "Send an encrypted dataset so that it can be received into a dataset with another key, or none.")
+            .long("no-preserve-encryption"),
+    ])
+    .operands(&[ArgKind::AnyDataset])
+    .examples(&[
+        ("zfs send -w tank/home@monday | ssh host zfs receive backup/home", "Copy a snapshot to another machine."),
+        ("zfs send -R -I @sunday tank/home@monday > file", "Write all snapshots since another one to a file."),
+    ]);
 
 /// The options of one call.
 struct Asked {
@@ -138,20 +162,21 @@ impl Source {
     }
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs send`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if parsed.has('D') {
         cx.complain(
             "WARNING: deduplicated send is no longer supported.  A regular,\nnon-deduplicated stream will be generated.\n",
         );
     }
-    check(cx, &parsed)?;
-    let asked = Asked::new(&parsed);
+    check(cx, parsed)?;
+    let asked = Asked::new(parsed);
     let mut source = Source { pools: Pools::new(cx), holds: Vec::new(), kept: Vec::new() };
     let outcome = match parsed.last('t') {
         Some(token) => resume(cx, &mut source, token, asked),
-        None if parsed.has('R') || parsed.has('I') => many(cx, &mut source, &parsed, &asked),
-        None => one(cx, &mut source, &parsed, &asked),
+        None if parsed.has('R') || parsed.has('I') => many(cx, &mut source, parsed, &asked),
+        None => one(cx, &mut source, parsed, &asked),
     };
     if outcome.is_err() && !source.is_whole() {
         cx.complain(
@@ -161,15 +186,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     outcome
 }
 
-/// Refuses combinations of options that contradict each other, and options that are not supported
-/// yet.
+/// Refuses combinations of options that contradict each other.
 fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
     let has = |letters: &str| letters.chars().any(|letter| parsed.has(letter));
-    for (letter, what) in [('d', "redacted send (-d)"), ('S', "sending a partially received dataset (-S)")] {
-        if parsed.has(letter) {
-            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
-        }
-    }
     if parsed.given.iter().filter(|(letter, _)| matches!(letter, 'i' | 'I')).count() > 1 {
         return Err(Failure::usage(""));
     }

@@ -2,8 +2,9 @@
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
-use crate::zpool::writing::{self, command_line, why};
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_delegates};
+use crate::zpool::writing::{self, why};
 use admin::verbs::zfs as verb;
 use admin::verbs::zfs::inherit::InheritRequest;
 use admin::verbs::zfs::set::{SetRequest, set_all};
@@ -13,9 +14,47 @@ use dataset::View;
 use dataset::property;
 use dataset::write::{self, KeyChange, NewKey};
 
-const SET: Options = Options { short: "u", long: &[] };
-const INHERIT: Options = Options { short: "rS", long: &[] };
-const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
+/// The row of `zfs set`.
+pub static SET: Verb = for_delegates("set", "Set properties", set)
+    .usage(&["[-u] property=value ... filesystem|volume|snapshot ..."])
+    .options(&[flag('u', "Change mountpoint or sharenfs without mounting or sharing anything.")])
+    .operands(&[ArgKind::DatasetAssignment, ArgKind::AnyDataset])
+    .history("zfs set")
+    .examples(&[("zfs set quota=50G tank/home", "Limit the space of a file system and its descendants.")]);
+
+/// The row of `zfs inherit`.
+pub static INHERIT: Verb = for_delegates("inherit", "Inherit properties from the parent", inherit)
+    .usage(&["[-rS] property filesystem|volume|snapshot ..."])
+    .options(&[
+        flag('r', "Clear the property of all descendants too."),
+        flag('S', "Go back to the received value, if there is one."),
+    ])
+    .operands(&[ArgKind::DatasetProperties, ArgKind::AnyDataset])
+    .history("zfs inherit")
+    .examples(&[("zfs inherit -r compression tank/home", "Use the parent's compression below a file system.")]);
+
+/// The row of `zfs change-key`.
+pub static CHANGE_KEY: Verb = for_delegates("change-key", "Change the key of a dataset", change_key)
+    .usage(&[
+        "[-l] [-o keyformat=value] [-o keylocation=value] [-o pbkdf2iters=value] filesystem|volume",
+        "-i [-l] filesystem|volume",
+    ])
+    .options(&[
+        flag('l', "Load the present key first."),
+        flag('i', "Use the key of the parent."),
+        value(
+            'o',
+            "property=value",
+            ArgKind::Words(&["keyformat=", "keylocation=", "pbkdf2iters="]),
+            "Set a property of the new key, or a user property.",
+        )
+        .repeated(),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs change-key")
+    .exits(&[(255, "The key was not changed.")])
+    .examples(&[("zfs change-key tank/secret", "Ask for a new passphrase.")]);
+
 /// The exit code of `zfs change-key` when nothing was changed: -1 in libzfs.
 const KEY_NOT_CHANGED: u8 = 255;
 
@@ -23,8 +62,9 @@ fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
     Pools::new(cx).entry(cx, name)
 }
 
-pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = SET.parse(args).map_err(Failure::usage)?;
+/// `zfs set`.
+pub fn set(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let count = parsed.operands.iter().take_while(|o| o.contains('=')).count();
     let (assignments, names) = parsed.operands.split_at(count);
     if assignments.is_empty() {
@@ -41,12 +81,13 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         properties.push((name.to_owned(), value.to_owned()));
     }
     let request = SetRequest { properties, datasets: names.to_vec(), keep_mounts: parsed.has('u') };
-    let report = verb::set::run(&cx.invocation(command_line("zfs set", args)), &request)?;
+    let report = verb::set::run(&cx.invocation(call.history()), &request)?;
     Ok(cx.report(report))
 }
 
-pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = INHERIT.parse(args).map_err(Failure::usage)?;
+/// `zfs inherit`.
+pub fn inherit(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let [name, datasets @ ..] = parsed.operands.as_slice() else {
         return Err(Failure::usage("missing property argument"));
     };
@@ -59,13 +100,13 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         recursive: parsed.has('r'),
         received: parsed.has('S'),
     };
-    let report = verb::inherit::run(&cx.invocation(command_line("zfs inherit", args)), &request)?;
+    let report = verb::inherit::run(&cx.invocation(call.history()), &request)?;
     Ok(cx.report(report))
 }
 
 /// `zfs change-key`. Facts: `zfs_do_change_key`, `zfs_crypto_rewrap` in lib/libzfs/libzfs_crypto.c.
-pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = CHANGE_KEY.parse(args).map_err(Failure::usage)?;
+pub fn change_key(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let mut properties: Vec<(String, String)> = Vec::new();
     for option in parsed.all('o') {
         let Some((property, value)) = option.split_once('=') else {
@@ -99,7 +140,7 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let is_available = found.pool.keys.is_available(dataset);
         if !is_available.map_err(|e| Failure::failed(format!("Key load error: {}", why(&e))))? {
             let root = super::keys::locked(&found).unwrap_or_else(|| name.clone());
-            let code = super::keys::load(cx, &[root])?;
+            let code = super::keys::load(cx, &super::keys::LOAD.call(&[root])?)?;
             if code != 0 {
                 return Ok(code);
             }
@@ -115,7 +156,7 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let record = &found.pool.record;
     let user: Vec<_> = properties.into_iter().filter(|(name, _)| property::is_user_property(name)).collect();
     let (change_to, material) = change;
-    let invocation = cx.invocation(command_line("zfs change-key", args));
+    let invocation = cx.invocation(call.history());
     let changed = invocation.change(record, |pool| {
         write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
             errors::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),

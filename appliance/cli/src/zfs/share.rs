@@ -7,7 +7,8 @@
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::Found;
 use daemon::Owner;
 use dataset::{DatasetKind, View, property};
@@ -16,8 +17,21 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-const OPTIONS: Options = Options { short: "al", long: &[] };
-const UNSHARE: Options = Options { short: "a", long: &[] };
+/// The row of `zfs share`.
+pub static SHARE: Verb = for_owner("share", "Share file systems according to sharenfs and sharesmb", share)
+    .usage(&["[-l] <-a [nfs|smb] | filesystem>"])
+    .options(&[flag('a', "Share all file systems of all pools."), flag('l', "Load keys first.")])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs share")
+    .examples(&[("zfs share -a nfs", "Share everything by NFS again.")]);
+
+/// The row of `zfs unshare`.
+pub static UNSHARE: Verb = for_owner("unshare", "Stop sharing file systems", unshare)
+    .usage(&["<-a [nfs|smb] | filesystem|mountpoint>"])
+    .options(&[flag('a', "Stop sharing all file systems of all pools.")])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs unshare")
+    .examples(&[("zfs unshare tank/home", "Stop sharing a file system until zfs share or a restart.")]);
 
 /// The property of a protocol, and the set of file systems that are unshared for it.
 type Protocol = (&'static str, fn(&Owner) -> &Mutex<BTreeSet<String>>);
@@ -34,8 +48,9 @@ fn protocols(all: bool, operands: &[String]) -> Vec<Protocol> {
     }
 }
 
-pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs share`.
+pub fn share(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if !parsed.has('a') && parsed.operands.is_empty() {
         return Err(Failure::usage("missing filesystem argument (specify -a for all)"));
     }
@@ -103,8 +118,9 @@ fn not_shown(found: &Found) -> Option<&'static str> {
     }
 }
 
-pub fn unshare(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UNSHARE.parse(args).map_err(Failure::usage)?;
+/// `zfs unshare`.
+pub fn unshare(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let Some((owner, found, mut code)) = wanted(cx, "unshare", parsed.has('a'), &parsed.operands)? else {
         return Ok(0);
     };

@@ -3,13 +3,57 @@
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, Opt, flag, value};
 use crate::number::{nice_bytes, nice_number};
+use crate::shared_options::{EXACT, SCRIPTED};
 use crate::table::{Column, list_header, list_line};
+use crate::verb::{Call, Verb, for_anyone};
 use dataset::quota::{Accounts, Principal, Usage};
 use std::collections::HashMap;
 
-const OPTIONS: Options = Options { short: "nHpo:s:S:t:i", long: &[] };
+/// The row of `zfs userspace`.
+pub static USER: Verb = for_anyone("userspace", "Show space by user", |cx, call| run(cx, call, Principal::User))
+    .usage(USAGE)
+    .options(OPTIONS)
+    .operands(&[ArgKind::AnyDataset])
+    .examples(&[(
+        "zfs userspace -S used tank/home",
+        "Show the users of a file system, those with the most data first.",
+    )]);
+
+/// The row of `zfs groupspace`.
+pub static GROUP: Verb = for_anyone("groupspace", "Show space by group", |cx, call| run(cx, call, Principal::Group))
+    .usage(USAGE)
+    .options(OPTIONS)
+    .operands(&[ArgKind::AnyDataset])
+    .examples(&[("zfs groupspace tank/home", "Show the space and quota of each group.")]);
+
+/// The row of `zfs projectspace`.
+pub static PROJECT: Verb =
+    for_anyone("projectspace", "Show space by project", |cx, call| run(cx, call, Principal::Project))
+        .usage(USAGE)
+        .options(OPTIONS)
+        .operands(&[ArgKind::AnyDataset])
+        .examples(&[("zfs projectspace tank/home", "Show the space and quota of each project.")]);
+
+const USAGE: &[&str] = &["[-Hinp] [-o field,...] [-s field]... [-S field]... [-t type,...] filesystem|snapshot"];
+const OPTIONS: &[Opt] = &[
+    flag('n', "Print numbers instead of names."),
+    SCRIPTED,
+    EXACT,
+    value('o', "field,...", ArgKind::Words(FIELD_NAMES), "Print these fields, in this order."),
+    value('s', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, ascending.").repeated(),
+    value('S', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, descending.").repeated(),
+    value(
+        't',
+        "type,...",
+        ArgKind::Words(&["all", "posixuser", "smbuser", "posixgroup", "smbgroup"]),
+        "Show only identities of these types.",
+    ),
+    flag('i', "Translate SIDs to POSIX ids, which needs an identity map that Linux does not have."),
+];
+const FIELD_NAMES: &[&str] = &["type", "name", "used", "quota", "objused", "objquota"];
+
 const FIELDS: [(&str, &str); 6] = [
     ("type", "TYPE"),
     ("name", "NAME"),
@@ -41,8 +85,8 @@ fn names(path: &str) -> HashMap<u64, String> {
 }
 
 /// Runs one of the three verbs.
-pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+fn run(cx: &mut Context<'_>, call: &Call, principal: Principal) -> Outcome {
+    let parsed = &call.parsed;
     let [name] = parsed.operands.as_slice() else {
         let message = if parsed.operands.is_empty() { "missing dataset name" } else { "too many arguments" };
         return Err(Failure::usage(message));

@@ -1,14 +1,28 @@
 //! `zfs upgrade`: what [`admin::verbs::zfs::upgrade`] does, in OpenZFS's words.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_owner};
 use crate::zfs::datasets::Pools;
-use crate::zpool::writing::command_line;
 use admin::verbs::zfs::upgrade::{self, UpgradeRequest, Versioned};
 use dataset::write::{FILE_SYSTEM_VERSION, parse_version};
 use std::fmt::Write;
 
-const UPGRADE: Options = Options { short: "rvV:a", long: &[] };
+/// The row of `zfs upgrade`.
+pub static VERB: Verb = for_owner("upgrade", "Raise the version of file systems", run)
+    .usage(&["", "-v", "[-r] [-V version] <-a | filesystem ...>"])
+    .options(&[
+        flag('r', "Upgrade all descendants too."),
+        flag('v', "List the versions."),
+        value('V', "version", ArgKind::Text, "Upgrade to this version instead of the newest one."),
+        flag('a', "Upgrade all file systems of all pools."),
+    ])
+    .operands(&[ArgKind::Dataset])
+    .history("zfs upgrade")
+    .examples(&[
+        ("zfs upgrade", "List file systems of older versions."),
+        ("zfs upgrade -r tank", "Upgrade all file systems of a pool."),
+    ]);
 
 /// What the versions of file systems added, from 1 on.
 const VERSIONS: [&str; FILE_SYSTEM_VERSION as usize] = [
@@ -20,8 +34,8 @@ const VERSIONS: [&str; FILE_SYSTEM_VERSION as usize] = [
 ];
 
 /// `zfs upgrade`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UPGRADE.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let version = parsed.last('V').map(parse_version).transpose();
     let version =
         version.map_err(|_| Failure::usage(format!("invalid version {}", parsed.last('V').unwrap_or_default())))?;
@@ -46,7 +60,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (names, code) = Pools::new(cx).names(cx, names)?;
     let version = version.unwrap_or(FILE_SYSTEM_VERSION);
     let request = UpgradeRequest { file_systems: names, recursive: parsed.has('r'), version };
-    let outcome = upgrade::run(&cx.invocation(command_line("zfs upgrade", args)), &request)?;
+    let outcome = upgrade::run(&cx.invocation(call.history()), &request)?;
     outcome.errors.iter().for_each(|line| cx.complain(line));
     let mut out: String = outcome.notes.iter().map(|note| format!("{note}\n")).collect();
     let _ = writeln!(out, "{} filesystems upgraded", outcome.upgraded);

@@ -2,17 +2,30 @@
 
 use super::datasets::{Pools, cannot_open};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, value};
+use crate::verb::{Call, Verb, for_owner};
 use dataset::DatasetKind;
 use std::time::Duration;
 
-const OPTIONS: Options = Options { short: "t:", long: &[] };
+/// The row of `zfs wait`.
+pub static VERB: Verb = for_owner("wait", "Wait for background activity to finish", run)
+    .usage(&["[-t activity] <filesystem>"])
+    .options(&[value(
+        't',
+        "activity,...",
+        ArgKind::Words(&["deleteq"]),
+        "Wait for this activity; deleteq is the only one.",
+    )])
+    .operands(&[ArgKind::Dataset])
+    .examples(&[("zfs wait tank/home", "Wait until all removed files are freed.")]);
+
 /// The polling interval. OpenZFS gets a notification instead; a txg usually takes at least this
 /// long.
 const EVERY: Duration = Duration::from_millis(300);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zfs wait`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     for activity in parsed.last('t').into_iter().flat_map(|list| list.split(',')) {
         if activity != "deleteq" {
             return Err(Failure::usage(format!("invalid activity '{activity}'")));

@@ -1,26 +1,40 @@
 //! `zpool add`: what [`admin::verbs::zpool::add`] does, in OpenZFS's words.
 
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, long_flag, value};
+use crate::shared_options::{FOLLOW, GUIDS, PATHS};
+use crate::verb::{Call, Verb, for_owner};
 use admin::layout::{Group, Layout, Leaf, Purpose, Top};
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::verbs::zpool::add::{AddRequest, plan};
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
 use std::fmt::Write;
 
-const OPTIONS: Options = Options {
-    short: "fgLno:P",
-    long: &[
-        ("allow-in-use", false, '1'),
-        ("allow-replication-mismatch", false, '2'),
-        ("allow-ashift-mismatch", false, '3'),
-    ],
-};
+/// The row of `zpool add`.
+pub static VERB: Verb = for_owner("add", "Add devices to a pool", run)
+    .usage(&[
+        "[-fgLnP] [-o ashift=n] [--allow-in-use --allow-replication-mismatch --allow-ashift-mismatch] pool vdev ...",
+    ])
+    .options(&[
+        flag('f', "Use devices that appear to be in use, and groups that do not match those of the pool."),
+        GUIDS,
+        FOLLOW,
+        flag('n', "Print the layout without adding the devices."),
+        value('o', "ashift=n", ArgKind::Words(&["ashift="]), "Set the sector size of the new devices to 2^n bytes.")
+            .repeated(),
+        PATHS,
+        long_flag('1', "allow-in-use", "Use devices that appear to be in use."),
+        long_flag('2', "allow-replication-mismatch", "Add groups whose redundancy differs from that of the pool."),
+        long_flag('3', "allow-ashift-mismatch", "Add devices whose sector size differs from that of the pool."),
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::File])
+    .history("zpool add")
+    .examples(&[("zpool add tank mirror sdc sdd", "Add a mirror to a pool.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    let properties = super::attach::ashift(&parsed)?;
+/// `zpool add`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let properties = super::attach::ashift(parsed)?;
     let [name, words @ ..] = parsed.operands.as_slice() else {
         return Err(Failure::usage("missing pool name argument"));
     };
@@ -42,7 +56,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         allow_replication_mismatch: parsed.has('2'),
         allow_ashift_mismatch: parsed.has('3'),
     };
-    let invocation = cx.invocation(command_line("zpool add", args));
+    let invocation = cx.invocation(call.history());
     let plan = plan(&invocation, request)?;
     if parsed.has('n') {
         let names = NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') };

@@ -3,21 +3,57 @@
 
 use super::scrub::follow;
 use super::states::operands;
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Opt, Parsed, flag, value};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zpool::attach::{self, DetachRequest, JoinRequest};
 use pool::writer::Joins;
 
-const JOIN: Options = Options { short: "fo:sw", long: &[] };
-const DETACH: Options = Options { short: "", long: &[] };
+const JOIN: &[Opt] = &[
+    flag('f', "Use a device that appears to be in use."),
+    value('o', "ashift=n", ArgKind::Words(&["ashift="]), "Set the sector size of the new device to 2^n bytes.")
+        .repeated(),
+    flag('s', "Rebuild sequentially, and scrub afterwards; for mirrors and draid only."),
+    flag('w', "Wait until the data is on the new device."),
+];
 
-pub fn attach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    join(cx, args, Joins::Attach)
+/// The row of `zpool attach`.
+pub static ATTACH: Verb = for_owner("attach", "Attach a device to a disk or mirror, or expand a raidz", attach)
+    .usage(&["[-fsw] [-o ashift=n] pool device new-device"])
+    .options(JOIN)
+    .operands(&[ArgKind::Pool, ArgKind::File])
+    .history("zpool attach")
+    .examples(&[
+        ("zpool attach tank sda sdb", "Make a mirror of the disk sda, or add a side to its mirror."),
+        ("zpool attach tank raidz1-0 sde", "Add a disk to a raidz group."),
+    ]);
+
+/// The row of `zpool replace`.
+pub static REPLACE: Verb = for_owner("replace", "Replace a device", replace)
+    .usage(&["[-fsw] [-o ashift=n] pool device [new-device]"])
+    .options(JOIN)
+    .operands(&[ArgKind::Pool, ArgKind::File])
+    .history("zpool replace")
+    .examples(&[
+        ("zpool replace tank sda sdc", "Move the data of sda to sdc, and detach sda."),
+        ("zpool replace tank sda", "Resilver a new disk that was put in the place of sda."),
+    ]);
+
+/// The row of `zpool detach`.
+pub static DETACH: Verb = for_owner("detach", "Detach a device from a mirror", detach)
+    .usage(&["pool device"])
+    .operands(&[ArgKind::Pool, ArgKind::File])
+    .history("zpool detach")
+    .examples(&[("zpool detach tank sdb", "Remove a side of a mirror.")]);
+
+/// `zpool attach`.
+pub fn attach(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    join(cx, call, Joins::Attach)
 }
 
-pub fn replace(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    join(cx, args, Joins::Replace)
+/// `zpool replace`.
+pub fn replace(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    join(cx, call, Joins::Replace)
 }
 
 fn words(parsed: &Parsed, how: Joins) -> Result<(&String, &String, &String), Failure> {
@@ -44,29 +80,29 @@ pub(super) fn ashift(parsed: &Parsed) -> Result<Vec<(String, String)>, Failure> 
     Ok(properties)
 }
 
-fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
-    let parsed = JOIN.parse(args).map_err(Failure::usage)?;
-    let (pool, old, new) = words(&parsed, how)?;
+fn join(cx: &mut Context<'_>, call: &Call, how: Joins) -> Outcome {
+    let parsed = &call.parsed;
+    let (pool, old, new) = words(parsed, how)?;
     let request = JoinRequest {
         how,
         pool: pool.clone(),
         old: old.clone(),
         new: new.clone(),
-        properties: ashift(&parsed)?,
+        properties: ashift(parsed)?,
         force: parsed.has('f'),
         sequentially: parsed.has('s'),
         wait: parsed.has('w'),
     };
-    let verb = if how == Joins::Attach { "zpool attach" } else { "zpool replace" };
-    let invocation = cx.invocation(command_line(verb, args));
+    let invocation = cx.invocation(call.history());
     attach::join(&invocation, &request, &mut |name, pool| follow(cx, pool, name))?;
     Ok(0)
 }
 
-pub fn detach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = DETACH.parse(args).map_err(Failure::usage)?;
-    let (pool, devices) = operands(&parsed, "missing <device> specification")?;
+/// `zpool detach`.
+pub fn detach(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let (pool, devices) = operands(parsed, "missing <device> specification")?;
     let request = DetachRequest { pool: pool.clone(), device: devices[0].clone() };
-    attach::detach(&cx.invocation(command_line("zpool detach", args)), &request)?;
+    attach::detach(&cx.invocation(call.history()), &request)?;
     Ok(0)
 }

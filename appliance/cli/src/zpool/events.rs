@@ -4,25 +4,41 @@
 //! Without such a process there are none; `zpool history` shows what commands did by themselves.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
 use crate::number::date_event;
+use crate::verb::{Call, Callers, Verb, for_anyone};
 use block::zevent::Event;
 use ondisk::nvlist::{Nvlist, Value};
 use std::fmt::Write;
 use std::time::Duration;
 
-const OPTIONS: Options = Options { short: "vHfc", long: &[] };
+/// The row of `zpool events`.
+pub static VERB: Verb = Verb {
+    callers: Callers::AnyoneUnless(clears),
+    ..for_anyone("events", "Show or follow the events of pools", run)
+        .usage(&["[-vHf] [pool]", "-c"])
+        .options(&[
+            flag('v', "Print the payload of each event."),
+            flag('H', "For scripts: no headings, one tab between fields."),
+            flag('f', "Wait for new events and print them."),
+            flag('c', "Clear all stored events."),
+        ])
+        .operands(&[ArgKind::Pool])
+        .examples(&[("zpool events -vf", "Print all events in full as they happen.")])
+};
+
 /// How often to check whether a caller with `-f` is still connected.
 const TURN: Duration = Duration::from_millis(200);
 
 /// Whether these arguments clear the stored events instead of printing them. `false` for invalid
 /// arguments.
 pub fn clears(args: &[String]) -> bool {
-    OPTIONS.parse(args).is_ok_and(|parsed| parsed.has('c'))
+    VERB.parse(args).is_ok_and(|parsed| parsed.has('c'))
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool events`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if parsed.operands.len() > 1 {
         return Err(Failure::usage("too many arguments"));
     }

@@ -1,25 +1,33 @@
 //! `zpool export`: what [`admin::verbs::zpool::export`] does, in OpenZFS's words.
 
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zpool::export::{self, ExportRequest};
 
-const OPTIONS: Options = Options { short: "afF", long: &[] };
+/// The row of `zpool export`.
+pub static VERB: Verb = for_owner("export", "Export pools so that another system can import them", run)
+    .usage(&["[-af] pool ..."])
+    .options(&[
+        flag('a', "Export all imported pools."),
+        flag('f', "Unmount file systems that are in use."),
+        flag('F', "Export without writing to the pool.").refused("unsupported: 'zpool export' with '-F'"),
+    ])
+    .operands(&[ArgKind::Pool])
+    .history("zpool export")
+    .examples(&[("zpool export tank", "Unmount all file systems of a pool and export it.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    if parsed.has('F') {
-        return Err(Failure::failed("unsupported: 'zpool export' with '-F'"));
-    }
+/// `zpool export`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     if parsed.has('a') && !parsed.operands.is_empty() {
         return Err(Failure::usage("too many arguments"));
     }
     if !parsed.has('a') && parsed.operands.is_empty() {
         return Err(Failure::usage("missing pool argument"));
     }
-    let request = ExportRequest { force: parsed.has('f'), pools: parsed.operands };
-    let remarks = export::run(&cx.invocation(command_line("zpool export", args)), &request)?;
+    let request = ExportRequest { force: parsed.has('f'), pools: parsed.operands.clone() };
+    let remarks = export::run(&cx.invocation(call.history()), &request)?;
     remarks.iter().for_each(|line| cx.complain(line));
     Ok(0)
 }

@@ -4,18 +4,40 @@ use super::pools::{Selection, views};
 use super::values::{self, Wanted};
 use super::{info_json, pools, vdev_properties};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, value};
 use crate::json::{self, Object};
+use crate::shared_options::{EXACT, JSON, JSON_INT, KEY_GUID, SCRIPTED};
 use crate::table::{Field, GetLine, GetTable};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::vdev_names::{self as names, NameOptions, vdev_name};
 use admin::view::PoolView;
 use pool::status::VdevStatus;
 use serde_json::Value;
 
-const OPTIONS: Options = Options {
-    short: "jHpo:",
-    long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
-};
+/// The row of `zpool get`.
+pub static VERB: Verb = for_anyone("get", "Show properties of pools and devices", run)
+    .usage(&[
+        "[-Hp] [-o all|field,...] [-j [--json-int] [--json-pool-key-guid]] all|property,... [pool] ...",
+        "[-Hp] [-o all|field,...] [-j [--json-int]] all|property,... pool root|all-vdevs|vdev ...",
+    ])
+    .options(&[
+        JSON,
+        SCRIPTED,
+        EXACT,
+        value(
+            'o',
+            "field,...",
+            ArgKind::Words(&["all", "name", "property", "value", "source"]),
+            "Print these fields, in this order.",
+        ),
+        JSON_INT,
+        KEY_GUID,
+    ])
+    .operands(&[ArgKind::AllPoolProperties, ArgKind::Pool])
+    .examples(&[
+        ("zpool get all tank", "Show all properties of a pool."),
+        ("zpool get -H -o value health tank", "Print the health of a pool for a script."),
+    ]);
 
 #[derive(Debug, Clone)]
 pub struct GetOptions {
@@ -49,8 +71,9 @@ pub fn fields(list: &str) -> Result<Vec<Field>, Failure> {
     Ok(found)
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool get`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let options = GetOptions {
         fields: fields(parsed.last('o').unwrap_or("all"))?,
         scripted: parsed.has('H'),

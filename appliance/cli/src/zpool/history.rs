@@ -1,17 +1,24 @@
 //! `zpool history`: prints every command that changed a pool, and with `-i` the internal events.
 
-use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::context::{Context, Outcome};
+use crate::getopt::{ArgKind, flag};
 use crate::number::date_history;
+use crate::verb::{Call, Verb, for_anyone};
 use ondisk::history::{LEGACY_EVENTS, keys};
 use ondisk::nvlist::{Nvlist, Value};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-const OPTIONS: Options = Options { short: "li", long: &[] };
+/// The row of `zpool history`.
+pub static VERB: Verb = for_anyone("history", "Show the command history of pools", run)
+    .usage(&["[-il] [pool] ..."])
+    .options(&[flag('l', "Show the user and the host of each command."), flag('i', "Show internal events too.")])
+    .operands(&[ArgKind::Pool])
+    .examples(&[("zpool history -l tank", "Show who changed a pool.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool history`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
     if records.is_empty() && parsed.operands.is_empty() {
         cx.complain("no pools available");

@@ -5,10 +5,10 @@
 //! of known ones, and `-F` tries every uberblock (`-X`).
 
 use super::vdev_words::import_aux_words;
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, long_flag, value};
 use crate::number::ctime;
+use crate::verb::{Call, Verb, for_owner};
 use admin::advice;
 use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, OpenRequest};
@@ -22,16 +22,49 @@ use pool::{FoundPool, PoolState};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-const OPTIONS: Options = Options { short: "ac:d:DfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
+/// The row of `zpool import`.
+pub static VERB: Verb = for_owner("import", "Find pools, or import them", run)
+    .usage(&[
+        "[-d dir|device]... | -c cachefile [-Ds]",
+        "[-d dir|device]... | -c cachefile [-aflmNst] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
+        "[-d dir|device]... | -c cachefile [-flmNst] [-D] [-F [-nX]] [-T txg] [--rewind-to-checkpoint] [-o property=value]... [-R root] pool|id [newpool]",
+    ])
+    .options(&[
+        flag('a', "Import all pools that are found."),
+        value('c', "cachefile", ArgKind::File, "Consider the pools that this cache file lists."),
+        value('d', "dir|device", ArgKind::File, "Search this directory, or look at this device.").repeated(),
+        flag('D', "Find destroyed pools instead; with -f, import them."),
+        flag('f', "Import pools that another system appears to use."),
+        flag('F', "Go back to the last state that can be opened, and discard later changes."),
+        flag('l', "Load the keys of encrypted datasets before mounting them."),
+        flag('m', "Import a pool without its missing log device, whose changes are lost."),
+        flag('n', "With -F, find out whether going back would work, and import nothing."),
+        flag('N', "Mount no file systems."),
+        value('o', "property=value", ArgKind::PoolAssignment, "Set a property of the pool; some apply to this import only.").repeated(),
+        value('R', "root", ArgKind::File, "Put this directory before all mount points (altroot), and set cachefile=none."),
+        flag('s', "Search all devices, which Weir always does."),
+        flag('t', "Use the new name for this import only, and do not store it."),
+        value('T', "txg", ArgKind::Text, "Open the pool in the state of this transaction group."),
+        flag('V', "Import the pool verbatim.").refused("unsupported: 'zpool import' with '-V'"),
+        flag('X', "With -F, try every state that is still on disk, which Weir always does."),
+        long_flag('K', "rewind-to-checkpoint", "Go back to the pool's checkpoint, and discard later changes."),
+    ])
+    .operands(&[ArgKind::Text])
+    .history("zpool import")
+    .examples(&[
+        ("zpool import", "List the pools that could be imported."),
+        ("zpool import -d /srv/images tank", "Import the pool tank from files in a directory."),
+    ]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    check(&parsed)?;
-    let invocation = cx.invocation(command_line("zpool import", args));
-    let request = request(cx, &parsed)?;
+/// `zpool import`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    check(parsed)?;
+    let invocation = cx.invocation(call.history());
+    let request = request(cx, parsed)?;
     if !parsed.operands.is_empty() {
         let found = find(&invocation, &request)?;
-        return import_one(cx, &invocation, &request, &parsed, found);
+        return import_one(cx, &invocation, &request, parsed, found);
     }
     let found = search(&invocation, &request)?.found;
     if found.is_empty() {
@@ -46,7 +79,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if cx.client.is_gone() {
             return Ok(1);
         }
-        code |= import_one(cx, &invocation, &request, &parsed, pool)?;
+        code |= import_one(cx, &invocation, &request, parsed, pool)?;
     }
     Ok(code)
 }
@@ -97,9 +130,6 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     if parsed.has('c') && parsed.has('s') {
         return usage("-c is incompatible with -s");
     }
-    if parsed.has('V') {
-        return Err(Failure::failed("unsupported: 'zpool import' with '-V'"));
-    }
     if parsed.last('T').is_some_and(|t| t.parse::<u64>().is_err()) {
         return usage(&format!("invalid txg value '{}'", parsed.last('T').unwrap_or_default()));
     }
@@ -145,7 +175,7 @@ fn check_stored(parsed: &Parsed, pool: &str) -> Result<(), Failure> {
 /// Checks properties for the import of a pool that does not exist yet.
 pub(super) fn check_properties(options: &[&str], pool: &str) -> Result<(), Failure> {
     let given = options.iter().map(|option| ('o', (*option).to_owned())).collect();
-    let parsed = Parsed { given, operands: Vec::new() };
+    let parsed = Parsed { given, ..Parsed::default() };
     check(&parsed)?;
     check_stored(&parsed, pool)
 }

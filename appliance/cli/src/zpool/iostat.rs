@@ -12,8 +12,10 @@ use super::iostat_counts::{CLASSES, Counts, Measured, measure};
 use super::pools;
 use super::script_columns::{self, ScriptColumns};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options as Getopt, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag};
 use crate::number::{ctime, nice_number, now};
+use crate::shared_options::{EXACT, FOLLOW, GUIDS, PATHS, SCRIPTED, SCRIPTS, STAMP};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::vdev_names::{NameOptions, find, vdev_name, width};
 use host::pace::Pace;
 use observe::Spread;
@@ -22,7 +24,29 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-const OPTIONS: Getopt = Getopt { short: "gLPvnypHlqwrT:c:", long: &[] };
+/// The row of `zpool iostat`.
+pub static VERB: Verb = for_anyone("iostat", "Show I/O statistics of pools and devices", run)
+    .usage(&[
+        "[-T d|u] [-ghHLlnpPqvy] [-c [script1[,script2]...] | -lq | -rw] [[pool ...]|[pool vdev ...]|[vdev ...]] [[-n] interval [count]]",
+    ])
+    .options(&[
+        GUIDS,
+        FOLLOW,
+        PATHS,
+        flag('v', "Show each device too."),
+        flag('n', "Print the headings once only."),
+        flag('y', "Skip the first report, the average since the pool was opened."),
+        EXACT,
+        SCRIPTED,
+        flag('l', "Add columns of average latencies."),
+        flag('q', "Add columns of the operations in the queues of devices."),
+        flag('w', "Print histograms of latencies."),
+        flag('r', "Print histograms of the sizes of operations, single (ind) and joined (agg)."),
+        STAMP,
+        SCRIPTS,
+    ])
+    .operands(&[ArgKind::Pool])
+    .examples(&[("zpool iostat -v tank 5", "Print what a pool and its devices read and write, every 5 seconds.")]);
 
 /// The rows between two headings on a terminal.
 const SCREEN: u64 = 20;
@@ -159,19 +183,20 @@ struct Sample {
     measured: HashMap<String, Measured>,
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = match script_columns::parse(cx, "iostat", &OPTIONS, args) {
-        Ok(parsed) => parsed,
-        Err(outcome) => return outcome,
-    };
+/// `zpool iostat`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    if let Some(outcome) = script_columns::check(cx, "iostat", parsed) {
+        return outcome;
+    }
     if (parsed.has('r') || parsed.has('w')) && (parsed.has('l') || parsed.has('q') || parsed.has('c')) {
         return Err(Failure::usage("[-r|-w] isn't allowed with [-c|-l|-q]"));
     }
     if parsed.has('r') && parsed.has('w') {
         return Err(Failure::usage("Only one of [-r|-w] can be passed at a time"));
     }
-    let stamp = Stamp::parse(&parsed)?;
-    let (operands, interval, count) = pace(&parsed);
+    let stamp = Stamp::parse(parsed)?;
+    let (operands, interval, count) = pace(parsed);
     if parsed.has('y') && interval.is_none() {
         return Err(Failure::usage("-y only makes sense with an interval"));
     }
@@ -209,7 +234,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             .collect();
         if !skip && !samples.is_empty() {
             let statuses: Vec<&PoolStatus> = samples.iter().map(|sample| &sample.status).collect();
-            shown.scripts = ScriptColumns::of(cx.client, &parsed, &statuses, &shown.devices)?.unwrap_or_default();
+            shown.scripts = ScriptColumns::of(cx.client, parsed, &statuses, &shown.devices)?.unwrap_or_default();
             stamp.print(cx);
             if before.len() != samples.len() && !before.is_empty() {
                 iteration = 0;

@@ -183,7 +183,7 @@ fn histograms_of_sizes_have_rows_from_512_bytes_to_16_mib() {
 fn numbers_at_the_end_are_interval_and_count() {
     let parsed = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        pace(&OPTIONS.parse(&words).expect("good"))
+        pace(&VERB.parse(&words).expect("good"))
     };
     let tank = || vec!["tank".to_owned()];
     assert_eq!(parsed(&["tank"]), (tank(), None, None));

@@ -1,23 +1,47 @@
 //! `zpool list`: space and health, one line for each pool, and with `-v` one for each device.
 
 use super::info_json;
+use super::iostat::{Stamp, pace, wait};
 use super::pools::{Selection, views};
 use super::values::{self, Wanted};
 use super::vdev_words::shown_state;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::json::{self, Object};
 use crate::number::{number, percent};
+use crate::shared_options::{EXACT, FOLLOW, GUIDS, JSON, JSON_INT, KEY_GUID, PATHS, SCRIPTED, STAMP};
 use crate::table::{Column, list_header, list_line};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::view::PoolView;
+use host::pace::Pace;
 use pool::status::{VdevClass, VdevStatus};
 use serde_json::Value;
 
-const OPTIONS: Options = Options {
-    short: "gjHLo:pPT:v",
-    long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
-};
+/// The row of `zpool list`.
+pub static VERB: Verb = for_anyone("list", "Show space and health of pools", run)
+    .usage(&[
+        "[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [-T d|u] [pool] ... [interval [count]]",
+    ])
+    .options(&[
+        GUIDS,
+        JSON,
+        SCRIPTED,
+        FOLLOW,
+        value('o', "property,...", ArgKind::PoolProperties, "Show these properties, in this order."),
+        EXACT,
+        PATHS,
+        STAMP,
+        flag('v', "Show each device too."),
+        JSON_INT,
+        KEY_GUID,
+    ])
+    .operands(&[ArgKind::Pool])
+    .examples(&[
+        ("zpool list -v tank", "Show the space of a pool and of its devices."),
+        ("zpool list -Hp -o name,free", "Print the free bytes of all pools for a script."),
+    ]);
+
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 
 #[derive(Debug, Clone, Default)]
@@ -36,8 +60,9 @@ pub struct ListOptions {
     pub key_guid: bool,
 }
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool list`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let options = ListOptions {
         scripted: parsed.has('H'),
         literal: parsed.has('p') || parsed.has('I'),
@@ -54,14 +79,30 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::usage("'json-pool-key-guid' only works with '-j' option"));
     }
     let wanted = values::wanted(parsed.last('o').unwrap_or(DEFAULT))?;
-    let Selection { views, code } = views(cx, &parsed.operands)?;
+    let stamp = Stamp::parse(parsed)?;
+    let (names, interval, count) = pace(parsed);
+    let mut pace = Pace::new(interval, count);
+    loop {
+        stamp.print(cx);
+        let code = report(cx, &names, wanted.clone(), &options, json)?;
+        let more = pace.made();
+        let _ = cx.out.flush();
+        if !more || !wait(cx, &mut pace) {
+            return Ok(code);
+        }
+    }
+}
+
+/// Prints the pools once.
+fn report(cx: &mut Context<'_>, names: &[String], wanted: Vec<Wanted>, options: &ListOptions, json: bool) -> Outcome {
+    let Selection { views, code } = views(cx, names)?;
     if views.is_empty() {
-        if parsed.operands.is_empty() && !options.scripted && !json && code == 0 {
+        if names.is_empty() && !options.scripted && !json && code == 0 {
             cx.print("no pools available\n");
         }
         return Ok(code);
     }
-    let text = if json { document(&views, wanted, &options) } else { table(&views, wanted, &options) };
+    let text = if json { document(&views, wanted, options) } else { table(&views, wanted, options) };
     cx.print(&text);
     Ok(code)
 }

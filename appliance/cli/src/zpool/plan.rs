@@ -2,8 +2,10 @@
 //! This verb is Weir's own.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, value};
 use crate::number::nice_number;
+use crate::shared_options::JSON;
+use crate::verb::{Call, Verb, for_owner};
 use admin::layout::{Leaf, leaf};
 use admin::plan::{BLOCKS, Candidate, Goal, Proposal, Wish, plan, read_shelves};
 use serde_json::{Value, json};
@@ -11,22 +13,27 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-const OPTIONS: Options = Options {
-    short: "jp:e:",
-    long: &[
-        ("json", false, 'j'),
-        ("enclosures", true, 'e'),
-        ("pool", true, 'p'),
-        ("for", true, 'f'),
-        ("spares", true, 's'),
-        ("random", true, 'r'),
-        ("stream", true, 'b'),
-    ],
-};
+/// The row of `zpool plan`.
+pub static VERB: Verb = for_owner("plan", "Recommend a pool layout for devices, with its space and rates", run)
+    .usage(&[
+        "[-j] [--enclosures file] [--for balance|space|speed] [--spares n] [--random n --stream megabytes] [--pool name] device ...",
+    ])
+    .options(&[
+        JSON,
+        value('p', "name", ArgKind::Text, "Name the pool so in the printed command; the default is tank.").long("pool"),
+        value('e', "file", ArgKind::File, "Read which device is in which enclosure, and spread groups over enclosures.").long("enclosures"),
+        value('f', "goal", ArgKind::Words(&["balance", "space", "speed"]), "Prefer space or speed; the default is balance.").only_long("for"),
+        value('s', "n", ArgKind::Text, "Keep this number of hot spares.").only_long("spares"),
+        value('r', "n", ArgKind::Text, "Random operations per second that one device performs.").only_long("random"),
+        value('b', "megabytes", ArgKind::Text, "Megabytes per second that one device reads or writes in sequence.").only_long("stream"),
+    ])
+    .operands(&[ArgKind::File])
+    .examples(&[("zpool plan --for space sda sdb sdc sdd sde sdf", "Compare layouts for six disks.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    let wish = wish(&parsed)?;
+/// `zpool plan`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let wish = wish(parsed)?;
     let name = parsed.last('p').unwrap_or("tank");
     admin::create::check_name(name).map_err(|why| Failure::failed(format!("cannot use '{name}': {why}")))?;
     if parsed.operands.is_empty() {

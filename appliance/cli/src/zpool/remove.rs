@@ -2,22 +2,35 @@
 
 use super::states::operands;
 use super::wait::{Activity, until_done};
-use super::writing::{self, command_line};
+use super::writing;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag};
 use crate::number::nice_number;
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zpool::remove::{self, RemoveRequest};
 
-const OPTIONS: Options = Options { short: "npsw", long: &[] };
+/// The row of `zpool remove`.
+pub static VERB: Verb = for_owner("remove", "Remove devices, after moving their data to the others", run)
+    .usage(&["[-npw] pool device ...", "-s pool"])
+    .options(&[
+        flag('n', "Print the memory that the mapping of the removed device will use, and remove nothing."),
+        flag('p', "With -n, print exact numbers."),
+        flag('s', "Stop a removal, and keep the device."),
+        flag('w', "Wait until the devices are removed."),
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::Text])
+    .history("zpool remove")
+    .examples(&[("zpool remove tank mirror-1", "Move the data of a mirror to the other devices, and remove it.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool remove`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (stops, only_asks) = (parsed.has('s'), parsed.has('n'));
     if stops && only_asks {
         cx.complain("stop request ignored");
         return Ok(0);
     }
-    let invocation = cx.invocation(command_line("zpool remove", args));
+    let invocation = cx.invocation(call.history());
     if stops {
         if parsed.has('w') {
             return Err(Failure::usage("invalid option combination: -w cannot be used with -s"));
@@ -30,7 +43,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         remove::stop(&invocation, pool)?;
         return Ok(0);
     }
-    let (pool, devices) = operands(&parsed, "missing device")?;
+    let (pool, devices) = operands(parsed, "missing device")?;
     let request = RemoveRequest { pool: pool.clone(), devices: devices.to_vec() };
     if only_asks {
         let is_parsable = parsed.has('p');

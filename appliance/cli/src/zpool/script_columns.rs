@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed, Wrong};
+use crate::getopt::Parsed;
 use api::{ScriptDevice, Scripts, Wanted};
 use pool::status::{PoolStatus, VdevStatus};
 use std::collections::{HashMap, HashSet};
@@ -32,17 +32,13 @@ pub struct ScriptColumns {
     devices: HashMap<(String, String), Printed>,
 }
 
-/// Parses a command line with `-c SCRIPTS`. `-c` without an argument lists the scripts: then the
-/// exit code is returned.
-pub fn parse(cx: &mut Context<'_>, verb: &str, options: &Options, args: &[String]) -> Result<Parsed, Outcome> {
-    let parsed = match options.parse(args) {
-        Err(Wrong::NoArgument(option)) if option == "c" => return Err(list(cx, verb)),
-        parsed => parsed.map_err(|wrong| Err(Failure::usage(wrong)))?,
-    };
-    match parsed.all('c').count() {
-        0 | 1 => Ok(parsed),
-        _ => Err(Err(Failure::failed("Can't set -c flag twice"))),
+/// Checks `-c SCRIPTS`. `-c` without an argument lists the scripts. Returns the outcome of the verb
+/// if it has ended with that.
+pub fn check(cx: &mut Context<'_>, verb: &str, parsed: &Parsed) -> Option<Outcome> {
+    if parsed.bare == Some('c') {
+        return Some(list(cx, verb));
     }
+    (parsed.all('c').count() > 1).then(|| Err(Failure::failed("Can't set -c flag twice")))
 }
 
 fn list(cx: &mut Context<'_>, verb: &str) -> Outcome {

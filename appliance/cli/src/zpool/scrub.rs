@@ -1,25 +1,44 @@
 //! `zpool scrub` and `zpool resilver`: what [`admin::verbs::zpool::scan`] does, in OpenZFS's words,
 //! with progress on a terminal.
 
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag};
 use crate::number::{duration, nice_bytes};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::PoolLease;
 use admin::verbs::zpool::scan::{self, ScanChange, ScanRequest};
 use pool::status::{Progress, ScanStatus};
 use std::time::{Duration, Instant};
 
-const SCRUB: Options = Options { short: "epswC", long: &[] };
-const RESILVER: Options = Options { short: "", long: &[] };
+/// The row of `zpool scrub`.
+pub static SCRUB: Verb = for_owner("scrub", "Check all data and repair damage", run)
+    .usage(&["[-e | -s | -p | -C] [-w] pool ..."])
+    .options(&[
+        flag('e', "Check only the files of the error log."),
+        flag('p', "Pause a running scrub, which a scrub without options resumes."),
+        flag('s', "Stop a running scrub."),
+        flag('w', "Wait until the scrub has ended."),
+        flag('C', "Check only data that was written since the last scrub."),
+    ])
+    .operands(&[ArgKind::Pool])
+    .history("zpool scrub")
+    .examples(&[("zpool scrub -w tank", "Check a pool, and wait for the end.")]);
+
+/// The row of `zpool resilver`.
+pub static RESILVER: Verb = for_owner("resilver", "Start a resilver, or restart a running one", resilver)
+    .usage(&["pool ..."])
+    .operands(&[ArgKind::Pool])
+    .history("zpool resilver")
+    .examples(&[("zpool resilver tank", "Begin the resilver of a pool from its start.")]);
+
 /// How often to check whether a scan has ended or its caller has disconnected.
 const LOOK: Duration = Duration::from_millis(200);
 /// How often progress is printed on a terminal.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// `zpool scrub`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = SCRUB.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let has = |letter| parsed.has(letter);
     for (a, b) in [('s', 'p'), ('p', 'C'), ('s', 'C'), ('e', 'C')] {
         if has(a) && has(b) {
@@ -37,12 +56,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         (_, _, _, true) => ScanChange::StartSinceLast,
         _ => ScanChange::Start,
     };
-    each(cx, &parsed, change, &command_line("zpool scrub", args))
+    each(cx, parsed, change, &call.history())
 }
 
-pub fn resilver(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = RESILVER.parse(args).map_err(Failure::usage)?;
-    each(cx, &parsed, ScanChange::RestartResilver, &command_line("zpool resilver", args))
+/// `zpool resilver`.
+pub fn resilver(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    each(cx, parsed, ScanChange::RestartResilver, &call.history())
 }
 
 fn each(cx: &mut Context<'_>, parsed: &Parsed, change: ScanChange, command: &str) -> Outcome {

@@ -1,8 +1,9 @@
 //! `zpool set` and `zpool upgrade`: change properties and features of a pool.
 
-use super::writing::{change, command_line};
+use super::writing::change;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_owner};
 use admin::state::Imported;
 use admin::verbs::zpool::set::{self, SetRequest};
 use anyhow::Result;
@@ -11,7 +12,12 @@ use pool::property::FEATURES_2_3;
 use pool::writer::{VERSION_FEATURES as CURRENT_VERSION, is_version};
 use std::fmt::Write;
 
-const SET: Options = Options { short: "", long: &[] };
+/// The row of `zpool set`.
+pub static SET: Verb = for_owner("set", "Set a property of a pool or a device", run)
+    .usage(&["property=value pool", "property=value pool vdev"])
+    .operands(&[ArgKind::PoolAssignment, ArgKind::Pool, ArgKind::Text])
+    .history("zpool set")
+    .examples(&[("zpool set autotrim=on tank", "TRIM freed space from now on.")]);
 const LEGACY: &str = "\nThe following legacy versions are also supported:\n\nVER  DESCRIPTION\n---  \
                       --------------------------------------------------------\n";
 /// The descriptions of the versions before feature flags, from version 1 on.
@@ -45,11 +51,24 @@ const VERSIONS: [&str; 28] = [
     "Improved snapshot creation performance",
     "Multiple vdev replacements",
 ];
-const UPGRADE: Options = Options { short: "avV:", long: &[] };
+/// The row of `zpool upgrade`.
+pub static UPGRADE: Verb = for_owner("upgrade", "Enable features", upgrade)
+    .usage(&["", "-v", "[-V version] -a | pool ..."])
+    .options(&[
+        flag('a', "Enable all supported features of all pools."),
+        flag('v', "List the supported features."),
+        value('V', "version", ArgKind::Text, "Upgrade to this version of the format instead of enabling features."),
+    ])
+    .operands(&[ArgKind::Pool])
+    .history("zpool upgrade")
+    .examples(&[
+        ("zpool upgrade", "List pools with features that are not enabled."),
+        ("zpool upgrade tank", "Enable all supported features of a pool."),
+    ]);
 
 /// `zpool set`.
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = SET.parse(args).map_err(Failure::usage)?;
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let (assignment, pool, device) = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("missing property=value argument")),
         [_] => return Err(Failure::usage("missing pool name")),
@@ -62,7 +81,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let (property, value) = (property.to_owned(), value.to_owned());
     let request = SetRequest { pool: pool.clone(), device, property, value };
-    set::run(&cx.invocation(command_line("zpool set", args)), &request)?;
+    set::run(&cx.invocation(call.history()), &request)?;
     Ok(0)
 }
 
@@ -71,7 +90,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 pub fn assign(cx: &mut Context<'_>, pool: &str, assignments: &[String]) -> u8 {
     let mut code = 0;
     for assignment in assignments {
-        match run(cx, &[assignment.clone(), pool.to_owned()]) {
+        let call = SET.call(&[assignment.clone(), pool.to_owned()]);
+        match call.and_then(|call| run(cx, &call)) {
             Ok(set) | Err(Failure::Code(set)) => code |= set,
             Err(Failure::Usage(why) | Failure::Failed(why) | Failure::Refused { message: why, .. }) => {
                 cx.complain(&why);
@@ -96,8 +116,9 @@ fn missing(cx: &Context<'_>, record: &Imported) -> Result<Vec<&'static Feature>,
     Ok(FEATURES_2_3.iter().filter_map(|name| by_name(name)).filter(is_missing).collect())
 }
 
-pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = UPGRADE.parse(args).map_err(Failure::usage)?;
+/// `zpool upgrade`.
+pub fn upgrade(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let version = match parsed.last('V') {
         None => CURRENT_VERSION,
         Some(text) => text
@@ -136,7 +157,7 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if version != CURRENT_VERSION && known >= version {
             continue;
         }
-        let command = command_line("zpool upgrade", args);
+        let command = call.history();
         if known < version {
             if is_kept_old(cx, record)? {
                 cx.complain("Upgrade not performed because 'compatibility' property set to 'legacy'.");

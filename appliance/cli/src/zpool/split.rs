@@ -1,17 +1,33 @@
 //! `zpool split`: what [`admin::verbs::zpool::split`] does, in OpenZFS's words. The new pool is
 //! left exported, or imported with `-R`.
 
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, value};
+use crate::shared_options::{FOLLOW, GUIDS, PATHS};
+use crate::verb::{Call, Verb, for_owner};
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::verbs::zpool::split::{self, SplitRequest};
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
 
-const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
+/// The row of `zpool split`.
+pub static VERB: Verb = for_owner("split", "Split one side of each mirror into a new pool", run)
+    .usage(&["[-gLlnP] [-o property=value] ... [-R root] pool newpool [device ...]"])
+    .options(&[
+        GUIDS,
+        FOLLOW,
+        value('R', "root", ArgKind::File, "Import the new pool with this directory before all mount points (altroot)."),
+        flag('l', "With -R, load the keys of encrypted datasets before mounting them."),
+        flag('n', "Print the layout of the new pool without splitting."),
+        value('o', "property=value", ArgKind::PoolAssignment, "Set a property of the new pool.").repeated(),
+        PATHS,
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::Text])
+    .history("zpool split")
+    .examples(&[("zpool split tank copy", "Make the last side of each mirror a pool named copy.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// `zpool split`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let imports = parsed.has('R');
     let options: Vec<&str> = parsed.all('o').collect();
     if !imports && options.iter().any(|option| !option.contains('=')) {
@@ -40,9 +56,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         imports,
         dry_run: parsed.has('n'),
     };
-    let outcome = split::run(&cx.invocation(command_line("zpool split", args)), &request)?;
+    let outcome = split::run(&cx.invocation(call.history()), &request)?;
     if request.dry_run {
-        cx.print(&layout(&outcome.status, new, &outcome.devices, name_options(&parsed)));
+        cx.print(&layout(&outcome.status, new, &outcome.devices, name_options(parsed)));
         return Ok(0);
     }
     let places = outcome.places();
@@ -58,19 +74,19 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     words.extend(parsed.has('l').then(|| "-l".to_owned()));
     words.extend(["-R".to_owned(), parsed.last('R').unwrap_or_default().to_owned(), new.clone()]);
-    super::import::run(cx, &words)
+    super::import::run(cx, &super::import::VERB.call(&words)?)
 }
 
 /// Sets properties of the new pool: imports it without mounting anything, and exports it again.
 fn set_properties(cx: &mut Context<'_>, mut import: Vec<String>, name: &str, options: &[&str]) -> Outcome {
     import.extend(["-N".to_owned(), name.to_owned()]);
-    let mut code = super::import::run(cx, &import)?;
+    let mut code = super::import::run(cx, &super::import::VERB.call(&import)?)?;
     if code != 0 {
         return Ok(code);
     }
     let assignments: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     code |= super::set::assign(cx, name, &assignments);
-    Ok(code | super::export::run(cx, &[name.to_owned()])?)
+    Ok(code | super::export::run(cx, &super::export::VERB.call(&[name.to_owned()])?)?)
 }
 
 fn name_options(parsed: &Parsed) -> NameOptions {

@@ -2,15 +2,44 @@
 //! OpenZFS's words.
 
 use super::scrub::follow;
-use super::writing::command_line;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, long_flag};
+use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zpool::states::{self, OfflineRequest, OnlineRequest};
 use pool::status::VdevState;
 
-const OFFLINE: Options = Options { short: "ft", long: &[("power", false, 'P')] };
-const ONLINE: Options = Options { short: "e", long: &[("power", false, 'P')] };
-const REOPEN: Options = Options { short: "n", long: &[] };
+/// The row of `zpool offline`.
+pub static OFFLINE: Verb = for_owner("offline", "Take devices offline", offline)
+    .usage(&["[-ft] pool device ..."])
+    .options(&[
+        flag('f', "Mark the devices as faulted instead of offline."),
+        flag('t', "Only until the pool is imported again."),
+        long_flag('P', "power", "Turn off the power of the device's slot.")
+            .refused("unsupported: 'zpool offline' with '--power'"),
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::Text])
+    .history("zpool offline")
+    .examples(&[("zpool offline tank sda", "Stop using a disk until it is brought back.")]);
+
+/// The row of `zpool online`.
+pub static ONLINE: Verb = for_owner("online", "Bring devices online", online)
+    .usage(&["[-e] pool device ..."])
+    .options(&[
+        flag('e', "Use all space of devices that have grown."),
+        long_flag('P', "power", "Turn on the power of the device's slot.")
+            .refused("unsupported: 'zpool online' with '--power'"),
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::Text])
+    .history("zpool online")
+    .examples(&[("zpool online tank sda", "Use a disk again, and write what it missed.")]);
+
+/// The row of `zpool reopen`.
+pub static REOPEN: Verb = for_owner("reopen", "Reopen devices, and look for missing ones", reopen)
+    .usage(&["[-n] [pool ...]"])
+    .options(&[flag('n', "Do not restart a running scrub, which Weir never does.")])
+    .operands(&[ArgKind::Pool])
+    .history("zpool reopen")
+    .examples(&[("zpool reopen tank", "Find the devices of a pool again, for example after a cable was replaced.")]);
 
 /// The operands of a verb on devices: the pool, and at least one device.
 pub(super) fn operands<'a>(parsed: &'a Parsed, what: &str) -> Result<(&'a String, &'a [String]), Failure> {
@@ -21,29 +50,22 @@ pub(super) fn operands<'a>(parsed: &'a Parsed, what: &str) -> Result<(&'a String
     }
 }
 
-fn no_power(parsed: &Parsed, verb: &str) -> Result<(), Failure> {
-    match parsed.has('P') {
-        true => Err(Failure::failed(format!("unsupported: '{verb}' with '--power'"))),
-        false => Ok(()),
-    }
-}
-
-pub fn offline(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OFFLINE.parse(args).map_err(Failure::usage)?;
-    no_power(&parsed, "zpool offline")?;
-    let (pool, devices) = operands(&parsed, "missing device name")?;
+/// `zpool offline`.
+pub fn offline(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let (pool, devices) = operands(parsed, "missing device name")?;
     let (fault, temporary) = (parsed.has('f'), parsed.has('t'));
     let request = OfflineRequest { pool: pool.clone(), devices: devices.to_vec(), fault, temporary };
-    states::offline(&cx.invocation(command_line("zpool offline", args)), &request)?;
+    states::offline(&cx.invocation(call.history()), &request)?;
     Ok(0)
 }
 
-pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = ONLINE.parse(args).map_err(Failure::usage)?;
-    no_power(&parsed, "zpool online")?;
-    let (pool, devices) = operands(&parsed, "missing device name")?;
+/// `zpool online`.
+pub fn online(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let (pool, devices) = operands(parsed, "missing device name")?;
     let request = OnlineRequest { pool: pool.clone(), devices: devices.to_vec(), expand: parsed.has('e') };
-    let invocation = cx.invocation(command_line("zpool online", args));
+    let invocation = cx.invocation(call.history());
     let outcome = states::online(&invocation, &request, &mut |name, pool| follow(cx, pool, name))?;
     for online in outcome.devices.iter().filter(|online| online.state != VdevState::Healthy) {
         let then = match online.state {
@@ -56,8 +78,9 @@ pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     outcome.refused.map_or(Ok(0), |refusal| Err(refusal.into()))
 }
 
-pub fn reopen(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = REOPEN.parse(args).map_err(Failure::usage)?;
-    states::reopen(&cx.invocation(command_line("zpool reopen", args)), &parsed.operands)?;
+/// `zpool reopen`.
+pub fn reopen(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    states::reopen(&cx.invocation(call.history()), &parsed.operands)?;
     Ok(0)
 }

@@ -8,8 +8,10 @@ use super::status_json;
 use super::status_options::StatusOptions;
 use super::vdev_words::{aux_words, is_healthy, shown_state};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::{Options, Parsed};
+use crate::getopt::{ArgKind, Parsed, flag, long_flag};
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
+use crate::shared_options::{EXACT, FOLLOW, GUIDS, JSON, JSON_INT, KEY_GUID, PATHS, SCRIPTS, STAMP};
+use crate::verb::{Call, Verb, for_anyone};
 use crate::zfs::datasets::Pools;
 use admin::advice;
 use admin::health;
@@ -21,22 +23,44 @@ use pool::status::{
 };
 use std::fmt::Write;
 
-const OPTIONS: Options = Options {
-    short: "c:jdDegiLpPstT:vx",
-    long: &[
-        ("json", false, 'j'),
-        ("json-int", false, 'I'),
-        ("json-flat-vdevs", false, 'F'),
-        ("json-pool-key-guid", false, 'G'),
-        ("power", false, 'W'),
-    ],
-};
+/// The row of `zpool status`.
+pub static VERB: Verb = for_anyone("status", "Show the state of pools and their devices", run)
+    .usage(&[
+        "[-dDegiLpPstvx] [-c [script1[,script2]...]] [-T d|u] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ... [interval [count]]",
+    ])
+    .options(&[
+        SCRIPTS,
+        JSON,
+        flag('d', "Show the number of direct writes that failed their check."),
+        flag('D', "Show the histogram of the dedup table."),
+        flag('e', "Show only devices that are not healthy."),
+        GUIDS,
+        flag('i', "Show the progress of initialize."),
+        FOLLOW,
+        EXACT,
+        PATHS,
+        flag('s', "Show the number of slow operations."),
+        flag('t', "Show the progress of trim."),
+        STAMP,
+        flag('v', "List the files that are damaged."),
+        flag('x', "Show only pools that are not healthy."),
+        JSON_INT,
+        long_flag('F', "json-flat-vdevs", "With -j, put all devices into one object."),
+        KEY_GUID,
+        long_flag('W', "power", "Show the power of the slots of devices.")
+            .refused(NOT_SUPPORTED),
+    ])
+    .operands(&[ArgKind::Pool])
+    .examples(&[("zpool status -x", "Show what is wrong with any pool."), ("zpool status -v tank", "List the damaged files of a pool.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = match script_columns::parse(cx, "status", &OPTIONS, args) {
-        Ok(parsed) => parsed,
-        Err(outcome) => return outcome,
-    };
+const NOT_SUPPORTED: &str = "unsupported: 'zpool status' with '--power', or with '-c' and '-j'";
+
+/// `zpool status`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    if let Some(outcome) = script_columns::check(cx, "status", parsed) {
+        return outcome;
+    }
     let options = StatusOptions {
         verbose: parsed.has('v'),
         explain: parsed.has('x'),
@@ -59,16 +83,16 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             return Err(Failure::usage(format!("{name} only works with '-j' option")));
         }
     }
-    if parsed.has('W') || (json && parsed.has('c')) {
-        return Err(Failure::failed("unsupported: 'zpool status' with '--power', or with '-c' and '-j'"));
+    if json && parsed.has('c') {
+        return Err(Failure::failed(NOT_SUPPORTED));
     }
-    let stamp = Stamp::parse(&parsed)?;
-    let (names, interval, count) = pace(&parsed);
+    let stamp = Stamp::parse(parsed)?;
+    let (names, interval, count) = pace(parsed);
     let mut pace = Pace::new(interval, count);
     let mut first = true;
     loop {
         stamp.print(cx);
-        let code = report(cx, &parsed, &names, &options, &mut first)?;
+        let code = report(cx, parsed, &names, &options, &mut first)?;
         let more = pace.made();
         let _ = cx.out.flush();
         if !more || !wait(cx, &mut pace) {

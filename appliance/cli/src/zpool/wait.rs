@@ -9,8 +9,10 @@
 
 use super::iostat::{Stamp, pace};
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{ArgKind, flag, value};
 use crate::number::number;
+use crate::shared_options::{EXACT, SCRIPTED, STAMP};
+use crate::verb::{Call, Verb, for_anyone};
 use admin::state::Imported;
 use pool::status::{PoolStatus, Progress, ScanKind, VdevStatus};
 use std::time::{Duration, Instant};
@@ -55,10 +57,33 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Number of lines between two headings.
 const SCREEN: u64 = 24;
 
-const OPTIONS: Options = Options { short: "HpnT:t:", long: &[] };
+/// The row of `zpool wait`.
+pub static VERB: Verb = for_anyone("wait", "Wait for background activity to finish", run)
+    .usage(&["[-Hp] [-T d|u] [-t activity[,activity]...] pool [interval]"])
+    .options(&[
+        SCRIPTED,
+        EXACT,
+        flag('n', "Print the headings once only."),
+        STAMP,
+        value('t', "activity,...", ArgKind::Words(&ACTIVITIES), "Wait for these activities instead of all."),
+    ])
+    .operands(&[ArgKind::Pool])
+    .examples(&[("zpool wait -t scrub,resilver tank", "Wait until a pool has no scrub and no resilver.")]);
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+/// The words of `-t`.
+const ACTIVITIES: [&str; ALL.len()] = {
+    let mut names = [""; ALL.len()];
+    let mut i = 0;
+    while i < ALL.len() {
+        names[i] = ALL[i].1;
+        i += 1;
+    }
+    names
+};
+
+/// `zpool wait`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
     let mut wanted: Vec<Activity> = ALL.map(|(activity, _)| activity).to_vec();
     if let Some(list) = parsed.last('t') {
         wanted.clear();
@@ -68,8 +93,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             wanted.push(*activity);
         }
     }
-    let stamp = Stamp::parse(&parsed)?;
-    let (operands, interval, count) = pace(&parsed);
+    let stamp = Stamp::parse(parsed)?;
+    let (operands, interval, count) = pace(parsed);
     let pool = match operands.as_slice() {
         [] => return Err(Failure::usage("missing 'pool' argument")),
         [pool] if count.is_none() => pool,

@@ -15,11 +15,6 @@ use anyhow::{Context as _, Result};
 use api::Wanted;
 use errors::Error;
 
-/// A command line as the pool's history stores it.
-pub fn command_line(verb: &str, args: &[String]) -> String {
-    std::iter::once(verb).chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
-}
-
 /// Why a change failed, in OpenZFS's words where it has some.
 pub fn reason(error: &anyhow::Error) -> String {
     Reason::from(error).text

@@ -44,7 +44,7 @@ pub fn command() -> clap::Command {
         .subcommand(
             clap::Command::new("token")
                 .about("Print the contents of a resume token (property receive_resume_token of a partially received dataset)")
-                .arg(Arg::new("token").value_name("TOKEN").required(true)),
+                .arg(Arg::new("token").value_name("TOKEN").required(true).help("The value of the property receive_resume_token")),
         )
 }
 

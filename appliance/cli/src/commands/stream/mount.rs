@@ -20,7 +20,7 @@ pub fn command() -> clap::Command {
     clap::Command::new("mount")
         .about("Mount the files in a saved stream, read-only")
         .arg(Arg::new("source").value_name("FILE").required(true).help("The saved stream: a full one"))
-        .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
+        .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("Where to mount it"))
         .arg(
             Arg::new("options")
                 .short('o')

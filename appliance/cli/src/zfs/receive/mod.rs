@@ -31,8 +31,9 @@ use super::create::record;
 use super::datasets::Pools;
 use super::flow;
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
-use crate::zpool::writing::{command_line, open};
+use crate::getopt::{ArgKind, flag, value};
+use crate::verb::{Call, Verb, for_delegates};
+use crate::zpool::writing::open;
 use admin::state::Imported;
 use daemon::Direction;
 use dataset::receive::{CLONE, VerifyingReader};
@@ -43,20 +44,48 @@ use package::begin_of;
 use receiver::{Pool, Receiver};
 use std::sync::Arc;
 
-const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
+/// The row of `zfs receive`.
+pub static RECEIVE: Verb = ROW;
 
-pub const USAGE: &[&str] = &[
-    "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
-    "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
-    "-c [-vn] filesystem|volume|snapshot",
-    // zrepl looks for this spelling before it asks for resume tokens.
-    "-A <filesystem|volume>",
-];
+/// The row of `zfs recv`.
+pub static RECV: Verb = ROW.called("recv");
 
-pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
-    let asked = Asked::new(&parsed)?;
-    let command = command_line("zfs receive", args);
+const ROW: Verb = for_delegates("receive", "Receive a send stream from standard input", run)
+    .usage(&[
+        "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
+        "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
+        "-c [-vn] filesystem|volume|snapshot",
+        // zrepl looks for this spelling before it asks for resume tokens.
+        "-A <filesystem|volume>",
+    ])
+    .options(&[
+        value('o', "property=value", ArgKind::DatasetAssignment, "Set a property, whatever the stream says.")
+            .repeated(),
+        value('x', "property", ArgKind::DatasetProperties, "Ignore this property of the stream.").repeated(),
+        flag('d', "Name the dataset as the sender does, without the pool's name, below the operand."),
+        flag('e', "Name the dataset as the last part of the sender's name, below the operand."),
+        flag('h', "Ignore the holds of the stream."),
+        flag('M', "Unmount file systems even if they are in use."),
+        flag('n', "Print what would be received, and receive nothing."),
+        flag('u', "Do not mount the received file systems."),
+        flag('v', "Print the name, size and time of each received stream."),
+        flag('F', "Roll back to the last snapshot first; with a stream of -R, destroy what the sender no longer has."),
+        flag('s', "Keep what an interrupted stream brought, so that it can be resumed."),
+        flag('A', "Remove what an interrupted stream brought."),
+        flag('c', "Repair the damaged blocks of the snapshot from the stream."),
+    ])
+    .operands(&[ArgKind::NewDataset])
+    .history("zfs receive")
+    .examples(&[
+        ("zfs receive -s backup/home < file", "Receive a stream so that it can be resumed if it is interrupted."),
+        ("zfs receive -A backup/home", "Give up an interrupted stream."),
+    ]);
+
+/// `zfs receive`.
+pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
+    let parsed = &call.parsed;
+    let asked = Asked::new(parsed)?;
+    let command = call.history();
     let record = record(cx, "receive", asked.to.split('@').next().unwrap_or_default())?;
     if parsed.has('A') {
         if parsed.given.iter().any(|(letter, _)| "densu".contains(*letter)) {

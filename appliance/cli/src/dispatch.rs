@@ -1,0 +1,112 @@
+//! Runs a verb of zpool(8), zfs(8), beadm(8) or bectl(8), and prints why it failed.
+
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Wrong;
+use crate::help;
+use crate::suggest;
+use crate::verb::Verb;
+
+/// The words that request help in place of a verb.
+const HELP: [&str; 4] = ["-?", "-h", "--help", "help"];
+
+/// Runs the verb with which `args` begins.
+pub fn dispatch(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[String]) -> u8 {
+    let code = run(cx, program, verbs, args);
+    let _ = cx.out.flush();
+    code
+}
+
+/// The verb of that name.
+pub fn find(verbs: &[&'static Verb], name: &str) -> Option<&'static Verb> {
+    verbs.iter().find(|verb| verb.name == name).copied()
+}
+
+/// Whether the arguments request help, which needs no pool.
+pub fn is_help(verbs: &[&'static Verb], args: &[String]) -> bool {
+    let [name, rest @ ..] = args else { return false };
+    HELP.contains(&name.as_str()) || find(verbs, name).is_some_and(|verb| verb.parse(rest) == Err(Wrong::Help))
+}
+
+fn run(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[String]) -> u8 {
+    let Some(name) = args.first() else {
+        cx.complain("missing command");
+        let text = help::overview(program, verbs);
+        cx.complain(text.trim_end());
+        return 2;
+    };
+    let name = match name.as_str() {
+        name if HELP.contains(&name) => return help(cx, program, verbs, args.get(1)),
+        "-V" | "--version" => "version",
+        name => name,
+    };
+    let Some(verb) = find(verbs, name) else { return unrecognized(cx, program, verbs, name) };
+    let Some(run) = verb.run else {
+        cx.complain(&format!("unsupported: '{program} {name}' is not in this version of weir"));
+        return 1;
+    };
+    if verb.parse(&args[1..]) == Err(Wrong::Help) {
+        cx.print(&help::of_verb(program, verb));
+        return 0;
+    }
+    let call = match verb.call(&args[1..]) {
+        Ok(call) => call,
+        Err(failure) => {
+            let hint = verb.parse(&args[1..]).err().and_then(|wrong| suggest::of_option(verb, &wrong));
+            return report(cx, program, verb, Err(failure), |_| Vec::from_iter(hint));
+        }
+    };
+    let outcome = run(cx, &call);
+    report(cx, program, verb, outcome, |cx| suggest::of_call(cx, verb, &call.parsed))
+}
+
+fn help(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: Option<&String>) -> u8 {
+    let Some(name) = name else {
+        cx.print(&help::overview(program, verbs));
+        return 0;
+    };
+    match find(verbs, name) {
+        Some(verb) => {
+            cx.print(&help::of_verb(program, verb));
+            0
+        }
+        None => unrecognized(cx, program, verbs, name),
+    }
+}
+
+fn unrecognized(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], name: &str) -> u8 {
+    cx.complain(&format!("unrecognized command '{name}'"));
+    if let Some(line) = suggest::line(name, verbs.iter().map(|verb| verb.name)) {
+        cx.complain(&line);
+    }
+    let text = help::overview(program, verbs);
+    cx.complain(text.trim_end());
+    2
+}
+
+/// Prints why a verb failed, then the hints. Returns the exit code.
+fn report(
+    cx: &mut Context<'_>,
+    program: &str,
+    verb: &Verb,
+    outcome: Outcome,
+    hints: impl FnOnce(&mut Context<'_>) -> Vec<String>,
+) -> u8 {
+    let is_usage = matches!(outcome, Err(Failure::Usage(_)));
+    let (message, code) = match outcome {
+        Ok(code) | Err(Failure::Code(code)) => (String::new(), code),
+        Err(Failure::Failed(message)) => (message, 1),
+        Err(Failure::Refused { message, code }) => (message, code),
+        Err(Failure::Usage(message)) => (message, 2),
+    };
+    if !message.is_empty() {
+        cx.complain(&message);
+    }
+    if code != 0 {
+        hints(cx).iter().for_each(|line| cx.complain(line));
+    }
+    if is_usage {
+        let text = help::usage(program, verb);
+        cx.complain(text.trim_end());
+    }
+    code
+}

@@ -189,7 +189,7 @@ mod tests {
     }
 
     /// Options that the usage lines of OpenZFS and of beadm(8) do not name either.
-    const UNNAMED: &[&str] = &["zpool sync -f", "zpool wait -n", "beadm menu -v"];
+    const UNNAMED: &[&str] = &["zpool sync -f", "zpool wait -n", "zfs allow -h", "zfs unallow -h", "beadm menu -v"];
 
     #[test]
     fn examples_are_accepted() {

@@ -340,6 +340,34 @@ fn a_client_that_reads_no_answers_leaves_memory_for_another_client() {
     }
 }
 
+const NBD_CMD_DISC: u16 = 2;
+const NBD_CMD_FLUSH: u16 = 3;
+
+/// Regression: requests without data were executed and their answers queued without any limit, for
+/// a client that read none.
+#[test]
+fn a_client_that_reads_no_answers_is_not_served_any_more() {
+    let rig = Rig::new("unread");
+    let mut client = rig.chosen("tank/v", false);
+    let requests = 200_000;
+    let mut sender = Client { socket: client.socket.try_clone().expect("a socket") };
+    let sends = std::thread::spawn(move || {
+        (0..requests).for_each(|cookie| sender.request(0, NBD_CMD_FLUSH, cookie, 0, 0));
+    });
+    let done = || rig.disk.flushes.load(Ordering::SeqCst);
+    wait_until("little is answered", || done() > 100);
+    let mut before = 0;
+    while before != done() {
+        before = done();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!((before as u64) < requests, "all requests are executed although the client reads no answers");
+    for _ in 0..requests {
+        assert_eq!(client.simple().1, 0);
+    }
+    sends.join().expect("all is sent");
+}
+
 /// The certificate and key were made with openssl for `localhost`.
 fn tls() -> (rustls::ServerConfig, rustls::ClientConfig) {
     use rustls::crypto::ring::default_provider;
@@ -456,7 +484,7 @@ fn written_data_is_read_back_with_and_without_structured_replies() {
     let mut reader = rig.chosen("tank/v@s", false);
     reader.request(0, 4, 30, 0, 4096);
     assert_eq!(reader.simple(), (30, 1), "read-only");
-    client.request(0, Command::Disconnect.code().into(), 0, 0, 0);
+    client.request(0, NBD_CMD_DISC, 0, 0, 0);
     drop(client);
 }
 

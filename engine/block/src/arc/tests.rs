@@ -153,7 +153,7 @@ fn a_second_read_of_a_block_that_is_being_read_panics() {
 }
 
 #[test]
-#[should_panic(expected = "ends twice")]
+#[should_panic(expected = "a second time")]
 fn a_read_that_ends_twice_panics() {
     let flight = Flight::default();
     flight.end(Landed::Lost);

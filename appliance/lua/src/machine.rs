@@ -23,7 +23,8 @@ use std::sync::Arc;
 const INTERVAL: u64 = 100;
 /// Values on the stack of a coroutine: LUAI_MAXSTACK.
 const STACK_MAX: usize = 1_000_000;
-/// How deep library functions and functions of Lua can call each other: LUAI_MAXCCALLS.
+/// How deep library functions and functions of Lua can call each other, and coroutines wait for
+/// each other: LUAI_MAXCCALLS.
 const LEVELS_MAX: usize = 20;
 /// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted.
 /// Guessed.
@@ -498,14 +499,22 @@ impl<'h> Machine<'h> {
         if self.levels + weight > LEVELS_MAX {
             return self.runtime_error("C stack overflow");
         }
-        let (at, stop, home) = (self.stack.len(), self.frames.len(), self.current);
+        let (at, stop, home, levels) = (self.stack.len(), self.frames.len(), self.current, self.levels);
         self.stack.push(function);
         self.stack.extend_from_slice(arguments);
         self.levels += weight;
         self.nested += 1;
-        let result = self.call(at, After::Results(results)).and_then(|()| self.run(home, stop));
-        self.nested -= 1;
-        self.levels -= weight;
+        let called = match self.call(at, After::Results(results)) {
+            // A coroutine that was continued at once.
+            Err(Trouble::Error(value)) if self.current != home => self.end_thread_with(value, home),
+            called => called,
+        };
+        let result = called.and_then(|()| self.run(home, stop));
+        // Elsewhere, a limit has ended the program.
+        if self.current == home {
+            self.nested -= 1;
+            self.levels = levels;
+        }
         result
     }
 
@@ -1092,19 +1101,37 @@ impl<'h> Machine<'h> {
         Ok(self.call_back(handler, &[a, b], 1)?.is_true())
     }
 
-    /// The value of a key, from a library function.
-    pub(crate) fn get(&mut self, object: Value, key: Value) -> Run<Value> {
-        let (stop, home) = (self.frames.len(), self.current);
-        self.nested += 1;
-        let result = self.index(object, key).and_then(|_| self.run(home, stop));
-        self.nested -= 1;
-        result.map(|()| self.pop())
+    /// The value of a key, from a library function. `weight`: as of [`Self::call_back`].
+    pub(crate) fn get(&mut self, mut object: Value, key: Value, weight: usize) -> Run<Value> {
+        for _ in 0..LOOP_MAX {
+            if let Value::Table(id) = object {
+                let value = self.heap.table(id).get(key);
+                if value != Value::Nil {
+                    return Ok(value);
+                }
+            }
+            match (self.metamethod(object, self.names.index), object) {
+                (Value::Nil, Value::Table(_)) => return Ok(Value::Nil),
+                (Value::Nil, _) => return self.operand_error("index", object, 0),
+                (handler @ (Value::Closure(_) | Value::Native(_) | Value::Bound(_)), _) => {
+                    return self.call_back(handler, &[object, key], weight);
+                }
+                (next, _) => object = next,
+            }
+        }
+        self.runtime_error("loop in gettable")
     }
 
     // Coroutines.
 
+    /// Whether coroutines wait for each other too deeply for another one.
+    pub(crate) fn is_deepest(&self) -> bool {
+        self.levels + 1 >= LEVELS_MAX
+    }
+
     /// Continues a suspended coroutine with the values from `first` on.
     pub(crate) fn resume(&mut self, thread: ThreadId, first: usize) -> Run<Returned> {
+        self.levels += 1;
         let values = self.stack.split_off(first);
         self.park();
         self.heap.thread_mut(self.current).status = Status::Normal;
@@ -1157,6 +1184,7 @@ impl<'h> Machine<'h> {
     }
 
     fn switch_back(&mut self, status: Status) {
+        self.levels -= 1;
         self.park();
         let thread = self.heap.thread_mut(self.current);
         thread.status = status;
@@ -1183,7 +1211,8 @@ impl<'h> Machine<'h> {
                 let first = self.stack.len();
                 self.stack.extend([Value::Boolean(false), value]);
                 self.supply(frame.at, first, frame.after);
-                return Ok(());
+                let is_body = self.frames.is_empty() && self.current != self.main;
+                return if is_body { self.end_thread(0) } else { Ok(()) };
             }
             if let Some(text) = self.as_text(value) {
                 let text = [self.place(1).as_bytes(), &text].concat();

@@ -271,6 +271,7 @@ fn instructions_are_limited_in_every_kind_of_loop() {
         "local s = ('a'):rep(4000000); return s:find(('a'):rep(1000000) .. 'b', 1, true)",
         "local t = setmetatable({}, {__len = function() return 2 ^ 62 end}); table.insert(t, 1, 1)",
         "local t = setmetatable({}, {__len = function() return 2 ^ 62 end}); table.remove(t, 1)",
+        "local t = setmetatable({}, {__len = function() return 0x7ffffffffffffffe end}); table.insert(t, 1, 1)",
         "local co = coroutine.create(function() while true do end end); while true do coroutine.resume(co) end",
     ] {
         match run_with(source, 100_000, 100 << 20, &mut Shell::default()) {
@@ -352,6 +353,46 @@ fn nested_statements_are_limited() {
     assert!(error(&format!("return {}1{}", "(".repeat(1000), ")".repeat(1000))).contains("too many C levels"));
     assert!(
         error("function f(s) return string.gsub(s, '.', f) end; return f('foo')").starts_with("C stack overflow\n")
+    );
+}
+
+#[test]
+fn library_functions_that_call_each_other_have_a_depth() {
+    for source in [
+        "local t = setmetatable({}, {}); \
+         getmetatable(t).__index = function(_, k) return (string.gsub('a', 'a', t)) end; string.gsub('a', 'a', t)",
+        "local f = function() end; for i = 1, 20000 do f = coroutine.wrap(f) end; f()",
+        "local function f() return coroutine.wrap(f)() end; f()",
+    ] {
+        assert!(error(source).contains("C stack overflow"), "{source}: {}", error(source));
+    }
+    let resumed = "local function f() return select(2, coroutine.resume(coroutine.create(f))) end; return f()";
+    assert_eq!(text(resumed), "C stack overflow");
+    // Those that have ended do not count.
+    let ended = "local n = 0; for i = 1, 100 do coroutine.wrap(function() n = n + 1; coroutine.yield() end)() end; \
+                 for i = 1, 100 do coroutine.resume(coroutine.create(error)); n = n + 1 end; return n";
+    assert_eq!(number(ended), 200);
+}
+
+#[test]
+fn coroutines_may_be_library_functions() {
+    for source in [
+        "table.sort({2, 1}, coroutine.wrap(error))",
+        "string.gsub('a', 'a', setmetatable({}, {__index = coroutine.wrap(error)}))",
+        "string.gsub('a', 'a', coroutine.wrap(error))",
+    ] {
+        assert!(matches!(result(source), Err(Failure::Error(_))), "{source}");
+    }
+    let endless = "table.sort({2, 1}, coroutine.wrap(function() while true do end end))";
+    assert!(matches!(result(endless), Err(Failure::TimedOut(..))));
+    let nested = "return coroutine.resume(coroutine.create(coroutine.resume), \
+                  coroutine.create(function() error('x', 0) end))";
+    assert_eq!(
+        text(&format!(
+            "local a, b, c = (function() {nested} end)(); \
+                              return tostring(a) .. tostring(b) .. c"
+        )),
+        "truefalsex"
     );
 }
 

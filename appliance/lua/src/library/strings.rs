@@ -278,7 +278,7 @@ impl Machine<'_> {
             Replacement::Table(table) => {
                 self.push_captures(source, captures, Some((start, end)))?;
                 let key = self.stack[top];
-                self.get(*table, key)?
+                self.get(*table, key, GSUB_WEIGHT)?
             }
             Replacement::Function(function) => {
                 self.push_captures(source, captures, Some((start, end)))?;

@@ -78,10 +78,12 @@ impl Machine<'_> {
                 if at < 1 || at > end {
                     return self.bad_argument(2, "position out of bounds");
                 }
-                for to in (at + 1..=end).rev() {
+                let mut to = end;
+                while to > at {
                     let moved = self.element(table, to - 1);
                     self.set_element(table, to, moved);
                     self.count_move(to)?;
+                    to -= 1;
                 }
                 self.set_element(table, at, value);
             }

@@ -26,13 +26,16 @@ const STACK_MAX: usize = 1_000_000;
 /// How deep library functions and functions of Lua can call each other, and coroutines wait for
 /// each other: LUAI_MAXCCALLS.
 const LEVELS_MAX: usize = 20;
-/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted.
-/// Guessed.
+/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted or the
+/// program asks for a collection. Guessed.
 const BYTES_A_STEP: u64 = 32;
 
 /// Elements, or bytes of a pattern's subject, that a library function looks at for the price of one
 /// instruction. Guessed.
-const WORK_A_STEP: u64 = 16;
+pub(crate) const WORK_A_STEP: u64 = 16;
+
+/// Bytes that are copied or compared at once for the price of one element. Guessed.
+pub(crate) const BYTES_A_WORK: u64 = 8;
 
 /// Why a program ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +154,8 @@ pub(crate) struct Machine<'h> {
     pub(crate) names: Names,
     /// Instructions since the last look at the limit.
     steps: u64,
+    /// Work since the last step that was counted for it.
+    work: u64,
     /// Instructions that are counted.
     pub(crate) executed: u64,
     limit: u64,
@@ -177,6 +182,7 @@ impl<'h> Machine<'h> {
             strings,
             names,
             steps: 0,
+            work: 0,
             executed: 0,
             limit: instruction_limit,
             levels: 1,
@@ -197,6 +203,7 @@ impl<'h> Machine<'h> {
     // Errors.
 
     pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) -> Value {
+        self.note_work(text.as_ref().len() as u64 / BYTES_A_WORK);
         Value::String(self.heap.string(text.as_ref()))
     }
 
@@ -324,7 +331,7 @@ impl<'h> Machine<'h> {
 
     /// Fails if `bytes` more are too much. All values in use must be on the stack.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Run<()> {
-        if self.heap.is_due(bytes) {
+        if self.heap.is_due(0) || self.heap.exceeds(bytes) {
             self.collect(bytes)?;
         }
         Ok(())
@@ -334,13 +341,20 @@ impl<'h> Machine<'h> {
         let is_short = self.heap.exceeds(more);
         if is_short {
             // So that a program at the edge of its memory ends by its limit of instructions.
-            self.steps += self.heap.used_bytes() as u64 / BYTES_A_STEP;
+            self.collect_for_program();
+        } else {
+            self.collect_garbage();
         }
-        self.collect_garbage();
         if self.heap.exceeds(more) { Err(Trouble::Memory) } else { Ok(()) }
     }
 
-    pub(crate) fn collect_garbage(&mut self) {
+    /// Collects where the program is the reason, and counts the work.
+    pub(crate) fn collect_for_program(&mut self) {
+        self.steps += self.heap.used_bytes() as u64 / BYTES_A_STEP + self.heap.entry_count() as u64 / WORK_A_STEP;
+        self.collect_garbage();
+    }
+
+    fn collect_garbage(&mut self) {
         self.park();
         let roots = [
             Value::Thread(self.current),
@@ -521,8 +535,15 @@ impl<'h> Machine<'h> {
     /// Counts work of a library function, so that it cannot take for ever. It is much cheaper than
     /// instructions.
     pub(crate) fn count_work(&mut self, amount: u64) -> Run<()> {
-        self.steps += amount / WORK_A_STEP;
+        self.note_work(amount);
         if self.steps >= INTERVAL { self.check_limits() } else { Ok(()) }
+    }
+
+    /// The same, where the limit is looked at later.
+    pub(crate) fn note_work(&mut self, amount: u64) {
+        self.work += amount;
+        self.steps += self.work / WORK_A_STEP;
+        self.work %= WORK_A_STEP;
     }
 
     /// Work of a library function that is left before the limit.
@@ -922,10 +943,14 @@ impl<'h> Machine<'h> {
     }
 
     /// The number that a value is.
-    pub(crate) fn to_number(&self, value: Value) -> Option<i64> {
+    pub(crate) fn to_number(&mut self, value: Value) -> Option<i64> {
         match value {
             Value::Number(number) => Some(number),
-            Value::String(id) => crate::number::parse(self.heap.text(id)),
+            Value::String(id) => {
+                let text = self.heap.text(id).clone();
+                self.note_work(text.len() as u64 / BYTES_A_WORK);
+                crate::number::parse(&text)
+            }
             _ => None,
         }
     }
@@ -980,10 +1005,10 @@ impl<'h> Machine<'h> {
     }
 
     /// The text of a string or number.
-    pub(crate) fn as_text(&self, value: Value) -> Option<Vec<u8>> {
+    pub(crate) fn as_text(&self, value: Value) -> Option<Arc<[u8]>> {
         match value {
-            Value::String(id) => Some(self.heap.text(id).to_vec()),
-            Value::Number(number) => Some(number.to_string().into_bytes()),
+            Value::String(id) => Some(self.heap.text(id).clone()),
+            Value::Number(number) => Some(number.to_string().into_bytes().into()),
             _ => None,
         }
     }
@@ -1046,10 +1071,15 @@ impl<'h> Machine<'h> {
     }
 
     /// The order of two numbers or two strings.
-    fn order(&self, a: Value, b: Value) -> Option<std::cmp::Ordering> {
+    fn order(&mut self, a: Value, b: Value) -> Option<std::cmp::Ordering> {
         match (a, b) {
             (Value::Number(a), Value::Number(b)) => Some(a.cmp(&b)),
-            (Value::String(a), Value::String(b)) => Some(self.heap.text(a).cmp(self.heap.text(b))),
+            (Value::String(a), Value::String(b)) => {
+                let (a, b) = (self.heap.text(a), self.heap.text(b));
+                let (order, bytes) = (a.cmp(b), a.len().min(b.len()) as u64);
+                self.note_work(bytes / BYTES_A_WORK);
+                Some(order)
+            }
             _ => None,
         }
     }

@@ -291,6 +291,44 @@ fn instructions_are_limited_in_every_kind_of_loop() {
 }
 
 #[test]
+fn work_of_library_functions_is_limited() {
+    for source in [
+        "while true do collectgarbage() end",
+        "local t = {}; for i = 1, 10000 do t[i] = '' end; while true do table.concat(t) end",
+        "local s, set = ('a'):rep(10000), '[' .. ('b'):rep(10000) .. ']'; return s:find(set)",
+        "local s, set = ('a'):rep(10000), '[' .. ('b'):rep(10000) .. ']-c'; return s:find(set)",
+        "local s = (' '):rep(100000); while true do local x = tonumber(s) end",
+        "local s, t = ('a'):rep(100000) .. 'b', ('a'):rep(100000) .. 'c'; while true do local x = s < t end",
+        "local s = ('a'):rep(100000); while true do local x = s:upper() end",
+        "local s = ('a'):rep(100000); while true do show(s) end",
+        "local t = {1, 2, 3, 4, 5, 6, 7, 8}; while true do table.insert(t, 1, 1); table.remove(t, 1) end",
+    ] {
+        // Each iteration of the loops costs some instructions by itself, and much more by its work.
+        let started = std::time::Instant::now();
+        let ended = run_with(source, 1_000_000, 100 << 20, &mut Shell::default());
+        assert!(matches!(ended, Err(Failure::TimedOut(..))), "{source}: {ended:?}");
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{source}: {:?}", started.elapsed());
+    }
+    // What does not look at a text costs nothing for its length.
+    let cheap = "local s, n = ('a'):rep(1000000), 0; \
+                 for i = 1, 10000 do n = n + s:len() + s:byte(i) + #s:sub(i, i) end; return n";
+    assert_eq!(run_with(cheap, 300_000, 10 << 20, &mut Shell::default()), Ok(Some(Datum::Number(10_000_980_000))));
+    // The host ends a match.
+    let source = "local s = ('a'):rep(100000); return s:find('.-.-.-.-b')";
+    let ended = run_with(source, 100_000_000, 1 << 20, &mut Shell { cancel_after: Some(3) });
+    assert!(matches!(ended, Err(Failure::Cancelled(_))), "{ended:?}");
+}
+
+#[test]
+fn weak_tables_are_counted_as_they_are() {
+    let source = "local before; local w = setmetatable({}, {__mode = 'k'}); \
+        for round = 1, 20 do for i = 1, 2000 do w[{}] = i end; collectgarbage(); \
+        before = before or collectgarbage('count') end; \
+        return collectgarbage('count') - before";
+    assert!((-20..20).contains(&number(source)), "{}", number(source));
+}
+
+#[test]
 fn memory_is_limited_however_it_is_used() {
     for source in [
         "local t = {}; for i = 1, 1e9 do t[i] = i end".replace("1e9", "1000000000"),
@@ -302,6 +340,10 @@ fn memory_is_limited_however_it_is_used() {
         "local t = {}; while true do t[#t + 1] = coroutine.create(function() end) end".to_owned(),
         "local t = {}; while true do t[#t + 1] = tostring(#t) end".to_owned(),
         "return table.unpack({}, 1, 900000)".to_owned(),
+        "return (string.gsub(('x'):rep(2 ^ 20), '.*', ('%0'):rep(2 ^ 18)))".to_owned(),
+        "return (string.gsub(('x'):rep(2 ^ 20), '(.*)', ('%1'):rep(2 ^ 18)))".to_owned(),
+        "local s = ('x'):rep(2 ^ 20); return (s:sub(1, 100):gsub('.', function() return s end))".to_owned(),
+        "local s = ('x'):rep(2 ^ 20); return (s:sub(1, 100):gsub('.', {x = s}))".to_owned(),
         "local t = {('x'):rep(1000000)}; for i = 1, 100 do t[i + 1] = t[1] end; return table.concat(t)".to_owned(),
     ] {
         let ended = run_with(&source, 100_000_000, 4 << 20, &mut Shell::default());

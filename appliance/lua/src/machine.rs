@@ -163,8 +163,7 @@ pub(crate) struct Machine<'h> {
 }
 
 impl<'h> Machine<'h> {
-    pub(crate) fn new(host: &'h mut dyn Host, memory_limit: usize, instruction_limit: u64) -> Self {
-        let mut heap = Heap::new(memory_limit);
+    pub(crate) fn new(host: &'h mut dyn Host, mut heap: Heap, instruction_limit: u64) -> Self {
         let names = Names::new(&mut heap);
         let (globals, strings) = (heap.new_table(), heap.new_table());
         let main = heap.new_thread(Thread { status: Status::Running, ..Thread::default() });

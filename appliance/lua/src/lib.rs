@@ -24,6 +24,7 @@ mod library;
 mod machine;
 mod number;
 mod parse;
+mod switch;
 mod thread;
 mod value;
 
@@ -154,7 +155,7 @@ impl Room {
         let too_large = || Stays::Because(RESULT_TOO_LARGE.to_owned());
         self.bytes = self.bytes.checked_sub(bytes).ok_or_else(too_large)?;
         self.entries += 1;
-        match self.entries % ENTRIES_A_LOOK == 0 && machine.host.is_cancelled() {
+        match self.entries.is_multiple_of(ENTRIES_A_LOOK) && machine.host.is_cancelled() {
             true => Err(Stays::Cancelled),
             false => Ok(()),
         }

@@ -194,7 +194,7 @@ impl Machine<'_> {
     }
 
     fn number_argument(&mut self, args: Arguments, at: usize) -> Run<i64> {
-        match self.to_number(self.argument(args, at)) {
+        match self.number_of(self.argument(args, at)) {
             Some(number) => Ok(number),
             None => self.type_error(args, at, "number"),
         }

@@ -25,7 +25,7 @@ const INTERVAL: u64 = 100;
 const STACK_MAX: usize = 1_000_000;
 /// How deep library functions and functions of Lua can call each other, and coroutines wait for
 /// each other: LUAI_MAXCCALLS.
-const LEVELS_MAX: usize = 20;
+pub(crate) const LEVELS_MAX: usize = 20;
 /// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted or the
 /// program asks for a collection. Guessed.
 const BYTES_A_STEP: u64 = 32;
@@ -159,7 +159,7 @@ pub(crate) struct Machine<'h> {
     /// Instructions that are counted.
     pub(crate) executed: u64,
     limit: u64,
-    levels: usize,
+    pub(crate) levels: usize,
 }
 
 impl<'h> Machine<'h> {
@@ -366,7 +366,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Puts the running coroutine into the heap.
-    fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         let thread = self.heap.thread_mut(self.current);
         std::mem::swap(&mut thread.stack, &mut self.stack);
         std::mem::swap(&mut thread.frames, &mut self.frames);
@@ -375,7 +375,7 @@ impl<'h> Machine<'h> {
         thread.charged_bytes = self.charged_bytes;
     }
 
-    fn unpark(&mut self) {
+    pub(crate) fn unpark(&mut self) {
         let thread = self.heap.thread_mut(self.current);
         std::mem::swap(&mut thread.stack, &mut self.stack);
         std::mem::swap(&mut thread.frames, &mut self.frames);
@@ -480,7 +480,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Puts the values from `first` on where a call was.
-    fn supply(&mut self, at: usize, first: usize, after: After) {
+    pub(crate) fn supply(&mut self, at: usize, first: usize, after: After) {
         match after {
             After::Results(ALL) => drop(self.stack.drain(at..first)),
             After::Results(1) => {
@@ -646,7 +646,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Variables from `slot` on leave the stack.
-    fn close(&mut self, slot: usize) {
+    pub(crate) fn close(&mut self, slot: usize) {
         while let Some(cell) = self.open.last().copied() {
             match self.heap.cell(cell) {
                 Cell::Open(_, at) if at < slot => return,
@@ -715,7 +715,7 @@ impl<'h> Machine<'h> {
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Mod | Op::Pow => return self.arithmetic(op),
             Op::Negate => {
                 let value = self.pop();
-                if let Some(number) = self.to_number(value) {
+                if let Some(number) = self.number_of(value) {
                     self.stack.push(Value::Number(number.wrapping_neg()));
                 } else {
                     let handler = self.metamethod(value, self.names.negate);
@@ -851,7 +851,7 @@ impl<'h> Machine<'h> {
     }
 
     fn loop_number(&mut self, at: usize, what: &str) -> Run<i64> {
-        match self.to_number(self.stack[at]) {
+        match self.number_of(self.stack[at]) {
             Some(number) => Ok(number),
             None => self.runtime_error(&format!("'for' {what} must be a number")),
         }
@@ -942,7 +942,7 @@ impl<'h> Machine<'h> {
     }
 
     /// The number that a value is.
-    pub(crate) fn to_number(&mut self, value: Value) -> Option<i64> {
+    pub(crate) fn number_of(&mut self, value: Value) -> Option<i64> {
         match value {
             Value::Number(number) => Some(number),
             Value::String(id) => {
@@ -957,7 +957,7 @@ impl<'h> Machine<'h> {
     fn arithmetic(&mut self, op: Op) -> Run<Flow> {
         use crate::number::{divide, modulo, power};
         let (b, a) = (self.pop(), self.pop());
-        let (Some(x), Some(y)) = (self.to_number(a), self.to_number(b)) else {
+        let (Some(x), Some(y)) = (self.number_of(a), self.number_of(b)) else {
             let at = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Pow].iter().position(|other| *other == op);
             let name = self.names.arithmetic[at.unwrap_or(0)];
             let mut handler = self.metamethod(a, name);
@@ -965,7 +965,7 @@ impl<'h> Machine<'h> {
                 handler = self.metamethod(b, name);
             }
             if handler == Value::Nil {
-                let (culprit, operand) = if self.to_number(a).is_none() { (a, 0) } else { (b, 1) };
+                let (culprit, operand) = if self.number_of(a).is_none() { (a, 0) } else { (b, 1) };
                 return self.operand_error("perform arithmetic on", culprit, operand);
             }
             return self.call_handler(handler, &[a, b], After::Results(1));
@@ -1149,108 +1149,6 @@ impl<'h> Machine<'h> {
             }
         }
         self.runtime_error("loop in gettable")
-    }
-
-    // Coroutines.
-
-    /// Whether coroutines wait for each other too deeply for another one.
-    pub(crate) fn is_deepest(&self) -> bool {
-        self.levels + 1 >= LEVELS_MAX
-    }
-
-    /// Continues a suspended coroutine with the values from `first` on.
-    pub(crate) fn resume(&mut self, thread: ThreadId, first: usize) -> Run<Returned> {
-        self.levels += 1;
-        let values = self.stack.split_off(first);
-        self.park();
-        self.heap.thread_mut(self.current).status = Status::Normal;
-        let resumer = std::mem::replace(&mut self.current, thread);
-        self.unpark();
-        let state = self.heap.thread_mut(thread);
-        (state.status, state.resumer) = (Status::Running, Some(resumer));
-        let first = self.stack.len();
-        self.stack.extend(values);
-        match self.frames.pop() {
-            // It waits in `yield`, which returns the values.
-            Some(frame) => self.supply(frame.at, first, frame.after),
-            None => self.call(0, After::Results(ALL))?,
-        }
-        // A library function as the body of a coroutine has ended.
-        if self.frames.is_empty() && self.current == thread {
-            self.end_thread(0)?;
-        }
-        Ok(Returned::Switched)
-    }
-
-    /// Suspends the running coroutine, and hands the values from `first` on to its resumer.
-    pub(crate) fn suspend(&mut self, first: usize) -> Run<Returned> {
-        if self.current == self.main {
-            return self.error("attempt to yield from outside a coroutine");
-        }
-        if self.nested > 0 {
-            return self.error("attempt to yield across a C-call boundary");
-        }
-        self.return_to_resumer(first, Status::Suspended)?;
-        Ok(Returned::Switched)
-    }
-
-    fn end_thread(&mut self, first: usize) -> Run<()> {
-        self.return_to_resumer(first, Status::Dead)
-    }
-
-    fn return_to_resumer(&mut self, first: usize, status: Status) -> Run<()> {
-        let values = self.stack.split_off(first);
-        self.switch_back(status);
-        let Some(frame) = self.frames.pop() else { return Ok(()) };
-        let first = self.stack.len();
-        if frame.function == Value::Native(Native::CoResume) {
-            self.stack.push(Value::Boolean(true));
-        }
-        self.stack.extend(values);
-        self.supply(frame.at, first, frame.after);
-        // The resumer may have been called by a library function of a third one.
-        if self.frames.is_empty() && self.current != self.main { self.end_thread(0) } else { Ok(()) }
-    }
-
-    fn switch_back(&mut self, status: Status) {
-        self.levels -= 1;
-        self.park();
-        let thread = self.heap.thread_mut(self.current);
-        thread.status = status;
-        if status == Status::Dead {
-            (thread.stack, thread.frames) = (Vec::new(), Vec::new());
-            let charged = std::mem::take(&mut thread.charged_bytes);
-            self.heap.discharge(charged);
-        }
-        let resumer = self.heap.thread_mut(self.current).resumer.take();
-        self.current = resumer.unwrap_or(self.main);
-        self.unpark();
-        self.heap.thread_mut(self.current).status = Status::Running;
-    }
-
-    /// The running coroutine ends with an error: `resume` returns it, a wrapped coroutine passes it
-    /// on.
-    fn end_thread_with(&mut self, mut value: Value, home: ThreadId) -> Run<()> {
-        loop {
-            self.close(0);
-            self.switch_back(Status::Dead);
-            let Some(frame) = self.frames.last().copied() else { return Err(Trouble::Error(value)) };
-            if frame.function == Value::Native(Native::CoResume) {
-                self.frames.pop();
-                let first = self.stack.len();
-                self.stack.extend([Value::Boolean(false), value]);
-                self.supply(frame.at, first, frame.after);
-                let is_body = self.frames.is_empty() && self.current != self.main;
-                return if is_body { self.end_thread(0) } else { Ok(()) };
-            }
-            if let Some(text) = self.as_text(value) {
-                let text = [self.place(1).as_bytes(), &text].concat();
-                value = self.text(text);
-            }
-            if self.current == home {
-                return Err(Trouble::Error(value));
-            }
-        }
     }
 }
 

@@ -177,7 +177,7 @@ impl Machine<'_> {
         let number = match self.argument(args, 1) {
             Value::Nil => {
                 let value = self.any(args, 0)?;
-                self.to_number(value)
+                self.number_of(value)
             }
             _ => {
                 let (text, base) = (self.text_argument(args, 0)?, self.number_argument(args, 1)?);

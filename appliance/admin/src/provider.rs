@@ -49,7 +49,7 @@ impl LiveFiles {
         &self.live
     }
 
-    pub fn uses(&self) -> &Uses {
+    pub fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
 

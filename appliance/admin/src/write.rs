@@ -243,7 +243,11 @@ impl WritablePool {
             let Some(name) = self.live.get(id).map(|live| live.name()) else { continue };
             if !is_used(&name) {
                 self.closings.fetch_add(1, Ordering::SeqCst);
-                self.files.close_one(id, &name)?;
+                match self.files.close_one(id, &name) {
+                    // It is used by now.
+                    Err(e) if is_busy(&e) => {}
+                    closed => closed?,
+                }
             }
         }
         Ok(())
@@ -274,6 +278,10 @@ impl WritablePool {
         let files = self.close_files();
         files.and(self.writer().destroy().context("cannot destroy the pool"))
     }
+}
+
+fn is_busy(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Refused { why: Refusal::Busy, .. }))
 }
 
 #[cfg(test)]

@@ -569,6 +569,47 @@ fn programs_promote_and_roll_back() {
 }
 
 #[test]
+fn programs_do_not_destroy_what_is_served() {
+    let rig = Rig::with(&[], &[]);
+    let volume = Some(NewVolume { size: "1M".to_owned(), ..NewVolume::default() });
+    let request = CreateRequest { name: "tank/v".to_owned(), volume, ..CreateRequest::default() };
+    let invocation = rig.invocation(&request.command_line());
+    let no_key = |_: &str| Err(anyhow::anyhow!("there is no key"));
+    create::plan(&invocation, &request).expect("possible").run(&invocation, &no_key).expect("created");
+    write::snapshot(&rig.writable().live, &strings(&["tank/v@1"]), &[]).expect("taken");
+    let numbers = "return (zfs.check.destroy('tank/v@1') - EBUSY) + (zfs.sync.destroy('tank/v@1') - EBUSY)";
+    {
+        let _served = rig.writable().volume("tank/v@1").expect("served");
+        returns(&rig, numbers, 0);
+        returns(&rig, "return zfs.sync.destroy{'tank/v@1', defer=true} - EBUSY", 0);
+    }
+    returns(&rig, "return zfs.sync.destroy('tank/v@1')", 0);
+    {
+        let _served = rig.writable().volume("tank/v").expect("served");
+        returns(&rig, &numbers.replace("@1", ""), 0);
+    }
+    returns(&rig, "return zfs.sync.destroy('tank/v')", 0);
+}
+
+#[test]
+fn keys_stay_stored_when_a_program_promotes_and_destroys() {
+    let rig = Rig::with(&[], &[]);
+    let secret = pairs(&[("encryption", "on"), ("keyformat", "passphrase")]);
+    let request = CreateRequest { name: "tank/s".to_owned(), properties: secret, ..CreateRequest::default() };
+    let invocation = rig.invocation(&request.command_line());
+    let key = |_: &str| Ok(admin::new_key::Material::new(b"open sesame".to_vec()));
+    create::plan(&invocation, &request).expect("possible").run(&invocation, &key).expect("created");
+    let live = &rig.writable().live;
+    write::snapshot(live, &strings(&["tank/s@1"]), &[]).expect("taken");
+    write::clone(live, "tank/s@1", "tank/clone", &[]).expect("cloned");
+    returns(&rig, "return zfs.sync.promote('tank/clone') + zfs.sync.destroy('tank/s')", 0);
+    let folder = rig.house.state().folder().join("keys");
+    let files = std::fs::read_dir(&folder).expect("the folder of keys").map(|file| file.expect("a file").path());
+    let stored: String = files.map(|file| std::fs::read_to_string(file).expect("readable")).collect();
+    assert!(stored.contains("\"tank/clone\"") && !stored.contains("\"tank/s\""), "{stored}");
+}
+
+#[test]
 fn properties_have_the_types_that_programs_expect() {
     let rig = Rig::with(&["tank/a"], &["tank/a@1"]);
     let guid = rig.pool.datasets().and_then(|tree| Ok(tree.dataset("tank/a")?.phys().guid)).expect("it is there");

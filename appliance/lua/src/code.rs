@@ -125,6 +125,9 @@ impl Origin {
     }
 }
 
+/// Memory of an operand's name, which others may share. Guessed.
+const ORIGIN_BYTES: usize = size_of::<(u32, u8, Origin)>() + 24;
+
 /// Where a closure finds a variable when it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capture {
@@ -162,9 +165,17 @@ impl Prototype {
         }
     }
 
+    /// Bytes of memory that it takes, without the functions in it.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.ops.len() * (size_of::<Op>() + size_of::<u32>())
+            + self.constants.len() * size_of::<Value>()
+            + self.origins.len() * ORIGIN_BYTES
+            + self.captures.len() * size_of::<Capture>()
+    }
+
     /// Bytes of memory that it takes, with the functions in it.
     pub(crate) fn bytes(&self) -> usize {
-        let own = self.ops.len() * (size_of::<Op>() + 4) + self.constants.len() * size_of::<Value>();
-        own + size_of::<Self>() + self.functions.iter().map(|function| function.bytes()).sum::<usize>()
+        self.own_bytes() + self.functions.iter().map(|function| function.bytes()).sum::<usize>()
     }
 }

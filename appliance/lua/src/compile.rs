@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub(crate) const LOCALS_MAX: usize = 200;
 pub(crate) const UPVALUES_MAX: usize = 255;
 const DEPTH_MAX: usize = 250;
+/// Labels that are visible, and jumps to labels that are not known yet: SHRT_MAX.
+pub(crate) const LABELS_MAX: usize = 32_767;
 
 pub(crate) struct LocalVariable {
     pub(crate) name: Arc<str>,
@@ -63,6 +65,18 @@ pub(crate) struct Function {
 }
 
 impl Function {
+    /// Bytes of memory that it takes while it is compiled.
+    pub(crate) fn bytes(&self) -> usize {
+        let jumps = self.labels.len() * size_of::<Label>() + self.gotos.len() * size_of::<Goto>();
+        // The constants are also the keys of a map.
+        self.code.own_bytes() + self.constants.len() * 2 * size_of::<(Value, u32)>() + jumps
+    }
+
+    /// Whether there are too many labels or jumps to labels.
+    pub(crate) fn has_too_many_labels(&self) -> bool {
+        self.labels.len().max(self.gotos.len()) >= LABELS_MAX
+    }
+
     pub(crate) fn pc(&self) -> usize {
         self.code.ops.len()
     }
@@ -172,13 +186,11 @@ impl Function {
     /// Patches the jumps to a label at this point.
     fn resolve(&mut self, first: usize, name: &str) -> Result<(), (u32, String)> {
         let (here, depth, count) = (self.pc() as u32, self.depth as Slot, self.locals.len());
-        let mut at = first;
-        while at < self.gotos.len() {
-            if self.gotos[at].name != name {
-                at += 1;
+        for goto in self.gotos.split_off(first) {
+            if goto.name != name {
+                self.gotos.push(goto);
                 continue;
             }
-            let goto = self.gotos.remove(at);
             if goto.locals < count {
                 let local = &self.locals[goto.locals].name;
                 let message = format!("<goto {name}> at line {} jumps into the scope of local '{local}'", goto.line);

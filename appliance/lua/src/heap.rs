@@ -115,6 +115,12 @@ impl Heap {
         self.used_bytes
     }
 
+    /// Entries, with those that are free: a collection looks at all of them.
+    pub(crate) fn entry_count(&self) -> usize {
+        let functions = self.closures.marks.len() + self.bounds.marks.len() + self.cells.marks.len();
+        self.strings.marks.len() + self.tables.marks.len() + self.threads.marks.len() + functions
+    }
+
     /// Whether it is time to collect, when `more` bytes are added.
     pub(crate) fn is_due(&self, more: usize) -> bool {
         self.used_bytes.saturating_add(more) > self.collect_at
@@ -309,7 +315,9 @@ impl Heap {
 
     fn drop_weak(&mut self, id: TableId, keys: bool, values: bool) {
         let mut table = std::mem::take(self.tables.get_mut(id.0));
+        let before = table.bytes();
         table.remove_where(|key, value| keys && self.is_gone(key) || values && self.is_gone(value));
+        self.used_bytes = (self.used_bytes + table.bytes()).saturating_sub(before);
         *self.tables.get_mut(id.0) = table;
     }
 

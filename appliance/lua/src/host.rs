@@ -29,6 +29,17 @@ impl Datum {
         Self::Table(values.into_iter().zip(1..).map(|(value, at)| (Self::Number(at), value)).collect())
     }
 
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Text(text) => text.len(),
+                Self::Table(entries) => entries.iter().map(|(key, value)| key.bytes() + value.bytes()).sum(),
+                Self::Rows(rows) => rows.iter().flatten().map(Self::bytes).sum(),
+                _ => 0,
+            }
+    }
+
     /// The name of its type.
     pub fn type_name(&self) -> &'static str {
         match self {

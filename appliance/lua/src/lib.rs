@@ -24,17 +24,27 @@ mod library;
 mod machine;
 mod number;
 mod parse;
+mod switch;
 mod thread;
 mod value;
 
 pub use host::{Complaint, Datum, FunctionId, Host};
 
+use code::Prototype;
+use heap::Heap;
 use lex::CHUNK;
 use machine::{Machine, Trouble};
 use value::{Native, Value};
 
 /// How deeply tables of a result may be nested: ZCP_NVLIST_MAX_DEPTH.
 const RESULT_DEPTH_MAX: usize = 20;
+
+/// What an entry of a result takes besides its name: an nvpair's header and value.
+const RESULT_ENTRY_BYTES: usize = 40;
+/// What zfs(8) says about a result that is larger than the limit of memory.
+const RESULT_TOO_LARGE: &str = "Return value too large.";
+/// Entries of a result between two questions to the host. Guessed.
+const ENTRIES_A_LOOK: u64 = 4096;
 
 /// A program and what it may use.
 #[derive(Debug, Clone)]
@@ -68,9 +78,27 @@ pub enum Failure {
     Cancelled(String),
 }
 
-/// Runs a program. `Ok(None)`: it returned nothing.
+/// A program that was compiled, with its texts in memory.
+pub struct Compiled {
+    code: Prototype,
+    heap: Heap,
+}
+
+/// Compiles a program within its limit of memory. It takes time that grows with the source.
+pub fn compile(source: &[u8], memory_limit: usize) -> Result<Compiled, Failure> {
+    let mut heap = Heap::new(memory_limit);
+    let code = parse::parse(source, &mut heap)?;
+    Ok(Compiled { code, heap })
+}
+
+/// Compiles and runs a program. `Ok(None)`: it returned nothing.
 pub fn run(program: &Program<'_>, host: &mut dyn Host) -> Result<Option<Datum>, Failure> {
-    let mut machine = Machine::new(host, program.memory_limit, program.instruction_limit);
+    run_compiled(compile(program.source, program.memory_limit)?, program, host)
+}
+
+/// The same, after [`compile`].
+pub fn run_compiled(compiled: Compiled, program: &Program<'_>, host: &mut dyn Host) -> Result<Option<Datum>, Failure> {
+    let mut machine = Machine::new(host, compiled.heap, program.instruction_limit);
     machine.open_libraries();
     for (name, number) in program.globals {
         machine.set_global(name, Value::Number(*number));
@@ -78,14 +106,20 @@ pub fn run(program: &Program<'_>, host: &mut dyn Host) -> Result<Option<Datum>, 
     for (name, function) in program.functions {
         machine.set_global(name, Value::Native(Native::Host(*function)));
     }
-    let code = parse::parse(program.source, &mut machine.heap).map_err(Failure::Syntax)?;
     let argument = machine.bring(program.argument.clone());
-    if let Err(trouble) = machine.start(code, argument) {
+    if let Err(trouble) = machine.start(compiled.code, argument) {
         return Err(failure(&mut machine, trouble));
     }
     match machine.stack[..] {
         [] => Ok(None),
-        [value] => leave(&machine, value, "return", 0).map(Some).map_err(Failure::Result),
+        [value] => {
+            let mut room = Room { bytes: program.memory_limit, entries: 0 };
+            match leave(&mut machine, value, "return", 0, &mut room) {
+                Ok(result) => Ok(Some(result)),
+                Err(Stays::Because(message)) => Err(Failure::Result(message)),
+                Err(Stays::Cancelled) => Err(failure(&mut machine, Trouble::Cancelled)),
+            }
+        }
         _ => Err(Failure::Result("Multiple return values not supported".to_owned())),
     }
 }
@@ -104,34 +138,67 @@ fn failure(machine: &mut Machine<'_>, trouble: Trouble) -> Failure {
     }
 }
 
-/// A value as it leaves the program. Facts: `zcp_lua_to_nvlist_impl`, `zcp_table_to_nvlist`.
-fn leave(machine: &Machine<'_>, value: Value, key: &str, depth: usize) -> Result<Datum, String> {
+/// Why a value cannot leave the program.
+enum Stays {
+    Because(String),
+    Cancelled,
+}
+
+/// What is left for the result. A table counts as often as it occurs.
+struct Room {
+    bytes: usize,
+    entries: u64,
+}
+
+impl Room {
+    fn take(&mut self, machine: &mut Machine<'_>, bytes: usize) -> Result<(), Stays> {
+        let too_large = || Stays::Because(RESULT_TOO_LARGE.to_owned());
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(too_large)?;
+        self.entries += 1;
+        match self.entries.is_multiple_of(ENTRIES_A_LOOK) && machine.host.is_cancelled() {
+            true => Err(Stays::Cancelled),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A value as it leaves the program. Facts: `zcp_lua_to_nvlist_impl`, `zcp_table_to_nvlist`; the
+/// limit of memory is that of the result, as in `lzc_channel_program`.
+fn leave(machine: &mut Machine<'_>, value: Value, key: &str, depth: usize, room: &mut Room) -> Result<Datum, Stays> {
     match value {
         Value::Nil => Ok(Datum::Nil),
         Value::Boolean(is_true) => Ok(Datum::Boolean(is_true)),
         Value::Number(number) => Ok(Datum::Number(number)),
-        Value::String(id) => Ok(Datum::text(machine.heap.text(id))),
+        Value::String(id) => {
+            let text = machine.heap.text(id).clone();
+            room.take(machine, text.len())?;
+            Ok(Datum::text(text))
+        }
         Value::Table(id) => {
             let (mut entries, mut names) = (Vec::new(), std::collections::HashSet::new());
-            for (key, value) in machine.heap.table(id).iter() {
+            let mut last = Value::Nil;
+            while let Ok(Some((key, value))) = machine.heap.table(id).next(last) {
+                last = key;
                 let name = match key {
                     Value::String(id) => machine.heap.text(id).to_vec(),
                     Value::Boolean(is_true) => is_true.to_string().into_bytes(),
                     Value::Number(number) => number.to_string().into_bytes(),
-                    other => return Err(format!("Invalid key type '{}' in table", other.type_name())),
+                    other => return Err(Stays::Because(format!("Invalid key type '{}' in table", other.type_name()))),
                 };
+                room.take(machine, RESULT_ENTRY_BYTES + name.len())?;
                 let shown = String::from_utf8_lossy(&name).into_owned();
                 if !names.insert(name.clone()) {
-                    return Err(format!("Collision of key '{shown}' in table"));
+                    return Err(Stays::Because(format!("Collision of key '{shown}' in table")));
                 }
                 if depth >= RESULT_DEPTH_MAX {
-                    return Err(format!("Maximum table depth ({RESULT_DEPTH_MAX}) exceeded for table"));
+                    let message = format!("Maximum table depth ({RESULT_DEPTH_MAX}) exceeded for table");
+                    return Err(Stays::Because(message));
                 }
-                entries.push((Datum::Text(name), leave(machine, value, &shown, depth + 1)?));
+                entries.push((Datum::Text(name), leave(machine, value, &shown, depth + 1, room)?));
             }
             Ok(Datum::Table(entries))
         }
-        other => Err(format!("Invalid value type '{}' for key '{key}'", other.type_name())),
+        other => Err(Stays::Because(format!("Invalid value type '{}' for key '{key}'", other.type_name()))),
     }
 }
 

@@ -10,8 +10,9 @@ mod strings;
 mod tables;
 
 use crate::host::{Complaint, Datum};
-use crate::machine::{Arguments, Machine, Returned, Run};
+use crate::machine::{Arguments, BYTES_A_WORK, Machine, Returned, Run};
 use crate::value::{BoundId, Native, TableId, Value};
+use std::sync::Arc;
 
 const BASE: &[(&str, Native)] = &[
     ("assert", Native::Assert),
@@ -193,7 +194,7 @@ impl Machine<'_> {
     }
 
     fn number_argument(&mut self, args: Arguments, at: usize) -> Run<i64> {
-        match self.to_number(self.argument(args, at)) {
+        match self.number_of(self.argument(args, at)) {
             Some(number) => Ok(number),
             None => self.type_error(args, at, "number"),
         }
@@ -206,7 +207,7 @@ impl Machine<'_> {
         }
     }
 
-    fn text_argument(&mut self, args: Arguments, at: usize) -> Run<Vec<u8>> {
+    fn text_argument(&mut self, args: Arguments, at: usize) -> Run<Arc<[u8]>> {
         match self.as_text(self.argument(args, at)) {
             Some(text) => Ok(text),
             None => self.type_error(args, at, "string"),
@@ -217,7 +218,9 @@ impl Machine<'_> {
 
     fn call_host(&mut self, function: crate::host::FunctionId, args: Arguments) -> Run<usize> {
         let values: Vec<Value> = self.stack[args.base..args.base + args.count].to_vec();
-        let arguments = values.into_iter().map(|value| self.show_to_host(value, 1)).collect();
+        let arguments: Vec<Datum> = values.into_iter().map(|value| self.show_to_host(value, 1)).collect();
+        let bytes: u64 = arguments.iter().map(|argument| argument.bytes() as u64).sum();
+        self.count_work(bytes / BYTES_A_WORK)?;
         match self.host.call(function, arguments) {
             Ok(results) => {
                 let count = results.len();

@@ -23,15 +23,19 @@ use std::sync::Arc;
 const INTERVAL: u64 = 100;
 /// Values on the stack of a coroutine: LUAI_MAXSTACK.
 const STACK_MAX: usize = 1_000_000;
-/// How deep library functions and functions of Lua can call each other: LUAI_MAXCCALLS.
-const LEVELS_MAX: usize = 20;
-/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted.
-/// Guessed.
+/// How deep library functions and functions of Lua can call each other, and coroutines wait for
+/// each other: LUAI_MAXCCALLS.
+pub(crate) const LEVELS_MAX: usize = 20;
+/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted or the
+/// program asks for a collection. Guessed.
 const BYTES_A_STEP: u64 = 32;
 
 /// Elements, or bytes of a pattern's subject, that a library function looks at for the price of one
 /// instruction. Guessed.
-const WORK_A_STEP: u64 = 16;
+pub(crate) const WORK_A_STEP: u64 = 16;
+
+/// Bytes that are copied or compared at once for the price of one element. Guessed.
+pub(crate) const BYTES_A_WORK: u64 = 8;
 
 /// Why a program ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,15 +154,16 @@ pub(crate) struct Machine<'h> {
     pub(crate) names: Names,
     /// Instructions since the last look at the limit.
     steps: u64,
+    /// Work since the last step that was counted for it.
+    work: u64,
     /// Instructions that are counted.
     pub(crate) executed: u64,
     limit: u64,
-    levels: usize,
+    pub(crate) levels: usize,
 }
 
 impl<'h> Machine<'h> {
-    pub(crate) fn new(host: &'h mut dyn Host, memory_limit: usize, instruction_limit: u64) -> Self {
-        let mut heap = Heap::new(memory_limit);
+    pub(crate) fn new(host: &'h mut dyn Host, mut heap: Heap, instruction_limit: u64) -> Self {
         let names = Names::new(&mut heap);
         let (globals, strings) = (heap.new_table(), heap.new_table());
         let main = heap.new_thread(Thread { status: Status::Running, ..Thread::default() });
@@ -176,6 +181,7 @@ impl<'h> Machine<'h> {
             strings,
             names,
             steps: 0,
+            work: 0,
             executed: 0,
             limit: instruction_limit,
             levels: 1,
@@ -196,6 +202,7 @@ impl<'h> Machine<'h> {
     // Errors.
 
     pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) -> Value {
+        self.note_work(text.as_ref().len() as u64 / BYTES_A_WORK);
         Value::String(self.heap.string(text.as_ref()))
     }
 
@@ -323,7 +330,7 @@ impl<'h> Machine<'h> {
 
     /// Fails if `bytes` more are too much. All values in use must be on the stack.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Run<()> {
-        if self.heap.is_due(bytes) {
+        if self.heap.is_due(0) || self.heap.exceeds(bytes) {
             self.collect(bytes)?;
         }
         Ok(())
@@ -333,13 +340,20 @@ impl<'h> Machine<'h> {
         let is_short = self.heap.exceeds(more);
         if is_short {
             // So that a program at the edge of its memory ends by its limit of instructions.
-            self.steps += self.heap.used_bytes() as u64 / BYTES_A_STEP;
+            self.collect_for_program();
+        } else {
+            self.collect_garbage();
         }
-        self.collect_garbage();
         if self.heap.exceeds(more) { Err(Trouble::Memory) } else { Ok(()) }
     }
 
-    pub(crate) fn collect_garbage(&mut self) {
+    /// Collects where the program is the reason, and counts the work.
+    pub(crate) fn collect_for_program(&mut self) {
+        self.steps += self.heap.used_bytes() as u64 / BYTES_A_STEP + self.heap.entry_count() as u64 / WORK_A_STEP;
+        self.collect_garbage();
+    }
+
+    fn collect_garbage(&mut self) {
         self.park();
         let roots = [
             Value::Thread(self.current),
@@ -352,7 +366,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Puts the running coroutine into the heap.
-    fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         let thread = self.heap.thread_mut(self.current);
         std::mem::swap(&mut thread.stack, &mut self.stack);
         std::mem::swap(&mut thread.frames, &mut self.frames);
@@ -361,7 +375,7 @@ impl<'h> Machine<'h> {
         thread.charged_bytes = self.charged_bytes;
     }
 
-    fn unpark(&mut self) {
+    pub(crate) fn unpark(&mut self) {
         let thread = self.heap.thread_mut(self.current);
         std::mem::swap(&mut thread.stack, &mut self.stack);
         std::mem::swap(&mut thread.frames, &mut self.frames);
@@ -466,7 +480,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Puts the values from `first` on where a call was.
-    fn supply(&mut self, at: usize, first: usize, after: After) {
+    pub(crate) fn supply(&mut self, at: usize, first: usize, after: After) {
         match after {
             After::Results(ALL) => drop(self.stack.drain(at..first)),
             After::Results(1) => {
@@ -498,22 +512,37 @@ impl<'h> Machine<'h> {
         if self.levels + weight > LEVELS_MAX {
             return self.runtime_error("C stack overflow");
         }
-        let (at, stop, home) = (self.stack.len(), self.frames.len(), self.current);
+        let (at, stop, home, levels) = (self.stack.len(), self.frames.len(), self.current, self.levels);
         self.stack.push(function);
         self.stack.extend_from_slice(arguments);
         self.levels += weight;
         self.nested += 1;
-        let result = self.call(at, After::Results(results)).and_then(|()| self.run(home, stop));
-        self.nested -= 1;
-        self.levels -= weight;
+        let called = match self.call(at, After::Results(results)) {
+            // A coroutine that was continued at once.
+            Err(Trouble::Error(value)) if self.current != home => self.end_thread_with(value, home),
+            called => called,
+        };
+        let result = called.and_then(|()| self.run(home, stop));
+        // Elsewhere, a limit has ended the program.
+        if self.current == home {
+            self.nested -= 1;
+            self.levels = levels;
+        }
         result
     }
 
     /// Counts work of a library function, so that it cannot take for ever. It is much cheaper than
     /// instructions.
     pub(crate) fn count_work(&mut self, amount: u64) -> Run<()> {
-        self.steps += amount / WORK_A_STEP;
+        self.note_work(amount);
         if self.steps >= INTERVAL { self.check_limits() } else { Ok(()) }
+    }
+
+    /// The same, where the limit is looked at later.
+    pub(crate) fn note_work(&mut self, amount: u64) {
+        self.work += amount;
+        self.steps += self.work / WORK_A_STEP;
+        self.work %= WORK_A_STEP;
     }
 
     /// Work of a library function that is left before the limit.
@@ -617,7 +646,7 @@ impl<'h> Machine<'h> {
     }
 
     /// Variables from `slot` on leave the stack.
-    fn close(&mut self, slot: usize) {
+    pub(crate) fn close(&mut self, slot: usize) {
         while let Some(cell) = self.open.last().copied() {
             match self.heap.cell(cell) {
                 Cell::Open(_, at) if at < slot => return,
@@ -686,7 +715,7 @@ impl<'h> Machine<'h> {
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Mod | Op::Pow => return self.arithmetic(op),
             Op::Negate => {
                 let value = self.pop();
-                if let Some(number) = self.to_number(value) {
+                if let Some(number) = self.number_of(value) {
                     self.stack.push(Value::Number(number.wrapping_neg()));
                 } else {
                     let handler = self.metamethod(value, self.names.negate);
@@ -822,7 +851,7 @@ impl<'h> Machine<'h> {
     }
 
     fn loop_number(&mut self, at: usize, what: &str) -> Run<i64> {
-        match self.to_number(self.stack[at]) {
+        match self.number_of(self.stack[at]) {
             Some(number) => Ok(number),
             None => self.runtime_error(&format!("'for' {what} must be a number")),
         }
@@ -913,10 +942,14 @@ impl<'h> Machine<'h> {
     }
 
     /// The number that a value is.
-    pub(crate) fn to_number(&self, value: Value) -> Option<i64> {
+    pub(crate) fn number_of(&mut self, value: Value) -> Option<i64> {
         match value {
             Value::Number(number) => Some(number),
-            Value::String(id) => crate::number::parse(self.heap.text(id)),
+            Value::String(id) => {
+                let text = self.heap.text(id).clone();
+                self.note_work(text.len() as u64 / BYTES_A_WORK);
+                crate::number::parse(&text)
+            }
             _ => None,
         }
     }
@@ -924,7 +957,7 @@ impl<'h> Machine<'h> {
     fn arithmetic(&mut self, op: Op) -> Run<Flow> {
         use crate::number::{divide, modulo, power};
         let (b, a) = (self.pop(), self.pop());
-        let (Some(x), Some(y)) = (self.to_number(a), self.to_number(b)) else {
+        let (Some(x), Some(y)) = (self.number_of(a), self.number_of(b)) else {
             let at = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Pow].iter().position(|other| *other == op);
             let name = self.names.arithmetic[at.unwrap_or(0)];
             let mut handler = self.metamethod(a, name);
@@ -932,7 +965,7 @@ impl<'h> Machine<'h> {
                 handler = self.metamethod(b, name);
             }
             if handler == Value::Nil {
-                let (culprit, operand) = if self.to_number(a).is_none() { (a, 0) } else { (b, 1) };
+                let (culprit, operand) = if self.number_of(a).is_none() { (a, 0) } else { (b, 1) };
                 return self.operand_error("perform arithmetic on", culprit, operand);
             }
             return self.call_handler(handler, &[a, b], After::Results(1));
@@ -971,10 +1004,10 @@ impl<'h> Machine<'h> {
     }
 
     /// The text of a string or number.
-    pub(crate) fn as_text(&self, value: Value) -> Option<Vec<u8>> {
+    pub(crate) fn as_text(&self, value: Value) -> Option<Arc<[u8]>> {
         match value {
-            Value::String(id) => Some(self.heap.text(id).to_vec()),
-            Value::Number(number) => Some(number.to_string().into_bytes()),
+            Value::String(id) => Some(self.heap.text(id).clone()),
+            Value::Number(number) => Some(number.to_string().into_bytes().into()),
             _ => None,
         }
     }
@@ -1037,10 +1070,15 @@ impl<'h> Machine<'h> {
     }
 
     /// The order of two numbers or two strings.
-    fn order(&self, a: Value, b: Value) -> Option<std::cmp::Ordering> {
+    fn order(&mut self, a: Value, b: Value) -> Option<std::cmp::Ordering> {
         match (a, b) {
             (Value::Number(a), Value::Number(b)) => Some(a.cmp(&b)),
-            (Value::String(a), Value::String(b)) => Some(self.heap.text(a).cmp(self.heap.text(b))),
+            (Value::String(a), Value::String(b)) => {
+                let (a, b) = (self.heap.text(a), self.heap.text(b));
+                let (order, bytes) = (a.cmp(b), a.len().min(b.len()) as u64);
+                self.note_work(bytes / BYTES_A_WORK);
+                Some(order)
+            }
             _ => None,
         }
     }
@@ -1092,107 +1130,25 @@ impl<'h> Machine<'h> {
         Ok(self.call_back(handler, &[a, b], 1)?.is_true())
     }
 
-    /// The value of a key, from a library function.
-    pub(crate) fn get(&mut self, object: Value, key: Value) -> Run<Value> {
-        let (stop, home) = (self.frames.len(), self.current);
-        self.nested += 1;
-        let result = self.index(object, key).and_then(|_| self.run(home, stop));
-        self.nested -= 1;
-        result.map(|()| self.pop())
-    }
-
-    // Coroutines.
-
-    /// Continues a suspended coroutine with the values from `first` on.
-    pub(crate) fn resume(&mut self, thread: ThreadId, first: usize) -> Run<Returned> {
-        let values = self.stack.split_off(first);
-        self.park();
-        self.heap.thread_mut(self.current).status = Status::Normal;
-        let resumer = std::mem::replace(&mut self.current, thread);
-        self.unpark();
-        let state = self.heap.thread_mut(thread);
-        (state.status, state.resumer) = (Status::Running, Some(resumer));
-        let first = self.stack.len();
-        self.stack.extend(values);
-        match self.frames.pop() {
-            // It waits in `yield`, which returns the values.
-            Some(frame) => self.supply(frame.at, first, frame.after),
-            None => self.call(0, After::Results(ALL))?,
-        }
-        // A library function as the body of a coroutine has ended.
-        if self.frames.is_empty() && self.current == thread {
-            self.end_thread(0)?;
-        }
-        Ok(Returned::Switched)
-    }
-
-    /// Suspends the running coroutine, and hands the values from `first` on to its resumer.
-    pub(crate) fn suspend(&mut self, first: usize) -> Run<Returned> {
-        if self.current == self.main {
-            return self.error("attempt to yield from outside a coroutine");
-        }
-        if self.nested > 0 {
-            return self.error("attempt to yield across a C-call boundary");
-        }
-        self.return_to_resumer(first, Status::Suspended)?;
-        Ok(Returned::Switched)
-    }
-
-    fn end_thread(&mut self, first: usize) -> Run<()> {
-        self.return_to_resumer(first, Status::Dead)
-    }
-
-    fn return_to_resumer(&mut self, first: usize, status: Status) -> Run<()> {
-        let values = self.stack.split_off(first);
-        self.switch_back(status);
-        let Some(frame) = self.frames.pop() else { return Ok(()) };
-        let first = self.stack.len();
-        if frame.function == Value::Native(Native::CoResume) {
-            self.stack.push(Value::Boolean(true));
-        }
-        self.stack.extend(values);
-        self.supply(frame.at, first, frame.after);
-        // The resumer may have been called by a library function of a third one.
-        if self.frames.is_empty() && self.current != self.main { self.end_thread(0) } else { Ok(()) }
-    }
-
-    fn switch_back(&mut self, status: Status) {
-        self.park();
-        let thread = self.heap.thread_mut(self.current);
-        thread.status = status;
-        if status == Status::Dead {
-            (thread.stack, thread.frames) = (Vec::new(), Vec::new());
-            let charged = std::mem::take(&mut thread.charged_bytes);
-            self.heap.discharge(charged);
-        }
-        let resumer = self.heap.thread_mut(self.current).resumer.take();
-        self.current = resumer.unwrap_or(self.main);
-        self.unpark();
-        self.heap.thread_mut(self.current).status = Status::Running;
-    }
-
-    /// The running coroutine ends with an error: `resume` returns it, a wrapped coroutine passes it
-    /// on.
-    fn end_thread_with(&mut self, mut value: Value, home: ThreadId) -> Run<()> {
-        loop {
-            self.close(0);
-            self.switch_back(Status::Dead);
-            let Some(frame) = self.frames.last().copied() else { return Err(Trouble::Error(value)) };
-            if frame.function == Value::Native(Native::CoResume) {
-                self.frames.pop();
-                let first = self.stack.len();
-                self.stack.extend([Value::Boolean(false), value]);
-                self.supply(frame.at, first, frame.after);
-                return Ok(());
+    /// The value of a key, from a library function. `weight`: as of [`Self::call_back`].
+    pub(crate) fn get(&mut self, mut object: Value, key: Value, weight: usize) -> Run<Value> {
+        for _ in 0..LOOP_MAX {
+            if let Value::Table(id) = object {
+                let value = self.heap.table(id).get(key);
+                if value != Value::Nil {
+                    return Ok(value);
+                }
             }
-            if let Some(text) = self.as_text(value) {
-                let text = [self.place(1).as_bytes(), &text].concat();
-                value = self.text(text);
-            }
-            if self.current == home {
-                return Err(Trouble::Error(value));
+            match (self.metamethod(object, self.names.index), object) {
+                (Value::Nil, Value::Table(_)) => return Ok(Value::Nil),
+                (Value::Nil, _) => return self.operand_error("index", object, 0),
+                (handler @ (Value::Closure(_) | Value::Native(_) | Value::Bound(_)), _) => {
+                    return self.call_back(handler, &[object, key], weight);
+                }
+                (next, _) => object = next,
             }
         }
+        self.runtime_error("loop in gettable")
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Facts: the grammar of Lua 5.2's manual; lparser.c for messages and limits.
 
+use crate::Failure;
 use crate::code::{ALL, Capture, Op, Origin, Prototype, Slot};
-use crate::compile::{Function, LOCALS_MAX, UPVALUES_MAX, Variable};
+use crate::compile::{Function, LABELS_MAX, LOCALS_MAX, UPVALUES_MAX, Variable};
 use crate::heap::Heap;
 use crate::lex::{CHUNK, Lexer, Token};
 use crate::value::Value;
@@ -48,27 +49,50 @@ struct Parser<'a> {
     ahead: Option<(Token, String, u32)>,
     functions: Vec<Function>,
     levels: usize,
+    /// Memory of the functions that have ended.
+    finished_bytes: usize,
+    is_out_of_memory: bool,
 }
 
-/// Compiles a program. The error names the place.
-pub(crate) fn parse(source: &[u8], heap: &mut Heap) -> Parsed<Prototype> {
+/// Compiles a program. The message of an error names the place.
+pub(crate) fn parse(source: &[u8], heap: &mut Heap) -> Result<Prototype, Failure> {
     let (lexer, mut main) = (Lexer::new(source), Function::default());
     main.upvalues.push("_ENV".into());
-    let start = (Token::End, String::new());
-    let mut parser =
-        Parser { lexer, heap, token: start.0, text: start.1, line: 1, ahead: None, functions: vec![main], levels: 0 };
-    parser.function().code.is_vararg = true;
-    parser.function().code.captures.push(Capture::Upvalue(0));
-    parser.advance()?;
-    parser.function().enter(false);
-    parser.statements()?;
-    if parser.token != Token::End {
-        return Err(parser.expected("<eof>"));
-    }
-    parser.end_function()
+    main.code.is_vararg = true;
+    main.code.captures.push(Capture::Upvalue(0));
+    let mut parser = Parser {
+        lexer,
+        heap,
+        token: Token::End,
+        text: String::new(),
+        line: 1,
+        ahead: None,
+        functions: vec![main],
+        levels: 0,
+        finished_bytes: 0,
+        is_out_of_memory: false,
+    };
+    parser.program().map_err(|message| if parser.is_out_of_memory { Failure::Memory } else { Failure::Syntax(message) })
 }
 
 impl Parser<'_> {
+    fn program(&mut self) -> Parsed<Prototype> {
+        self.advance()?;
+        self.function().enter(false);
+        self.statements()?;
+        if self.token != Token::End {
+            return Err(self.expected("<eof>"));
+        }
+        self.end_function()
+    }
+
+    /// Ends the compilation if there is no memory for what is compiled.
+    fn check_memory(&mut self) -> Parsed<()> {
+        let open: usize = self.functions.iter().map(Function::bytes).sum();
+        self.is_out_of_memory = self.heap.exceeds(self.finished_bytes + open + self.text.len());
+        if self.is_out_of_memory { Err("not enough memory".to_owned()) } else { Ok(()) }
+    }
+
     fn function(&mut self) -> &mut Function {
         let last = self.functions.len() - 1;
         &mut self.functions[last]
@@ -81,7 +105,7 @@ impl Parser<'_> {
             Some(ahead) => ahead,
             None => self.read()?,
         };
-        Ok(())
+        self.check_memory()
     }
 
     fn read(&mut self) -> Parsed<(Token, String, u32)> {
@@ -161,6 +185,13 @@ impl Parser<'_> {
             return Err(self.limit("C levels", LEVELS_MAX));
         }
         Ok(())
+    }
+
+    fn check_labels(&mut self) -> Parsed<()> {
+        match self.function().has_too_many_labels() {
+            true => Err(format!("too many labels/gotos (limit is {LABELS_MAX})")),
+            false => Ok(()),
+        }
     }
 
     fn check_depth(&mut self) -> Parsed<()> {
@@ -349,11 +380,13 @@ impl Parser<'_> {
             Token::Word("return") => self.return_statement()?,
             Token::Word("break") => {
                 self.advance()?;
+                self.check_labels()?;
                 self.function().goto("break", line);
             }
             Token::Word("goto") => {
                 self.advance()?;
                 let name = self.name()?;
+                self.check_labels()?;
                 self.function().goto(&name, line);
             }
             _ => self.expression_statement()?,
@@ -555,6 +588,7 @@ impl Parser<'_> {
             self.statement()?;
         }
         let is_last = self.block_ends(false);
+        self.check_labels()?;
         self.function().label(name.to_string(), is_last).map_err(Self::jump_error)
     }
 
@@ -737,9 +771,7 @@ impl Parser<'_> {
             let first = function.pc() - count;
             function.code.ops.insert(first, Op::Concat(count as u16 + 2));
             function.code.lines.insert(first, line);
-            for (pc, ..) in function.code.origins.iter_mut().filter(|(pc, ..)| *pc >= first as u32) {
-                *pc += 1;
-            }
+            // The first instruction still joins the last two values, whose origins are noted there.
             function.depth = depth;
             if count == 0 {
                 function.note_origin(first, 1, right.origin);
@@ -1013,7 +1045,9 @@ impl Parser<'_> {
                 name => (line, format!("no visible label '{name}' for <goto> at line {line}")),
             }));
         }
-        Ok(function.finish())
+        let code = function.finish();
+        self.finished_bytes += code.own_bytes();
+        Ok(code)
     }
 }
 

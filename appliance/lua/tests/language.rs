@@ -271,6 +271,7 @@ fn instructions_are_limited_in_every_kind_of_loop() {
         "local s = ('a'):rep(4000000); return s:find(('a'):rep(1000000) .. 'b', 1, true)",
         "local t = setmetatable({}, {__len = function() return 2 ^ 62 end}); table.insert(t, 1, 1)",
         "local t = setmetatable({}, {__len = function() return 2 ^ 62 end}); table.remove(t, 1)",
+        "local t = setmetatable({}, {__len = function() return 0x7ffffffffffffffe end}); table.insert(t, 1, 1)",
         "local co = coroutine.create(function() while true do end end); while true do coroutine.resume(co) end",
     ] {
         match run_with(source, 100_000, 100 << 20, &mut Shell::default()) {
@@ -290,6 +291,43 @@ fn instructions_are_limited_in_every_kind_of_loop() {
 }
 
 #[test]
+fn work_of_library_functions_is_limited() {
+    for (start, body) in [
+        ("local t = {}; for i = 1, 1000 do t[i] = {} end", "collectgarbage()"),
+        ("local t = {}; for i = 1, 1000 do t[i] = '' end", "table.concat(t)"),
+        ("local s, set = ('a'):rep(1000), '[' .. ('b'):rep(1000) .. ']'", "s:find(set)"),
+        ("local s, set = ('a'):rep(1000), '[' .. ('b'):rep(1000) .. ']-c'", "s:find(set)"),
+        ("local s = (' '):rep(100000)", "tonumber(s)"),
+        ("local s, t = ('a'):rep(100000) .. 'b', ('a'):rep(100000) .. 'c'", "local x = s < t"),
+        ("local s = ('a'):rep(100000)", "s:upper()"),
+        ("local s = ('a'):rep(100000)", "show(s)"),
+        ("local t = {}; for i = 1, 800 do t[i] = i end", "table.insert(t, 1, 1); table.remove(t, 1)"),
+    ] {
+        // By itself, the loop takes less than half of that.
+        let source = format!("{start}; for i = 1, 2000 do {body} end");
+        let ended = run_with(&source, 100_000, 100 << 20, &mut Shell::default());
+        assert!(matches!(ended, Err(Failure::TimedOut(..))), "{source}: {ended:?}");
+    }
+    // What does not look at a text costs nothing for its length.
+    let cheap = "local s, n = ('a'):rep(1000000), 0; \
+                 for i = 1, 10000 do n = n + s:len() + s:byte(i) + #s:sub(i, i) end; return n";
+    assert_eq!(run_with(cheap, 300_000, 10 << 20, &mut Shell::default()), Ok(Some(Datum::Number(10_000_980_000))));
+    // The host ends a match.
+    let source = "local s = ('a'):rep(100000); return s:find('.-.-.-.-b')";
+    let ended = run_with(source, 100_000_000, 1 << 20, &mut Shell { cancel_after: Some(3) });
+    assert!(matches!(ended, Err(Failure::Cancelled(_))), "{ended:?}");
+}
+
+#[test]
+fn weak_tables_are_counted_as_they_are() {
+    let source = "local before; local w = setmetatable({}, {__mode = 'k'}); \
+        for round = 1, 20 do for i = 1, 2000 do w[{}] = i end; collectgarbage(); \
+        before = before or collectgarbage('count') end; \
+        return collectgarbage('count') - before";
+    assert!((-20..20).contains(&number(source)), "{}", number(source));
+}
+
+#[test]
 fn memory_is_limited_however_it_is_used() {
     for source in [
         "local t = {}; for i = 1, 1e9 do t[i] = i end".replace("1e9", "1000000000"),
@@ -301,6 +339,10 @@ fn memory_is_limited_however_it_is_used() {
         "local t = {}; while true do t[#t + 1] = coroutine.create(function() end) end".to_owned(),
         "local t = {}; while true do t[#t + 1] = tostring(#t) end".to_owned(),
         "return table.unpack({}, 1, 900000)".to_owned(),
+        "return (string.gsub(('x'):rep(2 ^ 20), '.*', ('%0'):rep(2 ^ 18)))".to_owned(),
+        "return (string.gsub(('x'):rep(2 ^ 20), '(.*)', ('%1'):rep(2 ^ 18)))".to_owned(),
+        "local s = ('x'):rep(2 ^ 20); return (s:sub(1, 100):gsub('.', function() return s end))".to_owned(),
+        "local s = ('x'):rep(2 ^ 20); return (s:sub(1, 100):gsub('.', {x = s}))".to_owned(),
         "local t = {('x'):rep(1000000)}; for i = 1, 100 do t[i + 1] = t[1] end; return table.concat(t)".to_owned(),
     ] {
         let ended = run_with(&source, 100_000_000, 4 << 20, &mut Shell::default());
@@ -345,6 +387,29 @@ fn values_leave_a_program_as_data() {
 }
 
 #[test]
+fn results_have_a_size() {
+    let shared = "local t = {}; for i = 1, 18 do t = {t, t, t, t, t, t, t, t, t, t} end; return t";
+    assert_eq!(error(shared), "Return value too large.");
+    let texts = "local s, t = ('x'):rep(1000000), {}; for i = 1, 20 do t[i] = s end; return t";
+    assert_eq!(error(texts), "Return value too large.");
+    let mut host = Shell { cancel_after: Some(5) };
+    let ended = run_with(shared, 10_000_000, 1 << 30, &mut host);
+    assert!(matches!(ended, Err(Failure::Cancelled(_))), "{ended:?}");
+}
+
+#[test]
+fn compiling_is_limited() {
+    let chains = "x = a.b .. c.d .. e.f\n".repeat(20_000);
+    assert_eq!(run_with(&chains, 1000, 4 << 20, &mut Shell::default()), Err(Failure::Memory));
+    assert!(lua::compile(chains.as_bytes(), 100 << 20).is_ok());
+    let jumps = |count: usize| format!("{} ::a:: ", "do goto a end ".repeat(count));
+    assert!(lua::compile(jumps(30_000).as_bytes(), 100 << 20).is_ok());
+    assert_eq!(error(&jumps(33_000)), "too many labels/gotos (limit is 32767)");
+    // What an operand was is still known within a chain.
+    assert!(error("local a, b = 'x', {}; return a .. b.c .. a").contains("attempt to concatenate field 'c'"));
+}
+
+#[test]
 fn nested_statements_are_limited() {
     let nested = |count: usize| "if true then\n".repeat(count) + &"end\n".repeat(count);
     assert_eq!(result(&nested(17)), Ok(None));
@@ -352,6 +417,46 @@ fn nested_statements_are_limited() {
     assert!(error(&format!("return {}1{}", "(".repeat(1000), ")".repeat(1000))).contains("too many C levels"));
     assert!(
         error("function f(s) return string.gsub(s, '.', f) end; return f('foo')").starts_with("C stack overflow\n")
+    );
+}
+
+#[test]
+fn library_functions_that_call_each_other_have_a_depth() {
+    for source in [
+        "local t = setmetatable({}, {}); \
+         getmetatable(t).__index = function(_, k) return (string.gsub('a', 'a', t)) end; string.gsub('a', 'a', t)",
+        "local f = function() end; for i = 1, 20000 do f = coroutine.wrap(f) end; f()",
+        "local function f() return coroutine.wrap(f)() end; f()",
+    ] {
+        assert!(error(source).contains("C stack overflow"), "{source}: {}", error(source));
+    }
+    let resumed = "local function f() return select(2, coroutine.resume(coroutine.create(f))) end; return f()";
+    assert_eq!(text(resumed), "C stack overflow");
+    // Those that have ended do not count.
+    let ended = "local n = 0; for i = 1, 100 do coroutine.wrap(function() n = n + 1; coroutine.yield() end)() end; \
+                 for i = 1, 100 do coroutine.resume(coroutine.create(error)); n = n + 1 end; return n";
+    assert_eq!(number(ended), 200);
+}
+
+#[test]
+fn coroutines_may_be_library_functions() {
+    for source in [
+        "table.sort({2, 1}, coroutine.wrap(error))",
+        "string.gsub('a', 'a', setmetatable({}, {__index = coroutine.wrap(error)}))",
+        "string.gsub('a', 'a', coroutine.wrap(error))",
+    ] {
+        assert!(matches!(result(source), Err(Failure::Error(_))), "{source}");
+    }
+    let endless = "table.sort({2, 1}, coroutine.wrap(function() while true do end end))";
+    assert!(matches!(result(endless), Err(Failure::TimedOut(..))));
+    let nested = "return coroutine.resume(coroutine.create(coroutine.resume), \
+                  coroutine.create(function() error('x', 0) end))";
+    assert_eq!(
+        text(&format!(
+            "local a, b, c = (function() {nested} end)(); \
+                              return tostring(a) .. tostring(b) .. c"
+        )),
+        "truefalsex"
     );
 }
 

@@ -1,8 +1,9 @@
 //! The base library, without functions that load or print.
 
-use crate::machine::{Arguments, Machine, Returned, Run, Trouble};
+use crate::machine::{Arguments, BYTES_A_WORK, Machine, Returned, Run, Trouble};
 use crate::number;
 use crate::value::{Native, Value};
+use std::sync::Arc;
 
 impl Machine<'_> {
     pub(super) fn assert(&mut self, args: Arguments) -> Run<usize> {
@@ -31,13 +32,13 @@ impl Machine<'_> {
 
     pub(super) fn collect_garbage_function(&mut self, args: Arguments) -> Run<usize> {
         let option = match self.argument(args, 0) {
-            Value::Nil => b"collect".to_vec(),
+            Value::Nil => b"collect".as_slice().into(),
             _ => self.text_argument(args, 0)?,
         };
-        let result = match option.as_slice() {
+        let result = match &*option {
             b"collect" | b"step" => {
-                self.collect_garbage();
-                let is_step = option == b"step";
+                self.collect_for_program();
+                let is_step = &*option == b"step";
                 if is_step { Value::Boolean(true) } else { Value::Number(0) }
             }
             b"count" => {
@@ -176,13 +177,14 @@ impl Machine<'_> {
         let number = match self.argument(args, 1) {
             Value::Nil => {
                 let value = self.any(args, 0)?;
-                self.to_number(value)
+                self.number_of(value)
             }
             _ => {
                 let (text, base) = (self.text_argument(args, 0)?, self.number_argument(args, 1)?);
                 if !(2..=36).contains(&base) {
                     return self.bad_argument(2, "base out of range");
                 }
+                self.note_work(text.len() as u64 / BYTES_A_WORK);
                 number::parse_in(&text, base as u32)
             }
         };
@@ -196,7 +198,7 @@ impl Machine<'_> {
     }
 
     /// A value as a text, as `tostring` does it.
-    pub(super) fn show(&mut self, value: Value) -> Run<Vec<u8>> {
+    pub(super) fn show(&mut self, value: Value) -> Run<Arc<[u8]>> {
         let handler = self.metamethod(value, self.names.tostring);
         if handler != Value::Nil {
             let shown = self.call_back(handler, &[value], 1)?;
@@ -205,7 +207,7 @@ impl Machine<'_> {
                 None => self.error("'tostring' must return a string to 'print'"),
             };
         }
-        Ok(match value {
+        let text = match value {
             Value::Nil => b"nil".to_vec(),
             Value::Boolean(is_true) => is_true.to_string().into_bytes(),
             Value::Table(id) => format!("table: 0x{:08x}", id.0).into_bytes(),
@@ -213,8 +215,9 @@ impl Machine<'_> {
             Value::Bound(id) => format!("function: 0x{:08x}", id.0).into_bytes(),
             Value::Native(native) => format!("function: builtin: {native:?}").into_bytes(),
             Value::Thread(id) => format!("thread: 0x{:08x}", id.0).into_bytes(),
-            other => self.as_text(other).unwrap_or_default(),
-        })
+            other => return Ok(self.as_text(other).unwrap_or_default()),
+        };
+        Ok(text.into())
     }
 
     pub(super) fn type_function(&mut self, args: Arguments) -> Run<usize> {

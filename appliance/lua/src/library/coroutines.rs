@@ -35,6 +35,7 @@ impl Machine<'_> {
     /// Why a coroutine cannot be resumed.
     fn obstacle(&self, thread: ThreadId) -> Option<String> {
         match self.status(thread) {
+            "suspended" if self.is_deepest() => Some("C stack overflow".to_owned()),
             "suspended" => None,
             "dead" => Some("cannot resume dead coroutine".to_owned()),
             _ => Some("cannot resume non-suspended coroutine".to_owned()),

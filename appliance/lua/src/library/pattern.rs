@@ -1,9 +1,16 @@
 //! Patterns: matching a string. Facts: lstrlib.c of Lua 5.2.
 
+use crate::host::Host;
+
 /// Parts of a pattern in parentheses: LUA_MAXCAPTURES of OpenZFS.
 const CAPTURES_MAX: usize = 16;
 /// Nesting of matches: MAXCCALLS.
 const DEPTH_MAX: usize = 200;
+
+/// Work between two questions to the host. Guessed.
+const WORK_A_LOOK: u64 = 1 << 16;
+/// Bytes of a set that are compared for the price of one byte of the subject. Guessed.
+const SET_BYTES_A_WORK: usize = 4;
 
 /// Why a match ends early.
 pub(super) enum Stop {
@@ -11,6 +18,8 @@ pub(super) enum Stop {
     Malformed(String),
     /// The limit of work is reached.
     Work,
+    /// The host ends the program.
+    Cancelled,
 }
 
 type Step<T> = Result<T, Stop>;
@@ -30,6 +39,9 @@ pub(super) struct Matcher<'a> {
     depth: usize,
     /// Work that is left.
     pub(super) work: u64,
+    /// Work until the host is asked again whether to go on.
+    until_look: u64,
+    host: &'a mut dyn Host,
 }
 
 fn malformed<T>(message: &str) -> Step<T> {
@@ -54,8 +66,8 @@ fn is_in_class(byte: u8, class: u8) -> bool {
 }
 
 impl<'a> Matcher<'a> {
-    pub(super) fn new(source: &'a [u8], pattern: &'a [u8], work: u64) -> Self {
-        Self { source, pattern, captures: Vec::new(), depth: 0, work }
+    pub(super) fn new(source: &'a [u8], pattern: &'a [u8], work: u64, host: &'a mut dyn Host) -> Self {
+        Self { source, pattern, captures: Vec::new(), depth: 0, work, until_look: WORK_A_LOOK, host }
     }
 
     /// Matches the pattern from its byte `p` on at `s`. Returns the end of the match.
@@ -64,8 +76,13 @@ impl<'a> Matcher<'a> {
         self.matches(s, p)
     }
 
-    fn take_work(&mut self) -> Step<()> {
-        self.work = self.work.checked_sub(1).ok_or(Stop::Work)?;
+    fn take_work(&mut self, amount: usize) -> Step<()> {
+        self.work = self.work.checked_sub(amount as u64).ok_or(Stop::Work)?;
+        match self.until_look.checked_sub(amount as u64) {
+            Some(left) => self.until_look = left,
+            None if self.host.is_cancelled() => return Err(Stop::Cancelled),
+            None => self.until_look = WORK_A_LOOK,
+        }
         Ok(())
     }
 
@@ -81,7 +98,7 @@ impl<'a> Matcher<'a> {
 
     fn matches_here(&mut self, mut s: usize, mut p: usize) -> Step<Option<usize>> {
         loop {
-            self.take_work()?;
+            self.take_work(1)?;
             let Some(byte) = self.pattern.get(p).copied() else { return Ok(Some(s)) };
             match (byte, self.pattern.get(p + 1).copied()) {
                 (b'(', Some(b')')) => return self.start_capture(s, p + 2, Capture::Position(s)),
@@ -113,18 +130,19 @@ impl<'a> Matcher<'a> {
                     let end = self.class_end(p)?;
                     match self.pattern.get(end) {
                         Some(b'?') => {
-                            if self.is_single(s, p, end)
+                            if self.is_single(s, p, end)?
                                 && let Some(found) = self.matches(s + 1, end + 1)?
                             {
                                 return Ok(Some(found));
                             }
                             p = end + 1;
                         }
-                        Some(b'+') if !self.is_single(s, p, end) => return Ok(None),
-                        Some(b'+') => return self.expand(s + 1, p, end),
+                        Some(b'+') => {
+                            return if self.is_single(s, p, end)? { self.expand(s + 1, p, end) } else { Ok(None) };
+                        }
                         Some(b'*') => return self.expand(s, p, end),
                         Some(b'-') => return self.expand_least(s, p, end),
-                        _ if !self.is_single(s, p, end) => return Ok(None),
+                        _ if !self.is_single(s, p, end)? => return Ok(None),
                         _ => (s, p) = (s + 1, end),
                     }
                 }
@@ -133,7 +151,13 @@ impl<'a> Matcher<'a> {
     }
 
     /// The end of the class that begins at `p`.
-    fn class_end(&self, p: usize) -> Step<usize> {
+    fn class_end(&mut self, p: usize) -> Step<usize> {
+        let end = self.find_class_end(p)?;
+        self.take_work((end - p) / SET_BYTES_A_WORK)?;
+        Ok(end)
+    }
+
+    fn find_class_end(&self, p: usize) -> Step<usize> {
         let mut at = p + 1;
         match self.pattern[p] {
             b'%' if at == self.pattern.len() => malformed("malformed pattern (ends with '%')"),
@@ -187,14 +211,15 @@ impl<'a> Matcher<'a> {
     }
 
     /// Whether the byte at `s` matches the class from `p` to `end`.
-    fn is_single(&self, s: usize, p: usize, end: usize) -> bool {
-        let Some(byte) = self.source.get(s).copied() else { return false };
-        match self.pattern[p] {
+    fn is_single(&mut self, s: usize, p: usize, end: usize) -> Step<bool> {
+        let Some(byte) = self.source.get(s).copied() else { return Ok(false) };
+        self.take_work((end - p) / SET_BYTES_A_WORK)?;
+        Ok(match self.pattern[p] {
             b'.' => true,
             b'%' => is_in_class(byte, self.pattern[p + 1]),
             b'[' => self.is_in_set(byte, p, end - 1),
             other => other == byte,
-        }
+        })
     }
 
     fn balance(&mut self, s: usize, p: usize) -> Step<Option<usize>> {
@@ -206,7 +231,7 @@ impl<'a> Matcher<'a> {
         }
         let mut depth = 1;
         for at in s + 1..self.source.len() {
-            self.take_work()?;
+            self.take_work(1)?;
             let byte = &self.source[at];
             if byte == close {
                 depth -= 1;
@@ -222,8 +247,8 @@ impl<'a> Matcher<'a> {
 
     fn expand(&mut self, s: usize, p: usize, end: usize) -> Step<Option<usize>> {
         let mut count = 0;
-        while self.is_single(s + count, p, end) {
-            self.take_work()?;
+        while self.is_single(s + count, p, end)? {
+            self.take_work(1)?;
             count += 1;
         }
         loop {
@@ -242,7 +267,7 @@ impl<'a> Matcher<'a> {
             if let Some(found) = self.matches(s, end + 1)? {
                 return Ok(Some(found));
             }
-            if !self.is_single(s, p, end) {
+            if !self.is_single(s, p, end)? {
                 return Ok(None);
             }
             s += 1;
@@ -282,7 +307,7 @@ impl<'a> Matcher<'a> {
             return malformed(&format!("invalid capture index %{}", at.wrapping_add(1)));
         };
         let part = &self.source[start..end];
-        self.work = self.work.saturating_sub(part.len() as u64);
+        self.take_work(part.len())?;
         Ok(self.source[s..].starts_with(part).then_some(s + part.len()))
     }
 }

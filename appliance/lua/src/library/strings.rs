@@ -1,12 +1,16 @@
 //! The string library.
 
 use super::pattern::{Capture, Matcher, Stop};
-use crate::machine::{Arguments, Machine, Run, Trouble};
+use crate::machine::{Arguments, BYTES_A_WORK, Machine, Run, Trouble, WORK_A_STEP};
 use crate::value::{BoundId, Native, Value};
+use std::sync::Arc;
 
 /// What calling a function of the program from `gsub` adds to the depth of calls: its buffers are
 /// on the stack in OpenZFS, so it can be nested six times.
 const GSUB_WEIGHT: usize = 3;
+
+/// Work of a search between two looks at the limits. Guessed.
+const WORK_AT_ONCE: u64 = 1 << 14;
 
 /// A position in a text of `length` bytes that counts from the end if it is negative.
 fn position(at: i64, length: usize) -> i64 {
@@ -19,7 +23,7 @@ fn position(at: i64, length: usize) -> i64 {
 
 /// A value that replaces a match.
 enum Replacement {
-    Text(Vec<u8>),
+    Text(Arc<[u8]>),
     Table(Value),
     Function(Value),
 }
@@ -50,6 +54,7 @@ impl Machine<'_> {
         let text = self.text_argument(args, 0)?;
         let range = self.range(args, text.len(), (1, 0), 1)?;
         self.reserve(range.len() * size_of::<Value>())?;
+        self.count_work(range.len() as u64)?;
         self.stack.extend(text[range.clone()].iter().map(|byte| Value::Number((*byte).into())));
         Ok(range.len())
     }
@@ -73,16 +78,16 @@ impl Machine<'_> {
     }
 
     pub(super) fn str_reverse(&mut self, args: Arguments) -> Run<usize> {
-        let mut text = self.text_argument(args, 0)?;
+        let text = self.text_argument(args, 0)?;
         self.reserve(text.len())?;
-        text.reverse();
+        let text: Vec<u8> = text.iter().rev().copied().collect();
         Ok(self.push_text(text))
     }
 
     pub(super) fn str_rep(&mut self, args: Arguments) -> Run<usize> {
         let (text, count) = (self.text_argument(args, 0)?, self.number_argument(args, 1)?);
         let separator = match self.argument(args, 2) {
-            Value::Nil => Vec::new(),
+            Value::Nil => Arc::default(),
             _ => self.text_argument(args, 2)?,
         };
         let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
@@ -111,6 +116,7 @@ impl Machine<'_> {
             Ok(found) => Ok(found),
             Err(Stop::Malformed(message)) => self.error(message),
             Err(Stop::Work) => Err(Trouble::TimedOut),
+            Err(Stop::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
@@ -119,7 +125,10 @@ impl Machine<'_> {
         let whole = whole.filter(|_| captures.is_empty()).map(|(start, end)| Capture::Part(start, end));
         for capture in captures.iter().copied().chain(whole) {
             match capture {
-                Capture::Part(start, end) => drop(self.push_text(&source[start..end])),
+                Capture::Part(start, end) => {
+                    self.reserve(end - start)?;
+                    self.push_text(&source[start..end]);
+                }
                 Capture::Position(at) => drop(self.push(Value::Number(at as i64 + 1))),
                 Capture::Open(_) => return self.error("unfinished capture"),
             }
@@ -130,19 +139,19 @@ impl Machine<'_> {
     /// Where a text is in another one, from `start` on.
     fn find_plain(&mut self, source: &[u8], text: &[u8], start: usize) -> Run<Option<usize>> {
         let Some(first) = text.first() else { return Ok(Some(start)) };
-        let before = self.work_left();
-        let mut work = before;
-        let mut found = None;
+        let (mut found, mut work) = (None, 0);
         for at in start..(source.len() + 1).saturating_sub(text.len()) {
             let is_close = source[at] == *first;
-            let cost = if is_close { 1 + text.len() as u64 / 16 } else { 1 };
-            work = work.checked_sub(cost).ok_or(Trouble::TimedOut)?;
+            work += if is_close { 1 + text.len() as u64 / WORK_A_STEP } else { 1 };
+            if work >= WORK_AT_ONCE {
+                self.count_work(std::mem::take(&mut work))?;
+            }
             if is_close && source[at..].starts_with(text) {
                 found = Some(at);
                 break;
             }
         }
-        self.count_work(before - work)?;
+        self.count_work(work)?;
         Ok(found)
     }
 
@@ -162,7 +171,7 @@ impl Machine<'_> {
         }
         let is_anchored = pattern.first() == Some(&b'^');
         let work = self.work_left();
-        let mut matcher = Matcher::new(&source, &pattern, work);
+        let mut matcher = Matcher::new(&source, &pattern, work, &mut *self.host);
         let mut at = start;
         let found = loop {
             match matcher.run(at, usize::from(is_anchored)) {
@@ -198,7 +207,7 @@ impl Machine<'_> {
         };
         let (source, pattern) = (self.heap.text(source).clone(), self.heap.text(pattern).clone());
         let work = self.work_left();
-        let mut matcher = Matcher::new(&source, &pattern, work);
+        let mut matcher = Matcher::new(&source, &pattern, work, &mut *self.host);
         let mut at = start as usize;
         while at <= source.len() {
             let found = matcher.run(at, 0);
@@ -214,7 +223,8 @@ impl Machine<'_> {
             self.heap.bound_mut(bound).values[2] = Value::Number(next as i64);
             return self.push_captures(&source, &captures, Some((at, end)));
         }
-        self.count_work(work - matcher.work)?;
+        let left = matcher.work;
+        self.count_work(work - left)?;
         self.heap.bound_mut(bound).values[2] = Value::Number(source.len() as i64 + 1);
         Ok(0)
     }
@@ -237,7 +247,7 @@ impl Machine<'_> {
         let (mut at, mut count, mut result) = (0, 0, Vec::new());
         while count < most {
             let work = self.work_left();
-            let mut matcher = Matcher::new(&source, &pattern, work);
+            let mut matcher = Matcher::new(&source, &pattern, work, &mut *self.host);
             let found = matcher.run(at, usize::from(is_anchored));
             let (captures, left) = (std::mem::take(&mut matcher.captures), matcher.work);
             self.count_work(work - left)?;
@@ -245,7 +255,6 @@ impl Machine<'_> {
             if let Some(end) = found {
                 count += 1;
                 self.replace(&source, (at, end), &captures, &replacement, &mut result)?;
-                self.reserve(result.len())?;
             }
             match found {
                 Some(end) if end > at => at = end,
@@ -259,7 +268,7 @@ impl Machine<'_> {
                 break;
             }
         }
-        result.extend_from_slice(source.get(at..).unwrap_or_default());
+        self.add(&mut result, source.get(at..).unwrap_or_default())?;
         self.push_text(result);
         Ok(1 + self.push(Value::Number(count)))
     }
@@ -278,7 +287,7 @@ impl Machine<'_> {
             Replacement::Table(table) => {
                 self.push_captures(source, captures, Some((start, end)))?;
                 let key = self.stack[top];
-                self.get(*table, key)?
+                self.get(*table, key, GSUB_WEIGHT)?
             }
             Replacement::Function(function) => {
                 self.push_captures(source, captures, Some((start, end)))?;
@@ -288,10 +297,17 @@ impl Machine<'_> {
         };
         self.stack.truncate(top);
         match self.as_text(value) {
-            Some(text) => result.extend_from_slice(&text),
-            None if !value.is_true() => result.extend_from_slice(&source[start..end]),
-            None => return self.error(format!("invalid replacement value (a {})", value.type_name())),
+            Some(text) => self.add(result, &text),
+            None if !value.is_true() => self.add(result, &source[start..end]),
+            None => self.error(format!("invalid replacement value (a {})", value.type_name())),
         }
+    }
+
+    /// Adds a part to a result, if there is memory.
+    fn add(&mut self, result: &mut Vec<u8>, part: &[u8]) -> Run<()> {
+        self.reserve(result.len() + part.len())?;
+        self.count_work(1 + part.len() as u64 / BYTES_A_WORK)?;
+        result.extend_from_slice(part);
         Ok(())
     }
 
@@ -304,6 +320,8 @@ impl Machine<'_> {
         captures: &[Capture],
         result: &mut Vec<u8>,
     ) -> Run<()> {
+        self.reserve(result.len() + text.len())?;
+        self.count_work(text.len() as u64 / 2)?;
         let mut bytes = text.iter();
         while let Some(byte) = bytes.next() {
             if *byte != b'%' {
@@ -311,13 +329,13 @@ impl Machine<'_> {
                 continue;
             }
             match bytes.next() {
-                Some(b'0') => result.extend_from_slice(&source[start..end]),
+                Some(b'0') => self.add(result, &source[start..end])?,
                 Some(digit @ b'1'..=b'9') => {
                     let at = usize::from(digit - b'1');
                     match captures.get(at) {
-                        Some(Capture::Part(start, end)) => result.extend_from_slice(&source[*start..*end]),
-                        Some(Capture::Position(at)) => result.extend_from_slice((at + 1).to_string().as_bytes()),
-                        None if at == 0 => result.extend_from_slice(&source[start..end]),
+                        Some(Capture::Part(start, end)) => self.add(result, &source[*start..*end])?,
+                        Some(Capture::Position(at)) => self.add(result, (at + 1).to_string().as_bytes())?,
+                        None if at == 0 => self.add(result, &source[start..end])?,
                         Some(Capture::Open(_)) => return self.error("unfinished capture"),
                         None => return self.error("invalid capture index"),
                     }
@@ -413,13 +431,17 @@ impl Machine<'_> {
             }
             b'q' => {
                 let text = self.text_argument(args, at)?;
+                self.reserve(result.len() + text.len())?;
+                self.count_work(text.len() as u64)?;
                 quote(&text, result);
             }
             b's' => {
                 let value = self.any(args, at)?;
-                let mut text = self.show(value)?;
-                text.truncate(item.precision.unwrap_or(text.len()));
-                item.pad(&text, false, result);
+                let text = self.show(value)?;
+                let text = &text[..item.precision.unwrap_or(text.len()).min(text.len())];
+                self.reserve(result.len() + text.len())?;
+                self.count_work(text.len() as u64 / BYTES_A_WORK)?;
+                item.pad(text, false, result);
             }
             other => {
                 let other = char::from(other);

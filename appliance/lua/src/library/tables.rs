@@ -1,14 +1,13 @@
 //! The table library. Like Lua 5.2's, it ignores metamethods of elements, except for `__len` and
 //! the order of `sort`.
 
-use crate::machine::{Arguments, Machine, Run};
+use crate::machine::{Arguments, BYTES_A_WORK, Machine, Run};
 use crate::value::{TableId, Value};
+use std::sync::Arc;
 
 /// Results of `table.unpack`, and elements that are sorted. Guessed: below the limit of the stack,
 /// which Lua checks here.
 const UNPACKED_MAX: i64 = 1_000_000;
-/// Elements that are moved before they are counted. A table may claim any length.
-const COUNTED_AT_ONCE: i64 = 1024;
 
 impl Machine<'_> {
     fn element(&self, table: TableId, at: i64) -> Value {
@@ -17,11 +16,6 @@ impl Machine<'_> {
 
     fn set_element(&mut self, table: TableId, at: i64, value: Value) {
         self.heap.set(table, Value::Number(at), value);
-    }
-
-    /// Counts the work of moving elements one by one.
-    fn count_move(&mut self, at: i64) -> Run<()> {
-        if at % COUNTED_AT_ONCE == 0 { self.count_work(COUNTED_AT_ONCE as u64) } else { Ok(()) }
     }
 
     /// The length that a program sees.
@@ -39,7 +33,7 @@ impl Machine<'_> {
     pub(super) fn tab_concat(&mut self, args: Arguments) -> Run<usize> {
         let table = self.table_argument(args, 0)?;
         let separator = match self.argument(args, 1) {
-            Value::Nil => Vec::new(),
+            Value::Nil => Arc::default(),
             _ => self.text_argument(args, 1)?,
         };
         let first = self.number_or(args, 2, 1)?;
@@ -54,12 +48,14 @@ impl Machine<'_> {
                 let name = value.type_name();
                 return self.error(format!("invalid value ({name}) at index {at} in table for 'concat'"));
             };
+            let more = part.len() + separator.len();
+            self.count_work(1 + more as u64 / BYTES_A_WORK)?;
+            self.reserve(text.len() + more)?;
             text.extend_from_slice(&part);
             if at == last {
                 break;
             }
             text.extend_from_slice(&separator);
-            self.reserve(text.len())?;
             at += 1;
         }
         Ok(self.push_text(text))
@@ -78,10 +74,12 @@ impl Machine<'_> {
                 if at < 1 || at > end {
                     return self.bad_argument(2, "position out of bounds");
                 }
-                for to in (at + 1..=end).rev() {
+                let mut to = end;
+                while to > at {
                     let moved = self.element(table, to - 1);
                     self.set_element(table, to, moved);
-                    self.count_move(to)?;
+                    self.count_work(1)?;
+                    to -= 1;
                 }
                 self.set_element(table, at, value);
             }
@@ -101,7 +99,7 @@ impl Machine<'_> {
         for to in at..size {
             let moved = self.element(table, to + 1);
             self.set_element(table, to, moved);
-            self.count_move(to)?;
+            self.count_work(1)?;
         }
         self.set_element(table, at.max(size), Value::Nil);
         Ok(self.push(value))

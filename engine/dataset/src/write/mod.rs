@@ -63,7 +63,7 @@ pub use delegation::{Delegation, delegate};
 pub use destroy::destroy;
 pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
-pub use one_txg::{Denied, OneTxg, in_one_txg};
+pub use one_txg::{Denied, IsUsed, OneTxg, in_one_txg};
 pub use promote::{promote, promote_for};
 pub use props::Change;
 pub use raw_keys::set_encryption_root;

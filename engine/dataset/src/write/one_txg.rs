@@ -53,20 +53,29 @@ pub struct OneTxg<'a> {
     open: Arc<Open>,
     /// The datasets as they are, until the next change.
     tree: Mutex<Option<Arc<Datasets>>>,
+    /// Whether a dataset or snapshot is in use, though its state on disk does not say so.
+    is_used: IsUsed,
+    /// Blocks that the changes so far may need. The txg's own figures are those before it.
+    spent_blocks: Mutex<u64>,
 }
 
-/// Runs `program` in a txg, and returns when that is on disk.
+/// Whether something uses the dataset or snapshot with that object.
+pub type IsUsed = Box<dyn Fn(u64) -> bool + Send>;
+
+/// Runs `program` in a txg, and returns when that is on disk: its result, and whether the datasets
+/// could be read again after it. What `is_used` holds for is not destroyed.
 pub fn in_one_txg<R: Send + 'static>(
     live: &LiveDatasets,
+    is_used: IsUsed,
     program: impl FnOnce(&OneTxg<'_>) -> R + Send + 'static,
-) -> Result<R> {
+) -> Result<(R, Result<()>)> {
     let (keys, open) = live.parts();
     let result = live.writer().task(move |sync| {
-        let one = OneTxg { cx: Cx::new(sync), keys, open, tree: Mutex::new(None) };
+        let (tree, spent_blocks) = (Mutex::new(None), Mutex::new(0));
+        let one = OneTxg { cx: Cx::new(sync), keys, open, tree, is_used, spent_blocks };
         Ok(program(&one))
     })?;
-    live.refresh()?;
-    Ok(result)
+    Ok((result, live.refresh().map(drop)))
 }
 
 impl OneTxg<'_> {
@@ -89,10 +98,23 @@ impl OneTxg<'_> {
         &self.keys
     }
 
-    fn change(&self, run: impl FnOnce() -> Result<()>) -> Done {
+    fn change(&self, blocks: u64, run: impl FnOnce() -> Result<()>) -> Done {
         let result = self.cx.sync.all_or_nothing(run);
         *self.tree.lock() = None;
-        Ok(result?)
+        result?;
+        *self.spent_blocks.lock() += blocks;
+        Ok(())
+    }
+
+    /// Refuses a change for which there is no space after those before it. Facts:
+    /// zri_space_used.
+    fn check_space(&self, name: &str, blocks: u64, check: SpaceCheck) -> Result<()> {
+        let spent = *self.spent_blocks.lock();
+        self.cx.sync.check_space(name, spent.saturating_add(blocks), check)
+    }
+
+    fn check_unused(&self, name: &str, object: u64) -> Result<()> {
+        if (self.is_used)(object) { Err(Refusal::Busy.at(name)) } else { Ok(()) }
     }
 
     fn check_pool(&self, name: &str) -> Result<()> {
@@ -109,7 +131,7 @@ impl OneTxg<'_> {
         if name.len() > tree::NAME_MAX {
             return Err(Refusal::NameTooLong.at(name).into());
         }
-        self.cx.sync.check_space(name, snapshot::TAKEN_BLOCKS, SpaceCheck::Normal)?;
+        self.check_space(name, snapshot::TAKEN_BLOCKS, SpaceCheck::Normal)?;
         let (node, _) = snapshot::check(&self.cx, name, &[])?;
         if self.cx.dataset(node.head)?.phys.prev_snap_txg.0 >= self.txg() {
             return Err(Denied::Later);
@@ -118,24 +140,28 @@ impl OneTxg<'_> {
             return Ok(());
         }
         let short = name.split_once('@').map_or("", |(_, short)| short);
-        self.change(|| snapshot::take(&self.cx, &node, short, tree::now()).map(drop))
+        self.change(snapshot::TAKEN_BLOCKS, || snapshot::take(&self.cx, &node, short, tree::now()).map(drop))
     }
 
     /// Destroys a file system, volume or snapshot. Only a snapshot can be `deferred`.
     pub fn destroy(&self, name: &str, deferred: bool, dry_run: bool) -> Done {
         self.check_pool(name)?;
-        self.cx.sync.check_space(name, 0, SpaceCheck::ExtraReserved)?;
+        self.check_space(name, 0, SpaceCheck::ExtraReserved)?;
         if name.contains('@') {
             // One that does not exist is destroyed already.
             let node = unsnap::check(&self.cx, name, deferred)?;
+            if let Some(snapshot) = node.as_ref().and_then(|node| node.snapshot) {
+                self.check_unused(name, snapshot)?;
+            }
             if let (Some(node), false) = (node, dry_run) {
                 self.open.has_more_to_free();
-                return self.change(|| unsnap::destroy_in(&self.cx, &node, deferred));
+                return self.change(0, || unsnap::destroy_in(&self.cx, &node, deferred));
             }
             return Ok(());
         }
         self.check_head(name)?;
         let node = destroy::check(&self.cx, &self.open, name)?;
+        self.check_unused(name, node.head)?;
         if dry_run {
             return Ok(());
         }
@@ -143,7 +169,7 @@ impl OneTxg<'_> {
         if !self.open.release_head(node.head) {
             return Err(Refusal::Busy.at(name).into());
         }
-        self.change(|| destroy::destroy_in(&self.cx, &self.keys, &node))
+        self.change(0, || destroy::destroy_in(&self.cx, &self.keys, &node))
     }
 
     /// The refusals of OpenZFS for datasets that others depend on.
@@ -162,7 +188,7 @@ impl OneTxg<'_> {
     /// Promotes a clone.
     pub fn promote(&self, name: &str, dry_run: bool) -> Done {
         self.check_pool(name)?;
-        self.cx.sync.check_space(name, 3, SpaceCheck::Reserved)?;
+        self.check_space(name, 3, SpaceCheck::Reserved)?;
         let plan = match promote::Plan::new(&self.cx, name) {
             Ok(plan) => plan,
             Err(Error::Refused { why: Refusal::Exists, .. }) => {
@@ -170,13 +196,13 @@ impl OneTxg<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        if dry_run { Ok(()) } else { self.change(|| plan.apply(&self.cx, &self.keys)) }
+        if dry_run { Ok(()) } else { self.change(3, || plan.apply(&self.cx, &self.keys)) }
     }
 
     /// Rolls a file system or volume back to its latest snapshot. Returns the name of that.
     pub fn rollback(&self, name: &str, dry_run: bool) -> Done<String> {
         self.check_pool(name)?;
-        self.cx.sync.check_space(name, 1, SpaceCheck::Reserved)?;
+        self.check_space(name, 1, SpaceCheck::Reserved)?;
         let node = tree::find(&self.cx, name)?;
         if node.snapshot.is_some() {
             return Err(Error::invalid(name, "a snapshot cannot be rolled back").into());
@@ -198,14 +224,14 @@ impl OneTxg<'_> {
         if !self.open.release_head(node.head) {
             return Err(Refusal::Busy.at(name).into());
         }
-        self.change(|| rollback::rollback_in(&self.cx, &self.keys, &node, &head))?;
+        self.change(1, || rollback::rollback_in(&self.cx, &self.keys, &node, &head))?;
         Ok(to)
     }
 
     /// Renames a snapshot of a file system or volume.
     pub fn rename_snapshot(&self, dataset: &str, old: &str, new: &str, dry_run: bool) -> Done {
         self.check_pool(dataset)?;
-        self.cx.sync.check_space(dataset, 1, SpaceCheck::Reserved)?;
+        self.check_space(dataset, 1, SpaceCheck::Reserved)?;
         let (from, to) = (format!("{dataset}@{old}"), format!("{dataset}@{new}"));
         let mut found = Vec::new();
         match check_snapshots(&self.cx, &from, &to, false, &mut found) {
@@ -216,16 +242,16 @@ impl OneTxg<'_> {
         if dry_run {
             return Ok(());
         }
-        self.change(|| found.iter().try_for_each(|(node, stored)| rename::rename_one(&self.cx, node, stored, new)))
+        self.change(1, || found.iter().try_for_each(|(node, stored)| rename::rename_one(&self.cx, node, stored, new)))
     }
 
     /// Creates a bookmark of a snapshot or of another bookmark.
     pub fn bookmark(&self, source: &str, name: &str, dry_run: bool) -> Done {
         self.check_pool(source)?;
         self.check_pool(name)?;
-        self.cx.sync.check_space(name, 1, SpaceCheck::Normal)?;
+        self.check_space(name, 1, SpaceCheck::Normal)?;
         let new = bookmark::check(&self.cx, source, name)?;
-        if dry_run { Ok(()) } else { self.change(|| new.make(&self.cx)) }
+        if dry_run { Ok(()) } else { self.change(1, || new.make(&self.cx)) }
     }
 
     /// Sets a user property.
@@ -256,12 +282,15 @@ impl OneTxg<'_> {
     }
 
     fn apply(&self, node: &tree::Node, changes: Vec<Change>, dry_run: bool) -> Done {
+        let blocks = changes.len() as u64;
+        self.check_space(&node.name, blocks, SpaceCheck::Reserved)?;
         if dry_run {
-            self.cx.sync.check_space(&node.name, changes.len() as u64, SpaceCheck::Reserved)?;
             return Ok(());
         }
         let result = apply_all(&self.cx, node, changes);
         *self.tree.lock() = None;
-        Ok(result?)
+        result?;
+        *self.spent_blocks.lock() += blocks;
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::Signature;
 use super::errno;
-use super::library::{Library, Returned, texts};
+use super::library::{Event, Library, Returned, texts};
 use dataset::write::Denied;
 use lua::{Complaint, Datum};
 
@@ -77,14 +77,14 @@ impl Library<'_> {
             "destroy" => {
                 txg.destroy(name, deferred, dry_run)?;
                 if !dry_run && !name.contains('@') {
-                    self.aftermath.destroyed.push(name.to_owned());
+                    self.events.push(Event::Destroyed(name.to_owned()));
                 }
             }
             "promote" => {
                 let root = self.root_before(name);
                 txg.promote(name, dry_run)?;
-                if let (Some(root), false) = (root, dry_run) {
-                    self.aftermath.roots.push((root, name.to_owned()));
+                if let (Some(before), false) = (root, dry_run) {
+                    self.events.push(Event::Root { before, now: name.to_owned() });
                 }
             }
             "rollback" => {

@@ -20,6 +20,9 @@ const LISTS: FunctionId = 10;
 const SYNC: FunctionId = 100;
 const CHECK: FunctionId = 200;
 
+/// Bytes of a text that `zfs.debug` writes to the log. Guessed.
+const LOGGED_BYTES: usize = 1024;
+
 /// All functions.
 pub const FUNCTIONS: &[(&str, FunctionId)] = &[
     ("zfs.debug", DEBUG),
@@ -75,12 +78,12 @@ const LOOKS: &[(FunctionId, Signature)] = &[
 ];
 
 /// What the library did that concerns more than the pool.
-#[derive(Debug, Default)]
-pub struct Aftermath {
-    /// File systems and volumes.
-    pub destroyed: Vec<String>,
-    /// Clones that became encryption roots, after the root before.
-    pub roots: Vec<(String, String)>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A file system or volume was destroyed.
+    Destroyed(String),
+    /// A clone became the encryption root instead of another dataset.
+    Root { before: String, now: String },
 }
 
 /// The host of a program.
@@ -90,15 +93,15 @@ pub struct Library<'a> {
     pub(super) altroot: Option<&'a str>,
     pub(super) read_only: bool,
     is_cancelled: &'a AtomicBool,
-    pub(super) aftermath: Aftermath,
+    /// In the order in which they happened.
+    pub(super) events: Vec<Event>,
     /// The engine runs, not the interpreter.
     in_engine: bool,
 }
 
 impl<'a> Library<'a> {
     pub(super) fn new(txg: &'a OneTxg<'a>, pool: &'a str, read_only: bool, is_cancelled: &'a AtomicBool) -> Self {
-        let aftermath = Aftermath::default();
-        Self { txg, pool, altroot: None, read_only, is_cancelled, aftermath, in_engine: false }
+        Self { txg, pool, altroot: None, read_only, is_cancelled, events: Vec::new(), in_engine: false }
     }
 
     /// Mount points are below this directory.
@@ -110,8 +113,8 @@ impl<'a> Library<'a> {
         self.in_engine
     }
 
-    pub(super) fn into_aftermath(self) -> Aftermath {
-        self.aftermath
+    pub(super) fn into_events(self) -> Vec<Event> {
+        self.events
     }
 
     pub(super) fn tree(&self) -> Result<Arc<Datasets>, Complaint> {
@@ -158,7 +161,7 @@ impl<'a> Library<'a> {
         let first = arguments.first().map(String::as_str).unwrap_or_default();
         match function {
             DEBUG => {
-                tracing::info!("txg {} ZCP: {first}", self.txg.txg());
+                tracing::info!("txg {} ZCP: {}", self.txg.txg(), loggable(first));
                 Ok(Vec::new())
             }
             EXISTS => self.exists(first),
@@ -183,6 +186,22 @@ impl<'a> Library<'a> {
     }
 }
 
+/// A text as it goes to the log: its beginning, in one line.
+fn loggable(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+        if shown.len() >= LOGGED_BYTES {
+            shown.push_str("...");
+            break;
+        }
+    }
+    shown
+}
+
 /// Arguments that are texts.
 pub fn texts(arguments: Vec<Datum>) -> Vec<String> {
     let text = |datum| match datum {
@@ -202,5 +221,16 @@ impl Host for Library<'_> {
 
     fn is_cancelled(&mut self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_go_to_the_log_in_one_short_line() {
+        assert_eq!(loggable("a 'b' \u{e4}\n\u{1b}[0m"), "a 'b' \u{e4}\\n\\u{1b}[0m");
+        assert_eq!(loggable(&"x".repeat(1 << 20)), "x".repeat(LOGGED_BYTES) + "...");
     }
 }

@@ -27,8 +27,8 @@ use crate::{kept_keys, mounts};
 use dataset::property::get;
 use dataset::write::{OneTxg, in_one_txg};
 use dataset::{Datasets, View};
-use library::{Aftermath, Library};
-use lua::{Datum, Failure, Program};
+use library::{Event, Library};
+use lua::{Compiled, Datum, Failure, Program};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ impl ProgramRequest {
 }
 
 /// How a program ended.
-type Ended = (Result<Option<Datum>, Failure>, Aftermath);
+type Ended = (Result<Option<Datum>, Failure>, Vec<Event>);
 
 /// Runs a program. The inner result: what it returned, if anything, or how it failed.
 pub fn run(
@@ -96,8 +96,13 @@ pub fn run(
     if let Some(message) = wrong_limit(request) {
         return Ok(Err(ProgramFailure { message: message.to_owned(), instructions: None }));
     }
+    // Not in the syncing thread, since it may take long.
+    let compiled = match lua::compile(&request.source, memory_limit(request)) {
+        Ok(compiled) => compiled,
+        Err(failure) => return Ok(Err(explain(failure))),
+    };
     let mut failure = None;
-    let result = invocation.change(&record, |pool| match run_on(invocation, request, &record, pool)? {
+    let result = invocation.change(&record, |pool| match run_on(invocation, request, compiled, &record, pool)? {
         Ok(result) => Ok(result),
         Err(error) => {
             failure = Some(error);
@@ -112,6 +117,10 @@ pub fn run(
     }
 }
 
+fn memory_limit(request: &ProgramRequest) -> usize {
+    usize::try_from(request.memory_limit).unwrap_or(usize::MAX)
+}
+
 fn wrong_limit(request: &ProgramRequest) -> Option<&'static str> {
     let (instructions, memory) = (request.instruction_limit, request.memory_limit);
     if memory >= RESULT_MAX_BYTES {
@@ -124,6 +133,7 @@ fn wrong_limit(request: &ProgramRequest) -> Option<&'static str> {
 fn run_on(
     invocation: &Invocation<'_>,
     request: &ProgramRequest,
+    compiled: Compiled,
     record: &Imported,
     pool: &WritablePool,
 ) -> Result<Result<Option<Datum>, ProgramFailure>, Reason> {
@@ -142,7 +152,9 @@ fn run_on(
         let (request, altroot, flag) = (request.clone(), record.altroot.clone(), is_cancelled.clone());
         let thread = scope.spawn(move || {
             let _done = done;
-            in_one_txg(&pool.live, move |txg| interpret(&request, altroot.as_deref(), txg, &flag))
+            let uses = pool.files().uses().clone();
+            let is_used = Box::new(move |object| uses.has(object));
+            in_one_txg(&pool.live, is_used, move |txg| interpret(&request, compiled, altroot.as_deref(), txg, &flag))
         });
         // The channel closes when the thread ends.
         while let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(LOOK) {
@@ -152,13 +164,14 @@ fn run_on(
         }
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
-    let (result, aftermath) = ended?;
-    for name in &aftermath.destroyed {
-        kept_keys::forget_below(&invocation.state, record, name);
+    let ((result, events), refreshed) = ended?;
+    for event in &events {
+        match event {
+            Event::Destroyed(name) => kept_keys::forget_below(&invocation.state, record, name),
+            Event::Root { before, now } => kept_keys::hand_on(&invocation.state, record, before, now),
+        }
     }
-    for (from, to) in &aftermath.roots {
-        kept_keys::hand_on(&invocation.state, record, from, to);
-    }
+    refreshed?;
     Ok(result.map_err(explain))
 }
 
@@ -169,7 +182,13 @@ fn is_shared(tree: &Arc<Datasets>, name: &str) -> bool {
 }
 
 /// Runs in the syncing thread.
-fn interpret(request: &ProgramRequest, altroot: Option<&str>, txg: &OneTxg<'_>, is_cancelled: &AtomicBool) -> Ended {
+fn interpret(
+    request: &ProgramRequest,
+    compiled: Compiled,
+    altroot: Option<&str>,
+    txg: &OneTxg<'_>,
+    is_cancelled: &AtomicBool,
+) -> Ended {
     let arguments = Datum::array(request.arguments.iter().map(Datum::text));
     let program = Program {
         source: &request.source,
@@ -177,17 +196,17 @@ fn interpret(request: &ProgramRequest, altroot: Option<&str>, txg: &OneTxg<'_>, 
         globals: errno::GLOBALS,
         functions: library::FUNCTIONS,
         instruction_limit: request.instruction_limit,
-        memory_limit: usize::try_from(request.memory_limit).unwrap_or(usize::MAX),
+        memory_limit: memory_limit(request),
     };
     let library = Library::new(txg, &request.pool, request.read_only, is_cancelled);
     let mut library = library.with_altroot(altroot);
-    let result = catch_unwind(AssertUnwindSafe(|| lua::run(&program, &mut library)));
+    let result = catch_unwind(AssertUnwindSafe(|| lua::run_compiled(compiled, &program, &mut library)));
     let result = match result {
         Ok(result) => result,
         Err(panic) if library.is_in_engine() => resume_unwind(panic),
         Err(_) => Err(Failure::Error("the interpreter failed".to_owned())),
     };
-    (result, library.into_aftermath())
+    (result, library.into_events())
 }
 
 fn explain(failure: Failure) -> ProgramFailure {

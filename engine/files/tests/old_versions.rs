@@ -5,9 +5,10 @@ use crate::support::Fixture;
 use errors::Error;
 use files::nfs4_acl;
 use files::vfs::{Caller, FileKind, NewNode, NodeId, SetAttr, SetXattr, Time, Vfs};
-use files::zpl::backing::Settings;
+use files::zpl::backing::{Backing, Estimate, Settings};
 use files::zpl::{CreateOptions, Version};
 use object::Zap;
+use object::zap::ZapSpec;
 use ondisk::acl::{Ace, Who};
 use ondisk::znode::{DirEntryValue, LEGACY_BYTES};
 use ondisk::{Endian, ObjectType};
@@ -204,4 +205,68 @@ fn what_a_version_lacks_is_refused_by_name() {
         let quota = f.fs.set_quota(dataset::quota::Principal::User, 7, false, 0);
         assert_eq!(quota.err().is_some_and(|e| e.to_string().contains("before ZPL version 4")), version < 4);
     }
+}
+
+#[test]
+fn upgrades_at_once_never_lower_the_version() {
+    for _ in 0..10 {
+        let f = fixture(3);
+        f.backing.hold_back();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| f.fs.upgrade(Version(5)).unwrap());
+                scope.spawn(|| match f.fs.upgrade(Version(4)) {
+                    Ok(()) | Err(Error::Invalid { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                });
+            }
+            f.backing.begin_at_once(6);
+        });
+        f.sync();
+        let f = f.reopened_cold();
+        assert_eq!(f.fs.version(), Version(5));
+        let made = make(&f, "made", &NewNode::Regular);
+        assert_eq!(bonus_type(&f, made), ObjectType::SA);
+    }
+}
+
+#[test]
+fn lists_that_are_set_during_an_upgrade_are_kept() {
+    for _ in 0..10 {
+        let f = fixture(4);
+        let nodes: Vec<_> = (0..8).map(|i| make(&f, &format!("file{i}"), &NewNode::Regular)).collect();
+        for node in &nodes {
+            f.fs.set_nfs4_acl(&root(), *node, &list(100)).unwrap();
+        }
+        f.backing.hold_back();
+        std::thread::scope(|scope| {
+            for node in &nodes {
+                scope.spawn(|| f.fs.set_nfs4_acl(&root(), *node, &list(200)).unwrap());
+            }
+            scope.spawn(|| f.fs.upgrade(Version(5)).unwrap());
+            f.backing.begin_at_once(nodes.len() as u64 + 1);
+        });
+        f.sync();
+        let f = f.reopened_cold();
+        for node in &nodes {
+            assert_eq!(f.fs.nfs4_acl(*node).unwrap(), list(200));
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_uses_the_tables_of_attributes_that_exist() {
+    let f = fixture(4);
+    let tx = f.backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
+    let master = Zap::open(f.objset.object(1).unwrap()).unwrap();
+    let spec = ZapSpec::new(ObjectType::SA_MASTER_NODE);
+    let tables = Zap::create_linked(&f.objset, &tx, &spec, &master, "SA_ATTRS").unwrap();
+    drop(tx);
+    f.sync();
+    let f = f.reopened_cold();
+    f.fs.upgrade(Version(5)).unwrap();
+    let made = make(&f, "made", &NewNode::Regular);
+    assert_eq!(bonus_type(&f, made), ObjectType::SA);
+    let master = Zap::open(f.objset.object(1).unwrap()).unwrap();
+    assert_eq!(master.lookup_u64("SA_ATTRS").unwrap(), tables.object().map(|o| o.id()));
 }

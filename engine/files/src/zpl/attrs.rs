@@ -333,6 +333,11 @@ impl FileSystem {
             return false;
         }
         let tx = begin(nodes.len() as u64 * ATIME_BYTES);
+        let Some(_one_version) = self.version_lock.try_read() else {
+            // An upgrade waits for its turn, possibly longer than this thread may wait.
+            nodes.iter().for_each(|node| live.note_atime(node));
+            return false;
+        };
         let has_no_room =
             matches!(&tx, Err(e) if matches!(e.refusal(), Some(Refusal::NoSpace | Refusal::QuotaExceeded)));
         for node in nodes {

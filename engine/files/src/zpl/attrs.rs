@@ -216,7 +216,11 @@ impl FileSystem {
         file.uid = set.uid.map_or(file.uid, u64::from);
         file.gid = set.gid.map_or(file.gid, u64::from);
         if let Some(project) = set.project {
-            file.upgrade(self, tx)?;
+            match file.upgrade(self, tx)? {
+                Some(_) if project == file.project => return Ok(()),
+                Some(why) => return Err(why),
+                None => {}
+            }
             file.project = project;
             if !file.flags.contains(Flags::PROJID) {
                 file.flags |= Flags::PROJID;

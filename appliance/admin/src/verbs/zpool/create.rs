@@ -318,7 +318,8 @@ mod tests {
     fn a_version_excludes_features_and_all_compatibility_but_legacy() {
         let refusal = |settings: &[(&str, &str)]| {
             let mut request = CreateRequest::new("tank".to_owned(), Ok(Layout::default()));
-            request.properties = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            request.properties =
+                settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             request.properties().err().map(|refusal| (refusal.code, refusal.message))
         };
         let message = "when 'version' is specified, the 'compatibility' feature may only be set to 'legacy'";

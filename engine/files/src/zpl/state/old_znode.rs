@@ -173,7 +173,7 @@ impl State {
         }
         let attributes = self.attributes(fs)?;
         let Some((bytes, endian)) = attributes.get(Sa::ZnodeAcl)? else { return Ok(None) };
-        // Where every version of an ACL has it: also a file with one that is unknown can be removed.
+        // At the same place in every version, so that a file with an unknown one can be removed.
         match bytes.first_chunk::<8>().map_or(0, |id| endian.u64(id)) {
             0 => Ok(None),
             id => fs.object(id).map(Some),

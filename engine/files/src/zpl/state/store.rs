@@ -106,7 +106,7 @@ impl State {
 
     /// Stores `list` as the ZFS ACL, with the flags that describe it. The mode must be set already.
     pub fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
-        if list.iter().any(|e| trivial_acl::is_for_objects(e)) {
+        if list.iter().any(trivial_acl::is_for_objects) {
             let what = "changing an access list with entries for types of objects";
             return Err(Error::unsupported(self.object.place(), what));
         }

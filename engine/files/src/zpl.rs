@@ -57,7 +57,7 @@ pub(crate) use trivial_acl::{mode_of_list, trivial_list};
 use crate::vfs::{FileKind, NodeId};
 use backing::Backing;
 use errors::{Error, Place, Result};
-use host::sync::Mutex;
+use host::sync::{Mutex, RwLock};
 use live::Live;
 use master::{MASTER_NODE, MasterNode};
 use node::Znode;
@@ -82,6 +82,9 @@ pub struct FileSystem {
     master: MasterNode,
     /// ZPL version, which an upgrade raises.
     version: AtomicU64,
+    /// Held shared while an operation stores, exclusively while the version rises. See
+    /// [`live`](self::live) for the order of locks.
+    version_lock: RwLock<()>,
     /// Open directories, at most [`DIRS_MAX`], by object number.
     dirs: Mutex<HashMap<u64, Zap>>,
     live: Option<Live>,
@@ -108,7 +111,8 @@ impl FileSystem {
         let master = MasterNode::read(&objset)?;
         let sa = SaTable::load(&objset, master.sa_attrs)?;
         let version = AtomicU64::new(master.version.0);
-        Ok(Arc::new(Self { sa, master, version, dirs: Mutex::default(), live, objset, options }))
+        let (version_lock, dirs) = (RwLock::default(), Mutex::default());
+        Ok(Arc::new(Self { sa, master, version, version_lock, dirs, live, objset, options }))
     }
 
     pub fn objset(&self) -> &Arc<ObjectSet> {

@@ -4,10 +4,11 @@
 use crate::support::Fixture;
 use errors::Error;
 use files::nfs4_acl;
-use files::vfs::{Caller, FileKind, NewNode, NodeId, SetAttr, SetXattr, Time, Vfs};
-use files::zpl::backing::Settings;
+use files::vfs::{Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Time, Vfs};
+use files::zpl::backing::{Backing, Estimate, Settings};
 use files::zpl::{CreateOptions, Version};
 use object::Zap;
+use object::zap::ZapSpec;
 use ondisk::acl::{Ace, Who};
 use ondisk::znode::{DirEntryValue, LEGACY_BYTES};
 use ondisk::{Endian, ObjectType};
@@ -204,4 +205,152 @@ fn what_a_version_lacks_is_refused_by_name() {
         let quota = f.fs.set_quota(dataset::quota::Principal::User, 7, false, 0);
         assert_eq!(quota.err().is_some_and(|e| e.to_string().contains("before ZPL version 4")), version < 4);
     }
+}
+
+/// Entries in the form of version 1: for the owner, and for types of objects.
+fn list_for_objects() -> Vec<u8> {
+    let mut bytes = vec![0; 56];
+    let le = Endian::Little;
+    le.put_u16(&mut bytes[2..], Ace::FLAG_OWNER);
+    le.put_u32(&mut bytes[4..], nfs4_acl::READ);
+    le.put_u16(&mut bytes[8..], 5);
+    le.put_u32(&mut bytes[12..], nfs4_acl::WRITE);
+    le.put_u64(&mut bytes[16..], 1234);
+    bytes[24..].fill(0xab);
+    bytes
+}
+
+/// A file whose znode has this ACL header and these entries, in a file system just upgraded to
+/// version 5.
+fn upgraded_with(version: u64, first: u32, acl_version: u16, second: u16, entries: &[u8]) -> (Fixture, NodeId) {
+    let f = fixture(version);
+    let node = make(&f, "a", &NewNode::Regular);
+    let object = f.objset.object(node.0).unwrap();
+    let mut bonus = object.bonus().to_vec();
+    let le = Endian::Little;
+    bonus[0xb0..LEGACY_BYTES].fill(0);
+    le.put_u32(&mut bonus[0xb8..], first);
+    le.put_u16(&mut bonus[0xbc..], acl_version);
+    le.put_u16(&mut bonus[0xbe..], second);
+    bonus[0xc0..0xc0 + entries.len()].copy_from_slice(entries);
+    let tx = f.backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
+    object.set_bonus(&tx, bonus).unwrap();
+    drop(tx);
+    f.sync();
+    let f = f.reopened_cold();
+    f.fs.upgrade(Version(5)).unwrap();
+    f.fs.write(&root(), node, 0, b"contents").unwrap();
+    f.sync();
+    let f = f.reopened_cold();
+    assert_eq!(&f.fs.read(node, 0, 20).unwrap()[..], b"contents");
+    (f, node)
+}
+
+#[test]
+fn entries_for_objects_are_carried_unchanged() {
+    let bytes = list_for_objects();
+    let (f, node) = upgraded_with(4, bytes.len() as u32, 1, 2, &bytes);
+    assert_eq!(bonus_type(&f, node), ObjectType::SA);
+    assert!(f.objset.object(node.0).unwrap().bonus().windows(bytes.len()).any(|part| part == bytes));
+    let list = f.fs.acl(node).unwrap().unwrap();
+    assert_eq!((list.len(), list[1].kind, list[1].who), (2, 5, Who::User(1234)));
+}
+
+#[test]
+fn a_file_whose_list_cannot_be_carried_keeps_its_znode_and_can_be_written() {
+    let for_objects = list_for_objects();
+    let mut of_version_0 = [0; 12];
+    Endian::Little.put_u16(&mut of_version_0[10..], 5);
+    let cases = [
+        (2, 1, 0, 0, &of_version_0[..]),   // for objects, without their types
+        (4, 56, 7, 2, &for_objects[..]),   // no such version
+        (4, 5000, 1, 2, &for_objects[..]), // longer than its place
+        (4, 50, 1, 2, &for_objects[..50]), // ends within an entry
+        (4, 56, 1, 3, &for_objects[..]),   // another count
+    ];
+    for (version, first, acl_version, second, entries) in cases {
+        let (f, node) = upgraded_with(version, first, acl_version, second, entries);
+        assert_eq!(bonus_type(&f, node), ObjectType::ZNODE);
+        let bonus = f.objset.object(node.0).unwrap().bonus().to_vec();
+        assert_eq!(bonus[0xc0..0xc0 + entries.len()], *entries);
+        f.fs.set_attr(&root(), node, &SetAttr { uid: Some(5), ..SetAttr::default() }).unwrap();
+        f.fs.set_xattr(&root(), node, b"user.a", b"value", SetXattr::Either).unwrap();
+        f.fs.rename(&root(), f.fs.root(), b"a", f.fs.root(), b"b", RenameFlags::default()).unwrap();
+        assert_eq!((bonus_type(&f, node), f.fs.attr(node).unwrap().uid), (ObjectType::ZNODE, 5));
+        assert!(f.fs.set_attr(&root(), node, &SetAttr { project: Some(9), ..SetAttr::default() }).is_err());
+        f.fs.unlink(&root(), f.fs.root(), b"b").unwrap();
+    }
+}
+
+#[test]
+fn an_empty_list_stays_empty() {
+    for (version, acl_version) in [(2, 0), (4, 1)] {
+        let (f, node) = upgraded_with(version, 0, acl_version, 0, &[]);
+        assert_eq!(bonus_type(&f, node), ObjectType::SA);
+        assert_eq!(f.fs.acl(node).unwrap(), Some(Vec::new()), "version {version}");
+    }
+}
+
+#[test]
+fn upgrades_at_once_never_lower_the_version() {
+    for _ in 0..10 {
+        let f = fixture(3);
+        f.backing.hold_back();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| f.fs.upgrade(Version(5)).unwrap());
+                scope.spawn(|| match f.fs.upgrade(Version(4)) {
+                    Ok(()) | Err(Error::Invalid { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                });
+            }
+            f.backing.begin_at_once(6);
+        });
+        f.sync();
+        let f = f.reopened_cold();
+        assert_eq!(f.fs.version(), Version(5));
+        let made = make(&f, "made", &NewNode::Regular);
+        assert_eq!(bonus_type(&f, made), ObjectType::SA);
+    }
+}
+
+#[test]
+fn lists_that_are_set_during_an_upgrade_are_kept() {
+    for _ in 0..10 {
+        let f = fixture(4);
+        let nodes: Vec<_> = (0..8).map(|i| make(&f, &format!("file{i}"), &NewNode::Regular)).collect();
+        for node in &nodes {
+            f.fs.set_nfs4_acl(&root(), *node, &list(100)).unwrap();
+        }
+        f.backing.hold_back();
+        std::thread::scope(|scope| {
+            for node in &nodes {
+                scope.spawn(|| f.fs.set_nfs4_acl(&root(), *node, &list(200)).unwrap());
+            }
+            scope.spawn(|| f.fs.upgrade(Version(5)).unwrap());
+            f.backing.begin_at_once(nodes.len() as u64 + 1);
+        });
+        f.sync();
+        let f = f.reopened_cold();
+        for node in &nodes {
+            assert_eq!(f.fs.nfs4_acl(*node).unwrap(), list(200));
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_uses_the_tables_of_attributes_that_exist() {
+    let f = fixture(4);
+    let tx = f.backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
+    let master = Zap::open(f.objset.object(1).unwrap()).unwrap();
+    let spec = ZapSpec::new(ObjectType::SA_MASTER_NODE);
+    let tables = Zap::create_linked(&f.objset, &tx, &spec, &master, "SA_ATTRS").unwrap();
+    drop(tx);
+    f.sync();
+    let f = f.reopened_cold();
+    f.fs.upgrade(Version(5)).unwrap();
+    let made = make(&f, "made", &NewNode::Regular);
+    assert_eq!(bonus_type(&f, made), ObjectType::SA);
+    let master = Zap::open(f.objset.object(1).unwrap()).unwrap();
+    assert_eq!(master.lookup_u64("SA_ATTRS").unwrap(), tables.object().map(|o| o.id()));
 }

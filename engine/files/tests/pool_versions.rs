@@ -49,6 +49,8 @@ fn a_numbered_pool_is_written_and_upgraded_to_feature_flags() {
 #[test]
 fn enabling_a_feature_upgrades_a_numbered_pool() {
     let mut rig = Rig::numbered();
+    assert!(rig.live().writer().task(|cx| cx.enable_feature_property("no such feature")).is_err());
+    assert_eq!(rig.live().writer().task(|cx| Ok(cx.version())).unwrap(), 28);
     rig.live().writer().task(|cx| cx.enable_feature_property("lz4_compress")).unwrap();
     rig.export();
     rig.judge();

@@ -7,6 +7,7 @@ use super::{FileSystem, Znode, trivial_acl};
 use crate::nfs4_acl;
 use crate::vfs::{FileKind, NodeId};
 use errors::{Error, Place, Refusal, Result};
+use ondisk::Endian;
 use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
@@ -70,17 +71,24 @@ impl FileSystem {
         if let Some((bytes, endian)) = file.attributes().get(Sa::DaclAces)? {
             return Ace::parse_v1(bytes, endian).at_with(place).map(Some);
         }
+        let Some((acl, bytes, _)) = self.old_entries(file)? else { return Ok(None) };
+        acl.entries(Some(&bytes)).at_with(place).map(Some)
+    }
+
+    /// The ACL of a znode, and the bytes of its entries with their byte order; `None` if it has no
+    /// ACL, not even an empty one.
+    pub(super) fn old_entries(&self, file: &Znode<'_>) -> Result<Option<(AclPhys, Vec<u8>, Endian)>> {
+        let place = || format!("{}: acl", file.place());
         let Some((bytes, endian)) = file.attributes().get(Sa::ZnodeAcl)? else { return Ok(None) };
         let acl = AclPhys::parse(bytes, endian).at_with(place)?;
-        if acl.object == 0 {
-            return acl.entries(None).at_with(place).map(Some);
+        let (size, max) = (acl.size_bytes, if acl.object == 0 { acl.data.len() as u32 } else { ACL_BYTES_MAX });
+        if size > max {
+            return Err(Error::corrupt(place(), format!("{size} bytes of entries, expected at most {max}")));
         }
-        let object = self.object(acl.object)?;
-        if acl.size_bytes > ACL_BYTES_MAX {
-            let what = format!("{} bytes of entries, expected at most {ACL_BYTES_MAX}", acl.size_bytes);
-            return Err(Error::corrupt(place(), what));
-        }
-        let bytes = object.read_vec(0, acl.size_bytes as usize)?;
-        acl.entries(Some(&bytes)).at_with(place).map(Some)
+        let bytes = match acl.object {
+            0 => acl.data[..size as usize].to_vec(),
+            object => self.object(object)?.read_vec(0, size as usize)?,
+        };
+        Ok(Some((acl, bytes, endian)))
     }
 }

@@ -216,7 +216,11 @@ impl FileSystem {
         file.uid = set.uid.map_or(file.uid, u64::from);
         file.gid = set.gid.map_or(file.gid, u64::from);
         if let Some(project) = set.project {
-            file.upgrade(self, tx)?;
+            match file.upgrade(self, tx)? {
+                Some(_) if project == file.project => return Ok(()),
+                Some(why) => return Err(why),
+                None => {}
+            }
             file.project = project;
             if !file.flags.contains(Flags::PROJID) {
                 file.flags |= Flags::PROJID;
@@ -333,6 +337,11 @@ impl FileSystem {
             return false;
         }
         let tx = begin(nodes.len() as u64 * ATIME_BYTES);
+        let Some(_one_version) = self.version_lock.try_read() else {
+            // An upgrade waits for its turn, possibly longer than this thread may wait.
+            nodes.iter().for_each(|node| live.note_atime(node));
+            return false;
+        };
         let has_no_room =
             matches!(&tx, Err(e) if matches!(e.refusal(), Some(Refusal::NoSpace | Refusal::QuotaExceeded)));
         for node in nodes {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   begin a transaction
+//!     -> the version, shared (an upgrade: exclusively)
 //!     -> (renames of directories: the single lock on the shape of the tree)
 //!     -> node locks, lowest number first
 //!     -> check again that the names still lead to those nodes
@@ -11,6 +12,12 @@
 //! A transaction begins before any lock is taken. Beginning may wait for a txg to close, which
 //! waits for every transaction in it, so no thread may wait to begin while it holds a lock that a
 //! transaction holder waits for. Transactions never nest.
+//!
+//! An operation thus sees one version from start to end. This cannot deadlock: a thread takes the
+//! lock of the version once, in its transaction and before any other lock. An upgrade waits only
+//! for operations that have it. Their transactions have begun, and the locks that they wait for are
+//! held by such operations too, or by readers, which wait for nothing. Meanwhile the txg of the
+//! upgrade stays open, but only threads without locks wait for it to close.
 //!
 //! Memory is bounded by a clock for each shard: a ring of the nodes that are new or have attributes
 //! in memory. Each node that enters a full ring moves the hand by a few places. A node that was

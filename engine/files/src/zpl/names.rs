@@ -41,8 +41,9 @@ impl FileSystem {
         // Operations in the log were admitted before the crash, and must be admitted again.
         let in_transaction = InTransaction::begin();
         let tx = live.backing.begin(Estimate { bytes, frees: frees || replaying })?;
+        let one_version = self.version_lock.read();
         let result = op(&tx, live, &settings)?;
-        drop((tx, in_transaction));
+        drop((one_version, tx, in_transaction));
         assert_unlocked("a commit waits for the intent log");
         if settings.sync_always && !replaying {
             live.backing.commit(None)?;

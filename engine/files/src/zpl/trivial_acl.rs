@@ -225,7 +225,13 @@ pub(super) fn mode_of(list: &[Ace], uid: u64, gid: u64) -> (u64, Flags) {
     (mode, if all_may { Flags::NO_EXECS_DENIED } else { Flags::empty() })
 }
 
-/// Encodes entries as in the attribute `ZPL_DACL_ACES`, little-endian.
+/// Whether an entry also has two types of objects, which [`Ace`] lacks: it cannot be encoded again.
+pub(super) fn is_for_objects(e: &Ace) -> bool {
+    (5..=8).contains(&e.kind)
+}
+
+/// Encodes entries as in the attribute `ZPL_DACL_ACES`, little-endian. There must be none
+/// [for objects](is_for_objects).
 pub(super) fn pack(list: &[Ace]) -> Vec<u8> {
     let mut out = Vec::with_capacity(list.len() * 8);
     for e in list {

@@ -41,6 +41,14 @@ impl References for Uses {
 struct Gate {
     state: Mutex<(u64, u64, bool)>,
     left: Condvar,
+    /// Transactions that wait to begin.
+    waiting: AtomicU64,
+}
+
+impl Gate {
+    fn new(txg: u64) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new((txg, 0, false)), left: Condvar::new(), waiting: AtomicU64::new(0) })
+    }
 }
 
 struct Hold(Arc<Gate>);
@@ -76,6 +84,20 @@ impl TestBacking {
         self.uses.0.lock().len()
     }
 
+    /// Lets transactions wait until [`Self::begin_at_once`].
+    pub fn hold_back(&self) {
+        self.gate.state.lock().2 = true;
+    }
+
+    /// Waits until `count` transactions wait to begin, and lets them.
+    pub fn begin_at_once(&self, count: u64) {
+        while self.gate.waiting.load(Ordering::SeqCst) < count {
+            std::thread::yield_now();
+        }
+        self.gate.state.lock().2 = false;
+        self.gate.left.notify_all();
+    }
+
     /// Whether a crash now would lose changes that are not in the log.
     pub fn has_unlogged(&self) -> bool {
         self.unlogged.load(Ordering::SeqCst)
@@ -86,7 +108,9 @@ impl Backing for TestBacking {
     fn begin(&self, _estimate: Estimate) -> Result<Tx> {
         let mut state = self.gate.state.lock();
         while state.2 {
+            self.gate.waiting.fetch_add(1, Ordering::SeqCst);
             self.gate.left.wait(&mut state);
+            self.gate.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         state.1 += 1;
         Ok(Tx::open(state.0, Box::new(Hold(self.gate.clone()))))
@@ -147,7 +171,7 @@ impl Fixture {
         let (store, _) = store_on(disk.clone(), Freed::Reused);
         let uses = Arc::new(Uses::default());
         store.set_references(uses.clone());
-        let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
+        let gate = Gate::new(10);
         let backing = Arc::new(TestBacking {
             store: store.clone(),
             disk,
@@ -203,10 +227,7 @@ impl Fixture {
             store,
             disk: self.backing.disk.clone(),
             embeds: AtomicBool::new(self.backing.embeds.load(Ordering::Relaxed)),
-            gate: Arc::new(Gate {
-                state: Mutex::new((self.backing.gate.state.lock().0, 0, false)),
-                left: Condvar::new(),
-            }),
+            gate: Gate::new(self.backing.gate.state.lock().0),
             settings: Mutex::new(self.backing.settings()),
             records: Mutex::default(),
             keeps_records: AtomicBool::new(true),

@@ -29,11 +29,15 @@ impl LiveFeatures {
         self.counts.lock().count(guid)
     }
 
-    /// Creates the three ZAPs of a new pool (`spa_feature_create_zap_objects`).
+    /// Creates those of the three ZAPs that a pool lacks: all if it is new
+    /// (`spa_feature_create_zap_objects`).
     pub fn create_zaps(mos: &Arc<ObjectSet>, tx: &Tx) -> Result<()> {
         let directory = Zap::open(mos.object(pool_dir::DIRECTORY_OBJECT)?)?;
         let names = [directory::FEATURES_FOR_READ, directory::FEATURES_FOR_WRITE, directory::FEATURE_DESCRIPTIONS];
         for name in names {
+            if directory.lookup(name)?.is_some() {
+                continue;
+            }
             let zap = Zap::create(mos, tx, &ZapSpec::new(ObjectType::OTN_ZAP_METADATA))?;
             directory.update_u64(tx, name.as_bytes(), zap.id())?;
         }

@@ -4,7 +4,7 @@
 
 use super::spa::SyncTx;
 use crate::property::SetValue;
-use errors::Result;
+use errors::{Error, Result};
 use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
 use ondisk::pool_dir::directory;
@@ -81,9 +81,18 @@ impl SyncTx<'_> {
     /// Enables a feature and records it in the history.
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
         // As in OpenZFS, this upgrades a pool without feature flags.
-        self.upgrade_version(self.version().max(VERSION_FEATURES))?;
-        self.feature_enable(name)?;
-        self.history("set", None, &format!("feature@{name}=enabled"))
+        let version = self.version().max(VERSION_FEATURES);
+        let is_upgrade = self.check_upgrade(version)?;
+        if ondisk::feature::by_name(name).is_none() {
+            return Err(Error::invalid(name, "is no feature"));
+        }
+        self.all_or_nothing(|| {
+            if is_upgrade {
+                self.upgrade_to(version)?;
+            }
+            self.feature_enable(name)?;
+            self.history("set", None, &format!("feature@{name}=enabled"))
+        })
     }
 
     fn linked_zap(&self, name: &str) -> Result<Zap> {

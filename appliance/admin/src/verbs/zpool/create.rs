@@ -104,6 +104,11 @@ impl CreateRequest {
             let message = "'feature@' and 'version' properties cannot be specified together";
             return Err(Refusal::usage(Kind::Invalid, message));
         }
+        let compatibility = properties.iter().find(|(name, _)| name == "compatibility");
+        if has(&|name| name == "version") && compatibility.is_some_and(|(_, value)| value != "legacy") {
+            let message = "when 'version' is specified, the 'compatibility' feature may only be set to 'legacy'";
+            return Err(Refusal::new(Kind::Invalid, message));
+        }
         properties.extend(self.altroot.iter().map(|root| ("altroot".to_owned(), root.clone())));
         let is_temporary = self.altroot.is_some() || self.temporary_name.is_some();
         if is_temporary && !properties.iter().any(|(n, _)| n == "cachefile") {
@@ -303,4 +308,30 @@ fn features(settings: &[PoolSetting], none: bool, remarks: &mut Vec<String>) -> 
         }
     }
     Ok(features)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_excludes_features_and_all_compatibility_but_legacy() {
+        let refusal = |settings: &[(&str, &str)]| {
+            let mut request = CreateRequest::new("tank".to_owned(), Ok(Layout::default()));
+            request.properties =
+                settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            request.properties().err().map(|refusal| (refusal.code, refusal.message))
+        };
+        let message = "when 'version' is specified, the 'compatibility' feature may only be set to 'legacy'";
+        for version in ["28", "5000"] {
+            for other in ["off", "openzfs-2.1-linux"] {
+                let mut settings = [("version", version), ("compatibility", other)];
+                assert_eq!(refusal(&settings), Some((1, message.to_owned())));
+                settings.reverse();
+                assert_eq!(refusal(&settings), Some((1, message.to_owned())));
+            }
+            assert_eq!(refusal(&[("version", version), ("compatibility", "legacy")]), None);
+        }
+        assert!(refusal(&[("version", "28"), ("feature@lz4_compress", "enabled")]).is_some());
+    }
 }

@@ -11,6 +11,8 @@
 //!
 //! Invariants:
 //!   * a file has either a znode or system attributes, never parts of both
+//!   * a znode that cannot be replaced is kept, with its ACL: only changes that need system
+//!     attributes fail
 //!   * an object with entries belongs to one znode, and is freed when the znode no longer names it
 
 use super::State;
@@ -20,7 +22,7 @@ use crate::zpl::node::Znode;
 use crate::zpl::{FileSystem, trivial_acl};
 use errors::{Error, Place, Result};
 use object::{NewObject, Object, ObjectSet, Tx};
-use ondisk::acl::{Ace, AclPhys};
+use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::{Flags, LEGACY_BYTES};
 use ondisk::{Endian, ObjectType, Objset};
@@ -127,9 +129,15 @@ impl Entries {
     }
 }
 
+/// Entries of version 1, little-endian, and their number.
+struct Carried {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
 impl State {
     /// Sets the ACL of a file that has a znode. The flags that describe it are set already.
-    pub(super) fn set_old_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
+    pub(super) fn set_old_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace], why_old: Option<Error>) -> Result<()> {
         self.check_byte_order()?;
         let place = place_of(Sa::ZnodeAcl).filter(|place| place.end <= self.bonus.len());
         let place = place.ok_or_else(|| Error::corrupt(self.object.place(), "access list beyond the bonus"))?;
@@ -138,7 +146,8 @@ impl State {
         let external = if entries.are_inline() { 0 } else { entries.store(&fs.objset, tx)? };
         let old = self.bonus[place.clone()].to_vec();
         entries.put(&mut self.bonus[place.clone()], external);
-        if let Err(error) = self.store(fs, tx, &[]) {
+        // Never replaces the znode, which would take the ACL from the stored bonus.
+        if let Err(error) = self.store_in_form(fs, tx, &[], why_old) {
             self.bonus[place].copy_from_slice(&old);
             if external != 0 {
                 let _ = fs.objset.free_object(tx, external);
@@ -163,9 +172,12 @@ impl State {
             return Ok(None);
         }
         let attributes = self.attributes(fs)?;
-        let acl = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
-        let acl = acl.at_with(|| self.object.place())?.filter(|acl| acl.object != 0);
-        acl.map(|acl| fs.object(acl.object)).transpose()
+        let Some((bytes, endian)) = attributes.get(Sa::ZnodeAcl)? else { return Ok(None) };
+        // At the same place in every version, so that a file with an unknown one can be removed.
+        match bytes.first_chunk::<8>().map_or(0, |id| endian.u64(id)) {
+            0 => Ok(None),
+            id => fs.object(id).map(Some),
+        }
     }
 
     pub(super) fn check_byte_order(&self) -> Result<()> {
@@ -177,38 +189,67 @@ impl State {
     }
 
     /// Replaces the znode by system attributes, if the version of the file system has them. As in
-    /// OpenZFS, symbolic links keep their znodes.
-    pub(in crate::zpl) fn upgrade(&mut self, fs: &FileSystem, tx: &Tx) -> Result<()> {
+    /// OpenZFS, symbolic links keep their znodes. So does a file whose ACL cannot be read or does
+    /// not fit: returns why.
+    pub(in crate::zpl) fn upgrade(&mut self, fs: &FileSystem, tx: &Tx) -> Result<Option<Error>> {
         if self.is_sa || self.kind == FileKind::Symlink || !fs.version().has_system_attributes() {
-            return Ok(());
+            return Ok(None);
         }
-        let before = self.entries_object(fs)?;
-        let mut list = fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default();
-        if list.is_empty() {
-            list = trivial_acl::trivial(self.mode & 0o777, self.is_dir());
-        }
+        let (before, carried) = match self.entries_object(fs).and_then(|o| Ok((o, self.carried(fs)?))) {
+            Ok(both) => both,
+            Err(why) => {
+                tracing::debug!(%why, "a file keeps its znode");
+                return Ok(Some(why));
+            }
+        };
         let flags = self.flags;
-        let has_projects = fs.objset.flags() & Objset::FLAG_PROJECTQUOTA_COMPLETE != 0;
-        if has_projects {
+        let carried = carried.unwrap_or_else(|| {
+            let list = trivial_acl::trivial(self.mode & 0o777, self.is_dir());
+            self.flags |= Flags::ACL_TRIVIAL | trivial_acl::mode_of(&list, self.uid, self.gid).1;
+            Carried { bytes: trivial_acl::pack(&list), count: list.len() as u64 }
+        });
+        if fs.objset.flags() & Objset::FLAG_PROJECTQUOTA_COMPLETE != 0 {
             self.flags |= Flags::PROJID;
         }
         self.flags -= Flags::BONUS_SCANSTAMP;
-        let packed = self.packed(&list, flags.contains(Flags::BONUS_SCANSTAMP));
+        let packed = self.packed(carried, flags.contains(Flags::BONUS_SCANSTAMP));
         let done = fs.object(self.object.id()).and_then(|object| fs.sa.build(tx, &object, &packed));
-        if let Err(error) = done {
+        if let Err(why) = done {
             self.flags = flags;
-            return Err(error);
+            let is_same = |o: Object| o.dnode().bonus_type == ObjectType::ZNODE && o.bonus() == self.bonus;
+            return if fs.object(self.object.id()).is_ok_and(is_same) { Ok(Some(why)) } else { Err(why) };
         }
         self.is_sa = true;
-        self.reload_places(fs)?;
-        match before {
-            Some(before) => fs.objset.free_object(tx, before.id()),
-            None => Ok(()),
+        let reloaded = self.reload_places(fs);
+        let freed = before.map_or(Ok(()), |before| fs.objset.free_object(tx, before.id()));
+        reloaded.and(freed).map(|()| None)
+    }
+
+    /// The ACL as system attributes store it; `None` if the znode has no ACL. Entries of version 1
+    /// are carried unchanged, because some have parts that [`Ace`] lacks.
+    fn carried(&self, fs: &FileSystem) -> Result<Option<Carried>> {
+        let file = Znode::new(self.attributes(fs)?)?;
+        let Some((acl, mut bytes, endian)) = fs.old_entries(&file)? else { return Ok(None) };
+        let place = || format!("{}: acl", self.object.place());
+        let list = acl.entries(Some(&bytes)).at_with(place)?;
+        let known = if acl.version == 0 { 0..=4 } else { 0..=8 };
+        if let Some(e) = list.iter().find(|e| !known.contains(&e.kind)) {
+            let what = format!("an entry of type {} in a list of version {}", e.kind, acl.version);
+            return Err(Error::unsupported(place(), what));
         }
+        if list.len() as u64 != u64::from(acl.count) {
+            return Err(Error::corrupt(place(), format!("{} entries, expected {}", list.len(), acl.count)));
+        }
+        if acl.version == 0 {
+            bytes = trivial_acl::pack(&list);
+        } else if endian != Endian::Little {
+            Ace::swap_v1(&mut bytes, endian).at_with(place)?;
+        }
+        Ok(Some(Carried { bytes, count: list.len() as u64 }))
     }
 
     /// The attributes in the order in which the kernel packs them.
-    fn packed(&self, list: &[Ace], has_scan_stamp: bool) -> Vec<(Sa, Vec<u8>)> {
+    fn packed(&self, list: Carried, has_scan_stamp: bool) -> Vec<(Sa, Vec<u8>)> {
         let fields = [
             Sa::Mode,
             Sa::Size,
@@ -231,8 +272,8 @@ impl State {
         };
         let wanted = fields.into_iter().filter(|attr| self.wants_place(*attr));
         let mut packed: Vec<_> = wanted.map(|attr| (attr, value(attr))).collect();
-        packed.push((Sa::DaclCount, (list.len() as u64).to_le_bytes().to_vec()));
-        packed.push((Sa::DaclAces, trivial_acl::pack(list)));
+        packed.push((Sa::DaclCount, list.count.to_le_bytes().to_vec()));
+        packed.push((Sa::DaclAces, list.bytes));
         if self.wants_place(Sa::Xattr) {
             packed.push((Sa::Xattr, value(Sa::Xattr)));
         }

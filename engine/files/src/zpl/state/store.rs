@@ -17,13 +17,24 @@ impl State {
     /// Writes the fields back, together with `changes`. On failure the stored attributes are
     /// unchanged.
     pub fn store(&mut self, fs: &FileSystem, tx: &Tx, changes: &[Change<'_>]) -> Result<()> {
+        let why_old = self.upgrade(fs, tx)?;
+        self.store_in_form(fs, tx, changes, why_old)
+    }
+
+    /// The same, without replacing a znode. `why_old`: why that was not possible.
+    pub(super) fn store_in_form(
+        &mut self,
+        fs: &FileSystem,
+        tx: &Tx,
+        changes: &[Change<'_>],
+        why_old: Option<Error>,
+    ) -> Result<()> {
         self.has_fuids = fs.version().has_fuids();
-        self.upgrade(fs, tx)?;
         let placeless = self.placeless();
         if !placeless.is_empty() || !changes.is_empty() {
             if !self.is_sa {
                 let what = "attributes of an old znode that it has no place for";
-                return Err(Error::unsupported(self.object.place(), what));
+                return Err(why_old.unwrap_or_else(|| Error::unsupported(self.object.place(), what)));
             }
             let all: Vec<Change<'_>> = placeless
                 .iter()
@@ -46,6 +57,11 @@ impl State {
         let now = std::mem::replace(self, before);
         (self.object, self.bonus, self.endian, self.places) = (now.object, now.bonus, now.endian, now.places);
         self.is_sa = now.is_sa;
+        // The attributes may have got a project, and those of a former znode have the scan stamp.
+        self.flags |= now.flags & Flags::PROJID;
+        if self.is_sa {
+            self.flags -= Flags::BONUS_SCANSTAMP;
+        }
         if is_stored { self.store(fs, tx, &[]) } else { Ok(()) }
     }
 
@@ -90,6 +106,10 @@ impl State {
 
     /// Stores `list` as the ZFS ACL, with the flags that describe it. The mode must be set already.
     pub fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
+        if list.iter().any(trivial_acl::is_for_objects) {
+            let what = "changing an access list with entries for types of objects";
+            return Err(Error::unsupported(self.object.place(), what));
+        }
         let wide = Flags::INHERIT_ACE | Flags::ACL_TRIVIAL | Flags::ACL_OBJ_ACE;
         let kept = self.flags & (Flags::ACL_PROTECTED | Flags::ACL_DEFAULTED | Flags::ACL_AUTO_INHERIT);
         self.flags = (self.flags - wide - Flags::NO_EXECS_DENIED) | kept;
@@ -100,7 +120,7 @@ impl State {
         if list.iter().any(|e| e.flags & 3 != 0) && self.is_dir() {
             self.flags |= Flags::INHERIT_ACE;
         }
-        self.upgrade(fs, tx)?;
+        let why_old = self.upgrade(fs, tx)?;
         if self.is_sa {
             let (aces, count) = (trivial_acl::pack(list), list.len() as u64);
             let attributes = self.attributes(fs)?;
@@ -112,6 +132,6 @@ impl State {
             let count = count.to_le_bytes();
             return self.store(fs, tx, &[(Sa::DaclCount, Some(&count)), (Sa::DaclAces, Some(&aces))]);
         }
-        self.set_old_acl(fs, tx, list)
+        self.set_old_acl(fs, tx, list, why_old)
     }
 }

@@ -11,6 +11,7 @@ use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
 use anyhow::{Context as _, Result, bail, ensure};
 use dataset::property::{self, View};
+use dataset::write::PBKDF2_ITERATIONS_MAX;
 use dataset::{Dataset, Entry, KeyLocation, ListOptions};
 use errors::{Error, Refusal as Denied};
 use std::fs;
@@ -174,6 +175,7 @@ fn load_one(
     if !check_only && keys.is_available(dataset).map_err(|e| plain(&e))? {
         return Err(Reason::new(Kind::Conflict, format!("Key already loaded for '{name}'.")));
     }
+    check_iterations(invocation, dataset)?;
     let material = material(invocation, &found.entry, location, ask)?;
     match keys.check(dataset, &material) {
         Ok(()) if check_only => Ok(()),
@@ -185,6 +187,22 @@ fn load_one(
             Err(Reason::new(Kind::Failed, format!("Incorrect key provided for '{name}'.")))
         }
         Err(error) => Err(plain(&error)),
+    }
+}
+
+/// Others than the owner of the pools do not choose how long this process works: datasets that were
+/// received raw come with any number of iterations.
+fn check_iterations(invocation: &Invocation<'_>, dataset: &Dataset) -> Result<(), Reason> {
+    let key = dataset.key_object().map_err(|e| plain(&e))?;
+    match key.map(|key| key.pbkdf2_iterations) {
+        Some(n) if n > PBKDF2_ITERATIONS_MAX && !invocation.caller.is_owner() => {
+            let why = format!(
+                "its pbkdf2iters is {n}; users other than the owner of the pools load keys with at most \
+                 {PBKDF2_ITERATIONS_MAX}"
+            );
+            Err(Reason::new(Kind::Forbidden, why))
+        }
+        _ => Ok(()),
     }
 }
 

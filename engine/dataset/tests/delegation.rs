@@ -197,7 +197,7 @@ fn limits_bind_users_who_may_not_change_them() {
     rig.create("tank/limited", &[]).unwrap();
     rig.set("tank/limited", "snapshot_limit", "0").unwrap();
     write::clone(&rig.live, "tank/a/b@one", "tank/limited/clone", &[]).unwrap();
-    full(write::promote_for(&rig.live, Some(&user(7)), "tank/limited/clone"));
+    full(write::promote_for(&rig.live, Some(&user(7)), "tank/limited/clone", None));
     write::promote(&rig.live, "tank/limited/clone").unwrap();
     rig.check();
 }
@@ -240,5 +240,20 @@ fn users_choose_no_unlimited_work_for_their_keys() {
     refused(write::change_key_for(&rig.live, Some(&user(7)), "tank/a/mine", key(4_000_000_000)));
     write::change_key_for(&rig.live, Some(&user(7)), "tank/a/mine", key(100_001)).unwrap();
     assert_eq!(rig.get("tank/a/mine", "pbkdf2iters"), "100001");
+    rig.check();
+}
+
+#[test]
+fn a_clone_is_promoted_from_the_origin_that_was_checked() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    write::snapshot(&rig.live, &["tank/a@one".to_owned(), "tank/a@two".to_owned()], &[]).unwrap();
+    write::clone(&rig.live, "tank/a@one", "tank/clone", &[]).unwrap();
+    let id = |name: &str| Some(rig.tree().dataset(name).unwrap().id());
+    for other in [Some(0), id("tank/a@two")] {
+        let error = write::promote_for(&rig.live, Some(&user(7)), "tank/clone", other).unwrap_err().to_string();
+        assert!(error.contains("its origin has just changed"), "{error}");
+    }
+    write::promote_for(&rig.live, Some(&user(7)), "tank/clone", id("tank/a@one")).unwrap();
     rig.check();
 }

@@ -19,23 +19,19 @@ use dataset::write::ReceivedProperties;
 use std::sync::Arc;
 
 /// Requires permission to receive into `dataset`, or into a new dataset of that name.
-fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str, force: bool) -> Result<(), Reason> {
+fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str) -> Result<(), Reason> {
     let place = match tree.dataset(dataset) {
         Ok(_) => dataset,
         Err(_) => dataset.rsplit_once('/').map_or(dataset, |(parent, _)| parent),
     };
-    caller.require(tree, place, &["receive"]).or_else(|reason| match force {
-        true => Err(reason),
-        false => caller.require(tree, place, &["receive:append"]),
-    })?;
-    caller.require(tree, place, &["mount", "create"])
+    caller.require(tree, place, &["receive", "mount", "create"])
 }
 
 /// Before the pool is opened for writing.
 pub(super) fn to_begin(cx: &Context<'_>, record: &Imported, asked: &Asked) -> Result<(), Failure> {
     let to = asked.to.split('@').next().unwrap_or_default();
     let invocation = cx.invocation(String::new());
-    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to, asked.force));
+    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to));
     Ok(permitted.map_err(|reason| reason.refuse("cannot receive"))?)
 }
 
@@ -58,7 +54,7 @@ impl Receiver<'_> {
         cannot: &str,
     ) -> Result<(), Failure> {
         let origin = origin.map_or(Ok(()), |origin| self.caller.require(tree, origin, &["clone"]));
-        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset, self.asked.force));
+        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset));
         Ok(permitted.map_err(|reason| reason.refuse(cannot))?)
     }
 

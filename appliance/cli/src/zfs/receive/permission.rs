@@ -65,18 +65,19 @@ impl Receiver<'_> {
         self.caller.require_owner().map_err(|_| Failure::failed(what))
     }
 
-    /// The properties that the caller may set on `dataset`; says which were left out.
+    /// The properties that the caller may set on `dataset`, which the stream creates unless
+    /// `is_there`; says which were left out.
     pub(super) fn permitted(
         &self,
         cx: &mut Context<'_>,
         tree: &Arc<Datasets>,
         dataset: &str,
+        is_there: bool,
         mut properties: ReceivedProperties,
     ) -> ReceivedProperties {
         if self.caller.is_owner() {
             return properties;
         }
-        let is_there = tree.dataset(dataset).is_ok();
         let mut may_set = |property: &str| {
             let permitted = match is_there {
                 true => self.caller.require_property(tree, dataset, property),

@@ -5,16 +5,17 @@
 
 use crate::kept_keys;
 use crate::keys::{Ask, Question};
+use crate::new_key;
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use dataset::property::{self, View};
 use dataset::write::PBKDF2_ITERATIONS_MAX;
 use dataset::{Dataset, Entry, KeyLocation, ListOptions};
 use errors::{Error, Refusal as Denied};
-use std::fs;
+use std::path::Path;
 
 /// The largest key file that is read, in bytes.
 const KEY_FILE_MAX: u64 = 4096;
@@ -236,8 +237,7 @@ fn read_key(entry: &Entry, format: &str, location: &str, ask: &Ask<'_>) -> Resul
     match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => {
             let shown = || format!("Failed to open key material file '{location}'");
-            ensure!(fs::metadata(&path).with_context(shown)?.len() <= KEY_FILE_MAX, "Key file too large.");
-            let mut bytes = fs::read(&path).with_context(shown)?;
+            let mut bytes = new_key::read(Path::new(&path), KEY_FILE_MAX).with_context(shown)?;
             if format != "raw"
                 && let Some(end) = bytes.iter().position(|b| *b == b'\n')
             {

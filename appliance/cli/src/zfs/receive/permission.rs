@@ -27,7 +27,7 @@ fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str) -> Result<(), R
     caller.require(tree, place, &["receive", "mount", "create"])
 }
 
-/// Before the pool is opened for writing.
+/// Before anything of the stream is read, even if nothing is to be received (`-n`).
 pub(super) fn to_begin(cx: &Context<'_>, record: &Imported, asked: &Asked) -> Result<(), Failure> {
     let to = asked.to.split('@').next().unwrap_or_default();
     let invocation = cx.invocation(String::new());
@@ -63,6 +63,19 @@ impl Receiver<'_> {
         let what = "cannot receive: unsupported: incremental replication streams (-R -i) for users other than the owner \
                     of the pools";
         self.caller.require_owner().map_err(|_| Failure::failed(what))
+    }
+
+    /// The `keylocation` that a stream brings for an encryption root, if the caller may set it;
+    /// otherwise the key is asked for.
+    pub(super) fn permitted_location(
+        &self,
+        tree: &Arc<Datasets>,
+        dataset: &str,
+        location: Option<String>,
+    ) -> Option<String> {
+        let may = self.caller.check_key_location(location.as_deref());
+        let may = may.and_then(|()| self.caller.require_property(tree, dataset, "keylocation"));
+        location.map(|location| if may.is_ok() { location } else { "prompt".to_owned() })
     }
 
     /// The properties that the caller may set on `dataset`, which the stream creates unless

@@ -82,12 +82,7 @@ fn location_of(root: Dataset) -> Result<String> {
 }
 
 fn read_key(path: &Path, format: u64) -> Result<Vec<u8>> {
-    let shown = || path.display().to_string();
-    let len = std::fs::metadata(path).with_context(shown)?.len();
-    if len > KEY_FILE_MAX {
-        bail!("{}: a key cannot have {len} bytes", path.display());
-    }
-    let mut bytes = std::fs::read(path).with_context(shown)?;
+    let mut bytes = crate::new_key::read(path, KEY_FILE_MAX).with_context(|| path.display().to_string())?;
     if format != FORMAT_RAW
         && let Some(end) = bytes.iter().position(|&b| b == b'\n')
     {

@@ -4,6 +4,8 @@
 
 use anyhow::{Context, Result, bail};
 use dataset::KeyLocation;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -48,13 +50,31 @@ pub fn ask(
 /// Reads the key from a file.
 pub fn from_file(path: &Path, format: &str) -> Result<Material> {
     let shown = || format!("Failed to open key material file: {}", path.display());
-    if std::fs::metadata(path).with_context(shown)?.len() > FILE_BYTES_MAX {
-        bail!("Key file too large.");
-    }
-    let mut bytes = Zeroizing::new(std::fs::read(path).with_context(shown)?);
+    let mut bytes = Zeroizing::new(read(path, FILE_BYTES_MAX).with_context(shown)?);
     if format != "raw" {
         let line = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
         bytes.truncate(line);
+    }
+    Ok(bytes)
+}
+
+/// Reads a regular file of at most `max` bytes. Anything else is refused: reading a FIFO could wait
+/// for ever.
+pub(crate) fn read(path: &Path, max: u64) -> Result<Vec<u8>> {
+    let meta = std::fs::metadata(path)?;
+    if !meta.is_file() {
+        bail!("it is not a regular file");
+    }
+    if meta.len() > max {
+        bail!("Key file too large.");
+    }
+    // Another file may have taken its place: opening waits for nothing, and reading ends.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        bail!("Key file too large.");
     }
     Ok(bytes)
 }
@@ -94,6 +114,12 @@ mod tests {
         assert!(ask(&properties_given, "tank/e", None, &no_terminal).is_err());
         let short = |_: &str| Ok(Zeroizing::new(b"short".to_vec()));
         assert_eq!(ask(&properties_given, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
+        let fifo = dir.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+        assert!(made.success());
+        for other in [&fifo, &dir.path().to_owned()] {
+            assert!(format!("{:#}", from_file(other, "hex").unwrap_err()).contains("not a regular file"));
+        }
         assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &no_terminal).expect("no key").is_none());
     }
 }

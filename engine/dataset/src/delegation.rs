@@ -47,7 +47,6 @@ pub const PERMISSIONS: &[&str] = &[
     "mount",
     "promote",
     "receive",
-    "receive:append",
     "rename",
     "rollback",
     "snapshot",
@@ -99,7 +98,8 @@ pub fn permission(name: &str) -> Option<&str> {
 /// Whether `name` can be that of a set.
 pub fn is_set(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
-    name.len() < SET_NAME_MAX && name.strip_prefix('@').is_some_and(|rest| rest.chars().all(allowed))
+    name.len() < SET_NAME_MAX
+        && name.strip_prefix('@').is_some_and(|rest| !rest.is_empty() && rest.chars().all(allowed))
 }
 
 /// Whether a key is one of the table above.
@@ -289,7 +289,20 @@ mod tests {
         ] {
             assert_eq!(permission(name), Some(stored), "{name}");
         }
-        for name in ["", "add", "scrub", "used", "type", "creation", "mlslabel", "@a/b", "snapshots", "com.example:x"] {
+        for name in [
+            "",
+            "add",
+            "scrub",
+            "used",
+            "type",
+            "creation",
+            "mlslabel",
+            "receive:append",
+            "@",
+            "@a/b",
+            "snapshots",
+            "com.example:x",
+        ] {
             assert_eq!(permission(name), None, "{name}");
         }
         assert!(permission(&format!("@{}", "a".repeat(62))).is_some());
@@ -301,7 +314,8 @@ mod tests {
         for key in ["ul$0", "ud$1000", "Gl$7", "gd$7", "el$", "Ed$", "c-$", "C-$", "s-$@a", "S-$@a"] {
             assert!(is_key(key), "{key}");
         }
-        for key in ["", "ul", "u-$1", "ul$-1", "ul$root", "el$1", "c-$x", "cl$", "s-$a", "sl$@a", "x-$", "ué$1"] {
+        for key in ["", "ul", "u-$1", "ul$-1", "ul$root", "el$1", "c-$x", "cl$", "s-$a", "s-$@", "sl$@a", "x-$", "ué$1"]
+        {
             assert!(!is_key(key), "{key}");
         }
     }

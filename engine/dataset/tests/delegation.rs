@@ -4,9 +4,11 @@
 use crate::common::Rig;
 use dataset::Credentials;
 use dataset::delegation::Permissions;
-use dataset::write::{self, Delegation, NewDataset};
+use dataset::write::{self, Delegation, KeyChange, NewDataset, NewKey};
 use errors::{Error, Refusal, Result};
 use std::sync::Arc;
+use transform::crypt::KeyFormat;
+use zeroize::Zeroizing;
 
 fn user(uid: u32) -> Credentials {
     Credentials { uid, gid: uid, groups: Arc::new([]) }
@@ -195,7 +197,63 @@ fn limits_bind_users_who_may_not_change_them() {
     rig.create("tank/limited", &[]).unwrap();
     rig.set("tank/limited", "snapshot_limit", "0").unwrap();
     write::clone(&rig.live, "tank/a/b@one", "tank/limited/clone", &[]).unwrap();
-    full(write::promote_for(&rig.live, Some(&user(7)), "tank/limited/clone"));
+    full(write::promote_for(&rig.live, Some(&user(7)), "tank/limited/clone", None));
     write::promote(&rig.live, "tank/limited/clone").unwrap();
+    rig.check();
+}
+
+/// The owner of the pools waits for nobody's passphrase.
+#[test]
+fn users_choose_no_unlimited_work_for_their_keys() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    let material = Zeroizing::new(b"a passphrase".to_vec());
+    let create = |name: &str, iterations: &str| {
+        let new = NewDataset {
+            name: name.to_owned(),
+            properties: crate::common::owned(&[
+                ("encryption", "on"),
+                ("keyformat", "passphrase"),
+                ("pbkdf2iters", iterations),
+            ]),
+            key: Some(material.clone()),
+            user: Some(user(7)),
+            ..NewDataset::default()
+        };
+        write::create(&rig.live, &new, crate::common::MAKER)
+    };
+    let refused = |result: Result<()>| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("pbkdf2iters must be at most 10000000"), "{error}");
+    };
+    refused(create("tank/a/mine", "10000001"));
+    refused(create("tank/a/mine", "4000000000"));
+    create("tank/a/mine", "100000").unwrap();
+    let key = |iterations: u64| {
+        KeyChange::New(NewKey {
+            format: KeyFormat::Passphrase,
+            location: "prompt".into(),
+            iterations: Some(iterations),
+            material: material.clone(),
+        })
+    };
+    refused(write::change_key_for(&rig.live, Some(&user(7)), "tank/a/mine", key(4_000_000_000)));
+    write::change_key_for(&rig.live, Some(&user(7)), "tank/a/mine", key(100_001)).unwrap();
+    assert_eq!(rig.get("tank/a/mine", "pbkdf2iters"), "100001");
+    rig.check();
+}
+
+#[test]
+fn a_clone_is_promoted_from_the_origin_that_was_checked() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    write::snapshot(&rig.live, &["tank/a@one".to_owned(), "tank/a@two".to_owned()], &[]).unwrap();
+    write::clone(&rig.live, "tank/a@one", "tank/clone", &[]).unwrap();
+    let id = |name: &str| Some(rig.tree().dataset(name).unwrap().id());
+    for other in [Some(0), id("tank/a@two")] {
+        let error = write::promote_for(&rig.live, Some(&user(7)), "tank/clone", other).unwrap_err().to_string();
+        assert!(error.contains("its origin has just changed"), "{error}");
+    }
+    write::promote_for(&rig.live, Some(&user(7)), "tank/clone", id("tank/a@one")).unwrap();
     rig.check();
 }

@@ -404,7 +404,7 @@ fn received_properties_exist_next_to_local_ones() {
         ("quota", Value::Number(64 << 20)),
         ("com.example:x", Value::Text("y".into())),
     ]);
-    assert!(write::receive_properties(&rig.live, "tank/p", &first, true).unwrap().is_empty());
+    assert!(write::receive_properties(&rig.live, "tank/p", &first, true, None).unwrap().is_empty());
     assert_eq!(source("compression"), "lz4 Received");
     assert_eq!(source("quota"), "67108864 Received");
     assert_eq!(source("com.example:x"), "y Received");
@@ -419,7 +419,10 @@ fn received_properties_exist_next_to_local_ones() {
             ("nosuch", Value::Number(1)),
         ])
     };
-    let failures = write::receive_properties(&rig.live, "tank/p", &second, false).unwrap();
+    // A dataset that took the name meanwhile keeps its own.
+    let head = rig.tree().dataset("tank/p").unwrap().id();
+    assert!(write::receive_properties(&rig.live, "tank/p", &second, false, Some(head + 1)).is_err());
+    let failures = write::receive_properties(&rig.live, "tank/p", &second, false, Some(head)).unwrap();
     assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["nosuch"]);
     assert_eq!(source("compression"), "zstd Local");
     assert_eq!(source("quota"), "0 Default");
@@ -429,7 +432,7 @@ fn received_properties_exist_next_to_local_ones() {
     assert_eq!(source("compression"), "gzip-10 Received".replace("gzip-10", &rig.get("tank/p", "compression")));
     write::snapshot(&rig.live, &["tank/p@s".to_owned()], &[]).unwrap();
     let of_snapshot = brought(&[("com.example:s", Value::Text("t".into()))]);
-    assert!(write::receive_properties(&rig.live, "tank/p@s", &of_snapshot, true).unwrap().is_empty());
+    assert!(write::receive_properties(&rig.live, "tank/p@s", &of_snapshot, true, None).unwrap().is_empty());
     assert_eq!(rig.get("tank/p@s", "com.example:s"), "t");
     rig.check();
     rig.judge();

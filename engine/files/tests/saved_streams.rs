@@ -139,7 +139,7 @@ fn incrementals_continue_where_the_previous_stream_ended() {
     }
     let error = open(&streams[1..], None).err().unwrap().to_string();
     assert!(
-        error.contains("builds on a snapshot (guid 0x9997d64d3ab2a6ce) that is not in what came before"),
+        error.contains("it is based on a snapshot (guid 0x9997d64d3ab2a6ce) that is not in the preceding streams"),
         "{error}"
     );
     let error = open(&streams, Some("s9")).err().unwrap();

@@ -12,7 +12,7 @@
 //! | set, inherit        | the property's name, userprop, userquota …  | the dataset               |
 //! | load-key, unload-key, change-key  | load-key, change-key          | the dataset               |
 //! | send, diff          | that of the verb's name                     | each snapshot             |
-//! | receive             | receive (or receive:append), mount, create  | the dataset or its parent |
+//! | receive             | receive, mount, create                      | the dataset or its parent |
 //! | allow               | allow, and each permission that is given    | the dataset               |
 //!
 //! Below: `dataset::delegation`. Facts: `zfs_secpolicy_*`, `zfs_check_settable` in
@@ -29,11 +29,11 @@ use crate::mounts::{Mounted, Mounter, NotUnmounted, Plan};
 use crate::{OwnedPool, principals};
 use dataset::property::{find, full_name, is_user_property};
 use dataset::{Credentials, Dataset, Datasets};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Properties that only a new dataset has a say in: creating it is permission enough.
@@ -54,8 +54,8 @@ const OF_CREATION: [&str; 10] = [
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     user: Option<Credentials>,
-    /// A check has passed.
-    permitted: Arc<AtomicBool>,
+    /// The pools, by guid, for which a check has passed.
+    permitted: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Caller {
@@ -80,8 +80,14 @@ impl Caller {
 
     /// Refuses to open a pool for writing for a caller who was not found to have any permission: a
     /// verb that does not ask is closed to all users but the owner.
-    pub(super) fn check_opening(&self) -> Result<(), Reason> {
-        if self.is_owner() || self.permitted.load(Ordering::Relaxed) { Ok(()) } else { Err(denied()) }
+    pub(super) fn check_opening(&self, pool: u64) -> Result<(), Reason> {
+        let permitted = self.permitted.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_owner() || permitted.contains(&pool) { Ok(()) } else { Err(denied()) }
+    }
+
+    /// All that a check requires is there.
+    fn passed(&self, tree: &Datasets) {
+        self.permitted.lock().unwrap_or_else(PoisonError::into_inner).insert(tree.pool().guid());
     }
 
     /// Refuses what is for the owner alone.
@@ -95,7 +101,10 @@ impl Caller {
         let dataset = tree.dataset(name.split('#').next().unwrap_or(name))?;
         check_zone(&dataset)?;
         for permission in permissions {
-            self.decide(tree, dataset.is_granted(permission, user)?)?;
+            decide(tree, dataset.is_granted(permission, user)?)?;
+        }
+        if !permissions.is_empty() {
+            self.passed(tree);
         }
         Ok(())
     }
@@ -130,14 +139,15 @@ impl Caller {
         };
         check_zone(&parent)?;
         for permission in ["create", "mount"] {
-            self.decide(tree, parent.is_granted(permission, user)?)?;
+            decide(tree, parent.is_granted(permission, user)?)?;
             if missing > 0 {
-                self.decide(tree, parent.is_granted_to_creator(permission, user)?)?;
+                decide(tree, parent.is_granted_to_creator(permission, user)?)?;
             }
         }
         for property in properties.into_iter().filter(|p| !OF_CREATION.contains(&full_name(p))) {
-            self.decide(tree, parent.is_granted_to_creator(permission_for(property)?, user)?)?;
+            decide(tree, parent.is_granted_to_creator(permission_for(property)?, user)?)?;
         }
+        self.passed(tree);
         Ok(())
     }
 
@@ -151,17 +161,13 @@ impl Caller {
             _ => Ok(()),
         }
     }
+}
 
-    fn decide(&self, tree: &Datasets, is_granted: bool) -> Result<(), Reason> {
-        if !tree.has_delegation()? {
-            return Err(Reason::new(Kind::Forbidden, "delegated administration is disabled on pool"));
-        }
-        if !is_granted {
-            return Err(denied());
-        }
-        self.permitted.store(true, Ordering::Relaxed);
-        Ok(())
+fn decide(tree: &Datasets, is_granted: bool) -> Result<(), Reason> {
+    if !tree.has_delegation()? {
+        return Err(Reason::new(Kind::Forbidden, "delegated administration is disabled on pool"));
     }
+    if is_granted { Ok(()) } else { Err(denied()) }
 }
 
 fn denied() -> Reason {

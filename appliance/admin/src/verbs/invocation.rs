@@ -161,7 +161,7 @@ impl Invocation<'_> {
 
     /// Opens an imported pool for writing, with the loaded keys.
     pub fn open(&self, record: &Imported) -> Result<PoolLease, Reason> {
-        self.caller.check_opening()?;
+        self.caller.check_opening(record.guid)?;
         let read_only = || Reason::new(Kind::Failed, "pool is read-only");
         if record.readonly {
             return Err(read_only());

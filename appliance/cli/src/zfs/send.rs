@@ -18,7 +18,7 @@ use daemon::Direction;
 use daemon::flows::Begun;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
-use dataset::{Entry, ListOptions};
+use dataset::{Datasets, Entry, ListOptions};
 use errors::Error;
 use ondisk::{Endian, Nvlist};
 use pool::space::alloc::Kept;
@@ -239,6 +239,32 @@ fn require<'n>(cx: &Context<'_>, pool: &ReadPool, names: impl IntoIterator<Item 
     Ok(())
 }
 
+/// The same in the last synced txg, before the pool is kept or anything is planned. What does not
+/// exist is reported as if it were looked up.
+fn require_first(cx: &Context<'_>, name: &str, guid: Option<u64>) -> Result<(), Failure> {
+    if cx.caller.is_owner() {
+        return Ok(());
+    }
+    let pool = name.split(['/', '@', '#']).next().unwrap_or(name);
+    let record = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let Some(record) = record else { return Ok(()) };
+    let mut missing = None;
+    let permitted = cx.invocation(String::new()).permit(&record, |caller, tree| {
+        // A resumed stream finds its snapshot by guid, under whichever name.
+        let found = guid.map(|guid| by_guid(tree, name, guid, false)).transpose()?.flatten();
+        match (found, tree.entry(name)) {
+            (Some(Base::Snapshot(to)), _) => caller.require(tree, to.name(), &["send"]),
+            (_, Ok(_)) => caller.require(tree, name, &["send"]),
+            (_, Err(error)) => {
+                missing = Some(super::datasets::cannot_open(name, &error));
+                Ok(())
+            }
+        }
+    });
+    permitted.map_err(|reason| reason.refuse(&format!("warning: cannot send '{name}'")))?;
+    missing.map_or(Ok(()), |message| Err(Failure::failed(message)))
+}
+
 fn base_of(entry: Entry) -> Base {
     match entry {
         Entry::Dataset(d) => Base::Snapshot(d),
@@ -279,6 +305,7 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
             false => from,
         }
     });
+    require_first(cx, name, None)?;
     let Some(found) = source.entry(cx, name)? else { return Ok(1) };
     let Entry::Dataset(to) = found.entry else {
         let why = "operation not applicable to datasets of this type";
@@ -348,6 +375,7 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
     let Some((name, snapshot)) = parsed.operands[0].split_once('@') else {
         return Err(Failure::failed("Error: Unsupported flag with filesystem or bookmark."));
     };
+    require_first(cx, &parsed.operands[0], None)?;
     let Some(found) = source.entry(cx, name)? else { return Ok(1) };
     let Entry::Dataset(head) = &found.entry else { return Ok(1) };
     let cannot = |e: Error| cannot(name, &e);
@@ -451,8 +479,10 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     if state.contains("redact_snaps") || state.contains("book_redact_snaps") {
         return Err(Failure::failed("unsupported: resuming of redacted streams is not in this version of weir"));
     }
+    require_first(cx, &name, Some(guid))?;
     let Some(found) = source.entry(cx, name.split(['/', '@']).next().unwrap_or(&name))? else { return Ok(1) };
-    let Some(Base::Snapshot(to)) = by_guid(&found.pool, &name, guid, false).map_err(|e| cannot(&name, &e))? else {
+    let Some(Base::Snapshot(to)) = by_guid(&found.pool.datasets, &name, guid, false).map_err(|e| cannot(&name, &e))?
+    else {
         return Err(failed(&match found.pool.datasets.entry(&name) {
             Ok(_) => format!("'{name}' is no longer the same snapshot used in the initial send"),
             Err(_) => format!("'{name}' used in the initial send no longer exists"),
@@ -462,7 +492,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     let from = state.get_u64("fromguid").filter(|guid| *guid != 0);
     let base = match from {
         Some(guid) => Some(
-            by_guid(&found.pool, &name, guid, true)
+            by_guid(&found.pool.datasets, &name, guid, true)
                 .map_err(|e| cannot(&name, &e))?
                 .ok_or_else(|| failed(&format!("incremental source {guid:#x} no longer exists")))?,
         ),
@@ -492,9 +522,9 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
-fn by_guid(pool: &Arc<ReadPool>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
+fn by_guid(tree: &Arc<Datasets>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
-    let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
+    let all = tree.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,
         Entry::Bookmark(b) => b.phys().guid == guid,
     });

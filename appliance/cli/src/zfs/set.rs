@@ -158,10 +158,12 @@ pub fn change_key(cx: &mut Context<'_>, call: &Call) -> Outcome {
     let (change_to, material) = change;
     let invocation = cx.invocation(call.history());
     let changed = invocation.change(record, |pool| {
-        write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
-            errors::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
-            error => error.into(),
-        })?;
+        write::change_key_for(&pool.live, invocation.caller.other(), &name, change_to).map_err(
+            |error| match error {
+                errors::Error::KeyUnavailable { .. } => Reason::new(Kind::Conflict, "Key must be loaded."),
+                error => error.into(),
+            },
+        )?;
         if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user, invocation.check_share) }
     });
     changed.map_err(|reason| reason.refuse("Key change error").with_code(KEY_NOT_CHANGED))?;

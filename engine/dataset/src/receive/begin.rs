@@ -21,6 +21,7 @@ use crate::live::{LiveDatasets, OwnersOf};
 use crate::name::RECEIVE_CLONE;
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
+use crate::write::keys::Derived;
 use crate::write::limits::Counted;
 use crate::write::tree::{self, Node};
 use crate::write::{clone, create, deadlist, feature, keys, limit_check, limits};
@@ -33,7 +34,6 @@ use ondisk::send_record::Features;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 /// Stream features that require the corresponding pool feature to be enabled.
 const NEEDED: [(Features, &str); 8] = [
@@ -63,7 +63,7 @@ struct Wanted {
     force: bool,
     resumable: bool,
     encryption: Vec<(String, String)>,
-    key: Option<Zeroizing<Vec<u8>>>,
+    key: Option<Arc<Derived>>,
     origin: Option<String>,
     user: Option<Credentials>,
     owners_of: OwnersOf,
@@ -83,13 +83,15 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
         }
         (None, false) => None,
     };
+    let user = target.user.as_ref();
+    let key = Derived::of_new(&target.dataset, &target.encryption, target.key.as_ref(), user)?;
     let wanted = Wanted {
         dataset: target.dataset.clone(),
         snapshot: target.snapshot.clone(),
         force: target.force,
         resumable: target.resumable,
         encryption: target.encryption.clone(),
-        key: target.key.clone(),
+        key,
         origin,
         user: target.user.clone(),
         owners_of: target.owners_of,
@@ -191,7 +193,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
             started(cx, incoming, wanted, &node)
         });
     }
-    let encryption = create::encryption(cx, name, &wanted.encryption, wanted.key.as_ref())?;
+    let encryption = create::encryption(cx, name, &wanted.encryption, wanted.key.clone())?;
     let plan = keys::plan(cx, store, Some(parent), name, encryption)?;
     cx.sync.all_or_nothing(|| {
         let dir = tree::create_dir(cx, parent, last)?;

@@ -21,8 +21,8 @@ use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;
 use ondisk::zap::Value as ZapValue;
 
-/// Ends the receive into `spot`.
-pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target: &Target<'_>) -> Result<()> {
+/// Ends the receive into `spot`. Returns the head that has the new snapshot.
+pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target: &Target<'_>) -> Result<u64> {
     let is_hidden = spot.name != target.dataset;
     if is_hidden {
         (target.let_go)()?;
@@ -30,32 +30,35 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
     let ((keys, open), begin, sealed) = (live.parts(), incoming.begin.clone(), incoming.sealed.clone());
     let (spot, dataset, short, force) = (spot.clone(), target.dataset.clone(), target.snapshot.clone(), target.force);
     let user = target.user.clone();
-    loop {
+    let head = loop {
         let (keys, open, begin, sealed) = (keys.clone(), open.clone(), begin.clone(), sealed.clone());
         let (spot, dataset, short, user) = (spot.clone(), dataset.clone(), short.clone(), user.clone());
-        let is_done = live.writer().task(move |sync| {
+        let done = live.writer().task(move |sync| {
             let cx = Cx::on_behalf(sync, user.as_ref());
             let made = Node { name: spot.name.clone(), ..tree::find(&cx, &spot.name)? };
-            limit_check::check(&cx, tree::find(&cx, &dataset)?.dir, Counted::Snapshots, 1, 0)?;
+            let into = tree::find(&cx, &dataset)?;
+            limit_check::check(&cx, into.dir, Counted::Snapshots, 1, 0)?;
             if made.head != spot.head {
                 return Err(Error::not_found(&*spot.name, "what was received"));
             }
             // Two snapshots of one txg would be identical: the later one waits for the next txg.
             if cx.dataset(made.head)?.phys.prev_snap_txg.0 >= cx.txg() {
-                return Ok(false);
+                return Ok(None);
             }
             let stream = (&begin, sealed.as_deref());
-            match is_hidden {
+            let is_done = match is_hidden {
                 false => sync.all_or_nothing(|| take(&cx, &made, &short, stream)).map(|()| true),
                 true => replace(&cx, &keys, &open, &made, (&dataset, &short), force, stream),
-            }
+            };
+            is_done.map(|is_done| is_done.then_some(into.head))
         })?;
-        if is_done {
-            break;
+        if let Some(head) = done {
+            break head;
         }
-    }
+    };
     live.refresh()?;
-    live.writer().sync()
+    live.writer().sync()?;
+    Ok(head)
 }
 
 /// The BEGIN of the stream and, if it is raw, its description of the dataset.

@@ -30,7 +30,7 @@ mod verifying_reader;
 pub use crate::name::RECEIVE_CLONE as CLONE;
 pub use begin::find_snapshot;
 pub use heal::{Healed, heal};
-pub use target::Target;
+pub use target::{Received, Target};
 pub use verifying_reader::{VerifiedRecord, VerifyingReader};
 
 use crate::live::LiveDatasets;
@@ -53,8 +53,7 @@ const BATCH_RECORDS: usize = 512;
 /// Minimum cost of a record, in dnodes and pointers.
 const RECORD_COST_BYTES: u64 = 1 << 10;
 
-/// Receives one stream whose BEGIN is `first`, up to its END, into `target`. Returns the number of
-/// bytes read from it.
+/// Receives one stream whose BEGIN is `first`, up to its END, into `target`.
 ///
 /// On failure, destroys what was created for the stream, unless the receive is resumable.
 pub fn receive<R: Read>(
@@ -62,7 +61,7 @@ pub fn receive<R: Read>(
     stream: &mut VerifyingReader<R>,
     first: &VerifiedRecord,
     target: &Target<'_>,
-) -> Result<u64> {
+) -> Result<Received> {
     let incoming = Incoming::new(first, stream.endian())?;
     let resumes = incoming.begin.features.contains(Features::RESUMING);
     let (spot, before) = match resumes {
@@ -72,8 +71,8 @@ pub fn receive<R: Read>(
             (begin::begin(live, &incoming, target)?, 0)
         }
     };
-    let result = (target.started)().and_then(|()| feed(live, stream, &incoming, &spot, before, target));
-    let result = result.and_then(|bytes| end::end(live, &incoming, &spot, target).map(|()| bytes));
+    let result = (target.started)(spot.head).and_then(|()| feed(live, stream, &incoming, &spot, before, target));
+    let result = result.and_then(|bytes| end::end(live, &incoming, &spot, target).map(|head| Received { bytes, head }));
     if result.is_err()
         && !target.resumable
         && !resumes

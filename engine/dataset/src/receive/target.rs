@@ -27,11 +27,20 @@ pub struct Target<'a> {
     /// Returns the owner of an object of a file system.
     pub owners_of: OwnersOf,
     /// Called when the dataset to receive into exists, before the first record: sets properties
-    /// that affect how it is written.
-    pub started: &'a dyn Fn() -> Result<()>,
+    /// that affect how it is written. The argument is the number of its head.
+    pub started: &'a dyn Fn(u64) -> Result<()>,
     /// Closes the files of the dataset that is about to be replaced; it must not be open
     /// afterwards.
     pub let_go: &'a dyn Fn() -> Result<()>,
+}
+
+/// What was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of the stream.
+    pub bytes: u64,
+    /// Number of the head of the dataset that has the new snapshot.
+    pub head: u64,
 }
 
 /// The destination of records during a receive.

@@ -9,6 +9,7 @@
 
 use super::contents::{self, FileSystemMaker, FileSystemTraits, NewContents};
 use super::cx::Cx;
+use super::keys::Derived;
 use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
@@ -23,6 +24,7 @@ use object::Bpobj;
 use ondisk::pool_dir::directory;
 use ondisk::{Checksum, DslDataset};
 use pool::{Pool, SpaceCheck, SyncTx};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A dataset to create.
@@ -76,12 +78,19 @@ pub fn check_version(properties: &[(String, String)], pool: u64) -> Result<()> {
 /// Creates a file system or volume.
 pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     tree::check_new_name(&new.name)?;
+    let key = Derived::of_new(&new.name, &new.properties, new.key.as_ref(), new.user.as_ref())?;
     let ((keys, _), new) = (live.parts(), new.clone());
-    live.writer().task(move |sync| create_in(&Cx::on_behalf(sync, new.user.as_ref()), &keys, &new, maker))?;
+    live.writer().task(move |sync| create_in(&Cx::on_behalf(sync, new.user.as_ref()), &keys, &new, key, maker))?;
     live.refresh()
 }
 
-fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
+fn create_in(
+    cx: &Cx<'_>,
+    store: &KeyStore,
+    new: &NewDataset,
+    key: Option<Arc<Derived>>,
+    maker: FileSystemMaker,
+) -> Result<()> {
     cx.sync.check_space(&new.name, CREATED_BLOCKS, SpaceCheck::Normal)?;
     // Missing parents are created first, each a file system without properties of its own. All
     // of them are below an existing one, so the checks for the last apply to them as well.
@@ -104,7 +113,7 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
     let (parent, _) = tree::find_parent(cx, at)?;
     limit_check::check(cx, parent, Counted::FileSystems, missing.len() as u64 + 1, 0)?;
     let head = cx.dir(parent)?.phys.head_dataset;
-    let sorted = sort(cx, new, contents::traits_of(cx, head)?)?;
+    let sorted = sort(cx, new, key, contents::traits_of(cx, head)?)?;
     check_settings(cx, parent, new, &sorted)?;
     let plan = keys::plan(cx, store, Some(parent), &new.name, wanted(&sorted))?;
     if let (true, Some(suite)) = (new.is_volume, plan.suite())
@@ -133,15 +142,10 @@ pub(crate) fn encryption(
     cx: &Cx<'_>,
     name: &str,
     properties: &[(String, String)],
-    key: Option<&Zeroizing<Vec<u8>>>,
+    key: Option<Arc<Derived>>,
 ) -> Result<keys::Wanted> {
-    let new = NewDataset {
-        name: name.to_owned(),
-        properties: properties.to_vec(),
-        key: key.cloned(),
-        ..NewDataset::default()
-    };
-    Ok(sort(cx, &new, FileSystemTraits::default())?.wanted)
+    let new = NewDataset { name: name.to_owned(), properties: properties.to_vec(), ..NewDataset::default() };
+    Ok(sort(cx, &new, key, FileSystemTraits::default())?.wanted)
 }
 
 fn wanted(sorted: &Sorted) -> keys::Wanted {
@@ -151,18 +155,18 @@ fn wanted(sorted: &Sorted) -> keys::Wanted {
         format: w.format,
         location: w.location.clone(),
         iterations: w.iterations,
-        material: w.material.clone(),
+        key: w.key.clone(),
     }
 }
 
 /// Checks properties, and groups them by how they are applied. `traits` are those of the parent
 /// file system.
-fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<Sorted> {
+fn sort(cx: &Cx<'_>, new: &NewDataset, key: Option<Arc<Derived>>, mut traits: FileSystemTraits) -> Result<Sorted> {
     let kinds = if new.is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
     let is_enabled = |guid: &str| cx.is_enabled(guid);
     let target = Target { dataset: &new.name, kinds, is_new: true, is_enabled: &is_enabled };
     let invalid = |what: String| Error::invalid(&*new.name, what);
-    let mut wanted = keys::Wanted { material: new.key.clone(), ..keys::Wanted::default() };
+    let mut wanted = keys::Wanted { key, ..keys::Wanted::default() };
     let (mut size, mut block) = (0, 16 << 10);
     let mut changes: Vec<Change> = Vec::new();
     for (name, text) in &new.properties {
@@ -292,14 +296,10 @@ pub struct Bootstrap<'a> {
 pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     let cx = Cx::new(sync);
     let name = cx.mos().store().name().to_owned();
-    let new = NewDataset {
-        name: name.clone(),
-        properties: options.properties.clone(),
-        key: options.key.clone(),
-        ..NewDataset::default()
-    };
+    let new = NewDataset { name: name.clone(), properties: options.properties.clone(), ..NewDataset::default() };
     let newest = FileSystemTraits { version: contents::newest_in(sync.version()), ..FileSystemTraits::default() };
-    let sorted = sort(&cx, &new, newest)?;
+    let key = Derived::of_new(&name, &new.properties, options.key.as_ref(), None)?;
+    let sorted = sort(&cx, &new, key, newest)?;
     let plan = keys::plan(&cx, options.keys, None, &name, wanted(&sorted))?;
 
     let root = tree::create_dir(&cx, 0, "")?;

@@ -11,11 +11,14 @@
 use super::cx::Cx;
 use super::feature;
 use super::tree::{self, Node};
+use super::values::{self, Target};
 use crate::KeyStore;
+use crate::delegation::Credentials;
 use crate::keys::KeyLocation;
+use crate::property::Kinds;
 use crate::zap::open_zap;
 use block::crypt::{Attribute as KeyAttribute, DatasetKeys, KeyObject};
-use errors::{Error, Place, Result};
+use errors::{Error, Result};
 use host::random;
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
@@ -31,10 +34,13 @@ const VERSION: u64 = 1;
 pub const PBKDF2_ITERATIONS: u64 = 350_000;
 /// Minimum PBKDF2 iterations accepted.
 const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
+/// Maximum PBKDF2 iterations for users who are not the owner of the pools: some seconds of work.
+pub const PBKDF2_ITERATIONS_MAX: u64 = 10_000_000;
 /// The meaning of `encryption=on`.
 const ON: Suite = Suite::Aes256Gcm;
 /// Allowed length of a passphrase, in characters.
 const PASSPHRASE: std::ops::RangeInclusive<usize> = 8..=512;
+const WHICH_FORMAT: &str = "keyformat must be raw, hex or passphrase";
 
 /// A wrapping key as the user supplies it.
 #[derive(Clone)]
@@ -69,7 +75,8 @@ pub(crate) enum Plan {
     /// The dataset is an encryption root itself.
     Root {
         suite: u64,
-        key: NewKey,
+        key: Arc<Derived>,
+        location: String,
     },
 }
 
@@ -91,7 +98,7 @@ pub(crate) struct Wanted {
     pub(crate) format: Option<u64>,
     pub(crate) location: Option<String>,
     pub(crate) iterations: Option<u64>,
-    pub(crate) material: Option<Zeroizing<Vec<u8>>>,
+    pub(crate) key: Option<Arc<Derived>>,
 }
 
 /// The key object of directory `dir`, if it is encrypted.
@@ -110,7 +117,7 @@ pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &s
         Some(dir) => key_of(cx, dir)?.map(|(_, key)| key),
         None => None,
     };
-    let given = wanted.format.is_some() || wanted.material.is_some() || wanted.iterations.is_some();
+    let given = wanted.format.is_some() || wanted.key.is_some() || wanted.iterations.is_some();
     let suite = match wanted.encryption {
         None => above.as_ref().map_or(2, |key| key.wrapped.suite),
         Some(1) => ON.to_raw(),
@@ -137,23 +144,36 @@ pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &s
         return Ok(Plan::Inherit { suite, wrapping, template: key });
     }
     let format = wanted.format.and_then(KeyFormat::from_raw);
-    let Some(format) = format else { return invalid("keyformat must be raw, hex or passphrase") };
-    let Some(material) = wanted.material else { return invalid("a key is needed") };
+    let Some(format) = format else { return invalid(WHICH_FORMAT) };
+    let Some(key) = wanted.key else { return invalid("a key is needed") };
+    if key.format != format {
+        return invalid("the key has another keyformat");
+    }
     let location = wanted.location.unwrap_or_else(|| "prompt".to_owned());
-    let key = NewKey { format, location, iterations: wanted.iterations, material };
-    check_new(place, &key)?;
-    Ok(Plan::Root { suite, key })
+    check_location(place, &location)?;
+    Ok(Plan::Root { suite, key, location })
+}
+
+fn check_location(place: &str, location: &str) -> Result<()> {
+    match KeyLocation::parse(location) {
+        None | Some(KeyLocation::None) => {
+            let what = "keylocation must be 'prompt', or begin with file:///, https:// or http://";
+            Err(Error::invalid(place, what))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Rejects an invalid key.
-pub(crate) fn check_new(place: &str, key: &NewKey) -> Result<()> {
+fn check_new(place: &str, key: &NewKey, user: Option<&Credentials>) -> Result<()> {
     let invalid = |what: &str| Err(Error::invalid(place, what));
-    if matches!(KeyLocation::parse(&key.location), None | Some(KeyLocation::None)) {
-        return invalid("keylocation must be 'prompt', or begin with file:///, https:// or http://");
-    }
+    check_location(place, &key.location)?;
     if key.format == KeyFormat::Passphrase {
         if key.iterations.is_some_and(|n| n < PBKDF2_ITERATIONS_MIN) {
             return invalid("pbkdf2iters must be at least 100000");
+        }
+        if user.is_some() && key.iterations.is_some_and(|n| n > PBKDF2_ITERATIONS_MAX) {
+            return invalid("pbkdf2iters must be at most 10000000 for users other than the owner of the pools");
         }
         let line = key.material.split(|b| *b == b'\n').next().unwrap_or_default();
         if !PASSPHRASE.contains(&line.len()) {
@@ -163,6 +183,52 @@ pub(crate) fn check_new(place: &str, key: &NewKey) -> Result<()> {
         return invalid("pbkdf2iters is for passphrases only");
     }
     Ok(())
+}
+
+/// A new wrapping key, derived from what the user supplied.
+///
+/// It is derived before the change begins: a passphrase takes long, and all changes of the pool
+/// would wait for a sync task that derives it.
+pub(crate) struct Derived {
+    key: Zeroizing<[u8; 32]>,
+    format: KeyFormat,
+    salt: u64,
+    iterations: u64,
+}
+
+impl Derived {
+    /// Derives the key, if it is valid. `user`: who sets it; `None`: the owner of the pools.
+    pub(crate) fn new(place: &str, key: &NewKey, user: Option<&Credentials>) -> Result<Self> {
+        check_new(place, key, user)?;
+        let (salt, iterations) = match key.format {
+            KeyFormat::Passphrase => (tree::unique(), key.iterations.unwrap_or(PBKDF2_ITERATIONS)),
+            _ => (0, 0),
+        };
+        let derived = wrapping_key(key.format, &key.material, salt, iterations);
+        let derived = derived.map_err(|e| Error::invalid(place, e.to_string()))?;
+        Ok(Self { key: derived, format: key.format, salt, iterations })
+    }
+
+    /// The same from the properties of a new dataset, if there is a key.
+    pub(crate) fn of_new(
+        place: &str,
+        properties: &[(String, String)],
+        material: Option<&Zeroizing<Vec<u8>>>,
+        user: Option<&Credentials>,
+    ) -> Result<Option<Arc<Self>>> {
+        let Some(material) = material else { return Ok(None) };
+        let target = Target { dataset: place, kinds: Kinds::FILESYSTEM, is_new: true, is_enabled: &|_| true };
+        let number = |property: &str| -> Result<Option<u64>> {
+            let given = properties.iter().rev().find(|(name, _)| name == property);
+            given.map(|(name, text)| Ok(values::check(&target, name, text)?.number())).transpose()
+        };
+        let format = number("keyformat")?.and_then(KeyFormat::from_raw);
+        let format = format.ok_or_else(|| Error::invalid(place, WHICH_FORMAT))?;
+        // Where it is loaded from is checked with the other properties.
+        let (location, iterations) = ("prompt".to_owned(), number("pbkdf2iters")?);
+        let key = NewKey { format, location, iterations, material: material.clone() };
+        Self::new(place, &key, user).map(|derived| Some(Arc::new(derived)))
+    }
 }
 
 /// A wrapping key with everything recorded about its derivation.
@@ -175,14 +241,9 @@ struct Wrapping {
 }
 
 impl Wrapping {
-    fn new(key: &NewKey, root_dir: u64) -> Result<Self> {
-        let (salt, iterations) = match key.format {
-            KeyFormat::Passphrase => (tree::unique(), key.iterations.unwrap_or(PBKDF2_ITERATIONS)),
-            _ => (0, 0),
-        };
-        let wrapping =
-            wrapping_key(key.format, &key.material, salt, iterations).map_err(|e| Error::invalid("", e.to_string()))?;
-        Ok(Self { key: wrapping, root_dir, format: key.format.to_raw(), salt, iterations })
+    fn new(derived: &Derived, root_dir: u64) -> Self {
+        let Derived { key, format, salt, iterations } = derived;
+        Self { key: key.clone(), root_dir, format: format.to_raw(), salt: *salt, iterations: *iterations }
     }
 
     fn like(key: Zeroizing<[u8; 32]>, template: &KeyObject) -> Self {
@@ -232,7 +293,7 @@ pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> 
     let (suite, wrapping, location) = match plan {
         Plan::None => return Ok(None),
         Plan::Inherit { suite, wrapping, template } => (suite, Wrapping::like(wrapping, &template), None),
-        Plan::Root { suite, key } => (suite, Wrapping::new(&key, node.dir)?, Some(key.location)),
+        Plan::Root { suite, key, location } => (suite, Wrapping::new(&key, node.dir), Some(location)),
     };
     let id = cx.create_zap(ObjectType::OTN_ZAP_METADATA)?;
     let (master, hmac) = (Zeroizing::new(master_key(suite)), Zeroizing::new(random::bytes::<64>()));
@@ -287,8 +348,24 @@ pub enum KeyChange {
     Inherit,
 }
 
+/// A change of a wrapping key, with the new one derived.
+pub(crate) enum Planned {
+    New { location: String, key: Derived },
+    Inherit,
+}
+
+impl KeyChange {
+    /// Derives the new key; to be done before the change begins.
+    pub(crate) fn plan(self, place: &str, user: Option<&Credentials>) -> Result<Planned> {
+        Ok(match self {
+            Self::New(key) => Planned::New { key: Derived::new(place, &key, user)?, location: key.location },
+            Self::Inherit => Planned::Inherit,
+        })
+    }
+}
+
 /// Changes the wrapping key of dataset `node`, and of those below that share it.
-pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChange) -> Result<()> {
+pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: &Planned) -> Result<()> {
     let invalid = |what: &str| Error::invalid(&*node.name, what);
     let dir = cx.dir(node.dir)?.phys;
     let (_, old) = key_of(cx, node.dir)?.ok_or_else(|| invalid("it is not encrypted"))?;
@@ -297,12 +374,9 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
     }
     let unavailable = |place: &str| Error::KeyUnavailable { place: place.to_owned() };
     let old_wrapping = store.wrapping_key_of(old.root_dir).ok_or_else(|| unavailable(&node.name))?;
-    let wrapping = match &change {
-        KeyChange::New(key) => {
-            check_new(&node.name, key)?;
-            Wrapping::new(key, node.dir).at(&node.name)?
-        }
-        KeyChange::Inherit => {
+    let wrapping = match change {
+        Planned::New { key, .. } => Wrapping::new(key, node.dir),
+        Planned::Inherit => {
             if old.root_dir != node.dir {
                 return Err(invalid("it is not an encryption root"));
             }
@@ -316,7 +390,7 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
     // be.
     let found = sharing(cx, node.dir, old.root_dir)?;
     let opened = found.iter().map(|key| open(key, &old_wrapping)).collect::<Result<Vec<_>>>()?;
-    cx.sync.all_or_nothing(|| put_changed(cx, node, &change, &opened, &wrapping))?;
+    cx.sync.all_or_nothing(|| put_changed(cx, node, change, &opened, &wrapping))?;
     if old.root_dir == node.dir {
         store.forget(node.dir);
     }
@@ -325,14 +399,14 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
 }
 
 /// Writes the result of [`change`] to the MOS.
-fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], wrapping: &Wrapping) -> Result<()> {
+fn put_changed(cx: &Cx<'_>, node: &Node, change: &Planned, opened: &[Opened], wrapping: &Wrapping) -> Result<()> {
     let props = cx.dir(node.dir)?.phys.props_zap;
     match change {
-        KeyChange::New(key) => {
-            let value = super::values::on_disk(&crate::property::Value::Text(key.location.clone()));
+        Planned::New { location, .. } => {
+            let value = super::values::on_disk(&crate::property::Value::Text(location.clone()));
             cx.zap(props)?.update(cx.tx(), b"keylocation", &value)?;
         }
-        KeyChange::Inherit => {
+        Planned::Inherit => {
             if cx.zap(props)?.lookup("keylocation")?.is_some() {
                 cx.zap(props)?.remove(cx.tx(), b"keylocation")?;
             }

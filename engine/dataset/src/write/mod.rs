@@ -62,7 +62,7 @@ pub use cx::Failures;
 pub use delegation::{Delegation, delegate};
 pub use destroy::destroy;
 pub use holds::{hold, release};
-pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, key_format};
+pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS, PBKDF2_ITERATIONS_MAX, key_format};
 pub use one_txg::{Denied, IsUsed, OneTxg, in_one_txg};
 pub use promote::{promote, promote_for};
 pub use props::Change;
@@ -75,6 +75,7 @@ pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new, parse_version};
 
+use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::property::{Attr, find, full_name, is_user_property};
 use cx::Cx;
@@ -149,11 +150,17 @@ fn check_inherit(name: &str, property: &str, received: bool) -> Result<()> {
 
 /// Changes the wrapping key of dataset `name`, whose key must be loaded.
 pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<()> {
+    change_key_for(live, None, name, change)
+}
+
+/// The same for a user; `None`: for the owner of the pools.
+pub fn change_key_for(live: &LiveDatasets, user: Option<&Credentials>, name: &str, change: KeyChange) -> Result<()> {
+    let change = change.plan(name, user)?;
     let ((keys, _), name) = (live.parts(), name.to_owned());
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         sync.check_space(&name, 1, SpaceCheck::Reserved)?;
-        keys::change(&cx, &keys, &tree::find(&cx, &name)?, change)
+        keys::change(&cx, &keys, &tree::find(&cx, &name)?, &change)
     })?;
     live.refresh()
 }

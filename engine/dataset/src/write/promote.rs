@@ -24,16 +24,20 @@ use pool::SpaceCheck;
 
 /// Promotes the clone `name`. Returns when the change is on disk.
 pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
-    promote_for(live, None, name)
+    promote_for(live, None, name, None)
 }
 
-/// The same for a user; `None`: for the owner of the pools.
-pub fn promote_for(live: &LiveDatasets, user: Option<&Credentials>, name: &str) -> Result<()> {
+/// The same for a user; `None`: for the owner of the pools. `origin`: the number of the snapshot that
+/// the user may promote from, 0 if the dataset was no clone; any other is refused.
+pub fn promote_for(live: &LiveDatasets, user: Option<&Credentials>, name: &str, origin: Option<u64>) -> Result<()> {
     let ((keys, _), name, user) = (live.parts(), name.to_owned(), user.cloned());
     live.writer().task(move |sync| {
         let cx = Cx::on_behalf(sync, user.as_ref());
         sync.check_space(&name, 2, SpaceCheck::Reserved)?;
         let plan = Plan::new(&cx, &name)?;
+        if origin.is_some_and(|origin| origin != plan.origin) {
+            return Err(Error::invalid(&*name, "its origin has just changed; try again"));
+        }
         sync.all_or_nothing(|| plan.apply(&cx, &keys))
     })?;
     live.refresh()

@@ -32,16 +32,22 @@ pub struct ReceivedProperties {
 }
 
 /// Stores the properties of dataset or snapshot `name`. With `is_new`, it was created for the
-/// stream. Returns those that could not be stored.
+/// stream. `head`: the number of the dataset that was received; another one of that name is left
+/// alone. Returns those that could not be stored.
 pub fn receive_properties(
     live: &LiveDatasets,
     name: &str,
     properties: &ReceivedProperties,
     is_new: bool,
+    head: Option<u64>,
 ) -> Result<Failures> {
     let (name, properties) = (name.to_owned(), properties.clone());
     let failures = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        let there = tree::find(&cx, &name)?.head;
+        if head.is_some_and(|head| head != there) {
+            return Err(Error::invalid(&*name, "it is no longer the dataset that was received"));
+        }
         sync.all_or_nothing(|| receive_in(&cx, &name, &properties, is_new))
     })?;
     live.refresh()?;

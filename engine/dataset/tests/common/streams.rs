@@ -37,7 +37,7 @@ pub fn target<'a>(to: &str, force: bool) -> Target<'a> {
         origin: None,
         user: None,
         owners_of,
-        started: &|| Ok(()),
+        started: &|_| Ok(()),
         let_go: &|| Ok(()),
     }
 }
@@ -45,7 +45,7 @@ pub fn target<'a>(to: &str, force: bool) -> Target<'a> {
 pub fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> errors::Result<u64> {
     let mut checked = VerifyingReader::new(stream);
     let Some(first) = checked.next_record()? else { return Err(Error::invalid("", "an empty stream")) };
-    receive(&rig.live, &mut checked, &first, target)
+    receive(&rig.live, &mut checked, &first, target).map(|received| received.bytes)
 }
 
 pub fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> errors::Result<u64> {

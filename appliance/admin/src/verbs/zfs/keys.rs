@@ -5,15 +5,17 @@
 
 use crate::kept_keys;
 use crate::keys::{Ask, Question};
+use crate::new_key;
 use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use dataset::property::{self, View};
+use dataset::write::PBKDF2_ITERATIONS_MAX;
 use dataset::{Dataset, Entry, KeyLocation, ListOptions};
 use errors::{Error, Refusal as Denied};
-use std::fs;
+use std::path::Path;
 
 /// The largest key file that is read, in bytes.
 const KEY_FILE_MAX: u64 = 4096;
@@ -174,6 +176,7 @@ fn load_one(
     if !check_only && keys.is_available(dataset).map_err(|e| plain(&e))? {
         return Err(Reason::new(Kind::Conflict, format!("Key already loaded for '{name}'.")));
     }
+    check_iterations(invocation, dataset)?;
     let material = material(invocation, &found.entry, location, ask)?;
     match keys.check(dataset, &material) {
         Ok(()) if check_only => Ok(()),
@@ -185,6 +188,22 @@ fn load_one(
             Err(Reason::new(Kind::Failed, format!("Incorrect key provided for '{name}'.")))
         }
         Err(error) => Err(plain(&error)),
+    }
+}
+
+/// Others than the owner of the pools do not choose how long this process works: datasets that were
+/// received raw come with any number of iterations.
+fn check_iterations(invocation: &Invocation<'_>, dataset: &Dataset) -> Result<(), Reason> {
+    let key = dataset.key_object().map_err(|e| plain(&e))?;
+    match key.map(|key| key.pbkdf2_iterations) {
+        Some(n) if n > PBKDF2_ITERATIONS_MAX && !invocation.caller.is_owner() => {
+            let why = format!(
+                "its pbkdf2iters is {n}; users other than the owner of the pools load keys with at most \
+                 {PBKDF2_ITERATIONS_MAX}"
+            );
+            Err(Reason::new(Kind::Forbidden, why))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -218,8 +237,7 @@ fn read_key(entry: &Entry, format: &str, location: &str, ask: &Ask<'_>) -> Resul
     match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => {
             let shown = || format!("Failed to open key material file '{location}'");
-            ensure!(fs::metadata(&path).with_context(shown)?.len() <= KEY_FILE_MAX, "Key file too large.");
-            let mut bytes = fs::read(&path).with_context(shown)?;
+            let mut bytes = new_key::read(Path::new(&path), KEY_FILE_MAX).with_context(shown)?;
             if format != "raw"
                 && let Some(end) = bytes.iter().position(|b| *b == b'\n')
             {

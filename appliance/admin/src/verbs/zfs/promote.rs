@@ -3,7 +3,7 @@
 use crate::kept_keys;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Reason, Refusal};
-use dataset::write;
+use dataset::{Dataset, write};
 use errors::{Error, Refusal as Denied};
 
 /// The request as a command line, for histories and logs.
@@ -13,19 +13,24 @@ pub fn command_line(name: &str) -> String {
 
 /// Promotes the clone `name`.
 pub fn run(invocation: &Invocation<'_>, name: &str) -> Result<(), Refusal> {
-    let found = invocation.entry(name)?;
-    let dataset = found.entry.dataset();
-    let origin = dataset.and_then(|d| d.origin().ok().flatten()).map(|d| d.name().to_owned());
-    let root = dataset.and_then(|d| d.encryption_root().ok().flatten()).map(|d| d.name().to_owned());
-    drop(found);
+    invocation.entry(name).map(drop)?;
     let record = invocation.record("promote", name)?;
+    // The origin that the caller may promote from.
+    let mut checked = None;
     let permitted = invocation.permit(&record, |caller, tree| {
         caller.require(tree, name, &["promote", "mount"])?;
-        origin.as_ref().map_or(Ok(()), |origin| caller.require(tree, origin, &["promote"]))
+        let origin = tree.dataset(name)?.origin()?;
+        checked = Some(origin.as_ref().map_or(0, Dataset::id));
+        origin.map_or(Ok(()), |origin| caller.require(tree, origin.name(), &["promote"]))
     });
     permitted.map_err(|reason| reason.refuse(&format!("cannot promote '{name}'")))?;
+    let (mut origin, mut root) = (None, None);
     let promoted = invocation.change(&record, |pool| {
-        write::promote_for(&pool.live, invocation.caller.other(), name)
+        if let Ok(dataset) = pool.live.synced()?.dataset(name) {
+            origin = dataset.origin()?.map(|d| d.name().to_owned());
+            root = dataset.encryption_root()?.map(|d| d.name().to_owned());
+        }
+        write::promote_for(&pool.live, invocation.caller.other(), name, checked)
             .map_err(|e| reason(&e, origin.as_deref().unwrap_or_default()))
     });
     promoted.map_err(|reason| reason.refuse(&format!("cannot promote '{name}'")))?;

@@ -5,7 +5,7 @@ use crate::kept_keys;
 use crate::mounts::MountReport;
 use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
-use dataset::write;
+use dataset::{ListOptions, write};
 use errors::{Error, Refusal as Denied};
 
 /// Operands and options of `zfs rename`.
@@ -121,7 +121,17 @@ fn snapshot(invocation: &Invocation<'_>, request: &RenameRequest, of: &str) -> R
     let record = invocation.record("rename", from)?;
     let permitted = invocation.permit(&record, |caller, tree| {
         caller.require(tree, from, &["rename", "mount"])?;
-        caller.require(tree, of, &["create", "mount"])
+        caller.require(tree, of, &["create", "mount"])?;
+        let below = if *recursive { tree.list(&[of], &ListOptions::heads())?.entries } else { Vec::new() };
+        let short = &from[of.len()..];
+        for head in &below {
+            let snapshot = format!("{}{short}", head.name());
+            if tree.dataset(&snapshot).is_ok() {
+                caller.require(tree, &snapshot, &["rename", "mount"])?;
+                caller.require(tree, head.name(), &["create", "mount"])?;
+            }
+        }
+        Ok(())
     });
     permitted.map_err(|reason| reason.refuse(&format!("cannot rename '{from}'")))?;
     let each = |name: &str, error: &Error| {

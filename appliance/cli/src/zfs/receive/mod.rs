@@ -97,6 +97,7 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         let what = "Error: Backup stream can not be read from a terminal.\nYou must redirect standard input.";
         return Err(Failure::failed(what));
     }
+    permission::to_begin(cx, &record, &asked)?;
     let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
     let flow = if asked.is_dry { None } else { flow::begin(cx, Direction::Receive, &asked.to) };
     let mut stream = VerifyingReader::new(input).watched(flow::receiving(flow.as_ref()));
@@ -107,7 +108,6 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         let tree = looked.ok_or_else(gone)?.datasets.clone();
         return Receiver::new(cx, &record, Pool::Looking(tree), &asked).all(cx, &mut stream, first);
     }
-    permission::to_begin(cx, &record, &asked)?;
     let pool = open(cx, &record, "cannot receive")?;
     let mut receiver = Receiver::new(cx, &record, Pool::Writing(&pool), &asked);
     receiver.flow = flow.as_ref().map(|flow| Arc::clone(flow));

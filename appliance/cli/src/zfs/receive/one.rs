@@ -91,7 +91,7 @@ impl Receiver<'_> {
         if asked.is_dry {
             return skip(stream).map(drop).map_err(|e| failed(&e));
         }
-        let properties = self.permitted(cx, &tree, &to.dataset, properties);
+        let properties = self.permitted(cx, &tree, &to.dataset, is_there, properties);
         let started = Instant::now();
         let let_go = || self.let_go(&to.dataset, begin.from_guid == 0);
         let early = ReceivedProperties {
@@ -102,9 +102,9 @@ impl Receiver<'_> {
             ..properties.clone()
         };
         // An existing dataset keeps its properties until the whole stream has arrived.
-        let begun = || match is_there {
+        let begun = |head| match is_there {
             true => Ok(()),
-            false => write::receive_properties(self.live(), &to.dataset, &early, true).map(drop),
+            false => write::receive_properties(self.live(), &to.dataset, &early, true, Some(head)).map(drop),
         };
         let target = Target {
             dataset: to.dataset.clone(),
@@ -119,8 +119,8 @@ impl Receiver<'_> {
             started: &begun,
             let_go: &let_go,
         };
-        let bytes = match receive(self.live(), stream, first, &target) {
-            Ok(bytes) => bytes,
+        let received = match receive(self.live(), stream, first, &target) {
+            Ok(received) => received,
             Err(e @ (Error::Refused { why: Refusal::Exists, .. } | Error::NotFound { .. })) if self.has(&to, begin) => {
                 if asked.verbose {
                     cx.print(&format!("snap {to} already exists; ignoring\n"));
@@ -134,7 +134,10 @@ impl Receiver<'_> {
             admin::kept_keys::keep_new(&cx.state, self.record, &to.dataset, key)
                 .map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
         }
-        let late = write::receive_properties(self.live(), &to.dataset, &properties, !is_there);
+        // What was permitted before the stream may have been taken back.
+        let tree = self.tree().map_err(|e| failed(&e))?;
+        let properties = self.permitted(cx, &tree, &to.dataset, is_there, properties);
+        let late = write::receive_properties(self.live(), &to.dataset, &properties, !is_there, Some(received.head));
         for (name, error) in late.map_err(|e| failed(&e))? {
             if name != SET_LAST || self.is_last(&to) {
                 cx.complain(&format!("cannot receive {name} property on {}: {}", to.dataset, why(&error)));
@@ -148,8 +151,9 @@ impl Receiver<'_> {
         }
         if asked.verbose {
             let seconds = started.elapsed().as_secs().max(1);
-            let rate = nice_bytes(bytes / seconds);
-            cx.print(&format!("received {} stream in {seconds} seconds ({rate}/sec)\n", nice_bytes(bytes)));
+            let rate = nice_bytes(received.bytes / seconds);
+            let bytes = nice_bytes(received.bytes);
+            cx.print(&format!("received {bytes} stream in {seconds} seconds ({rate}/sec)\n"));
         }
         Ok(())
     }
@@ -269,7 +273,7 @@ impl Receiver<'_> {
         brought: Vec<(String, Value)>,
     ) -> Result<(), Error> {
         let properties = ReceivedProperties { brought: Some(brought), ..ReceivedProperties::default() };
-        for (property, error) in write::receive_properties(self.live(), name, &properties, true)? {
+        for (property, error) in write::receive_properties(self.live(), name, &properties, true, None)? {
             cx.complain(&format!("cannot receive {property} property on {name}: {}", why(&error)));
         }
         Ok(())

@@ -89,6 +89,7 @@ impl Receiver<'_> {
                 self.caller
                     .require(&tree, head.name(), &["change-key"])
                     .map_err(|reason| errors::Error::invalid(head.name(), reason.text))?;
+                let location = self.permitted_location(&tree, head.name(), location);
                 dataset::write::set_encryption_root(self.live(), head.name(), was_root, location.as_deref())?;
             }
         }

@@ -19,23 +19,19 @@ use dataset::write::ReceivedProperties;
 use std::sync::Arc;
 
 /// Requires permission to receive into `dataset`, or into a new dataset of that name.
-fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str, force: bool) -> Result<(), Reason> {
+fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str) -> Result<(), Reason> {
     let place = match tree.dataset(dataset) {
         Ok(_) => dataset,
         Err(_) => dataset.rsplit_once('/').map_or(dataset, |(parent, _)| parent),
     };
-    caller.require(tree, place, &["receive"]).or_else(|reason| match force {
-        true => Err(reason),
-        false => caller.require(tree, place, &["receive:append"]),
-    })?;
-    caller.require(tree, place, &["mount", "create"])
+    caller.require(tree, place, &["receive", "mount", "create"])
 }
 
-/// Before the pool is opened for writing.
+/// Before anything of the stream is read, even if nothing is to be received (`-n`).
 pub(super) fn to_begin(cx: &Context<'_>, record: &Imported, asked: &Asked) -> Result<(), Failure> {
     let to = asked.to.split('@').next().unwrap_or_default();
     let invocation = cx.invocation(String::new());
-    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to, asked.force));
+    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to));
     Ok(permitted.map_err(|reason| reason.refuse("cannot receive"))?)
 }
 
@@ -58,7 +54,7 @@ impl Receiver<'_> {
         cannot: &str,
     ) -> Result<(), Failure> {
         let origin = origin.map_or(Ok(()), |origin| self.caller.require(tree, origin, &["clone"]));
-        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset, self.asked.force));
+        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset));
         Ok(permitted.map_err(|reason| reason.refuse(cannot))?)
     }
 
@@ -69,18 +65,32 @@ impl Receiver<'_> {
         self.caller.require_owner().map_err(|_| Failure::failed(what))
     }
 
-    /// The properties that the caller may set on `dataset`; says which were left out.
+    /// The `keylocation` that a stream brings for an encryption root, if the caller may set it;
+    /// otherwise the key is asked for.
+    pub(super) fn permitted_location(
+        &self,
+        tree: &Arc<Datasets>,
+        dataset: &str,
+        location: Option<String>,
+    ) -> Option<String> {
+        let may = self.caller.check_key_location(location.as_deref());
+        let may = may.and_then(|()| self.caller.require_property(tree, dataset, "keylocation"));
+        location.map(|location| if may.is_ok() { location } else { "prompt".to_owned() })
+    }
+
+    /// The properties that the caller may set on `dataset`, which the stream creates unless
+    /// `is_there`; says which were left out.
     pub(super) fn permitted(
         &self,
         cx: &mut Context<'_>,
         tree: &Arc<Datasets>,
         dataset: &str,
+        is_there: bool,
         mut properties: ReceivedProperties,
     ) -> ReceivedProperties {
         if self.caller.is_owner() {
             return properties;
         }
-        let is_there = tree.dataset(dataset).is_ok();
         let mut may_set = |property: &str| {
             let permitted = match is_there {
                 true => self.caller.require_property(tree, dataset, property),

@@ -376,7 +376,7 @@ fn keys_come_from_the_user_and_from_no_file_of_the_owner() {
     assert!(code != 0 && err.contains("unsupported: key files"), "{err}");
     let (code, err) = load("zfs change-key tank/e");
     assert_eq!((code, err.as_str()), (255, "Key change error: Permission denied.\n"));
-    // A count of iterations that came from elsewhere keeps nobody busy.
+    // A large count of iterations, such as one that was received, does not keep the process busy.
     let mut slow =
         rig.command("zfs create -u -o encryption=on -o keyformat=passphrase -o pbkdf2iters=10000001 tank/slow");
     let input = std::fs::File::open(&file).expect("there");

@@ -16,6 +16,7 @@
 
 mod code;
 mod compile;
+mod failure;
 mod function;
 mod heap;
 mod host;
@@ -28,6 +29,7 @@ mod switch;
 mod thread;
 mod value;
 
+pub use failure::Failure;
 pub use host::{Complaint, Datum, FunctionId, Host};
 
 use code::Prototype;
@@ -60,22 +62,6 @@ pub struct Program<'a> {
     pub instruction_limit: u64,
     /// Bytes of memory.
     pub memory_limit: usize,
-}
-
-/// Why a program has no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// It cannot be compiled.
-    Syntax(String),
-    /// An error in the program. A value that is not a message has only the place.
-    Error(String),
-    /// It returned something that cannot leave it.
-    Result(String),
-    Memory,
-    /// The message, and the number of instructions.
-    TimedOut(String, u64),
-    /// The host ended it.
-    Cancelled(String),
 }
 
 /// A program that was compiled, with its texts in memory.

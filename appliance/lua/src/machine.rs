@@ -26,8 +26,8 @@ const STACK_MAX: usize = 1_000_000;
 /// How deep library functions and functions of Lua can call each other, and coroutines wait for
 /// each other: LUAI_MAXCCALLS.
 pub(crate) const LEVELS_MAX: usize = 20;
-/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted or the
-/// program asks for a collection. Guessed.
+/// Bytes that are looked at for the price of one instruction, when memory is nearly exhausted or
+/// the program asks for a collection. Guessed.
 const BYTES_A_STEP: u64 = 32;
 
 /// Elements, or bytes of a pattern's subject, that a library function looks at for the price of one

@@ -2,9 +2,9 @@
 //!
 //! Facts: the grammar of Lua 5.2's manual; lparser.c for messages and limits.
 
-use crate::Failure;
 use crate::code::{ALL, Capture, Op, Origin, Prototype, Slot};
 use crate::compile::{Function, LABELS_MAX, LOCALS_MAX, UPVALUES_MAX, Variable};
+use crate::failure::Failure;
 use crate::heap::Heap;
 use crate::lex::{CHUNK, Lexer, Token};
 use crate::value::Value;

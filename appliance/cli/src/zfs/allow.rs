@@ -16,7 +16,7 @@ const DESCENDANTS: Opt = flag('d', "Only for the descendants of the dataset.");
 const USERS: Opt = flag('u', "The names are those of users.");
 const GROUPS: Opt = flag('g', "The names are those of groups.");
 const EVERYONE: Opt = flag('e', "For everyone.");
-const CREATOR: Opt = flag('c', "For whoever creates a descendant, on what they created.");
+const CREATOR: Opt = flag('c', "For users who create a descendant, on what they create.");
 const SET: Opt = flag('s', "Define a set of permissions, which can be used like a permission.");
 const HELP: Opt = flag('h', "List the permissions that can be delegated.");
 

@@ -27,8 +27,8 @@ pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
     promote_for(live, None, name, None)
 }
 
-/// The same for a user; `None`: for the owner of the pools. `origin`: the number of the snapshot that
-/// the user may promote from, 0 if the dataset was no clone; any other is refused.
+/// The same for a user; `None`: for the owner of the pools. `origin`: the number of the snapshot
+/// that the user may promote from, 0 if the dataset was no clone; any other is refused.
 pub fn promote_for(live: &LiveDatasets, user: Option<&Credentials>, name: &str, origin: Option<u64>) -> Result<()> {
     let ((keys, _), name, user) = (live.parts(), name.to_owned(), user.cloned());
     live.writer().task(move |sync| {

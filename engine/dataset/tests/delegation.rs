@@ -247,7 +247,9 @@ fn users_choose_no_unlimited_work_for_their_keys() {
 fn a_clone_is_promoted_from_the_origin_that_was_checked() {
     let rig = Rig::new();
     rig.create("tank/a", &[]).unwrap();
-    write::snapshot(&rig.live, &["tank/a@one".to_owned(), "tank/a@two".to_owned()], &[]).unwrap();
+    for name in ["tank/a@one", "tank/a@two"] {
+        write::snapshot(&rig.live, &[name.to_owned()], &[]).unwrap();
+    }
     write::clone(&rig.live, "tank/a@one", "tank/clone", &[]).unwrap();
     let id = |name: &str| Some(rig.tree().dataset(name).unwrap().id());
     for other in [Some(0), id("tank/a@two")] {

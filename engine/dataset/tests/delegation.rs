@@ -202,7 +202,7 @@ fn limits_bind_users_who_may_not_change_them() {
     rig.check();
 }
 
-/// The owner of the pools waits for nobody's passphrase.
+/// A user cannot delay a pool by a key whose derivation takes long.
 #[test]
 fn users_choose_no_unlimited_work_for_their_keys() {
     let rig = Rig::new();

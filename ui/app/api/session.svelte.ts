@@ -6,7 +6,7 @@ export type Role = Schemas["Role"];
 const ORDER: Role[] = ["viewer", "operator", "administrator"];
 
 class CurrentSession {
-  /** `loading` until the daemon has answered; `setup` if there are no users yet; `out` if nobody is logged in. */
+  /** `loading` until the daemon has answered; `setup` if there are no users yet; `out` if no user is logged in. */
   state = $state<"loading" | "unreachable" | "setup" | "out" | "in">("loading");
   who = $state.raw<Schemas["Session"] | null>(null);
   version = $state.raw<Schemas["Version"] | null>(null);

@@ -1,6 +1,6 @@
 //! Context of a verb of `weir zpool` and `weir zfs`: its output, the imported pools, its result.
 
-use crate::client::Client;
+use crate::client::{Client, Here};
 use admin::mounts::{MountReport, Mounter};
 use admin::state::State;
 use admin::verbs::{Caller, Invocation, Refusal, Unprivileged};
@@ -60,6 +60,11 @@ impl Failure {
 pub type Outcome = Result<u8, Failure>;
 
 impl<'a> Context<'a> {
+    /// For a verb that the user of this process runs in it, for themselves.
+    pub fn here(out: &'a mut dyn Write, err: &'a mut dyn Write, state: State) -> Self {
+        Self { out, err, state, client: &Here, owner: None, caller: Caller::owner() }
+    }
+
     /// A run of a verb of `admin` that leaves the line `command` in the history.
     pub fn invocation(&self, command: String) -> Invocation<'a> {
         let (client, owner, state) = (self.client, self.owner.clone(), self.state.clone());

@@ -5,7 +5,6 @@
 //! zpool …`, `weir zfs …`, `weir beadm …` and `weir bectl …` are the same; everything else is one
 //! of Weir's own verbs, some of which another program has ([`handover`]).
 
-use crate::client::Here;
 use crate::context::Context;
 use crate::dispatch::{dispatch, is_help};
 use crate::state_option::choose_state;
@@ -85,13 +84,6 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut cx = Context {
-        out: &mut out,
-        err: &mut err,
-        state,
-        client: &Here,
-        owner: None,
-        caller: admin::verbs::Caller::owner(),
-    };
+    let mut cx = Context::here(&mut out, &mut err, state);
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

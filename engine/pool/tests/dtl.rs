@@ -1,41 +1,18 @@
 //! Data that a device missed is recorded on disk before any reader could trust the device: it
 //! failed for a while, was unavailable, or failed to flush.
 
+use crate::common::{create, options};
 use host::device::Device;
 use object::NewObject;
 use ondisk::ObjectType;
-use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use pool::writer::default_features;
 use pool::{OpenOptions, Pool, Writer, search_devices};
 use rig::Disk;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 fn disks(count: usize) -> Vec<Arc<Disk>> {
     (0..count).map(|n| Disk::new(format!("disk-{n}"), vec![0; 72 << 20])).collect()
-}
-
-fn options() -> WriteOptions {
-    WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
-}
-
-fn create(kind: &'static str, parity: u64, disks: &[Arc<Disk>], features: Vec<String>) -> Arc<Writer> {
-    let class = block::Class::Normal;
-    let leaf = |disk: &Arc<Disk>| {
-        let leaf = Some((disk.name().to_owned(), disk.clone() as Arc<dyn Device>));
-        NewVdev { kind: "file", parity: 0, draid: None, class, leaf, ashift: 9, children: vec![] }
-    };
-    let children = disks.iter().map(leaf).collect();
-    let top = NewVdev { kind, parity, draid: None, class, leaf: None, ashift: 9, children };
-    let new = CreatePool {
-        version: 5000,
-        name: "tank".into(),
-        tops: vec![top],
-        features,
-        comment: None,
-        compatibility: None,
-    };
-    Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }
 
 /// Writes a new object in a txg of its own. Returns its number and the txg.

@@ -1,6 +1,7 @@
 //! The tests of this crate in one program, because each would link the engine again.
 
 mod allocator;
+mod common;
 mod dtl;
 mod encryption;
 mod foreign;

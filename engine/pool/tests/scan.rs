@@ -2,12 +2,13 @@
 //! Afterwards their contents must be complete even without any of the others that the layout can
 //! miss.
 
+use crate::common::options;
 use block::RawBlock;
 use host::device::{Device, MemoryDevice};
 use object::NewObject;
 use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
-use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};
+use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
 use rig::noise;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,28 +23,8 @@ fn disks(count: usize) -> Vec<Arc<MemoryDevice>> {
     (0..count).map(|n| Arc::new(MemoryDevice::new(format!("disk-{n}"), vec![0; DISK_BYTES]))).collect()
 }
 
-fn options() -> WriteOptions {
-    WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
-}
-
 fn create(kind: &'static str, parity: u64, disks: &[Arc<MemoryDevice>]) -> Arc<Writer> {
-    let class = block::Class::Normal;
-    let leaf = |disk: &Arc<MemoryDevice>| {
-        let leaf = Some((disk.name().to_owned(), disk.clone() as Arc<dyn Device>));
-        NewVdev { kind: "file", parity: 0, class, leaf, ashift: 9, children: vec![], draid: None }
-    };
-    let children = disks.iter().map(leaf).collect();
-    let top = NewVdev { kind, parity, class, leaf: None, ashift: 9, children, draid: None };
-    let features = default_features().map(str::to_owned).collect();
-    let new = CreatePool {
-        version: 5000,
-        name: "tank".into(),
-        tops: vec![top],
-        features,
-        comment: None,
-        compatibility: None,
-    };
-    Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
+    crate::common::create(kind, parity, disks, default_features().map(str::to_owned).collect())
 }
 
 /// Writes objects of several block sizes in a txg of their own.

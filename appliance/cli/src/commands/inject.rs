@@ -4,7 +4,6 @@
 //! process that has the pool imported, and end with it.
 
 use super::inject_parse::{self as parse, Wanted};
-use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
 use crate::exit_code::{SOME_FAILED, USAGE};
 use admin::OwnedPool;
@@ -95,14 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if codes.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-        let mut cx = Context {
-            out: &mut out,
-            err: &mut err,
-            state,
-            client: &Here,
-            owner: None,
-            caller: admin::verbs::Caller::owner(),
-        };
+        let mut cx = Context::here(&mut out, &mut err, state);
         return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
     }
     // One of several processes that knew the rule is enough.

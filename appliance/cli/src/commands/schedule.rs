@@ -1,6 +1,5 @@
 //! `weir schedule`: the rules for scheduled snapshots, their number, and when the next one is due.
 
-use crate::client::Here;
 use crate::context::{Context, Failure, Outcome};
 use crate::exit_code::{SOME_FAILED, USAGE};
 use crate::number::date_minutes;
@@ -34,14 +33,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(code));
     }
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-    let mut cx = Context {
-        out: &mut out,
-        err: &mut err,
-        state,
-        client: &Here,
-        owner: None,
-        caller: admin::verbs::Caller::owner(),
-    };
+    let mut cx = Context::here(&mut out, &mut err, state);
     Ok(ExitCode::from(in_context(&mut cx, &args)))
 }
 

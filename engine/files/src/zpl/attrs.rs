@@ -7,7 +7,7 @@ use super::Znode;
 use super::backing::{AtimeMode, Settings};
 use super::live::{Live, Slot};
 use super::log::{Group, time_of};
-use super::state::State;
+use super::state::{BEFORE_ACL, State};
 use crate::posix_acl::ACCESS;
 use crate::vfs::{Attr, Caller, FileKind, NodeId, SetAttr};
 use dataset::quota::Principal;
@@ -238,30 +238,9 @@ impl FileSystem {
         file.store_fields(tx)?;
         let object = self.object(file.object.id())?;
         let attributes = self.sa.attributes(&object)?;
-        const ORDER: [Sa; 20] = [
-            Sa::Mode,
-            Sa::Size,
-            Sa::Gen,
-            Sa::Uid,
-            Sa::Gid,
-            Sa::Parent,
-            Sa::Flags,
-            Sa::Atime,
-            Sa::Mtime,
-            Sa::Ctime,
-            Sa::Crtime,
-            Sa::Links,
-            Sa::Projid,
-            Sa::Rdev,
-            Sa::DaclCount,
-            Sa::DaclAces,
-            Sa::Xattr,
-            Sa::Symlink,
-            Sa::Scanstamp,
-            Sa::Dxattr,
-        ];
-        let mut packed = Vec::with_capacity(ORDER.len());
-        for attr in ORDER {
+        let others = [Sa::DaclCount, Sa::DaclAces, Sa::Xattr, Sa::Symlink, Sa::Scanstamp, Sa::Dxattr];
+        let mut packed = Vec::with_capacity(BEFORE_ACL.len() + others.len());
+        for attr in BEFORE_ACL.into_iter().chain(others) {
             if attr == Sa::Projid {
                 packed.push((attr, file.project.to_le_bytes().to_vec()));
             } else if let Some((bytes, endian)) = attributes.get(attr)? {

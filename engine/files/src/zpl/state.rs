@@ -21,9 +21,8 @@ use ondisk::Endian;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// Attributes that are cached as fields, with their lengths: the places that [`State::store`]
-/// writes.
-const CACHED: [Sa; 15] = [
+/// Attributes of a file in the order in which the kernel packs them, up to its ACL.
+pub(super) const BEFORE_ACL: [Sa; 14] = [
     Sa::Mode,
     Sa::Size,
     Sa::Gen,
@@ -38,8 +37,15 @@ const CACHED: [Sa; 15] = [
     Sa::Links,
     Sa::Projid,
     Sa::Rdev,
-    Sa::Xattr,
 ];
+
+/// Attributes that are cached as fields, with their lengths: the places that [`State::store`]
+/// writes.
+const CACHED: [Sa; BEFORE_ACL.len() + 1] = {
+    let mut all = [Sa::Xattr; BEFORE_ACL.len() + 1];
+    all.split_at_mut(BEFORE_ACL.len()).0.copy_from_slice(&BEFORE_ACL);
+    all
+};
 
 /// The current attributes of a file.
 #[derive(Clone)]

@@ -15,7 +15,7 @@
 //!     attributes fail
 //!   * an object with entries belongs to one znode, and is freed when the znode no longer names it
 
-use super::State;
+use super::{BEFORE_ACL, State};
 use crate::vfs::FileKind;
 use crate::zpl::master::Version;
 use crate::zpl::node::Znode;
@@ -250,27 +250,11 @@ impl State {
 
     /// The attributes in the order in which the kernel packs them.
     fn packed(&self, list: Carried, has_scan_stamp: bool) -> Vec<(Sa, Vec<u8>)> {
-        let fields = [
-            Sa::Mode,
-            Sa::Size,
-            Sa::Gen,
-            Sa::Uid,
-            Sa::Gid,
-            Sa::Parent,
-            Sa::Flags,
-            Sa::Atime,
-            Sa::Mtime,
-            Sa::Ctime,
-            Sa::Crtime,
-            Sa::Links,
-            Sa::Projid,
-            Sa::Rdev,
-        ];
         let value = |attr| {
             let (words, count) = self.words(attr);
             words[..count].iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>()
         };
-        let wanted = fields.into_iter().filter(|attr| self.wants_place(*attr));
+        let wanted = BEFORE_ACL.into_iter().filter(|attr| self.wants_place(*attr));
         let mut packed: Vec<_> = wanted.map(|attr| (attr, value(attr))).collect();
         packed.push((Sa::DaclCount, list.count.to_le_bytes().to_vec()));
         packed.push((Sa::DaclAces, list.bytes));

@@ -44,16 +44,21 @@ fn run(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[Str
         cx.complain(&format!("unsupported: '{program} {name}' is not in this version of weir"));
         return 1;
     };
-    if verb.parse(&args[1..]) == Err(Wrong::Help) {
-        cx.print(&help::of_verb(program, verb));
-        return 0;
-    }
-    let call = match verb.call(&args[1..]) {
-        Ok(call) => call,
-        Err(failure) => {
-            let hint = verb.parse(&args[1..]).err().and_then(|wrong| suggest::of_option(verb, &wrong));
-            return report(cx, program, verb, Err(failure), |_| Vec::from_iter(hint));
+    let args = &args[1..];
+    let parsed = match verb.parse(args) {
+        Ok(parsed) => parsed,
+        Err(Wrong::Help) => {
+            cx.print(&help::of_verb(program, verb));
+            return 0;
         }
+        Err(wrong) => {
+            let hint = suggest::of_option(verb, &wrong);
+            return report(cx, program, verb, Err(Failure::usage(wrong)), |_| Vec::from_iter(hint));
+        }
+    };
+    let call = match verb.accept(args, parsed) {
+        Ok(call) => call,
+        Err(failure) => return report(cx, program, verb, Err(failure), |_| Vec::new()),
     };
     let outcome = run(cx, &call);
     report(cx, program, verb, outcome, |cx| suggest::of_call(cx, verb, &call.parsed))

@@ -87,17 +87,20 @@ pub fn of_call(cx: &mut Context<'_>, verb: &Verb, parsed: &Parsed) -> Vec<String
     found
 }
 
+/// The known word that is most like one that does not exist.
+fn unless<'a>(exists: bool, given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    if exists { None } else { closest(given, known).map(str::to_owned) }
+}
+
 /// What an argument that does not exist may stand for.
 fn meant(cx: &mut Context<'_>, kind: ArgKind, given: &str) -> Vec<String> {
-    let property = |name: &str, known: &[&'static str], exists: bool| {
-        (!exists).then(|| closest(name, known.iter().copied())).flatten().map(str::to_owned)
+    let of_dataset = |name: &str| {
+        let known = dataset::property::CATALOGUE.iter().map(|def| def.name);
+        unless(dataset::property::find(name).is_some(), name, known)
     };
-    let dataset_names: Vec<&'static str> = dataset::property::CATALOGUE.iter().map(|def| def.name).collect();
-    let of_dataset = |name: &str| property(name, &dataset_names, dataset::property::find(name).is_some());
-    let pool_names: Vec<&'static str> = pool::property::CATALOGUE.iter().map(|def| def.name).collect();
     let of_pool = |name: &str| {
         let exists = pool::property::find(name).is_some() || admin::vdev_properties::find(name).is_some();
-        property(name, &pool_names, exists)
+        unless(exists, name, pool::property::CATALOGUE.iter().map(|def| def.name))
     };
     let assigned = given.split_once('=').map(|(name, _)| name);
     match kind {
@@ -108,12 +111,7 @@ fn meant(cx: &mut Context<'_>, kind: ArgKind, given: &str) -> Vec<String> {
         ArgKind::Pool => {
             let names = pool_names_of(cx);
             let is_pool = names.iter().any(|name| name == given);
-            (!is_pool)
-                .then(|| closest(given, names.iter().map(String::as_str)))
-                .flatten()
-                .map(str::to_owned)
-                .into_iter()
-                .collect()
+            unless(is_pool, given, names.iter().map(String::as_str)).into_iter().collect()
         }
         ArgKind::Dataset | ArgKind::Snapshot | ArgKind::AnyDataset => dataset_like(cx, given).into_iter().collect(),
         ArgKind::Text | ArgKind::File | ArgKind::NewDataset | ArgKind::Words(_) => Vec::new(),

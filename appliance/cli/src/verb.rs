@@ -153,6 +153,12 @@ impl Verb {
     /// A call with these arguments. Options that Weir does not support are refused.
     pub fn call(&'static self, args: &[String]) -> Result<Call, Failure> {
         let parsed = self.parse(args).map_err(Failure::usage)?;
+        self.accept(args, parsed)
+    }
+
+    /// A call with these arguments, which were parsed. Options that Weir does not support are
+    /// refused.
+    pub fn accept(&'static self, args: &[String], parsed: Parsed) -> Result<Call, Failure> {
         let refused = self.options.iter().filter(|option| parsed.has(option.key)).find_map(|option| option.refused);
         match refused {
             Some(message) => Err(Failure::failed(message)),

@@ -99,7 +99,11 @@ impl OneTxg<'_> {
     }
 
     fn change(&self, blocks: u64, run: impl FnOnce() -> Result<()>) -> Done {
-        let result = self.cx.sync.all_or_nothing(run);
+        self.changed(blocks, self.cx.sync.all_or_nothing(run))
+    }
+
+    /// Notes what a change did to the datasets and to the space.
+    fn changed(&self, blocks: u64, result: Result<()>) -> Done {
         *self.tree.lock() = None;
         result?;
         *self.spent_blocks.lock() += blocks;
@@ -287,10 +291,6 @@ impl OneTxg<'_> {
         if dry_run {
             return Ok(());
         }
-        let result = apply_all(&self.cx, node, changes);
-        *self.tree.lock() = None;
-        result?;
-        *self.spent_blocks.lock() += blocks;
-        Ok(())
+        self.changed(blocks, apply_all(&self.cx, node, changes))
     }
 }

@@ -178,12 +178,10 @@ fn load_one(
     }
     check_iterations(invocation, dataset)?;
     let material = material(invocation, &found.entry, location, ask)?;
-    match keys.check(dataset, &material) {
+    let result = if check_only { keys.check(dataset, &material) } else { keys.load(dataset, &material) };
+    match result {
         Ok(()) if check_only => Ok(()),
-        Ok(()) => {
-            keys.load(dataset, &material).map_err(|e| plain(&e))?;
-            Ok(kept_keys::keep_new(&invocation.state, &found.pool.record, name, &material)?)
-        }
+        Ok(()) => Ok(kept_keys::keep_new(&invocation.state, &found.pool.record, name, &material)?),
         Err(error) if error.is_incorrect_key() => {
             Err(Reason::new(Kind::Failed, format!("Incorrect key provided for '{name}'.")))
         }

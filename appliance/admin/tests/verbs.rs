@@ -588,6 +588,7 @@ fn programs_do_not_destroy_what_is_served() {
         let _served = rig.writable().volume("tank/v").expect("served");
         returns(&rig, &numbers.replace("@1", ""), 0);
     }
+    returns(&rig, "return zfs.sync.destroy('tank/v')", 0);
 }
 
 #[test]

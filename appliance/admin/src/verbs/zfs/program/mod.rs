@@ -178,7 +178,12 @@ fn run_on(
 /// Whether NFS serves a file system, for which it need not be mounted.
 fn is_shared(tree: &Arc<Datasets>, name: &str) -> bool {
     let share = tree.entry(name).and_then(|entry| get(&entry, "sharenfs", &View::default()));
-    !matches!(share, Ok(Some(share)) if share.value.raw == "off")
+    match share {
+        Ok(Some(share)) => share.value.raw != "off",
+        // Volumes have no such property.
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 /// Runs in the syncing thread.

@@ -213,7 +213,7 @@ mod tests {
     fn each_place_of_a_strict_check_fails_and_it_has_no_limits() {
         let checks = [with_figures("dead", true, &[("all", 2)])];
         let outcome = compare(&checks, &Limits::parse("dead all 2\n").unwrap());
-        let expected = ["a.rs:1: is wrong", "a.rs:2: is wrong", "xtask/limits.txt: there is no check dead with limits"];
+        let expected = ["a.rs:1: is wrong", "a.rs:2: is wrong", "xtask/limits.txt: no check named dead has limits"];
         assert_eq!(outcome.failed, expected);
     }
 

@@ -137,9 +137,8 @@ fn run_on(
     record: &Imported,
     pool: &WritablePool,
 ) -> Result<Result<Option<Datum>, ProgramFailure>, Reason> {
-    if !request.read_only
-        && let Some(mounted) = invocation.mounts(record).map(|mounts| mounts.below(&record.name))
-    {
+    if !request.read_only {
+        let mounted = invocation.mounts(record).map_or_else(Vec::new, |mounts| mounts.below(&record.name));
         let is_shown = |m: &mounts::Mounted, name: &str| {
             m.dataset == name || m.by_hand && mounts::is_at_or_below(name, &m.dataset)
         };

@@ -4,6 +4,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
+/// How a device is read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Io {
+    /// Past Linux's page cache (`O_DIRECT`).
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
+
 /// State of a pool or device, in the words of `zpool status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -133,6 +143,10 @@ pub struct Device {
     /// Path of the device or file; absent for devices that consist of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// How the device is read and written; absent for devices that consist of others and for missing
+    /// ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<Io>,
     /// Number of failed reads since the pool was opened or its errors were cleared.
     pub read_errors: u64,
     /// Number of failed writes since the pool was opened or its errors were cleared.

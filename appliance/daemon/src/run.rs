@@ -40,6 +40,7 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     let config = settings.now();
     let mut listening = socket::listen(&socket::of_daemon(state.folder()))?;
     raise_descriptors();
+    host::device::set_io(config.io);
     let house = House::new(state, Scope::All, Some(config.arc_max.0));
     let mounts = Mounts::new(!config.mount);
     mounts.set_uring(config.mount_uring);

@@ -10,6 +10,7 @@
 
 #[allow(unsafe_code)]
 mod claim;
+mod direct;
 #[allow(unsafe_code)]
 mod discard;
 pub mod faults;
@@ -18,9 +19,11 @@ pub mod latency;
 mod open;
 pub mod queue;
 
+pub use direct::{Io, set_io};
 pub use open::{devices_in, open_all_for_writing, open_with_partitions};
 
 use crate::clock::Stopwatch;
+use direct::Direct;
 use latency::Latency;
 use parking_lot::RwLock;
 use std::fs::File;
@@ -82,9 +85,9 @@ pub trait Device: Send + Sync {
     /// Gives up write access so that another process can open the device for writing. The device
     /// remains readable.
     fn release(&self) {}
-    /// Hint that these bytes will be read soon.
-    fn will_need(&self, offset: u64, len: u64) {
-        let _ = (offset, len);
+    /// Whether reads and writes bypass the page cache.
+    fn is_direct(&self) -> bool {
+        false
     }
     /// Hint that small writes, each followed by a flush, will go to this range: allocates space
     /// where the range has holes, without changing its contents. The allocation is durable after
@@ -99,6 +102,8 @@ pub trait Device: Send + Sync {
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
+    /// Bypasses the page cache; `None` if all transfers use it.
+    direct: Option<Direct>,
     size_bytes: AtomicU64,
     is_writable: AtomicBool,
     /// Whether this is a regular file that had a name when it was opened.
@@ -149,7 +154,16 @@ impl FileDevice {
         let has_name = meta.is_file() && meta.nlink() > 0;
         let writing = meta.is_file().then(RwLock::default);
         let (latency, name) = (Latency::default(), path.display().to_string());
-        Ok(Self { file, size_bytes, is_writable, has_name, writing, latency, name })
+        let direct = direct::is_wanted(!meta.is_file())
+            .then(|| {
+                Direct::open(
+                    &file,
+                    flags.contains(rustix::fs::OFlags::RDWR),
+                    queue::number_of(&meta, "logical_block_size"),
+                )
+            })
+            .flatten();
+        Ok(Self { file, direct, size_bytes, is_writable, has_name, writing, latency, name })
     }
 
     /// Returns an error if the file was truncated or deleted: data written to it would be lost.
@@ -191,7 +205,8 @@ fn end_within(offset: u64, len: u64, size_bytes: u64) -> io::Result<u64> {
 
 impl Device for FileDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        let direct = self.direct.as_ref().and_then(|direct| direct.read_at(offset, buf));
+        direct.unwrap_or_else(|| self.file.read_exact_at(buf, offset))
     }
 
     fn size_bytes(&self) -> u64 {
@@ -207,9 +222,8 @@ impl Device for FileDevice {
         &self.name
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        // A hint: failing to give it changes nothing.
-        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(len), rustix::fs::Advice::WillNeed);
+    fn is_direct(&self) -> bool {
+        self.direct.as_ref().is_some_and(|direct| !direct.was_refused())
     }
 
     fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -225,7 +239,8 @@ impl Device for FileDevice {
         let _shared = self.writing.as_ref().filter(|_| slow).map(RwLock::read);
         let _alone = self.writing.as_ref().filter(|_| !slow).map(RwLock::write);
         let clock = Stopwatch::start();
-        let result = self.file.write_all_at(data, offset);
+        let direct = self.direct.as_ref().and_then(|direct| direct.write_at(offset, data));
+        let result = direct.unwrap_or_else(|| self.file.write_all_at(data, offset));
         self.latency.note(clock.ns());
         result
     }
@@ -260,7 +275,8 @@ impl Device for FileDevice {
         if self.writing.is_some() {
             let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
         } else {
-            let _ = claim::give_up(&self.file);
+            let _ = claim::give_up(&self.file, rustix::fs::OFlags::empty());
+            let _ = self.direct.as_ref().map(|direct| claim::give_up(direct.file(), rustix::fs::OFlags::DIRECT));
         }
     }
 
@@ -347,8 +363,8 @@ impl Device for Slice {
         &self.name
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        self.inner.will_need(self.start_bytes + offset, len);
+    fn is_direct(&self) -> bool {
+        self.inner.is_direct()
     }
 
     fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -503,6 +519,7 @@ mod tests {
             }
         };
         let first = opened().unwrap();
+        let is_direct = first.is_direct();
         let refused = FileDevice::open_for_writing(&path).err().map(|e| e.kind());
         first.release();
         let second = opened();
@@ -514,6 +531,7 @@ mod tests {
         losetup(&["--detach", path.to_str().unwrap()]).unwrap();
         assert_eq!(refused, Some(io::ErrorKind::ResourceBusy));
         assert!(second.is_ok() && read.is_ok() && written && sector == [7; 512], "{second:?} {read:?}");
+        assert!(is_direct, "a block device is read past the page cache");
     }
 
     #[test]

@@ -272,6 +272,8 @@ pub struct VdevStatus {
     pub trim: VdevWork,
     /// The device does not support trim.
     pub trim_unsupported: bool,
+    /// Reads and writes of the leaf bypass the page cache.
+    pub is_direct: bool,
     /// The children, including holes and removed devices.
     pub children: Vec<VdevStatus>,
 }

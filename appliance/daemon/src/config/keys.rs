@@ -71,6 +71,16 @@ const KEYS: &[Key] = &[
         "Mount file systems according to their properties when pools are opened or file systems are created."
     ),
     key!(
+        "io",
+        Restart,
+        io,
+        "\"auto\", \"direct\" or \"buffered\"",
+        None,
+        "How devices are read and written: \"direct\" past Linux's page cache, so that contents are cached once, in the\n\
+         ARC; \"buffered\" through it; \"auto\" directly for block devices and buffered for files. Where a file system\n\
+         does not support direct I/O, its files are buffered. GET /v1/pools/POOL says for each device which it is."
+    ),
+    key!(
         "mount_uring",
         Now,
         mount_uring,

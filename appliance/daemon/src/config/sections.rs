@@ -2,6 +2,7 @@
 
 use super::value::{LogFormat, NbdTls, Portmap, Size};
 use api::SettingSource;
+use host::device::Io;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ pub struct Config {
     pub arc_max: Size,
     /// Mount file systems according to their properties.
     pub mount: bool,
+    /// How devices are read and written: past the page cache or through it.
+    pub io: Io,
     /// Use io_uring between mounts and the kernel where available.
     pub mount_uring: bool,
     /// The HTTP interface over TCP.
@@ -188,6 +191,7 @@ impl Default for Config {
             state: None,
             arc_max: Size(256 << 20),
             mount: true,
+            io: Io::Auto,
             mount_uring: false,
             api: ApiConfig {
                 listen: Vec::new(),

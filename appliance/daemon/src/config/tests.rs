@@ -39,7 +39,7 @@ fn unknown_keys_are_errors_that_name_those_that_there_are() {
     let all = errors("[log]\n\nlevle = 'info'\n[nsf]\nlisten = []\n");
     assert_eq!(all[0], "weir.toml, line 3: unknown key log.levle, expected one of log.level, log.format");
     assert!(
-        all[1].starts_with("weir.toml, line 4: unknown key nsf, expected one of state, arc_max, mount, "),
+        all[1].starts_with("weir.toml, line 4: unknown key nsf, expected one of state, arc_max, mount, io, "),
         "{}",
         all[1]
     );
@@ -72,6 +72,8 @@ fn options_override_the_file() {
     config.set_option("arc_max", "1G").expect("a size");
     config.set_option("api.listen", "127.0.0.1:0").expect("an address");
     config.set_option("api.plain_http", "true").expect("yes");
+    config.set_option("io", "direct").expect("a word");
+    assert_eq!(config.io, host::device::Io::Direct);
     assert_eq!((config.arc_max, config.api.plain_http, config.api.listen.len()), (Size(1 << 30), true, 1));
     let message = config.set_option("api.listen", "here").expect_err("no address").to_string();
     assert!(message.starts_with("command line: api.listen is 'here', expected addresses"), "{message}");

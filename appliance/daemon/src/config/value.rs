@@ -1,5 +1,6 @@
 //! Values of the configuration: read from TOML and written as TOML.
 
+use host::device::Io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -195,4 +196,5 @@ macro_rules! words {
 
 words!(Portmap: "off" = Self::Off, "register" = Self::Register, "answer" = Self::Answer);
 words!(NbdTls: "off" = Self::Off, "offered" = Self::Offered, "required" = Self::Required);
+words!(Io: "auto" = Self::Auto, "direct" = Self::Direct, "buffered" = Self::Buffered);
 words!(LogFormat: "text" = Self::Text, "json" = Self::Json);

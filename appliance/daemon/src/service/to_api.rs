@@ -6,8 +6,8 @@ use admin::health::{self, Reason, state_name};
 use admin::view::PoolView;
 use anyhow::Result;
 use api::{
-    Device, Feature, FeatureState, Health, Pool, PoolDetail, Property, PropertyDefinition, PropertyOf, Scan, Source,
-    State, ValueKind,
+    Device, Feature, FeatureState, Health, Io, Pool, PoolDetail, Property, PropertyDefinition, PropertyOf, Scan,
+    Source, State, ValueKind,
 };
 use pool::property::{Kind, Property as PoolProperty, PropertyContext, Source as PoolSource, Value};
 use pool::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevState, VdevStatus};
@@ -176,6 +176,7 @@ pub fn device(vdev: &VdevStatus, is_spare: bool) -> Device {
         state: shown,
         reason: (vdev.aux != VdevAux::None).then(|| vdev.aux.json_name().to_lowercase().replace('_', " ")),
         path: vdev.path.clone(),
+        io: (vdev.phys_bytes > 0).then_some(if vdev.is_direct { Io::Direct } else { Io::Buffered }),
         read_errors: vdev.read_errors,
         write_errors: vdev.write_errors,
         checksum_errors: vdev.checksum_errors,

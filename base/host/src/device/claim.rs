@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 /// Replaces the open file behind `file` with a new read-only open of the same device, without
-/// `O_EXCL`. Reads in progress complete on the old one.
-pub fn give_up(file: &File) -> io::Result<()> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK;
+/// `O_EXCL` and with the flags `more`. Reads in progress complete on the old one.
+pub fn give_up(file: &File, more: rustix::fs::OFlags) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK | more;
     let same = format!("/proc/self/fd/{}", file.as_raw_fd());
     let unclaimed = rustix::fs::open(same, flags, rustix::fs::Mode::empty())?;
     // SAFETY: both descriptors are open until after the call. `file` still owns its descriptor,

@@ -328,8 +328,8 @@ impl Device for Faulty {
         self.inner.release();
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        self.inner.will_need(offset, len);
+    fn is_direct(&self) -> bool {
+        self.inner.is_direct()
     }
 
     fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {

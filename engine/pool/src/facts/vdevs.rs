@@ -239,6 +239,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
                 s.name = c.guid.to_string();
             }
             s.trim_unsupported = leaf.is_open() && !leaf.can_discard();
+            s.is_direct = leaf.device().is_some_and(|device| device.is_direct());
             s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
             let errors = leaf.errors();
             (s.read_errors, s.write_errors, s.checksum_errors) = (errors.read, errors.write, errors.checksum);

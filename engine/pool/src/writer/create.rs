@@ -29,7 +29,7 @@ use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
 use block::vdev::Tree;
-use block::{Class, Store};
+use block::{Class, Store, WriteStore};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
 use object::zap::{Zap, ZapSpec};
@@ -85,7 +85,7 @@ impl Writer {
             let device = store.tree().tops[top.id as usize].clone();
             allocator.add_device(&vdevs::for_allocator(spec, top, &device).at_with(place)?)?;
         }
-        store.set_allocator(allocator.clone());
+        let store = WriteStore::new(store, allocator.clone());
         allocator.publish_units(&store);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
@@ -116,7 +116,7 @@ impl Writer {
 
 fn shared(
     new: &CreatePool,
-    store: &Arc<Store>,
+    store: &Arc<WriteStore>,
     allocator: Arc<Allocator>,
     root: VdevConfig,
     options: &WriteOptions,
@@ -152,7 +152,7 @@ fn shared(
     let gate = Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX));
     Ok(Arc::new(Shared {
         txgs: Txgs::new(FIRST_TXG - 1, gate, Vec::new()),
-        mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
+        mos: ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
         config,

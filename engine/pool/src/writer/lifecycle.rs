@@ -30,7 +30,7 @@ impl Writer {
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.config.identity.lock().guid;
-        shared.store.start_second(guid, true)?;
+        shared.store.reader().start_second(guid, true)?;
         shared.watch_reads();
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }

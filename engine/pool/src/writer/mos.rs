@@ -2,7 +2,7 @@
 
 use super::spa::Shared;
 use super::spa::SyncTx;
-use block::{Class, Compress, Dedup, Store, WritePolicy};
+use block::{Class, Compress, Dedup, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::Result;
 use object::{ObjectSet, SyncContext, Tx, Written};
@@ -65,7 +65,7 @@ impl SyncContext for MosContext<'_> {
         self.pass > 1
     }
 
-    fn store(&self) -> &Arc<Store> {
+    fn store(&self) -> &WriteStore {
         &self.shared.store
     }
 

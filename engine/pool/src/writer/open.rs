@@ -25,6 +25,7 @@ use crate::dedup::Dedup;
 use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{OpenOptions, Pool};
+use block::WriteStore;
 use errors::{Error, Refusal, Result};
 use host::device::{Device, FileDevice};
 use host::sync::Mutex;
@@ -86,14 +87,13 @@ impl Writer {
     ) -> Result<Arc<Self>> {
         check(&pool)?;
         let uberblock = pool.uberblock().clone();
-        let store = pool.store().clone();
-        super::caches::open(&store);
+        super::caches::open(pool.store());
         let allocator = Allocator::load(&pool)?;
         inform_allocator(&pool, &allocator)?;
-        store.set_allocator(allocator.clone());
+        let store = WriteStore::new(pool.store().clone(), allocator.clone());
         allocator.publish_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
-        let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
+        let mos = ObjectSet::open_live(&store, Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
         let clones = Clones::load(&pool, &mos, {
             let deflate = deflate.clone();
@@ -109,7 +109,7 @@ impl Writer {
         let expansion = Expansion::load(&pool)?;
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
-            Some(claim) => claim(&pool, synced + 1)?,
+            Some(claim) => claim(&pool, &store, synced + 1)?,
             None => None,
         };
         let gate = Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes);

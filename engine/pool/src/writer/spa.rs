@@ -16,7 +16,7 @@ use super::stats::Stats;
 use super::view_cache::Views;
 use crate::Pool;
 use crate::space::Allocator;
-use block::Store;
+use block::WriteStore;
 use block::l2::Secondary;
 use errors::{Error, Result};
 use host::sync::Mutex;
@@ -51,11 +51,11 @@ pub trait Participant: Send + Sync {
 }
 
 /// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
-/// before anything else allocates. The returned participant takes part in that txg and records the
+/// before anything else allocates from the store. The returned participant takes part in that txg and records the
 /// claim. `None`: there was nothing to claim.
 ///
 /// The logs belong to datasets, which this crate does not know.
-pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
+pub type ClaimLogs = fn(&Arc<Pool>, &WriteStore, u64) -> Result<Option<Arc<dyn Participant>>>;
 
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
@@ -133,7 +133,7 @@ impl Txgs {
 
 /// The state of a pool open for writing. Each part guards itself.
 pub(crate) struct Shared {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<WriteStore>,
     pub(super) mos: Arc<ObjectSet>,
     pub(super) allocator: Arc<Allocator>,
     pub(super) features: LiveFeatures,
@@ -158,7 +158,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn store(&self) -> &Arc<Store> {
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<WriteStore> {
         &self.shared.store
     }
 

@@ -251,7 +251,7 @@ impl Shared {
     /// Nothing is written any more.
     pub(super) fn release(&self) {
         self.store.stop_second();
-        self.store.end_writing();
+        self.store.set_on_write_failure(None);
         // Threads that still read from the pool keep no other process from opening it.
         self.store.tree().all_leaves().for_each(|leaf| leaf.release());
     }

@@ -2,7 +2,7 @@
 
 use super::spa::{Shared, SyncTx};
 use crate::SpaceCheck;
-use block::Store;
+use block::WriteStore;
 use errors::{Error, Refusal, Result};
 use host::sync::Mutex;
 use object::zap::Zap;
@@ -53,7 +53,8 @@ impl SyncTx<'_> {
         &self.shared.mos
     }
 
-    pub fn store(&self) -> &Arc<Store> {
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<WriteStore> {
         &self.shared.store
     }
 

@@ -66,7 +66,7 @@ impl Shared {
         }
         let base = self.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
         let identity = self.config.identity.lock().clone();
-        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.background.scan.figures)?;
+        let pool = base.at_uberblock(self.store.reader(), &uberblock, &identity, &self.background.scan.figures)?;
         self.views.publish(&pool);
         Ok(pool)
     }
@@ -121,7 +121,7 @@ impl SyncTx<'_> {
         let shared = self.shared;
         let base = shared.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(shared.store.name()))?;
         let (uberblock, identity) = (shared.config.uberblock.lock().clone(), shared.config.identity.lock().clone());
-        let opened = open::finish(&shared.store, shared.mos.clone(), &uberblock, base.warnings().to_vec())?;
+        let opened = open::finish(shared.store.reader(), shared.mos.clone(), &uberblock, base.warnings().to_vec())?;
         Ok(base.with(identity.name, identity.guid, opened, shared.background.scan.figures.clone()))
     }
 }

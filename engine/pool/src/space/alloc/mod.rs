@@ -10,7 +10,7 @@
 //! allocations move forward, until space is tight; then the best fit is used. The copies of a block
 //! go to different devices, or to metaslabs far apart.
 //!
-//! Below: [`crate::space::ranges`]. Above: `block::Store`, which knows only the trait, and
+//! Below: [`crate::space::ranges`]. Above: `block::WriteStore`, which knows only the trait, and
 //! `Writer`, which calls [`Allocator::sync_maps`] in each pass of a txg and [`Allocator::synced`]
 //! after its uberblock is written.
 //!
@@ -151,7 +151,7 @@ impl Allocator {
     /// Passes the allocation units of the normal devices to the store: the smallest, and the
     /// greatest common divisor. Other devices do not count, as in OpenZFS: a block compressed for
     /// them may fall back to a normal one.
-    pub fn publish_units(&self, store: &block::Store) {
+    pub fn publish_units(&self, store: &block::WriteStore) {
         let table = self.table();
         let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
         let both = units.map(|n| (n, n)).reduce(|(least, common), (n, _)| (least.min(n), gcd(common, n)));

@@ -7,10 +7,8 @@
 //!     on the devices
 
 use super::accounting::Accounting;
-use super::background::Background;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
-use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::live_config::LiveConfig;
@@ -157,7 +155,7 @@ fn shared(
         features: LiveFeatures::new(Default::default()),
         config,
         accounting: Accounting::new(Arc::new(Deflate::new(deflate)), Clones::none(), Dedup::none()),
-        background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
+        background: Default::default(),
         farewells: Mutex::default(),
         views: Views::new(None),
         states: Default::default(),

@@ -15,7 +15,7 @@ impl Shared {
     pub(super) fn refuse_with_checkpoint(&self) -> Result<()> {
         let why = match self.features.count(CHECKPOINT_GUID).is_some_and(|n| n > 0) {
             false => return Ok(()),
-            true if self.background.is_discarding() => DISCARDING,
+            true if self.background.discarding.is_active() => DISCARDING,
             true => EXISTS,
         };
         Err(Error::invalid(self.config.identity.lock().name.clone(), why))

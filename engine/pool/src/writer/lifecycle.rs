@@ -31,7 +31,7 @@ impl Writer {
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.config.identity.lock().guid;
         shared.store.reader().start_second(guid, true)?;
-        shared.watch_reads();
+        shared.background_work().iter().for_each(|work| work.start(&shared));
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 

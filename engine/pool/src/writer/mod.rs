@@ -31,6 +31,7 @@ mod accounting;
 mod add;
 mod attach;
 mod background;
+mod background_state;
 mod caches;
 mod checkpoint;
 mod config;

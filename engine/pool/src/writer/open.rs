@@ -7,8 +7,8 @@
 //!     anything is written
 
 use super::accounting::Accounting;
-use super::background::Background;
-use super::checkpoint::{is_discarding, wind_back};
+use super::background_state::BackgroundState;
+use super::checkpoint::{Discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
 use super::evacuate::{Evacuation, inform_allocator, remove_stale_entries};
@@ -105,8 +105,13 @@ impl Writer {
             move |bp| deflate.space_bytes(bp)
         })?;
         store.set_duplicates(dedup.clone());
-        let scan = Scans::load(&pool)?;
-        let expansion = Expansion::load(&pool)?;
+        let background = BackgroundState {
+            scan: Scans::load(&pool)?,
+            expansion: Expansion::load(&pool)?,
+            evacuation: Evacuation::load(&pool)?,
+            discarding: Discarding::load(&pool)?,
+            ..BackgroundState::default()
+        };
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
             Some(claim) => claim(&pool, &store, synced + 1)?,
@@ -120,7 +125,7 @@ impl Writer {
             features: LiveFeatures::new(pool.features().clone()),
             config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
             accounting: Accounting::new(deflate, clones, dedup),
-            background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
+            background,
             farewells: Mutex::default(),
             views: Views::new(Some(pool)),
             states: Default::default(),

@@ -6,7 +6,7 @@
 //! ZFS name: spa_t (spa_impl.h).
 
 use super::accounting::Accounting;
-use super::background::Background;
+use super::background_state::BackgroundState;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::gate::Gate;
@@ -139,7 +139,7 @@ pub(crate) struct Shared {
     pub(super) features: LiveFeatures,
     pub(super) txgs: Txgs,
     pub(super) config: LiveConfig,
-    pub(super) background: Background,
+    pub(super) background: BackgroundState,
     pub(super) accounting: Accounting,
     /// Devices that leave the pool with the syncing txg.
     pub(super) farewells: Mutex<Vec<Farewell>>,

@@ -1,0 +1,23 @@
+//! The state of the work that runs in the background. Each part knows nothing of txgs; what the txg
+//! engine asks of all of them is [`Background`](super::background::Background).
+
+use super::checkpoint::Discarding;
+use super::evacuate::Evacuation;
+use super::expand::Expansion;
+use super::scan::Scans;
+use super::sweep::Sweeps;
+
+/// The background work of a pool.
+#[derive(Default)]
+pub(super) struct BackgroundState {
+    /// Scrub, resilver and rebuild.
+    pub scan: Scans,
+    /// Trim and initialize.
+    pub sweeps: Sweeps,
+    /// Expansion of a RAID-Z device.
+    pub expansion: Expansion,
+    /// Removal of devices that hold data.
+    pub evacuation: Evacuation,
+    /// Freeing the space of a discarded checkpoint.
+    pub discarding: Discarding,
+}

@@ -495,8 +495,8 @@ fn cloned_blocks_are_counted_until_their_last_use_is_freed() {
         fs.unlink(&who, top, &name).unwrap();
         let expected = dump(&*fs);
         drop(fs);
-        let store = rig.live().writer().store().clone();
-        let (reader, store) = (std::sync::Arc::downgrade(store.reader()), std::sync::Arc::downgrade(&store));
+        let store = std::sync::Arc::downgrade(rig.live().writer().store());
+        let reader = std::sync::Arc::downgrade(rig.live().writer().store().reader());
         rig.export();
         // Clone tables are read through the store that queries them: they once kept all of an
         // exported pool in memory.

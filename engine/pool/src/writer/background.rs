@@ -16,7 +16,7 @@ use errors::Result;
 use std::sync::Arc;
 
 /// Work in the background, as the txg engine sees it.
-pub(super) trait Background: Sync {
+pub(crate) trait Background: Sync {
     /// The pool is open for writing. Called once.
     fn start(&self, shared: &Arc<Shared>) {
         let _ = shared;
@@ -60,10 +60,10 @@ pub(super) trait Background: Sync {
 }
 
 /// Writes the uberblock. Returns whether it was written.
-pub(super) type WriteUberblock<'a> = &'a mut dyn FnMut() -> Result<bool>;
+pub(crate) type WriteUberblock<'a> = &'a mut dyn FnMut() -> Result<bool>;
 
 /// See [`Background::around_uberblock`].
-pub(super) fn around_uberblock(work: &[&dyn Background], cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
+pub(crate) fn around_uberblock(work: &[&dyn Background], cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
     match work {
         [] => write(),
         [first, rest @ ..] => first.around_uberblock(cx, &mut || around_uberblock(rest, cx, write)),
@@ -73,13 +73,13 @@ pub(super) fn around_uberblock(work: &[&dyn Background], cx: &SyncTx<'_>, write:
 impl Shared {
     /// All work in the background, in the order in which it takes part in a txg and is stopped.
     /// Removal comes last: it copies what the others changed.
-    pub(super) fn background_work(&self) -> [&dyn Background; 5] {
+    pub(crate) fn background_work(&self) -> [&dyn Background; 5] {
         let all = &self.background;
         [&all.discarding, &all.expansion, &all.sweeps, &all.scan, &all.evacuation]
     }
 
     /// Ends what runs in the background, and waits for it.
-    pub(super) fn stop_background(&self) {
+    pub(crate) fn stop_background(&self) {
         self.background_work().iter().for_each(|work| work.stop(self));
     }
 }

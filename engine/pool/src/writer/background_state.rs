@@ -9,7 +9,7 @@ use super::sweep::Sweeps;
 
 /// The background work of a pool.
 #[derive(Default)]
-pub(super) struct BackgroundState {
+pub(crate) struct BackgroundState {
     /// Scrub, resilver and rebuild.
     pub scan: Scans,
     /// Trim and initialize.

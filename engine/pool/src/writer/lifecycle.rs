@@ -14,7 +14,7 @@ use observe::{Collector, Info, Source, Unit, Value};
 use std::sync::Arc;
 
 impl Writer {
-    pub(super) fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
         let weak = Arc::downgrade(&shared);
         let ask = move |e: &Error, begun| weak.upgrade().is_some_and(|shared| shared.suspended(e, begun));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));

@@ -26,7 +26,7 @@ struct MosContext<'a> {
 }
 
 /// Writes the changes of the MOS since the last pass. Returns its root.
-pub(super) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
+pub(crate) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
     let context = MosContext {
         shared: cx.shared,
         txg: cx.txg(),

@@ -79,7 +79,7 @@ impl Writer {
     }
 
     /// The same; `prepare` runs before the first txg.
-    pub(super) fn of_with(
+    pub(crate) fn of_with(
         pool: Arc<Pool>,
         options: &WriteOptions,
         dirty_bytes: u64,

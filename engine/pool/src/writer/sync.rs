@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 const PASSES_MAX: u32 = 40;
 
 /// Runs until it must stop, or until a txg cannot be written. A panic is such a reason, too.
-pub(super) fn run(shared: &Arc<Shared>) {
+pub(crate) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
     // What the panic left behind in memory is not written by any thread: see `fail`.
     let error = match catch_unwind(AssertUnwindSafe(|| turns(shared))) {
@@ -88,7 +88,7 @@ fn reason(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// Syncs the first txg of a pool that is being created; `make` creates its objects.
-pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let _doing = block::doing(block::Task::Background);
     let txg = shared.txgs.gate.close(|txg| txg).ok_or_else(|| half_changed(shared))?;
     let tx = Tx::syncing(txg);
@@ -241,7 +241,7 @@ fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> 
 
 impl Shared {
     /// Nothing is written any more.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.store.stop_second();
         self.store.set_on_write_failure(None);
         // Threads that still read from the pool keep no other process from opening it.

@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// See [`super::Writer::pool`].
-    pub(super) fn pool(&self) -> Result<Arc<Pool>> {
+    pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
         if let Some(pool) = self.views.of(self.shown_txg()) {
             return Ok(pool);
         }
@@ -72,7 +72,7 @@ impl Shared {
     }
 
     /// See [`super::Writer::shown`].
-    pub(super) fn shown(self: &Arc<Self>) -> Result<Arc<Pool>> {
+    pub(crate) fn shown(self: &Arc<Self>) -> Result<Arc<Pool>> {
         let txg = self.shown_txg();
         if let Some(pool) = self.views.of(txg) {
             return Ok(pool);

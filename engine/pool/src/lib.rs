@@ -18,6 +18,7 @@ pub mod scan;
 pub mod space;
 pub mod stats;
 pub mod status;
+mod txg;
 pub mod usable;
 pub mod writer;
 

@@ -7,7 +7,7 @@
 
 use super::config::{DESTROYED, EXPORTED};
 use super::spa::{Shared, Writer};
-use super::sync;
+use crate::txg::sync;
 use errors::{Error, Result};
 use host::sync::Mutex;
 use observe::{Collector, Info, Source, Unit, Value};

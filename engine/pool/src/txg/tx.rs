@@ -1,7 +1,7 @@
 //! Context for changes of the MOS while their txg is being synced.
 
-use super::spa::{Shared, SyncTx};
 use crate::SpaceCheck;
+use crate::writer::spa::{Shared, SyncTx};
 use block::WriteStore;
 use errors::{Error, Refusal, Result};
 use host::sync::Mutex;

@@ -4,11 +4,11 @@
 //!   * a panic in the middle of a txg ends the thread before the uberblock is written: the pool is
 //!     suspended in the state of the last synced txg, and no thread waits any longer
 
-use super::background::around_uberblock;
-use super::farewell::Farewell;
-use super::spa::{Shared, SyncTx};
 use super::stats::TxgStats;
-use super::{dtl, label, mos};
+use crate::writer::background::around_uberblock;
+use crate::writer::farewell::Farewell;
+use crate::writer::spa::{Shared, SyncTx};
+use crate::writer::{dtl, label, mos};
 use errors::{Error, Result};
 use host::clock::Instant;
 use object::Tx;

@@ -1,12 +1,18 @@
 //! Txgs as the rest of the writer uses them: transactions, tasks in the syncing txg, waiting for a
 //! txg, and suspending the pool when it cannot write. `sync` is the thread that syncs them.
 
-use super::spa::{Jobs, Participant, Shared, SyncTx, Writer};
-use super::stats::TxgStats;
+pub(crate) mod gate;
+pub(crate) mod progress;
+pub(crate) mod stats;
+pub(crate) mod sync;
+mod tx;
+
 use crate::status::Suspended;
+use crate::writer::spa::{Jobs, Participant, Shared, SyncTx, Writer};
 use errors::{Error, Refusal, Result};
 use host::sync::Mutex;
 use object::Tx;
+use stats::TxgStats;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod cache_file;
+mod checkpoint;
 pub mod clones;
 pub mod config;
 mod dedup;

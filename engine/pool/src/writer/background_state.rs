@@ -1,11 +1,11 @@
 //! The state of the work that runs in the background. Each part knows nothing of txgs; what the txg
 //! engine asks of all of them is [`Background`](super::background::Background).
 
-use super::checkpoint::Discarding;
 use super::evacuate::Evacuation;
 use super::expand::Expansion;
 use super::scan::Scans;
 use super::sweep::Sweeps;
+use crate::checkpoint::Discarding;
 
 /// The background work of a pool.
 #[derive(Default)]

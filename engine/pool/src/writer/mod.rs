@@ -33,7 +33,6 @@ mod attach;
 pub(crate) mod background;
 mod background_state;
 mod caches;
-mod checkpoint;
 mod config;
 mod create;
 mod deflate;

@@ -8,7 +8,6 @@
 
 use super::accounting::Accounting;
 use super::background_state::BackgroundState;
-use super::checkpoint::{Discarding, wind_back};
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
 use super::evacuate::{Evacuation, inform_allocator, remove_stale_entries};
@@ -19,6 +18,7 @@ use super::scan::Scans;
 use super::spa::{Shared, Txgs, WriteOptions, Writer};
 use super::view_cache::Views;
 use super::writable::check;
+use crate::checkpoint::{Discarding, wind_back};
 use crate::clones::Clones;
 use crate::dedup::Dedup;
 use crate::import::search::{self, FoundDevice, FoundPool};

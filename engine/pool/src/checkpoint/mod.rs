@@ -20,16 +20,16 @@
 
 mod state;
 
-pub(super) use state::Discarding;
+pub(crate) use state::Discarding;
 
-use super::background::Background;
-use super::exclusion::DISCARDING;
-use super::maps::with_maps;
-use super::spa::{SyncTx, Writer};
-use super::writable::check;
 use crate::Pool;
 use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
+use crate::writer::background::Background;
+use crate::writer::exclusion::DISCARDING;
+use crate::writer::maps::with_maps;
+use crate::writer::spa::{SyncTx, Writer};
+use crate::writer::writable::check;
 use block::label::sync_uberblock;
 use errors::{Error, Result};
 use ondisk::pool_dir::directory;
@@ -140,7 +140,7 @@ impl Background for Discarding {
             cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
             self.set_active(false);
             // Devices that only the checkpoint needed may be detached.
-            super::detach::after_resilver(cx)?;
+            crate::writer::detach::after_resilver(cx)?;
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Background for Discarding {
 ///
 /// It comes before everything else: blocks written since the checkpoint are free now, and the first
 /// txg may overwrite them.
-pub(super) fn wind_back(pool: &Pool) -> Result<()> {
+pub(crate) fn wind_back(pool: &Pool) -> Result<()> {
     check(pool)?;
     let tree = pool.store().tree();
     let tops: Vec<u32> = tree.tops.iter().map(|top| top.id as u32).collect();

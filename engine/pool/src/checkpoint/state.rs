@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether space of a discarded checkpoint is being freed step by step.
 #[derive(Default)]
-pub(in crate::writer) struct Discarding(AtomicBool);
+pub(crate) struct Discarding(AtomicBool);
 
 impl Discarding {
     /// Loads the state of a pool that is being opened: it may have been exported, or have crashed,

@@ -10,6 +10,7 @@ pub mod clones;
 pub mod config;
 mod dedup;
 pub mod devices;
+mod expansion;
 mod facts;
 pub mod feature;
 mod import;

@@ -46,7 +46,7 @@ impl Writer {
             check_resilvers(cx, &new)?;
             let is_raidz = cx.shared.config.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
             match is_raidz && how == Joins::Attach && !new.sequentially {
-                true => super::expand::widen(cx, to, &new),
+                true => crate::expansion::widen(cx, to, &new),
                 false => attach(cx, to, &new, how),
             }
         })

@@ -2,10 +2,10 @@
 //! engine asks of all of them is [`Background`](super::background::Background).
 
 use super::evacuate::Evacuation;
-use super::expand::Expansion;
 use super::scan::Scans;
 use super::sweep::Sweeps;
 use crate::checkpoint::Discarding;
+use crate::expansion::Expansion;
 
 /// The background work of a pool.
 #[derive(Default)]

@@ -41,7 +41,6 @@ pub(crate) mod dtl;
 mod evacuate;
 mod events;
 pub(crate) mod exclusion;
-mod expand;
 pub(crate) mod farewell;
 mod features;
 mod freeze;

@@ -29,17 +29,17 @@ mod copy;
 mod state;
 mod step;
 
-pub(super) use state::Expansion;
+pub(crate) use state::Expansion;
 
-use super::background::{Background, WriteUberblock};
-use super::grow::expand_one;
-use super::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
-use super::scan::start_scrub_in;
-use super::spa::{Shared, SyncTx, Writer};
-use super::tree::{self, known};
-use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
 use crate::space::alloc::Shape;
+use crate::writer::background::{Background, WriteUberblock};
+use crate::writer::grow::expand_one;
+use crate::writer::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
+use crate::writer::scan::start_scrub_in;
+use crate::writer::spa::{Shared, SyncTx, Writer};
+use crate::writer::tree::{self, known};
+use crate::writer::vdevs::{self, ByGuid};
 use block::vdev::raidz::{Moving, Reflow};
 use block::vdev::{Leaf, Vdev};
 use errors::{Error, Result};
@@ -187,7 +187,7 @@ fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Res
 }
 
 /// Adds `new` as a child of the raidz `to`, and starts to spread the existing data over it.
-pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
+pub(crate) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let no_device = || Error::invalid("", "no such device in pool");

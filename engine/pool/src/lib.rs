@@ -16,6 +16,7 @@ pub mod feature;
 mod import;
 mod pool;
 pub mod property;
+mod removal;
 pub mod scan;
 pub mod space;
 pub mod stats;

@@ -1,11 +1,11 @@
 //! The state of the work that runs in the background. Each part knows nothing of txgs; what the txg
 //! engine asks of all of them is [`Background`](super::background::Background).
 
-use super::evacuate::Evacuation;
 use super::scan::Scans;
 use super::sweep::Sweeps;
 use crate::checkpoint::Discarding;
 use crate::expansion::Expansion;
+use crate::removal::Evacuation;
 
 /// The background work of a pool.
 #[derive(Default)]

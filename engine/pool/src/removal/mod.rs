@@ -29,13 +29,13 @@ mod objects;
 mod obsolete;
 mod state;
 
-pub(super) use state::Evacuation;
+pub(crate) use state::Evacuation;
 pub(crate) use state::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 
-use super::background::Background;
-use super::spa::{SyncTx, Writer};
 use crate::Pool;
 use crate::config::VdevConfig;
+use crate::writer::background::Background;
+use crate::writer::spa::{SyncTx, Writer};
 use block::vdev::Kind;
 use copy::Step;
 use errors::{Error, Refusal, Result};
@@ -51,7 +51,7 @@ use std::sync::atomic::Ordering;
 const STEP_BYTES: u64 = 32 << 20;
 
 /// Makes the allocator defer frees on devices that are being or were removed.
-pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
+pub(crate) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
     let removed = pool.root_vdev().children.iter().filter(|top| top.kind == "indirect").map(|top| top.id as u32);
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
         allocator.set_evacuated(vdev, true);
@@ -63,7 +63,7 @@ pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator)
 /// Removes an entry that earlier releases left in the ZAPs of removed devices: the list of
 /// unflushed txgs was freed with the space maps, and its object number may belong to another object
 /// by now. OpenZFS removes the entry with the list (`vdev_destroy_ms_flush_data`).
-pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
     let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
     let zaps: Vec<u64> = {
         let root = cx.shared.config.root.lock();

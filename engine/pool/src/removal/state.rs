@@ -24,7 +24,7 @@ pub(crate) const SPAN_BYTES_MAX: u64 = 32 << 10;
 pub(super) const CONDENSE_BYTES_MIN: u64 = 128 << 10;
 
 /// The running removal, and the state of removed devices.
-pub(in crate::writer) struct Evacuation {
+pub(crate) struct Evacuation {
     /// A device is being removed, and there may be something to copy.
     pub(super) active: AtomicBool,
     /// The removal must be cancelled.

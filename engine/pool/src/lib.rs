@@ -21,6 +21,7 @@ pub mod scan;
 pub mod space;
 pub mod stats;
 pub mod status;
+mod trim;
 mod txg;
 pub mod usable;
 pub mod writer;

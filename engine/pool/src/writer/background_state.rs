@@ -2,10 +2,10 @@
 //! engine asks of all of them is [`Background`](super::background::Background).
 
 use super::scan::Scans;
-use super::sweep::Sweeps;
 use crate::checkpoint::Discarding;
 use crate::expansion::Expansion;
 use crate::removal::Evacuation;
+use crate::trim::Sweeps;
 
 /// The background work of a pool.
 #[derive(Default)]

@@ -25,13 +25,13 @@ mod state;
 
 pub(crate) use progress::read as read_work;
 pub use progress::{Work, WorkState};
-pub(super) use state::Sweeps;
+pub(crate) use state::Sweeps;
 pub use state::{Order, WorkRefused};
 
-use super::background::Background;
-use super::spa::{Shared, Writer};
-use super::tree::find_leaf;
 use crate::config::VdevConfig;
+use crate::writer::background::Background;
+use crate::writer::spa::{Shared, Writer};
+use crate::writer::tree::find_leaf;
 use errors::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;

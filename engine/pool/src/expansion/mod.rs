@@ -32,11 +32,11 @@ mod step;
 pub(crate) use state::Expansion;
 
 use crate::config::VdevConfig;
+use crate::scan::live::start_scrub_in;
 use crate::space::alloc::Shape;
 use crate::writer::background::{Background, WriteUberblock};
 use crate::writer::grow::expand_one;
 use crate::writer::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
-use crate::writer::scan::start_scrub_in;
 use crate::writer::spa::{Shared, SyncTx, Writer};
 use crate::writer::tree::{self, known};
 use crate::writer::vdevs::{self, ByGuid};

@@ -13,13 +13,13 @@
 //!   * every refusal comes before anything is written
 
 use super::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
-use super::scan;
 use super::shape;
 use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{self, known};
 use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
+use crate::scan::live;
 use crate::txg::FIRST_TXG;
 use block::vdev::{Kind, Leaf, Tree};
 use block::zevent::class;
@@ -110,7 +110,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
             (Joins::Replace, Some(_)) => ("spare in", "for"),
         };
         cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))?;
-        if new.sequentially { scan::rebuild::begin(cx, vdev) } else { Ok(()) }
+        if new.sequentially { live::rebuild::begin(cx, vdev) } else { Ok(()) }
     })?;
     let boots = cx.pool_number("bootfs")?.is_some_and(|dataset| dataset != 0);
     if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {

@@ -1,10 +1,10 @@
 //! The state of the work that runs in the background. Each part knows nothing of txgs; what the txg
 //! engine asks of all of them is [`Background`](super::background::Background).
 
-use super::scan::Scans;
 use crate::checkpoint::Discarding;
 use crate::expansion::Expansion;
 use crate::removal::Evacuation;
+use crate::scan::live::Scans;
 use crate::trim::Sweeps;
 
 /// The background work of a pool.

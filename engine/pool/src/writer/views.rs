@@ -10,10 +10,10 @@
 //!     it
 
 use super::config::Identity;
-use super::scan::Figures;
 use super::spa::{Shared, SyncTx, Writer};
 use crate::Pool;
 use crate::import::open;
+use crate::scan::live::Figures;
 use block::Store;
 use errors::{Error, Place, Refusal, Result};
 use host::clock::Instant;

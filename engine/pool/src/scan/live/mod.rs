@@ -26,7 +26,7 @@ mod figures;
 mod heal;
 mod heal_queue;
 mod issue;
-pub(super) mod rebuild;
+pub(crate) mod rebuild;
 mod rebuild_zap;
 mod rebuilds;
 mod run;
@@ -38,8 +38,8 @@ pub(crate) use figures::Figures;
 pub(crate) use state::Scans;
 pub use state::{ScanActivity, ScanAnswer, ScanRefused};
 
-use super::background::Background;
-use super::spa::{Shared, SyncTx, Writer};
+use crate::writer::background::Background;
+use crate::writer::spa::{Shared, SyncTx, Writer};
 use block::zevent::class;
 use errors::Result;
 use heal::Healer;
@@ -52,7 +52,7 @@ use std::time::Duration;
 use transitions::End;
 
 /// Begins a scrub in the syncing txg, unless a scan is active.
-pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     let scans: &Scans = &cx.shared.background.scan;
     let mut state = scans.state.lock();
     if transitions::refusal(&state).is_none() {

@@ -20,7 +20,7 @@
 
 mod state;
 
-pub(crate) use state::Discarding;
+pub(crate) use state::{CHECKPOINT_GUID, Discarding};
 
 use crate::Pool;
 use crate::import::open::NO_CHECKPOINT;

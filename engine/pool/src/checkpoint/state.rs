@@ -1,9 +1,12 @@
 //! The state in memory of discarding a checkpoint.
 
 use crate::Pool;
-use crate::writer::exclusion::CHECKPOINT_GUID;
 use errors::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Guid of the feature `zpool_checkpoint`, which is active while there is a checkpoint or space
+/// that a discarded one held.
+pub(crate) const CHECKPOINT_GUID: &str = "com.delphix:zpool_checkpoint";
 
 /// Whether space of a discarded checkpoint is being freed step by step.
 #[derive(Default)]

@@ -1,11 +1,9 @@
 //! Operations that exclude each other: what a checkpoint or a removal refuses.
 
 use super::spa::Shared;
+use crate::checkpoint::CHECKPOINT_GUID;
 use errors::{Error, Result};
 
-/// Guid of the feature `zpool_checkpoint`, which is active while there is a checkpoint or space
-/// that a discarded one held.
-pub(crate) const CHECKPOINT_GUID: &str = "com.delphix:zpool_checkpoint";
 /// OpenZFS's messages: `EZFS_CHECKPOINT_EXISTS`, `EZFS_DISCARDING_CHECKPOINT`.
 const EXISTS: &str = "checkpoint exists";
 pub(crate) const DISCARDING: &str = "currently discarding checkpoint";

@@ -21,8 +21,9 @@ impl Store {
 
     /// Checks every copy of blocks that lie close together on one top-level vdev, with large reads.
     /// Returns for each block whether everything is right. `copies` are blocks and the index of the
-    /// address to check. For a block that is not right, [`WriteStore::repair`](super::WriteStore::repair) gives the details. Gang
-    /// blocks always return false.
+    /// address to check. For a block that is not right,
+    /// [`WriteStore::repair`](super::WriteStore::repair) gives the details. Gang blocks always
+    /// return false.
     pub fn look_at_run(&self, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
         zio::look_at_run(self, copies, read_bytes)
     }

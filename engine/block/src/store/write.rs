@@ -28,8 +28,8 @@ impl WriteStore {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
     }
 
-    /// As [`WriteStore::write`], for a raw receive whose keys are not loaded: an indirect block or the
-    /// root block of an object set, with the sender's MACs in it.
+    /// As [`WriteStore::write`], for a raw receive whose keys are not loaded: an indirect block or
+    /// the root block of an object set, with the sender's MACs in it.
     pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
     }
@@ -47,8 +47,8 @@ impl WriteStore {
         self.patiently(at, || zio::write_raw(self, txg, block, policy, keys))
     }
 
-    /// As [`WriteStore::write`], but overwrites `old`, born in the same txg, if the contents fit into
-    /// its space: then nothing is allocated or freed. Otherwise `old` is freed.
+    /// As [`WriteStore::write`], but overwrites `old`, born in the same txg, if the contents fit
+    /// into its space: then nothing is allocated or freed. Otherwise `old` is freed.
     pub fn rewrite(
         &self,
         txg: u64,
@@ -141,9 +141,9 @@ impl WriteStore {
         Ok(())
     }
 
-    /// As [`WriteStore::free`], for a block that a committed tree or log still refers to, whatever its
-    /// birth: intent log blocks are born in future txgs. The space is not reused before the txg is
-    /// on disk.
+    /// As [`WriteStore::free`], for a block that a committed tree or log still refers to, whatever
+    /// its birth: intent log blocks are born in future txgs. The space is not reused before the txg
+    /// is on disk.
     pub fn free_later(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         zio::free::free_born_before(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
         if let Some(key) = cache_key(bp) {
@@ -181,8 +181,8 @@ impl WriteStore {
         Ok(())
     }
 
-    /// Waits for the writes that [`WriteStore::write`] only began. Those that failed are repeated for as
-    /// long as the callback for failed writes returns true.
+    /// Waits for the writes that [`WriteStore::write`] only began. Those that failed are repeated
+    /// for as long as the callback for failed writes returns true.
     fn end_writes(&self) -> Result<()> {
         let mut failed = self.writes.flight.wait();
         // Those that began before the pool was resumed are repeated without asking.

@@ -31,8 +31,8 @@ struct Heads {
 }
 
 /// Claims the log blocks of all datasets of `pool` in `store`; `first_txg` is the first txg to be
-/// written. The returned participant must take part in that txg; `None`: no dataset has an unclaimed
-/// log.
+/// written. The returned participant must take part in that txg; `None`: no dataset has an
+/// unclaimed log.
 ///
 /// Call it before anything else has been allocated.
 pub fn claim_logs(pool: &Arc<Pool>, store: &WriteStore, first_txg: u64) -> Result<Option<Arc<dyn Participant>>> {

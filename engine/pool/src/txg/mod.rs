@@ -1,5 +1,15 @@
-//! Txgs as the rest of the writer uses them: transactions, tasks in the syncing txg, waiting for a
-//! txg, and suspending the pool when it cannot write. `sync` is the thread that syncs them.
+//! The txg engine. In this file: txgs as the rest of the pool uses them, which are transactions,
+//! tasks in the syncing txg, waiting for a txg, and suspending the pool when it cannot write.
+//!
+//! ```text
+//!   gate      lets transactions into the open txg, and closes it
+//!   progress  how far the earlier txgs are; suspends and resumes
+//!   sync      the thread that closes and syncs txgs
+//!   tx        what a task can do in the syncing txg
+//!   stats     times and sizes of the last txgs
+//! ```
+//! Below: `writer::spa`, the state that all parts share, which uses `gate`, `progress` and `stats`.
+//! Above: everything that changes a pool. ZFS names: txg, dsl_sync_task, spa_sync.
 
 pub(crate) mod gate;
 pub(crate) mod progress;

@@ -1,14 +1,16 @@
 //! The work on a pool that runs in the background, over many txgs: scans, trim and initialize,
 //! expansion, removal, discarding a checkpoint. It resumes when the pool is opened again.
 //!
-//! Here is all that the txg engine asks of such work; `sync` and `lifecycle` know no more of it.
-//! New work implements [`Background`], keeps its state in
+//! Here is all that the txg engine asks of such work; `txg::sync` and `lifecycle` know no more of
+//! it. New work implements [`Background`], keeps its state in
 //! [`BackgroundState`](super::background_state::BackgroundState), and is listed in
 //! [`Shared::background_work`].
 //!
 //! ```text
-//!   opened: start        a txg: is_dirty ─> sync ─> sync_pass, in each pass ─> flush ─> around_uberblock
-//!   closed: stop                                                          next txg at once: wants_txgs
+//!   opened:  start
+//!   a txg:   is_dirty ─> sync ─> sync_pass, in each pass ─> flush ─> around_uberblock
+//!   then:    wants_txgs ─> the next txg at once
+//!   closed:  stop
 //! ```
 
 use super::spa::{Shared, SyncTx};
@@ -45,15 +47,16 @@ pub(crate) trait Background: Sync {
         Ok(())
     }
 
-    /// Called when everything of the txg is flushed. `write` writes its uberblock, unless it returns
-    /// false: then another pass is needed, and this is called again. Calls `write` once, and returns
-    /// its result.
+    /// Called when everything of the txg is flushed. `write` writes its uberblock, unless it
+    /// returns false: then another pass is needed, and this is called again. Calls `write` once,
+    /// and returns its result.
     fn around_uberblock(&self, cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
         let _ = cx;
         write()
     }
 
-    /// Ends its threads and waits for them. Called before the pool is closed, possibly several times.
+    /// Ends its threads and waits for them. Called before the pool is closed, possibly several
+    /// times.
     fn stop(&self, shared: &Shared) {
         let _ = shared;
     }

@@ -13,12 +13,15 @@
 //! ```
 //!
 //! Layers, from the bottom up:
-//!   * the state of each feature (`state` in `scan`, `sweep`, `expand`, `evacuate`)
-//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background`, `accounting`
+//!   * the state of each feature (`state` in `scan::live`, `trim`, `expansion`, `removal`,
+//!     `checkpoint`)
+//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background_state`,
+//!     `accounting`
 //!   * `spa`, which holds all of it; `txg`: transactions, tasks, waiting
+//!   * `background`: what the txg engine asks of features that work in the background
 //!   * devices and their objects: `vdevs`, `tree`, `maps`, `label`
 //!   * the features, which change the pool in tasks and in the background
-//!   * `sync`, which calls those of them that take part in each txg
+//!   * `txg::sync`, which calls the participants and the work in the background
 //!   * `lifecycle`, `open`, `create`
 //!
 //! Invariants:

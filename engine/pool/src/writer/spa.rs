@@ -51,8 +51,8 @@ pub trait Participant: Send + Sync {
 }
 
 /// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
-/// before anything else allocates from the store. The returned participant takes part in that txg and records the
-/// claim. `None`: there was nothing to claim.
+/// before anything else allocates from the store. The returned participant takes part in that txg
+/// and records the claim. `None`: there was nothing to claim.
 ///
 /// The logs belong to datasets, which this crate does not know.
 pub type ClaimLogs = fn(&Arc<Pool>, &WriteStore, u64) -> Result<Option<Arc<dyn Participant>>>;

@@ -84,7 +84,7 @@ pub struct Allocator {
     name: String,
     table: RwLock<Arc<Table>>,
     rotors: [Mutex<Rotor>; 4],
-    /// Weak, because the MOS is read through a store that owns this allocator.
+    /// Weak: the pool's writer owns the MOS, and the allocator may be held for longer.
     reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
     rounds: round::Rounds,

@@ -39,7 +39,7 @@ pub(super) fn place(
             Ok(())
         }
         Found::Write { copies: missing, have } => {
-            let claim = Claim { duplicates: duplicates, bp: *bp, kept: false };
+            let claim = Claim { duplicates, bp: *bp, kept: false };
             let written = match have {
                 None => {
                     place_new(store, bp, stored, txg, policy, missing)?;

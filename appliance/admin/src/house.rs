@@ -395,7 +395,7 @@ impl OwnedPool {
     /// Its blocks; getting them reads nothing.
     pub fn store(&self) -> &Arc<Store> {
         match &self.access {
-            Access::Write(pool) => pool.writer().store(),
+            Access::Write(pool) => pool.writer().store().reader(),
             Access::Read { pool, .. } => pool.pool().store(),
         }
     }

@@ -6,7 +6,7 @@
 //! five.
 
 use block::vdev::{Kind, Leaf, MirrorKind, Tree, Vdev, raidz};
-use block::{Allocate, Bookmark, Compress, Store, Want, WritePolicy};
+use block::{Allocate, Bookmark, Compress, Store, Want, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::Result;
 use host::device::MemoryDevice;
@@ -21,12 +21,11 @@ use transform::compress::{compress_into, zstd};
 const BLOCK: usize = 128 << 10;
 const BLOCKS: usize = 512;
 
-struct Ring(AtomicU64, std::sync::OnceLock<std::sync::Weak<Store>>);
+struct Ring(AtomicU64, Arc<Store>);
 
 impl Allocate for Ring {
     fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
-        let store = self.1.get().and_then(std::sync::Weak::upgrade).expect("the store lives");
-        let asize_bytes = store.tree().asize_bytes(0, want.psize_bytes, want.txg).expect("a data device");
+        let asize_bytes = self.1.tree().asize_bytes(0, want.psize_bytes, want.txg).expect("a data device");
         let at = self.0.fetch_add(asize_bytes, Ordering::Relaxed) % (64 << 20);
         Ok(smallvec![Dva { vdev: 0, offset_bytes: at - at % (12 << 12), asize_bytes, is_gang: false }])
     }
@@ -36,7 +35,7 @@ impl Allocate for Ring {
     }
 }
 
-fn store(parity: usize, children: usize) -> Arc<Store> {
+fn store(parity: usize, children: usize) -> Arc<WriteStore> {
     let leaves: Vec<Vdev> = (0..children)
         .map(|n| {
             let device = Arc::new(MemoryDevice::new(format!("m{n}"), vec![0; 100 << 20]));
@@ -51,10 +50,7 @@ fn store(parity: usize, children: usize) -> Arc<Store> {
         _ => vec![top(Kind::Raidz(raidz::Geometry::new(12, children, parity).expect("a shape")), leaves)],
     };
     let store = Store::new("m".into(), Tree::of(tops), 1 << 20);
-    let ring = Arc::new(Ring(AtomicU64::new(0), std::sync::OnceLock::new()));
-    ring.1.set(Arc::downgrade(&store)).expect("set once");
-    store.set_allocator(ring);
-    store
+    WriteStore::new(store.clone(), Arc::new(Ring(AtomicU64::new(0), store)))
 }
 
 fn contents() -> Vec<Bytes> {

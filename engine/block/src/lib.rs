@@ -3,8 +3,8 @@
 //!
 //! **Invariant: the bytes that [`Store::read`] returns have passed their checksum (and their MAC,
 //! when encrypted). A block that no copy and no parity combination can produce is an error, never
-//! zeros. What [`Store::write`] returns can be read, and survives a power cut once [`Store::flush`]
-//! has succeeded.**
+//! zeros. What [`WriteStore::write`] returns can be read, and survives a power cut once
+//! [`WriteStore::flush`] has succeeded.**
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod allocate;
@@ -27,7 +27,7 @@ pub use allocate::{Allocate, Class, Gang, Want};
 pub use duplicates::{Duplicates, Found, Stored};
 pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
-pub use store::{OnWriteFailure, Store, Watch};
+pub use store::{OnWriteFailure, Store, Watch, WriteStore};
 pub use vdev::{Task, doing};
 pub use zio::{CryptParams, RawBlock, compress, decompress, gang_members};
 

@@ -1,8 +1,8 @@
 //! Writes to devices that take their time: during the sync of a txg they have only begun when
-//! `Store::write` returns, and `Store::flush` waits for them.
+//! `WriteStore::write` returns, and `WriteStore::flush` waits for them.
 
 use crate::support::*;
-use block::{Store, Task, doing};
+use block::{Task, WriteStore, doing};
 use bytes::Bytes;
 use ondisk::BlkPtr;
 use rig::noise;
@@ -18,7 +18,7 @@ fn slow(layout: Layout) -> Bench {
     bench
 }
 
-fn write(store: &Store, data: &[u8]) -> BlkPtr {
+fn write(store: &WriteStore, data: &[u8]) -> BlkPtr {
     store.write(TXG, Bytes::copy_from_slice(data), &policy(), &AT, None).unwrap()
 }
 

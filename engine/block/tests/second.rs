@@ -7,7 +7,7 @@
 use crate::support::*;
 use block::l2::Secondary;
 use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Compress, Store};
+use block::{Compress, Store, WriteStore};
 use bytes::Bytes;
 use host::device::{Device, FileDevice};
 use ondisk::BlkPtr;
@@ -26,12 +26,12 @@ fn cache_file(dir: &Path) -> std::path::PathBuf {
 }
 
 /// The bench's pool with a cache device, whose lock is released with the last store that uses it.
-fn with_cache(bench: &Bench, path: &Path) -> Arc<Store> {
+fn with_cache(bench: &Bench, path: &Path) -> Arc<WriteStore> {
     let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(path).expect("no other process holds it"));
     let leaf = Leaf::present(CACHE, device);
     let vdev = Vdev { guid: CACHE, id: 0, kind: Kind::Leaf(leaf), ashift: 9, children: vec![], name: "cache".into() };
     bench.store.change_tree(|tree| Tree { tops: tree.tops.clone(), caches: vec![Arc::new(vdev)], spares: Vec::new() });
-    bench.store.start_second(POOL, true).expect("a thread");
+    bench.store.reader().start_second(POOL, true).expect("a thread");
     bench.store.clone()
 }
 

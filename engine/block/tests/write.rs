@@ -7,7 +7,7 @@
 use crate::support::*;
 use block::crypt::DatasetKeys;
 use block::vdev::Contents;
-use block::{Compress, RawBlock, Store, WritePolicy};
+use block::{Compress, RawBlock, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::{Error, Refusal};
 use host::device::Device;
@@ -16,7 +16,7 @@ use rig::noise;
 use std::sync::atomic::Ordering;
 use transform::compress::zstd;
 
-fn write(store: &Store, data: &[u8], policy: &WritePolicy, keys: Option<&DatasetKeys>) -> BlkPtr {
+fn write(store: &WriteStore, data: &[u8], policy: &WritePolicy, keys: Option<&DatasetKeys>) -> BlkPtr {
     store.write(TXG, Bytes::copy_from_slice(data), policy, &AT, keys).unwrap()
 }
 
@@ -431,13 +431,4 @@ fn only_devices_that_were_written_are_flushed() {
     bench.store.flush().unwrap();
     let flushes: Vec<u64> = bench.disks.iter().map(|d| d.flushes.load(Ordering::Relaxed)).collect();
     assert_eq!(flushes, [1, 0, 0]);
-}
-
-#[test]
-fn without_an_allocator_a_write_is_refused_as_read_only() {
-    let bench = bench(Layout::Disk, 12);
-    let fresh = Store::new("tank".into(), Default::default(), 1 << 20);
-    let e = fresh.write(TXG, Bytes::from(noise(1, 4096)), &policy(), &AT, None).unwrap_err();
-    assert_eq!(e.refusal(), Some(Refusal::ReadOnly));
-    drop(bench);
 }

@@ -227,7 +227,7 @@ impl LiveDatasets {
             _ => None,
         };
         let phys = dataset.phys();
-        let store = self.writer.store().clone();
+        let store = self.writer.store();
         let kind = dataset.contents()?;
         let objset = match sealed {
             Some(sealed) => ObjectSet::open_raw(store, Some(&phys.bp), dataset.id(), kind, sealed),
@@ -399,7 +399,7 @@ impl LiveDatasets {
     fn discard_closed_log(&self, dataset: &Dataset) -> Result<()> {
         let id = dataset.id();
         self.change_closed_log(dataset, move |cx, log, settings| {
-            log.free(cx.txg())?;
+            log.free(cx.store(), cx.txg())?;
             forget_skipped(&cx, id)?;
             put_header(cx, id, &ZilHeader::EMPTY, settings)
         })

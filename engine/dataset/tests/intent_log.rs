@@ -1,7 +1,7 @@
 //! The intent log on a device in memory: committed records are found again, and nothing else is, by
 //! opening the last synced root block; and the chain does not grow without bound.
 
-use block::Store;
+use block::WriteStore;
 use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, SkippedRecord, SyncMode};
 use errors::{Refusal, Result};
 use object::{NewObject, ObjectSet, Tx};
@@ -34,7 +34,7 @@ impl Drop for Held {
 /// One dataset whose txgs any thread may sync.
 struct Pool {
     device: Arc<Disk>,
-    store: Arc<Store>,
+    store: Arc<WriteStore>,
     space: Arc<Allocator>,
     open_txg: AtomicU64,
     synced: AtomicU64,
@@ -53,6 +53,9 @@ struct Pool {
 }
 
 impl Ground for Pool {
+    fn store(&self) -> &WriteStore {
+        &self.store
+    }
     fn figures(&self) -> &dataset::intent_log::LogFigures {
         &self.figures
     }
@@ -127,7 +130,7 @@ impl Pool {
     fn open(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
         let root = *self.root.lock();
         self.noted.lock().0.clear();
-        let set = ObjectSet::open_live(self.store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
+        let set = ObjectSet::open_live(&self.store, Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
         let log = Arc::new(Log::open(set.clone(), self.clone()));
         *self.live.lock() = Some((set.clone(), log.clone()));
         (set, log)

@@ -6,40 +6,17 @@
 
 use crate::common;
 use crate::common::{MAKER, Rig};
-use block::{Allocate, Class, Gang, Want};
+use block::Class;
 use dataset::write::{self, NewDataset};
-use errors::Refusal;
 use host::device::{Device, MemoryDevice};
-use ondisk::Dva;
 use pool::writer::{NewDraid, NewVdev};
 use rig::noise;
-use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use zeroize::Zeroizing;
 
 const DISK_BYTES: usize = 96 << 20;
-
-/// Rejects allocations larger than a limit that changes with every request: worst-case
-/// fragmentation.
-struct Fragmented(Arc<dyn Allocate>, AtomicUsize);
-
-impl Allocate for Fragmented {
-    fn allocate(&self, want: &Want) -> errors::Result<SmallVec<[Dva; 3]>> {
-        let turn = self.1.fetch_add(1, Ordering::Relaxed);
-        let limit = [u64::MAX, 70_000, 33_000, 9000, 4096][turn % 5];
-        if want.gang != Gang::Header && !want.is_metadata && want.psize_bytes > limit {
-            return Err(Refusal::NoSpace.at(""));
-        }
-        self.0.allocate(want)
-    }
-    fn free(&self, txg: u64, birth: u64, dva: &Dva) {
-        self.0.free(txg, birth, dva);
-    }
-    fn claim(&self, txg: u64, dva: &Dva) -> errors::Result<()> {
-        self.0.claim(txg, dva)
-    }
-}
+/// Bytes written with one limit for gang blocks: four blocks.
+const PART_BYTES: u64 = 512 << 10;
 
 fn layout(kind: &'static str, parity: u64, count: usize, ashift: u8) -> NewVdev {
     let class = Class::Normal;
@@ -108,22 +85,30 @@ fn judge(kind: &'static str, parity: u64, count: usize, ashift: u8, spare: usize
     let rig = Rig::with(layout(kind, parity, count, ashift), &[], None);
     let allocator = rig.live.writer().allocator().clone();
     write_all(&rig);
-    rig.live.writer().store().set_allocator(Arc::new(Fragmented(allocator.clone(), AtomicUsize::new(0))));
     let gangs = rig.open("tank/set-0");
     for (number, name) in ["tank/set-0", "tank/set-1", "tank/set-7"].into_iter().enumerate() {
         let dataset = rig.open(name);
         let tx = dataset.begin(4 << 20).unwrap();
         let id = common::new_file(dataset.objset(), &tx, 8).unwrap();
-        dataset.objset().object(id).unwrap().write_at(&tx, 0, &noise(number as u64, 2 << 20)).unwrap();
         drop(tx);
-        rig.live.writer().sync().unwrap();
+        // With the smaller ones, members do not fit either.
+        for (part, largest_bytes) in (0..).zip([70_000, 33_000, 9000, 4096]) {
+            allocator.force_ganging(largest_bytes);
+            let tx = dataset.begin(4 << 20).unwrap();
+            let data = noise(number as u64 * 4 + part, PART_BYTES as usize);
+            dataset.objset().object(id).unwrap().write_at(&tx, part * PART_BYTES, &data).unwrap();
+            drop(tx);
+            rig.live.writer().sync().unwrap();
+        }
         // Some of them are freed, members included.
         let tx = dataset.begin_freeing(1 << 20).unwrap();
-        dataset.objset().object(id).unwrap().punch(&tx, 0, 512 << 10).unwrap();
+        for part in 0..4 {
+            dataset.objset().object(id).unwrap().punch(&tx, part * PART_BYTES, PART_BYTES / 4).unwrap();
+        }
         drop(tx);
         rig.live.writer().sync().unwrap();
     }
-    rig.live.writer().store().set_allocator(allocator);
+    allocator.force_ganging(u64::MAX);
     drop(gangs);
     rig.check();
     let without = |away: usize| Rig { devices: rig.devices[away..].to_vec(), live: rig.live.clone() };

@@ -496,10 +496,12 @@ fn cloned_blocks_are_counted_until_their_last_use_is_freed() {
         let expected = dump(&*fs);
         drop(fs);
         let store = std::sync::Arc::downgrade(rig.live().writer().store());
+        let reader = std::sync::Arc::downgrade(rig.live().writer().store().reader());
         rig.export();
         // Clone tables are read through the store that queries them: they once kept all of an
         // exported pool in memory.
         assert!(store.upgrade().is_none(), "an exported pool is still in memory");
+        assert!(reader.upgrade().is_none(), "the cache of an exported pool is still in memory");
         rig.judge();
         assert!(dump(&*rig.read("tank/clones")) == expected);
         rig.open();

@@ -128,7 +128,7 @@ impl Object {
         self.inner.objset
     }
 
-    /// The pool's block store.
+    /// The pool's blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.inner.store
     }

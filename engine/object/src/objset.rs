@@ -7,7 +7,7 @@ use crate::live::raw_objset::{RawObjset, RawState};
 use crate::live::set::{LiveSet, USER_USED, new_phys};
 use crate::live::state::LiveObject;
 use block::crypt::DatasetKeys;
-use block::{Bookmark, Store};
+use block::{Bookmark, Store, WriteStore};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
@@ -54,15 +54,18 @@ fn check_numbers(phys: &Objset, id: u64) -> Result<()> {
 
 impl ObjectSet {
     /// Opens an object set for writing: the one at `root` or, without one, a new one of `kind`.
+    ///
+    /// The set keeps what transactions change in memory, and itself only reads: changes reach the
+    /// disk when [`ObjectSet::sync`] gets the same store from its context.
     pub fn open_live(
-        store: Arc<Store>,
+        store: &WriteStore,
         root: Option<&BlkPtr>,
         id: u64,
         keys: Option<Arc<DatasetKeys>>,
         kind: ObjsetKind,
     ) -> Result<Arc<Self>> {
         let (phys, bp, size_bytes) = match root.filter(|bp| !bp.is_hole()) {
-            Some(bp) => (Self::load_phys(&store, bp, id, keys.as_deref())?, *bp, bp.lsize_bytes() as usize),
+            Some(bp) => (Self::load_phys(store.reader(), bp, id, keys.as_deref())?, *bp, bp.lsize_bytes() as usize),
             None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
         };
         check_numbers(&phys, id)?;
@@ -72,14 +75,14 @@ impl ObjectSet {
     /// As [`ObjectSet::open_live`], for a raw receive: nothing in the set can be read, and blocks
     /// are written as they were received, until its root block has the sender's MAC.
     pub fn open_raw(
-        store: Arc<Store>,
+        store: &WriteStore,
         root: Option<&BlkPtr>,
         id: u64,
         kind: ObjsetKind,
         sealed: &RawObjset,
     ) -> Result<Arc<Self>> {
         let (mut phys, bp, size_bytes) = match root.filter(|bp| !bp.is_hole()) {
-            Some(bp) => (Self::load_phys(&store, bp, id, None)?, *bp, bp.lsize_bytes() as usize),
+            Some(bp) => (Self::load_phys(store.reader(), bp, id, None)?, *bp, bp.lsize_bytes() as usize),
             None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
         };
         sealed.shape(&mut phys, bp.is_hole()).at_with(|| format!("{}: object set {id}", store.name()))?;
@@ -87,7 +90,7 @@ impl ObjectSet {
     }
 
     fn live_of(
-        store: Arc<Store>,
+        store: &WriteStore,
         id: u64,
         phys: Objset,
         (bp, size_bytes): (BlkPtr, usize),
@@ -96,6 +99,7 @@ impl ObjectSet {
     ) -> Arc<Self> {
         let sealed = sealing.is_some();
         let live = LiveSet::new(&phys, bp, size_bytes, store.waiting_bytes().clone(), sealing);
+        let store = store.reader().clone();
         let meta = Object::of_live(store.clone(), id, &live.meta, keys.clone()).expect("the dnode of dnodes is there");
         Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::default(), live: Some(live) })
     }
@@ -182,7 +186,7 @@ impl ObjectSet {
         &self.phys
     }
 
-    /// The pool's block store.
+    /// The pool's blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

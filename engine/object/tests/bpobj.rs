@@ -62,7 +62,7 @@ fn objects(mos: &Arc<ObjectSet>) -> usize {
 #[test]
 fn lists_are_joined_drained_and_freed() {
     let (store, _) = store();
-    let mos = ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta).unwrap();
+    let mos = ObjectSet::open_live(&store, None, 0, None, ObjsetKind::Meta).unwrap();
     let tx = Tx::syncing(10);
     let list = |range: std::ops::Range<u64>, block_bytes| {
         let id = Bpobj::create(&mos, &tx, block_bytes).unwrap();
@@ -89,7 +89,7 @@ fn lists_are_joined_drained_and_freed() {
     mos.quiesce(10);
     let cx = Syncing::new(10, &store);
     let root = mos.sync(&cx).unwrap();
-    let reader = ObjectSet::open(store.clone(), &root, 0, None).unwrap();
+    let reader = ObjectSet::open(store.reader().clone(), &root, 0, None).unwrap();
     assert_eq!(births(&reader, other), (1..3000).collect::<Vec<_>>());
 
     let tx = Tx::syncing(11);
@@ -139,7 +139,7 @@ fn large_tree(mos: &Arc<ObjectSet>, tx: &Tx) -> u64 {
 #[test]
 fn frees_in_a_livelist_cancel_allocations() {
     let (store, _) = store();
-    let mos = ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta).unwrap();
+    let mos = ObjectSet::open_live(&store, None, 0, None, ObjsetKind::Meta).unwrap();
     let tx = Tx::syncing(10);
     let id = Bpobj::create_with(&mos, &tx, 4096, &new_header(5000, true)).unwrap();
     let list = Bpobj::open(&mos, id).unwrap();
@@ -168,7 +168,7 @@ fn frees_in_a_livelist_cancel_allocations() {
 #[test]
 fn old_pools_have_shorter_heads() {
     let (store, _) = store();
-    let mos = ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta).unwrap();
+    let mos = ObjectSet::open_live(&store, None, 0, None, ObjsetKind::Meta).unwrap();
     let tx = Tx::syncing(10);
     for (version, len) in [(1, 16), (3, 32), (26, 48)] {
         let id = Bpobj::create_with(&mos, &tx, 4096, &new_header(version, false)).unwrap();

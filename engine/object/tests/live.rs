@@ -50,7 +50,7 @@ fn run(seed: u8) {
     let mut chance = Chance::new(u64::from(seed) << 32 | 0x9e37);
     let mut below = |n: u64| chance.below(n);
     let (store, allocator) = store();
-    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::Other).unwrap();
     let mut model: BTreeMap<u64, Model> = BTreeMap::new();
     let mut used = 0;
     for txg in 10..60 {
@@ -147,7 +147,7 @@ fn run(seed: u8) {
         if let (Some(id), Some(before)) = (early, before) {
             as_synced.insert(id, before);
         }
-        let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
+        let reader = ObjectSet::open(store.reader().clone(), &root, 5, None).unwrap();
         compare(&reader, &as_synced, "as a reader sees it");
         assert_eq!(used as u64, allocator.used_bytes(), "the counted space is the allocated space, txg {txg}");
         check_fill(&store, &reader, &root, model.len() as u64);
@@ -158,14 +158,14 @@ fn run(seed: u8) {
     drop(tx);
     let set = {
         let root = set.root();
-        ObjectSet::open_live(store.clone(), Some(&root), 5, None, ObjsetKind::Other).unwrap()
+        ObjectSet::open_live(&store, Some(&root), 5, None, ObjsetKind::Other).unwrap()
     };
     set.destroy(&cx).unwrap();
     assert_eq!(allocator.used_bytes(), 0, "nothing is left");
     assert_eq!(used + cx.used_bytes.into_inner(), 0);
 }
 
-fn check_fill(store: &Arc<Store>, set: &Arc<ObjectSet>, root: &BlkPtr, objects: u64) {
+fn check_fill(store: &Store, set: &Arc<ObjectSet>, root: &BlkPtr, objects: u64) {
     assert_eq!(root.fill(), objects, "fill of the root");
     let mut id = 0;
     while let Some(next) = set.next_object(id).unwrap() {
@@ -177,7 +177,7 @@ fn check_fill(store: &Arc<Store>, set: &Arc<ObjectSet>, root: &BlkPtr, objects: 
     }
 }
 
-fn fill(store: &Arc<Store>, bp: &BlkPtr, at: &Bookmark) -> u64 {
+fn fill(store: &Store, bp: &BlkPtr, at: &Bookmark) -> u64 {
     if bp.is_hole() {
         return 0;
     }
@@ -206,7 +206,7 @@ fn random_changes_over_many_txgs_match_a_simple_model() {
 fn a_txg_synced_during_a_read_does_not_restore_replaced_data() {
     const BLOCK: usize = 4096;
     let (store, _allocator) = store();
-    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::Other).unwrap();
     let sync = |txg| {
         let cx = Syncing::new(txg, &store);
         set.sync(&cx).unwrap();
@@ -243,7 +243,7 @@ fn a_search_for_a_hole_ends_though_txgs_are_synced_faster() {
     const BLOCK: u64 = 512;
     const TXGS_MAX: u64 = 2000;
     let (store, _allocator) = store();
-    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::Other).unwrap();
     let sync = |txg| {
         set.quiesce(txg);
         let cx = Syncing::new(txg, &store);

@@ -58,7 +58,7 @@ fn layouts(set: &Arc<ObjectSet>, master: u64) -> BTreeMap<String, Vec<u64>> {
 #[test]
 fn a_new_file_system_has_the_numbers_that_openzfs_gives() {
     let (store, _) = store();
-    let set = ObjectSet::open_live(store, None, 5, None, ObjsetKind::FileSystem).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::FileSystem).unwrap();
     let tx = Tx::open(10, Box::new(()));
     let (table, master) = SaTable::create(&set, &tx).unwrap();
     let zap = Zap::open(set.object(master).unwrap()).unwrap();
@@ -105,7 +105,7 @@ fn run(seed: u64) {
     let mut chance = Chance::new(seed);
     let mut below = |n: u64| chance.below(n);
     let (store, _) = store();
-    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::FileSystem).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::FileSystem).unwrap();
     let tx = Tx::open(10, Box::new(()));
     let (table, master) = SaTable::create(&set, &tx).unwrap();
     drop(tx);
@@ -147,7 +147,7 @@ fn run(seed: u64) {
         set.quiesce(txg);
         let cx = Syncing::new(txg, &store);
         let root = set.sync(&cx).unwrap();
-        let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
+        let reader = ObjectSet::open(store.reader().clone(), &root, 5, None).unwrap();
         let again = SaTable::load(&reader, Some(master)).unwrap();
         for (id, values) in &model {
             check(&again, &reader, *id, values);
@@ -170,7 +170,7 @@ fn attributes_behave_as_a_map() {
 #[test]
 fn threads_that_need_the_same_new_layout_make_it_once() {
     let (store, _) = store();
-    let set = ObjectSet::open_live(store, None, 5, None, ObjsetKind::FileSystem).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::FileSystem).unwrap();
     let tx = Tx::open(10, Box::new(()));
     let (table, master) = SaTable::create(&set, &tx).unwrap();
     std::thread::scope(|scope| {

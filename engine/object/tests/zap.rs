@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-fn live() -> (Arc<block::Store>, Arc<ObjectSet>) {
+fn live() -> (Arc<block::WriteStore>, Arc<ObjectSet>) {
     let (store, _) = store();
-    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::FileSystem).unwrap();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::FileSystem).unwrap();
     (store, set)
 }
 
-fn sync(store: &Arc<block::Store>, set: &Arc<ObjectSet>, txg: u64) -> Arc<ObjectSet> {
+fn sync(store: &block::WriteStore, set: &Arc<ObjectSet>, txg: u64) -> Arc<ObjectSet> {
     set.quiesce(txg);
     let cx = Syncing::new(txg, store);
     let root = set.sync(&cx).unwrap();
-    ObjectSet::open(store.clone(), &root, 5, None).unwrap()
+    ObjectSet::open(store.reader().clone(), &root, 5, None).unwrap()
 }
 
 fn directory() -> ZapSpec {
@@ -68,8 +68,7 @@ fn directories_change_over_many_txgs() {
             assert_eq!(entries(&Zap::open(reader.object(id).unwrap()).unwrap()), model);
             // Another handle, and one on the object as loaded from disk.
             assert_eq!(entries(&Zap::open(set.object(id).unwrap()).unwrap()), model);
-            let again =
-                ObjectSet::open_live(store.clone(), Some(&set.root()), 5, None, ObjsetKind::FileSystem).unwrap();
+            let again = ObjectSet::open_live(&store, Some(&set.root()), 5, None, ObjsetKind::FileSystem).unwrap();
             assert_eq!(entries(&Zap::open(again.object(id).unwrap()).unwrap()), model);
         }
     }

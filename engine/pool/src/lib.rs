@@ -5,19 +5,24 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod cache_file;
+mod checkpoint;
 pub mod clones;
 pub mod config;
 mod dedup;
 pub mod devices;
+mod expansion;
 mod facts;
 pub mod feature;
 mod import;
 mod pool;
 pub mod property;
+mod removal;
 pub mod scan;
 pub mod space;
 pub mod stats;
 pub mod status;
+mod trim;
+mod txg;
 pub mod usable;
 pub mod writer;
 

@@ -4,8 +4,8 @@
 //! maps to that very set. After each txg the maps are read through a second, read-only object set
 //! and compared with all blocks that were born and not killed.
 
-use block::Store;
 use block::vdev::{Kind, Leaf, Tree, Vdev, raidz};
+use block::{Store, WriteStore};
 use errors::Result;
 use host::device::MemoryDevice;
 use object::zap::{Zap, ZapSpec};
@@ -28,7 +28,7 @@ fn leaf(guid: u64, id: u64) -> Vdev {
     Vdev { guid, id, kind, ashift: 12, children: Vec::new(), name: format!("disk{guid}") }
 }
 
-fn devices(logs: bool) -> (Arc<Store>, Arc<Allocator>, Vec<NewDevice>) {
+fn devices(logs: bool) -> (Arc<WriteStore>, Arc<Allocator>, Vec<NewDevice>) {
     let geometry = raidz::Geometry::new(12, 3, 1).unwrap();
     let kind = Kind::Raidz(geometry.clone());
     let children = vec![leaf(3, 0), leaf(4, 1), leaf(5, 2)];
@@ -50,8 +50,7 @@ fn devices(logs: bool) -> (Arc<Store>, Arc<Allocator>, Vec<NewDevice>) {
         })
         .into();
     new.iter().for_each(|d| allocator.add_device(d).unwrap());
-    store.set_allocator(allocator.clone());
-    (store, allocator, new)
+    (WriteStore::new(store, allocator.clone()), allocator, new)
 }
 
 /// Ranges of whole sectors: device, offset, bytes.
@@ -143,7 +142,7 @@ fn maps_and_logs_agree_with_the_blocks_they_are_made_of_after_every_txg() {
 
 fn every_txg_agrees(with_logs: bool) {
     let (store, allocator, devices) = devices(with_logs);
-    let set = ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta).unwrap();
+    let set = ObjectSet::open_live(&store, None, 0, None, ObjsetKind::Meta).unwrap();
     // Every address in use: device and offset in bytes -> size in bytes.
     let live = Mutex::new(BTreeMap::<(u32, u64), u64>::new());
     let watch = |bp: &BlkPtr, is_born: bool| {
@@ -217,7 +216,7 @@ fn every_txg_agrees(with_logs: bool) {
         if root.is_hole() {
             continue;
         }
-        let read_only = ObjectSet::open(store.clone(), &root, 0, None).unwrap();
+        let read_only = ObjectSet::open(store.reader().clone(), &root, 0, None).unwrap();
         let mut expected: Vec<(u32, u64, u64)> = Vec::new();
         for ((vdev, at), len) in live.lock().iter() {
             match expected.last_mut() {

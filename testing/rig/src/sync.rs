@@ -1,7 +1,7 @@
 //! A store on one device, and the sync of an object set, without a pool.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Allocate, Compress, Store, Want, WritePolicy};
+use block::{Allocate, Compress, Store, Want, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::{Refusal, Result};
 use host::device::{Device, MemoryDevice};
@@ -88,25 +88,24 @@ impl Allocate for Allocator {
 }
 
 /// An empty store in memory, and its allocator.
-pub fn store() -> (Arc<Store>, Arc<Allocator>) {
+pub fn store() -> (Arc<WriteStore>, Arc<Allocator>) {
     store_on(Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES])), Freed::Kept)
 }
 
 /// An empty store on `device`.
-pub fn store_on(device: Arc<dyn Device>, freed: Freed) -> (Arc<Store>, Arc<Allocator>) {
+pub fn store_on(device: Arc<dyn Device>, freed: Freed) -> (Arc<WriteStore>, Arc<Allocator>) {
     let end = device.size_bytes() - RESERVED_BYTES;
     let kind = Kind::Leaf(Leaf::present(1, device));
     let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
     let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
     let allocator = Arc::new(Allocator { freed, end, space: Mutex::default() });
-    store.set_allocator(allocator.clone());
-    (store, allocator)
+    (WriteStore::new(store, allocator.clone()), allocator)
 }
 
 /// Syncs an object set without a pool's policy: fletcher4, lz4, freed blocks are free at once.
 pub struct Syncing<'a> {
     pub txg: u64,
-    pub store: &'a Arc<Store>,
+    pub store: &'a WriteStore,
     /// Whether the set was synced for this txg before.
     pub repeats: bool,
     pub copies: u8,
@@ -121,7 +120,7 @@ pub struct Syncing<'a> {
 
 impl<'a> Syncing<'a> {
     /// The first sync of a txg, with one copy of each block.
-    pub fn new(txg: u64, store: &'a Arc<Store>) -> Self {
+    pub fn new(txg: u64, store: &'a WriteStore) -> Self {
         Self {
             txg,
             store,
@@ -150,7 +149,7 @@ impl SyncContext for Syncing<'_> {
         self.repeats
     }
 
-    fn store(&self) -> &Arc<Store> {
+    fn store(&self) -> &WriteStore {
         self.store
     }
 

@@ -1,6 +1,7 @@
-//! The metrics of a store: its cache, cache devices, and the leaves of its vdev tree.
+//! The metrics of a store: its cache, cache devices, and the leaves of its vdev tree; for one that
+//! writes also the dirty data.
 
-use super::Store;
+use super::{Store, WriteStore};
 use observe::{Collector, Info, Source, Unit, Value};
 use std::sync::atomic::Ordering;
 
@@ -44,10 +45,7 @@ impl Source for Store {
         for (list, count) in [("recent", c.ghost_recent_hits), ("frequent", c.ghost_frequent_hits)] {
             out.put(&GHOST_HITS, &[("list", list)], Value::Count(count));
         }
-        let waiting = self.writes.waiting.load(Ordering::Relaxed);
-        for (info, bytes) in
-            [(&SIZE, c.size_bytes), (&CAP, c.cap_bytes), (&TARGET, c.recent_target_bytes), (&WAITING, waiting)]
-        {
+        for (info, bytes) in [(&SIZE, c.size_bytes), (&CAP, c.cap_bytes), (&TARGET, c.recent_target_bytes)] {
             out.put(info, &[], Value::Level(bytes));
         }
         self.second.collect(out);
@@ -55,5 +53,12 @@ impl Source for Store {
         for leaf in tree.leaves() {
             out.within(&[("device", leaf.path.as_str())], leaf);
         }
+    }
+}
+
+impl Source for WriteStore {
+    fn collect(&self, out: &mut Collector<'_>) {
+        self.store.collect(out);
+        out.put(&WAITING, &[], Value::Level(self.waiting_bytes().load(Ordering::Relaxed)));
     }
 }

@@ -1,10 +1,9 @@
-//! Verifying and repairing blocks.
+//! Verifying blocks.
 
-use super::{Store, cache_key};
+use super::Store;
 use crate::crypt::DatasetKeys;
-use crate::vdev::{BlockReport, RepairPurpose, Repaired};
-use crate::{Bookmark, RawBlock, zio};
-use errors::{Place, Result};
+use crate::vdev::BlockReport;
+use crate::zio;
 use ondisk::BlkPtr;
 
 impl Store {
@@ -20,30 +19,13 @@ impl Store {
         zio::verify_contents(self, bp, keys)
     }
 
-    /// Reads every copy and every column of the block, and rewrites the bad ones that `what`
-    /// selects with the right bytes. The caller ensures that the block is neither moved nor freed
-    /// meanwhile: nothing else may be written to its place.
-    pub fn repair(&self, bp: &BlkPtr, what: RepairPurpose) -> Repaired {
-        zio::repair(self, bp, what)
-    }
-
     /// Checks every copy of blocks that lie close together on one top-level vdev, with large reads.
     /// Returns for each block whether everything is right. `copies` are blocks and the index of the
-    /// address to check. For a block that is not right, [`Store::repair`] gives the details. Gang
-    /// blocks always return false.
+    /// address to check. For a block that is not right,
+    /// [`WriteStore::repair`](super::WriteStore::repair) gives the details. Gang blocks always
+    /// return false.
     pub fn look_at_run(&self, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
         zio::look_at_run(self, copies, read_bytes)
-    }
-
-    /// Overwrites all addresses of an unreadable block with its contents from elsewhere (corrective
-    /// receive). Returns false, without writing, if `block` is not what the pointer describes or
-    /// cannot be turned into it. The caller ensures that nothing frees the block meanwhile.
-    pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
-        let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
-        if is_healed && let Some(key) = cache_key(bp) {
-            self.cache.remove(&key);
-        }
-        Ok(is_healed)
     }
 
     /// Whether some available device lacks part of the block because it was offline when the block

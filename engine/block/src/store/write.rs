@@ -1,6 +1,6 @@
 //! Writing and freeing blocks, and making written blocks durable.
 
-use super::{Store, cache_key, is_metadata};
+use super::{WriteStore, cache_key, is_metadata};
 use crate::crypt::DatasetKeys;
 use crate::{Block, Bookmark, Class, RawBlock, WritePolicy, zio};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use errors::{Error, Place, Result};
 use ondisk::{BlkPtr, Dva, Endian};
 use std::sync::atomic::Ordering;
 
-impl Store {
+impl WriteStore {
     /// Writes a block that is born in `txg`: compressed if that saves an eighth, embedded in the
     /// pointer if allowed and possible, encrypted with `keys` if its type requires it, with a
     /// checksum, as a gang block if it does not fit in one piece, to all its addresses. Zeros
@@ -16,7 +16,7 @@ impl Store {
     ///
     /// The fill count of the result is 1 at level 0 and otherwise 0; the caller sets it if another
     /// value is right. The contents are in the cache afterwards. They are durable after the next
-    /// [`Store::flush`].
+    /// [`WriteStore::flush`].
     pub fn write(
         &self,
         txg: u64,
@@ -28,8 +28,8 @@ impl Store {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
     }
 
-    /// As [`Store::write`], for a raw receive whose keys are not loaded: an indirect block or the
-    /// root block of an object set, with the sender's MACs in it.
+    /// As [`WriteStore::write`], for a raw receive whose keys are not loaded: an indirect block or
+    /// the root block of an object set, with the sender's MACs in it.
     pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
     }
@@ -47,8 +47,8 @@ impl Store {
         self.patiently(at, || zio::write_raw(self, txg, block, policy, keys))
     }
 
-    /// As [`Store::write`], but overwrites `old`, born in the same txg, if the contents fit into
-    /// its space: then nothing is allocated or freed. Otherwise `old` is freed.
+    /// As [`WriteStore::write`], but overwrites `old`, born in the same txg, if the contents fit
+    /// into its space: then nothing is allocated or freed. Otherwise `old` is freed.
     pub fn rewrite(
         &self,
         txg: u64,
@@ -129,8 +129,7 @@ impl Store {
             }
         };
         if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() {
-            let references = self.space.references.read().clone();
-            let is_last = references.map_or(Ok(true), |r| r.release(bp));
+            let is_last = self.references().map_or(Ok(true), |r| r.release(bp));
             if !is_last.at_with(|| format!("{}: freeing {bp}", self.name))? {
                 return Ok(());
             }
@@ -142,9 +141,9 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::free`], for a block that a committed tree or log still refers to, whatever its
-    /// birth: intent log blocks are born in future txgs. The space is not reused before the txg is
-    /// on disk.
+    /// As [`WriteStore::free`], for a block that a committed tree or log still refers to, whatever
+    /// its birth: intent log blocks are born in future txgs. The space is not reused before the txg
+    /// is on disk.
     pub fn free_later(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         zio::free::free_born_before(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
         if let Some(key) = cache_key(bp) {
@@ -182,8 +181,8 @@ impl Store {
         Ok(())
     }
 
-    /// Waits for the writes that [`Store::write`] only began. Those that failed are repeated for as
-    /// long as the callback for failed writes returns true.
+    /// Waits for the writes that [`WriteStore::write`] only began. Those that failed are repeated
+    /// for as long as the callback for failed writes returns true.
     fn end_writes(&self) -> Result<()> {
         let mut failed = self.writes.flight.wait();
         // Those that began before the pool was resumed are repeated without asking.

@@ -1,8 +1,8 @@
 //! Blocks of a txg on their way to slow devices.
 //!
 //! ```text
-//!   Store::write ── begin ──> devices ── end ──┐
-//!   Store::flush ── wait for all <─────────────┘── those that failed: the pool is suspended, then again
+//!   WriteStore::write ── begin ──> devices ── end ──┐
+//!   WriteStore::flush ── wait for all <─────────────┘── those that failed: the pool is suspended, then again
 //! ```
 //! Invariants:
 //!   * [`Flight::wait`] returns after every write that began before it has ended
@@ -32,7 +32,7 @@ pub(crate) struct Failed {
     pub dva: Dva,
     pub stored: Bytes,
     pub txg: u64,
-    /// [`Store::resumptions`](crate::Store::resumptions) when it began.
+    /// [`WriteStore::resumptions`](crate::WriteStore::resumptions) when it began.
     pub begun: u64,
     pub failure: Failure,
 }

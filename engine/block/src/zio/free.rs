@@ -1,7 +1,7 @@
 //! Frees the space of a block.
 
 use super::gang;
-use crate::store::Store;
+use crate::store::{Store, WriteStore};
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Dva};
 
@@ -9,23 +9,23 @@ const GANG_DEPTH_MAX: u32 = 16;
 
 /// Frees all addresses, those of gang members included. All headers are read before the first
 /// address is freed.
-pub(crate) fn free(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+pub(crate) fn free(store: &WriteStore, txg: u64, bp: &BlkPtr) -> Result<()> {
     free_as(store, txg, bp, u64::MAX)
 }
 
 /// As [`free`], but treats the block as committed by an earlier txg.
-pub(crate) fn free_born_before(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+pub(crate) fn free_born_before(store: &WriteStore, txg: u64, bp: &BlkPtr) -> Result<()> {
     free_as(store, txg, bp, txg.saturating_sub(1))
 }
 
-fn free_as(store: &Store, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
+fn free_as(store: &WriteStore, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
     if bp.is_hole() || bp.is_embedded() {
         return Ok(());
     }
     debug_assert!(!bp.is_dedup(), "its reference count was checked before");
     let mut found = Vec::new();
     collect(store, bp, 0, &mut found)?;
-    let allocator = store.allocator()?;
+    let allocator = store.allocator();
     for (birth, dva) in found {
         if birth >= txg {
             // If its write failed, it must not be repeated: the space may be allocated again at
@@ -69,7 +69,6 @@ fn collect(store: &Store, bp: &BlkPtr, depth: u32, found: &mut Vec<(u64, Dva)>) 
 }
 
 /// Marks all addresses of a log block as allocated at import, before anything else is allocated.
-pub(crate) fn claim(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
-    let allocator = store.allocator()?;
-    bp.dvas().try_for_each(|dva| allocator.claim(txg, &dva))
+pub(crate) fn claim(store: &WriteStore, txg: u64, bp: &BlkPtr) -> Result<()> {
+    bp.dvas().try_for_each(|dva| store.allocator().claim(txg, &dva))
 }

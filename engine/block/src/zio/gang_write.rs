@@ -11,8 +11,8 @@
 //!     additional one only that of the header
 
 use super::put::{give_back, put, sum};
-use crate::store::Store;
-use crate::{Allocate, Gang, Want};
+use crate::store::WriteStore;
+use crate::{Gang, Want};
 use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, Compression, Dva, NewBlock, ObjectType, Txg, gang};
 use smallvec::SmallVec;
@@ -31,46 +31,39 @@ enum Space {
 }
 
 /// Writes `stored`, whose checksum the pointer already holds.
-pub(super) fn write(
-    store: &Store,
-    allocator: &dyn Allocate,
-    bp: &mut BlkPtr,
-    stored: &[u8],
-    want: &Want,
-) -> Result<()> {
+pub(super) fn write(store: &WriteStore, bp: &mut BlkPtr, stored: &[u8], want: &Want) -> Result<()> {
     let header_copies = (want.copies + 1).min(if bp.is_encrypted() { 2 } else { 3 });
-    let space = find(store, allocator, want, header_copies, 1)?;
+    let space = find(store, want, header_copies, 1)?;
     let result = fill(store, bp, stored, &space, want.txg);
     if result.is_err() {
-        release(store, allocator, want.txg, &space);
+        release(store, want.txg, &space);
     }
     result
 }
 
 /// Allocates space for a header and its members.
-fn find(store: &Store, allocator: &dyn Allocate, want: &Want, header_copies: u8, depth: u32) -> Result<Space> {
+fn find(store: &WriteStore, want: &Want, header_copies: u8, depth: u32) -> Result<Space> {
     if depth > DEPTH_MAX {
         return Err(Refusal::NoSpace.at(""));
     }
-    let header = allocator.allocate(&Want {
+    let header = store.allocator().allocate(&Want {
         psize_bytes: gang::SIZE_BYTES as u64,
         copies: header_copies,
         gang: Gang::Header,
         ..*want
     })?;
     let mut members: Vec<(usize, Space)> = Vec::with_capacity(MEMBERS);
-    match find_members(store, allocator, want, header_copies, depth, &mut members) {
+    match find_members(store, want, header_copies, depth, &mut members) {
         Ok(()) => Ok(Space::Gang { header, members }),
         Err(e) => {
-            release(store, allocator, want.txg, &Space::Gang { header, members });
+            release(store, want.txg, &Space::Gang { header, members });
             Err(e)
         }
     }
 }
 
 fn find_members(
-    store: &Store,
-    allocator: &dyn Allocate,
+    store: &WriteStore,
     want: &Want,
     header_copies: u8,
     depth: u32,
@@ -82,10 +75,10 @@ fn find_members(
         let share = rest / (MEMBERS - members.len());
         let size = if share > minimum { share.next_multiple_of(unit) } else { minimum }.min(rest);
         let wanted = Want { psize_bytes: size as u64, gang: Gang::Member, ..*want };
-        let space = match allocator.allocate(&wanted) {
+        let space = match store.allocator().allocate(&wanted) {
             Ok(addresses) => Space::Whole(addresses),
             Err(e) if e.refusal() == Some(Refusal::NoSpace) && size > minimum => {
-                find(store, allocator, &wanted, header_copies, depth + 1)?
+                find(store, &wanted, header_copies, depth + 1)?
             }
             Err(e) => return Err(e),
         };
@@ -95,18 +88,18 @@ fn find_members(
     Ok(())
 }
 
-fn release(store: &Store, allocator: &dyn Allocate, txg: u64, space: &Space) {
+fn release(store: &WriteStore, txg: u64, space: &Space) {
     match space {
-        Space::Whole(addresses) => give_back(store, allocator, txg, addresses),
+        Space::Whole(addresses) => give_back(store, txg, addresses),
         Space::Gang { header, members } => {
-            give_back(store, allocator, txg, header);
-            members.iter().for_each(|(_, member)| release(store, allocator, txg, member));
+            give_back(store, txg, header);
+            members.iter().for_each(|(_, member)| release(store, txg, member));
         }
     }
 }
 
 /// Writes the members, then the header, and stores the header's addresses in `bp`.
-fn fill(store: &Store, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) -> Result<()> {
+fn fill(store: &WriteStore, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) -> Result<()> {
     let (header, members) = match space {
         Space::Whole(addresses) => return put(store, bp, addresses, stored, txg),
         Space::Gang { header, members } => (header, members),

@@ -9,13 +9,13 @@
 use super::check;
 use super::raw::RawBlock;
 use crate::crypt::DatasetKeys;
-use crate::store::Store;
+use crate::store::{Store, WriteStore};
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression};
 use transform::compress::{Algorithm, compress_into, zstd};
 
-/// As [`Store::heal`].
-pub(crate) fn heal(store: &Store, bp: &BlkPtr, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
+/// As [`WriteStore::heal`].
+pub(crate) fn heal(store: &WriteStore, bp: &BlkPtr, block: &RawBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
     if bp.is_hole() || bp.is_embedded() || bp.is_redacted() {
         return Ok(false);
     }

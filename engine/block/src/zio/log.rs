@@ -8,7 +8,7 @@
 use super::check;
 use super::put::give_back;
 use crate::crypt::DatasetKeys;
-use crate::store::Store;
+use crate::store::WriteStore;
 use crate::{Class, Gang, Want};
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Checksum, Compression, NewBlock, ObjectType, Txg};
@@ -18,7 +18,7 @@ use transform::checksum::embedded::{self, Kind};
 /// Allocates a block of `size_bytes`, a multiple of 4 KiB. The caller sets the seed in the checksum
 /// words.
 pub(crate) fn allocate(
-    store: &Store,
+    store: &WriteStore,
     txg: u64,
     size_bytes: u64,
     class: Class,
@@ -27,8 +27,7 @@ pub(crate) fn allocate(
     if size_bytes < 4096 || !size_bytes.is_multiple_of(4096) || size_bytes > ondisk::blkptr::MAX_BLOCK_BYTES {
         return Err(Error::invalid("", format!("a log block has {size_bytes} bytes")));
     }
-    let allocator = store.allocator()?;
-    let addresses = allocator.allocate(&Want {
+    let addresses = store.allocator().allocate(&Want {
         txg,
         class,
         psize_bytes: size_bytes,
@@ -38,7 +37,7 @@ pub(crate) fn allocate(
         may_use_slop: false,
     })?;
     let [dva] = addresses.as_slice() else {
-        give_back(store, allocator.as_ref(), txg, &addresses);
+        give_back(store, txg, &addresses);
         return Err(Error::invalid("", format!("{} addresses for a log block", addresses.len())));
     };
     store.tree().expect_log(dva);
@@ -60,7 +59,7 @@ pub(crate) fn allocate(
 }
 
 /// Seals `block`, a chain header and its records, and writes it to the addresses of `bp`.
-pub(crate) fn write(store: &Store, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
+pub(crate) fn write(store: &WriteStore, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
     if block.len() as u64 != bp.psize_bytes() || bp.object_type() != ObjectType::INTENT_LOG || bp.is_gang() {
         return Err(Error::invalid("", format!("{} bytes are not a log block at {bp}", block.len())));
     }

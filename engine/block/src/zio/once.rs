@@ -6,7 +6,7 @@ use super::place::{place as place_new, want};
 use super::put::{give_back, put};
 use crate::duplicates::{Duplicates, Found, Stored};
 use crate::policy::{Dedup, WritePolicy};
-use crate::store::Store;
+use crate::store::{Store, WriteStore};
 use errors::{Refusal, Result};
 use ondisk::{BlkPtr, Dva, Txg};
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// Places a block like any other, but reuses contents that a table knows. The pointer keeps its D
 /// bit if a table counts the block.
 pub(super) fn place(
-    store: &Store,
+    store: &WriteStore,
     bp: &mut BlkPtr,
     stored: &[u8],
     txg: u64,
@@ -39,7 +39,7 @@ pub(super) fn place(
             Ok(())
         }
         Found::Write { copies: missing, have } => {
-            let claim = Claim { duplicates: duplicates.as_ref(), bp: *bp, kept: false };
+            let claim = Claim { duplicates, bp: *bp, kept: false };
             let written = match have {
                 None => {
                     place_new(store, bp, stored, txg, policy, missing)?;
@@ -60,7 +60,7 @@ pub(super) fn place(
 /// Writes further copies next to the existing ones. Returns false if that is not possible, or if
 /// the existing block has different contents.
 fn add_copies(
-    store: &Store,
+    store: &WriteStore,
     bp: &mut BlkPtr,
     stored: &[u8],
     txg: u64,
@@ -74,15 +74,13 @@ fn add_copies(
     if there.iter().any(|dva| dva.is_gang) || (policy.dedup == Dedup::Verified && !holds(store, &all, stored)) {
         return Ok(false);
     }
-    let allocator = store.allocator()?;
-    let addresses = match allocator.allocate(&want(stored, txg, policy, missing)) {
+    let addresses = match store.allocator().allocate(&want(stored, txg, policy, missing)) {
         Ok(addresses) => addresses,
         // Not as a gang block: either all addresses of a pointer are gang headers, or none.
         Err(e) if e.refusal() == Some(Refusal::NoSpace) => return Ok(false),
         Err(e) => return Err(e),
     };
-    put(store, &mut all, &addresses, stored, txg)
-        .inspect_err(|_| give_back(store, allocator.as_ref(), txg, &addresses))?;
+    put(store, &mut all, &addresses, stored, txg).inspect_err(|_| give_back(store, txg, &addresses))?;
     for (index, dva) in there.iter().chain(&addresses).enumerate() {
         all.set_dva(index, *dva);
     }

@@ -3,7 +3,7 @@
 use super::gang_write;
 use super::put::{give_back, is_later, put};
 use crate::policy::WritePolicy;
-use crate::store::Store;
+use crate::store::WriteStore;
 use crate::{Class, Gang, Want};
 use errors::{Refusal, Result};
 use ondisk::BlkPtr;
@@ -24,24 +24,23 @@ pub(super) fn want(stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) ->
 
 /// Allocates addresses for `stored` and writes it; as a gang block if it does not fit in one piece.
 pub(super) fn place(
-    store: &Store,
+    store: &WriteStore,
     bp: &mut BlkPtr,
     stored: &[u8],
     txg: u64,
     policy: &WritePolicy,
     copies: u8,
 ) -> Result<()> {
-    let allocator = store.allocator()?;
     if is_later(store) {
         store.flight().admit();
     }
     let want = want(stored, txg, policy, copies);
-    let addresses = match allocator.allocate(&want) {
+    let addresses = match store.allocator().allocate(&want) {
         Ok(addresses) => addresses,
         Err(e) if e.refusal() == Some(Refusal::NoSpace) && stored.len() > store.units().0 => {
-            return gang_write::write(store, allocator.as_ref(), bp, stored, &want);
+            return gang_write::write(store, bp, stored, &want);
         }
         Err(e) => return Err(e),
     };
-    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(store, allocator.as_ref(), txg, &addresses))
+    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(store, txg, &addresses))
 }

@@ -2,8 +2,7 @@
 
 use super::check;
 use super::flight::{Begun, Failed};
-use crate::Allocate;
-use crate::store::Store;
+use crate::store::{Store, WriteStore};
 use crate::vdev::{Failure, Task};
 use bytes::Bytes;
 use errors::{Error, Result};
@@ -29,10 +28,10 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
 }
 
 /// Frees addresses that were allocated in this txg.
-pub(super) fn give_back(store: &Store, allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
+pub(super) fn give_back(store: &WriteStore, txg: u64, addresses: &[Dva]) {
     for dva in addresses {
         store.flight().supersede(dva);
-        allocator.free(txg, txg, dva);
+        store.allocator().free(txg, txg, dva);
     }
 }
 
@@ -44,12 +43,12 @@ pub(super) fn is_later(store: &Store) -> bool {
 
 /// Writes `stored` to `addresses` and stores them in the pointer. If it [`is_later`], the writes
 /// have only begun when this returns.
-pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
+pub(super) fn put(store: &WriteStore, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
     let tree = store.tree();
     let failed = |failure: Failure| failure.into_write_error(String::new());
     let _written = store.begin_write(txg);
     if is_later(store) {
-        // The end of the txg waits for it: see `Store::flush`.
+        // The end of the txg waits for it: see `WriteStore::flush`.
         let stored = Bytes::copy_from_slice(stored);
         for dva in addresses {
             let begun = store.resumptions();

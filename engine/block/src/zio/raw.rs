@@ -13,7 +13,7 @@ use super::write::{self, Seal, Written};
 use super::{check, place, put};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Dedup, WritePolicy};
-use crate::store::Store;
+use crate::store::WriteStore;
 use bytes::Bytes;
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Compression, Endian, NewBlock, Txg};
@@ -75,7 +75,7 @@ impl RawBlock {
 /// first if its compression saves no allocation unit, or if it is to be deduplicated. Sealed blocks
 /// are not deduplicated.
 pub(crate) fn write_raw(
-    store: &Store,
+    store: &WriteStore,
     txg: u64,
     block: &RawBlock,
     policy: &WritePolicy,

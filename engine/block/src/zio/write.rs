@@ -22,7 +22,7 @@ use super::place::place;
 use super::put::{put, sum};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, Dedup, WritePolicy};
-use crate::store::Store;
+use crate::store::WriteStore;
 use bytes::Bytes;
 use errors::{Error, Result};
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
@@ -69,7 +69,7 @@ impl Seal<'_> {
 
 /// Writes `contents`; over `old`, which was born in the same txg, if they fit there.
 pub(crate) fn write(
-    store: &Store,
+    store: &WriteStore,
     txg: u64,
     contents: Bytes,
     policy: &WritePolicy,
@@ -99,7 +99,7 @@ pub(super) fn check(policy: &WritePolicy, size: u64) -> Result<()> {
 }
 
 struct Writing<'a> {
-    store: &'a Store,
+    store: &'a WriteStore,
     txg: u64,
     policy: &'a WritePolicy,
     keys: Seal<'a>,

@@ -2,7 +2,7 @@
 //! writing.
 
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
-use block::{Allocate, Bookmark, Compress, Gang, Store, Want, WritePolicy};
+use block::{Allocate, Bookmark, Compress, Gang, Store, Want, WritePolicy, WriteStore};
 use errors::{Refusal, Result};
 use host::device::Device;
 use ondisk::{Checksum, Dva, ObjectType};
@@ -47,7 +47,7 @@ pub const ALL: [Layout; 12] = [
 ];
 
 pub struct Bench {
-    pub store: Arc<Store>,
+    pub store: Arc<WriteStore>,
     pub disks: Vec<Arc<Disk>>,
     pub space: Arc<Space>,
 }
@@ -93,16 +93,15 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
         }
     };
     let store = Store::new("tank".into(), Tree::of(tops), 1 << 20);
-    let space = Arc::new(Space::new(store.clone()));
-    store.set_allocator(space.clone());
     store.set_salt(&[3; 32]);
-    Bench { store, disks, space }
+    let space = Arc::new(Space::new(store.clone()));
+    Bench { store: WriteStore::new(store, space.clone()), disks, space }
 }
 
 /// Allocates space from the front of each top-level vdev, never twice, and records what is
 /// allocated.
 pub struct Space {
-    store: std::sync::Weak<Store>,
+    store: Arc<Store>,
     inner: Mutex<Inner>,
     /// Larger pieces than this are refused.
     pub largest: AtomicU64,
@@ -121,7 +120,7 @@ impl Space {
     fn new(store: Arc<Store>) -> Self {
         let tops = store.tree().tops.len();
         Self {
-            store: Arc::downgrade(&store),
+            store,
             inner: Mutex::new(Inner { next: vec![0; tops], ..Inner::default() }),
             largest: u64::MAX.into(),
             left: (64 << 20).into(),
@@ -135,7 +134,6 @@ impl Space {
 
 impl Allocate for Space {
     fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
-        let store = self.store.upgrade().unwrap();
         let mut inner = self.inner.lock().unwrap();
         if want.gang != Gang::Header && want.psize_bytes > self.largest.load(Ordering::Relaxed) {
             return Err(Refusal::NoSpace.at(""));
@@ -144,7 +142,7 @@ impl Allocate for Space {
         for _ in 0..want.copies {
             let vdev = inner.turn % inner.next.len();
             inner.turn += 1;
-            let asize_bytes = store.tree().asize_bytes(vdev as u32, want.psize_bytes, want.txg).unwrap();
+            let asize_bytes = self.store.tree().asize_bytes(vdev as u32, want.psize_bytes, want.txg).unwrap();
             if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| l.checked_sub(asize_bytes)).is_err() {
                 return Err(Refusal::NoSpace.at(""));
             }

@@ -34,7 +34,7 @@ use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_se
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay_skips::SkippedRecord;
 use crate::live::SyncMode;
-use block::Class;
+use block::{Class, WriteStore};
 use errors::{Error, Result};
 use host::clock::Stopwatch;
 use host::sync::Mutex;
@@ -52,8 +52,10 @@ const BATCH_BYTES_MAX: u64 = 32 << 20;
 /// Txgs after which a log without writers is empty: two, and one that may have been in progress.
 const CLOSE_TXGS_MAX: u32 = 4;
 
-/// What a log depends on: the txgs of its pool.
+/// What a log depends on: the txgs of its pool, and its blocks.
 pub trait Ground: Send + Sync {
+    /// Where the log is written to.
+    fn store(&self) -> &WriteStore;
     /// Holds the open txg, without waiting for anything to be written first.
     fn hold(&self) -> Result<Tx>;
     /// Returns when all changes so far are on disk.
@@ -409,7 +411,7 @@ impl Log {
         }
         let tx = self.ground.hold()?;
         let keys = self.objset.keys().map(AsRef::as_ref);
-        let mut bp = self.objset.store().allocate_log(tx.txg(), MIN_BLOCK_BYTES, Class::Log, keys)?;
+        let mut bp = self.ground.store().allocate_log(tx.txg(), MIN_BLOCK_BYTES, Class::Log, keys)?;
         // Blocks at the addresses of an older chain must not look like its continuation.
         bp.set_checksum([self.ground.random(), self.ground.random(), self.objset.id(), 1]);
         self.ground.begins();
@@ -485,7 +487,7 @@ impl Log {
             .collect();
         // Records hold all their data and point to nothing, so only the devices of the log
         // blocks are flushed: those of a txg being written may have much to flush.
-        let result = written.and_then(|written| self.objset.store().flush_blocks(&written));
+        let result = written.and_then(|written| self.ground.store().flush_blocks(&written));
         let mut chain = self.chain.lock();
         match &result {
             Ok(()) => {
@@ -502,7 +504,7 @@ impl Log {
 
     /// Writes the reserved block, after reserving the next one; returns the block.
     fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<BlkPtr> {
-        let store = self.objset.store();
+        let store = self.ground.store();
         let keys = self.objset.keys().map(AsRef::as_ref);
         let (own, next) = {
             let tx = self.ground.hold()?;
@@ -537,7 +539,7 @@ impl Log {
         if chain.old.is_some() {
             self.sync_old(&mut chain, txg, &mut header)?;
         } else {
-            let store = self.objset.store();
+            let store = self.ground.store();
             // A block born in this very txg would be reallocated at once, but a crash
             // before the txg is on disk needs it.
             let is_done = |b: &Block| b.max_txg <= txg && b.bp.logical_birth().0 < txg;

@@ -14,7 +14,7 @@ use crate::live::{Policies, Settings};
 use crate::write::cx::Cx;
 use crate::{Datasets, ListOptions};
 use block::{Bookmark, Class};
-use block::{Compress, Dedup, WritePolicy};
+use block::{Compress, Dedup, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
@@ -30,11 +30,12 @@ struct Heads {
     todo: Mutex<Vec<(Claim, Settings)>>,
 }
 
-/// Claims the log blocks of all datasets of `pool`; `first_txg` is the first txg to be written. The
-/// returned participant must take part in that txg; `None`: no dataset has an unclaimed log.
+/// Claims the log blocks of all datasets of `pool` in `store`; `first_txg` is the first txg to be
+/// written. The returned participant must take part in that txg; `None`: no dataset has an
+/// unclaimed log.
 ///
-/// Call it when the pool has its allocator and nothing has been allocated yet.
-pub fn claim_logs(pool: &Arc<Pool>, first_txg: u64) -> Result<Option<Arc<dyn Participant>>> {
+/// Call it before anything else has been allocated.
+pub fn claim_logs(pool: &Arc<Pool>, store: &WriteStore, first_txg: u64) -> Result<Option<Arc<dyn Participant>>> {
     let datasets = Datasets::open(pool.clone())?;
     let mut todo = Vec::new();
     let list = datasets.list(&[], &ListOptions::heads())?;
@@ -48,7 +49,7 @@ pub fn claim_logs(pool: &Arc<Pool>, first_txg: u64) -> Result<Option<Arc<dyn Par
         };
         if let Some(claim) = found.at(dataset.name())? {
             for bp in &claim.blocks {
-                pool.store().claim(first_txg, bp).at(dataset.name())?;
+                store.claim(first_txg, bp).at(dataset.name())?;
             }
             tracing::info!(dataset = dataset.name(), blocks = claim.blocks.len(), "intent log claimed");
             todo.push((claim, Settings::of(dataset)?));
@@ -80,7 +81,7 @@ impl Participant for Heads {
 
 /// Writes the root block of dataset `id`, which is not open, with a new log header.
 pub(crate) fn put_header(cx: Cx<'_>, id: u64, header: &ZilHeader, settings: Settings) -> Result<()> {
-    let store = cx.mos().store();
+    let store = cx.store();
     let old = cx.dataset(id)?.phys.bp;
     let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
     let block = store.read_unopened(&old, &at)?;

@@ -20,7 +20,7 @@ use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use super::missing::{Missing, contents_of};
 use super::replay_skips::{NAMED_MAX, SkippedRecord};
-use block::{Bookmark, Store};
+use block::{Bookmark, Store, WriteStore};
 use bytes::Bytes;
 use errors::{Error, Place, Refusal, Result};
 use object::ObjectSet;
@@ -348,7 +348,7 @@ impl Log {
             header.replay_seq = sequence;
         }
         if let Some(old) = chain.old.take_if(|old| old.destroy_txg == Some(txg)) {
-            free_chain(&self.objset, &old.header, txg)?;
+            free_chain(&self.objset, self.ground.store(), &old.header, txg)?;
             chain.replayed.clear();
             *header = ZilHeader::EMPTY;
         }
@@ -382,9 +382,9 @@ impl ClosedLog {
     }
 
     /// Frees the log in `txg`.
-    pub(crate) fn free(&self, txg: u64) -> Result<()> {
+    pub(crate) fn free(&self, store: &WriteStore, txg: u64) -> Result<()> {
         match &self.0 {
-            Some(objset) => free_chain(objset, &objset.phys().zil, txg),
+            Some(objset) => free_chain(objset, store, &objset.phys().zil, txg),
             None => Ok(()),
         }
     }
@@ -404,7 +404,7 @@ pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<(ZilHeader, Unread)
 /// Frees a claimed chain in `txg`, with the blocks that its write records point to.
 ///
 /// Blocks after an unreadable one stay allocated, as in OpenZFS: their addresses are only in it.
-fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
+fn free_chain(objset: &ObjectSet, store: &WriteStore, header: &ZilHeader, txg: u64) -> Result<()> {
     let claimed = header.claim_txg.0;
     let place = || format!("intent log of object set {}", objset.id());
     let mut seen = HashSet::new();
@@ -412,7 +412,7 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
         if let Step::Record(_, Ok(record)) = &step
             && claimed != 0
         {
-            cloned_blocks(record)?.iter().try_for_each(|bp| objset.store().free(txg, bp))?;
+            cloned_blocks(record)?.iter().try_for_each(|bp| store.free(txg, bp))?;
         }
         let bp = match step {
             Step::Pointer(bp) => Some(*bp),
@@ -422,7 +422,7 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
             _ => None,
         };
         if let Some(bp) = bp.filter(|bp| seen.insert(bp.dva(0))) {
-            objset.store().free_later(txg, &bp)?;
+            store.free_later(txg, &bp)?;
         }
         Ok(ControlFlow::Continue(()))
     })

@@ -2,6 +2,7 @@
 
 use super::notes::UnsyncedNotes;
 use crate::intent_log::{Ground, LogFigures, SkippedRecord, Unread, is_unread_reported, skipped_numbers};
+use block::WriteStore;
 use errors::Result;
 use host::sync::RwLock;
 use object::Tx;
@@ -24,6 +25,10 @@ pub(super) struct DatasetGround {
 }
 
 impl Ground for DatasetGround {
+    fn store(&self) -> &WriteStore {
+        self.writer.store()
+    }
+
     fn hold(&self) -> Result<Tx> {
         self.writer.hold()
     }

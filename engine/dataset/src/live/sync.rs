@@ -20,8 +20,8 @@ use crate::deadlist::add;
 use crate::write::cx::Cx;
 use crate::write::space::{self, Delta, Part};
 use crate::write::{deadlist, feature, props};
-use block::Store;
 use block::WritePolicy;
+use block::WriteStore;
 use bytes::Bytes;
 use errors::{Place, Result};
 use host::sync::Mutex;
@@ -210,8 +210,8 @@ impl SyncContext for DatasetSync<'_> {
         self.cx.txg()
     }
 
-    fn store(&self) -> &Arc<Store> {
-        self.cx.mos().store()
+    fn store(&self) -> &WriteStore {
+        self.cx.store()
     }
 
     fn repeats(&self) -> bool {

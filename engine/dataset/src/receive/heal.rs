@@ -103,7 +103,7 @@ pub fn heal<R: Read>(
             return Err(other(name));
         }
         let keys = set.keys().map(Arc::as_ref);
-        if !set.store().heal(&bp, &at, &block, keys).at(&place)? {
+        if !live.writer().store().heal(&bp, &at, &block, keys).at(&place)? {
             let what = "corrective receive was not able to reconstruct the data needed for healing.";
             return Err(Error::invalid(name, what));
         }

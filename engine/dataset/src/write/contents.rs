@@ -129,7 +129,7 @@ pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
 /// Creates and writes the object set of the new dataset `node`, which is received raw: empty, with
 /// the sender's layout.
 pub(crate) fn create_raw(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &RawObjset) -> Result<()> {
-    let objset = ObjectSet::open_raw(cx.mos().store().clone(), None, node.head, kind, sealed)?;
+    let objset = ObjectSet::open_raw(cx.store(), None, node.head, kind, sealed)?;
     let policies = Policies::new(settings(cx, node.dir, &node.name)?, true, &|guid| cx.is_enabled(guid));
     DatasetSync::new(*cx, node.head, policies, None)?.run(&objset)
 }
@@ -142,7 +142,7 @@ pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, c
         NewContents::Volume { .. } => ObjsetKind::Volume,
         NewContents::Received(kind, _) => *kind,
     };
-    let objset = ObjectSet::open_live(cx.mos().store().clone(), None, node.head, keys, kind)?;
+    let objset = ObjectSet::open_live(cx.store(), None, node.head, keys, kind)?;
     let (objects, projects) = (cx.is_enabled(feature::USEROBJ_ACCOUNTING), cx.is_enabled(feature::PROJECT_QUOTA));
     let owners_of = match contents {
         NewContents::FileSystem(_, maker) => Some(maker.owners_of),

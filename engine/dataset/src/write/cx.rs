@@ -9,6 +9,7 @@
 //!   * a changed node is written back before another one that may be the same is read
 
 use crate::delegation::Credentials;
+use block::WriteStore;
 use errors::{Error, Place, Result};
 use object::zap::Zap;
 use object::zap::ZapSpec;
@@ -84,6 +85,10 @@ impl<'a> Cx<'a> {
 
     pub(crate) fn mos(&self) -> &'a Arc<ObjectSet> {
         self.sync.mos()
+    }
+
+    pub(crate) fn store(&self) -> &'a Arc<WriteStore> {
+        self.sync.store()
     }
 
     pub(crate) fn object(&self, id: u64) -> Result<Object> {

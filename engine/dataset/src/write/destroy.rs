@@ -125,7 +125,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
     // A livelist would find the blocks faster than the walk over the tree does, and has no
     // other use.
     deadlist::remove_livelist(cx, node.dir)?;
-    ClosedLog::open(cx.mos().store(), &phys.bp, node.head)?.free(cx.txg())?;
+    ClosedLog::open(cx.mos().store(), &phys.bp, node.head)?.free(cx.store(), cx.txg())?;
     forget_skipped(cx, node.head)?;
     if is_async {
         hand_over(cx, node, &phys)?

@@ -1,7 +1,7 @@
 //! A file system in memory: one disk, an allocator that never runs out, txgs that sync when the
 //! test requests it.
 
-use block::{References, Store};
+use block::{References, WriteStore};
 use dataset::intent_log::{Encoded, Reach};
 use errors::Result;
 use files::vfs::Time;
@@ -62,7 +62,7 @@ impl Drop for Hold {
 
 /// A dataset of a test.
 pub struct TestBacking {
-    pub store: Arc<Store>,
+    pub store: Arc<WriteStore>,
     pub disk: Arc<Disk>,
     /// Contents that compress well are stored in their pointers. They need no reads.
     pub embeds: AtomicBool,
@@ -185,7 +185,7 @@ impl Fixture {
             over_quota: Mutex::default(),
             uses,
         });
-        let objset = ObjectSet::open_live(store, None, 21, None, ObjsetKind::FileSystem).unwrap();
+        let objset = ObjectSet::open_live(&store, None, 21, None, ObjsetKind::FileSystem).unwrap();
         let tx = backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
         create_contents(&objset, &tx, create).unwrap();
         drop(tx);
@@ -222,7 +222,7 @@ impl Fixture {
     pub fn reopened(&self) -> Self {
         let root = self.objset.root();
         let store = self.backing.store.clone();
-        let objset = ObjectSet::open_live(store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
+        let objset = ObjectSet::open_live(&store, Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
         let backing = Arc::new(TestBacking {
             store,
             disk: self.backing.disk.clone(),

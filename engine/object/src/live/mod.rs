@@ -1,8 +1,9 @@
 //! Live objects: dirty data of transactions, on top of the tree on disk.
 //!
-//! Below: `block::Store` reads and writes blocks. Above: [`Object`](crate::Object) and
-//! [`ObjectSet`](crate::ObjectSet) look here first when they are live; `pool` closes txgs and calls
-//! [`ObjectSet::sync`](crate::ObjectSet::sync). ZFS names: dbuf, dirty record, dnode_sync.
+//! Below: `block::Store` reads blocks, `block::WriteStore` writes them. Above:
+//! [`Object`](crate::Object) and [`ObjectSet`](crate::ObjectSet) look here first when they are
+//! live; `pool` closes txgs and calls [`ObjectSet::sync`](crate::ObjectSet::sync). ZFS names: dbuf,
+//! dirty record, dnode_sync.
 //!
 //! ```text
 //!   reads:   open txg's changes -> syncing txg's changes -> tree on disk

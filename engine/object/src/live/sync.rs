@@ -12,7 +12,7 @@ use super::state::{Content, Delta, LiveObject};
 use super::sync_context::SyncContext;
 use super::tree::{Change, Tree, dnodes_in};
 use crate::ObjectSet;
-use block::{Bookmark, Store};
+use block::{Bookmark, WriteStore};
 use bytes::Bytes;
 use errors::{Error, Result};
 use host::sync::Mutex;
@@ -406,7 +406,7 @@ fn changes(blocks: Vec<(u64, BlkPtr)>, holes: &Ranges) -> Vec<Change> {
 
 /// Calls `work` with 0 to `count - 1`, each of which may write a block; on several threads if there
 /// is enough of it, or if they wait for devices. Stops at the first error.
-fn parallel(store: &Store, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+fn parallel(store: &WriteStore, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let threads = store.writers(count);
     if threads <= 1 {
         return (0..count).try_for_each(work);

@@ -2,7 +2,7 @@
 
 use super::Tx;
 use crate::ObjectSet;
-use block::{Store, WritePolicy};
+use block::{WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::Result;
 use ondisk::{BlkPtr, Dnode, ObjectType};
@@ -31,7 +31,8 @@ pub trait SyncContext: Sync {
     /// Whether this set was synced for the same txg before: then blocks of that txg are
     /// overwritten.
     fn repeats(&self) -> bool;
-    fn store(&self) -> &Arc<Store>;
+    /// Where the set is written to.
+    fn store(&self) -> &WriteStore;
     /// Write policy of a block.
     fn policy(&self, what: &Written) -> WritePolicy;
     /// Write policy of the root block.

@@ -1,6 +1,6 @@
 //! The tables of cloned blocks (BRT) of a pool that is open for writing.
 //!
-//! Below: `object`. Above: `block::Store::free` asks whether it frees the last use of a block
+//! Below: `object`. Above: `block::WriteStore::free` asks whether it frees the last use of a block
 //! ([`References`]); the syncing txg counts new uses ([`Clones::add`]) and writes the changes
 //! (`sync`). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply, brt_entry_decref,
 //! brt_sync).

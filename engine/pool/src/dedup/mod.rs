@@ -1,6 +1,6 @@
 //! Deduplicated blocks: the dedup tables of a pool that is open for writing, as they change.
 //!
-//! Below: `object`. Above: `block::Store`, which looks a block up before it writes
+//! Below: `object`. Above: `block::WriteStore`, which looks a block up before it writes
 //! ([`Duplicates::find`]) and frees ([`Duplicates::release`]), and the syncing txg, which writes
 //! the changes. Format: `ondisk::ddt`. ZFS name: DDT. Facts: module/zfs/ddt.c (ddt_lookup,
 //! ddt_sync_flush_entry, ddt_configure), zio.c (zio_ddt_write, zio_ddt_free).

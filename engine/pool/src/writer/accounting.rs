@@ -9,7 +9,7 @@ use ondisk::BlkPtr;
 use std::sync::Arc;
 
 /// What translates allocated bytes to bytes of datasets.
-pub(super) struct Accounting {
+pub(crate) struct Accounting {
     /// Deflate ratios by number of the top-level device.
     pub deflate: Arc<Deflate>,
     /// Blocks that are referenced more than once because of cloning (BRT).
@@ -21,7 +21,7 @@ pub(super) struct Accounting {
 
 /// Bytes by which the MOS grew since its DSL directory was last updated: used, compressed,
 /// uncompressed.
-pub(super) type MosSpace = (i64, i64, i64);
+pub(crate) type MosSpace = (i64, i64, i64);
 
 impl Accounting {
     pub fn new(deflate: Arc<Deflate>, clones: Arc<Clones>, dedup: Arc<Dedup>) -> Self {

@@ -13,14 +13,14 @@
 //!   * every refusal comes before anything is written
 
 use super::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
-use super::scan;
 use super::shape;
 use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{self, known};
-use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
+use crate::scan::live;
+use crate::txg::FIRST_TXG;
 use block::vdev::{Kind, Leaf, Tree};
 use block::zevent::class;
 use errors::{Error, Result};
@@ -46,7 +46,7 @@ impl Writer {
             check_resilvers(cx, &new)?;
             let is_raidz = cx.shared.config.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
             match is_raidz && how == Joins::Attach && !new.sequentially {
-                true => super::expand::widen(cx, to, &new),
+                true => crate::expansion::widen(cx, to, &new),
                 false => attach(cx, to, &new, how),
             }
         })
@@ -110,7 +110,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
             (Joins::Replace, Some(_)) => ("spare in", "for"),
         };
         cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))?;
-        if new.sequentially { scan::rebuild::begin(cx, vdev) } else { Ok(()) }
+        if new.sequentially { live::rebuild::begin(cx, vdev) } else { Ok(()) }
     })?;
     let boots = cx.pool_number("bootfs")?.is_some_and(|dataset| dataset != 0);
     if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {

@@ -1,48 +1,88 @@
-//! The work on a pool that runs in the background, over many txgs: scans, trim, expansion, removal,
-//! discarding a checkpoint. It resumes when the pool is opened again.
+//! The work on a pool that runs in the background, over many txgs: scans, trim and initialize,
+//! expansion, removal, discarding a checkpoint. It resumes when the pool is opened again.
 //!
-//! The state of each is in a module of its own. Here is what the txg engine asks of all of them.
+//! Here is all that the txg engine asks of such work; `txg::sync` and `lifecycle` know no more of
+//! it. New work implements [`Background`], keeps its state in
+//! [`BackgroundState`](super::background_state::BackgroundState), and is listed in
+//! [`Shared::background_work`].
+//!
+//! ```text
+//!   opened:  start
+//!   a txg:   is_dirty ─> sync ─> sync_pass, in each pass ─> flush ─> around_uberblock
+//!   then:    wants_txgs ─> the next txg at once
+//!   closed:  stop
+//! ```
 
-use super::evacuate::Evacuation;
-use super::expand::Expansion;
-use super::scan::Scans;
-use super::sweep::Sweeps;
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::spa::{Shared, SyncTx};
+use errors::Result;
+use std::sync::Arc;
 
-/// The background work of a pool.
-pub(super) struct Background {
-    /// Scrub, resilver and rebuild.
-    pub scan: Scans,
-    /// Trim and initialize.
-    pub sweeps: Sweeps,
-    /// Expansion of a RAID-Z device.
-    pub expansion: Expansion,
-    /// Removal of devices that hold data.
-    pub evacuation: Evacuation,
-    is_discarding: AtomicBool,
+/// Work in the background, as the txg engine sees it.
+pub(crate) trait Background: Sync {
+    /// The pool is open for writing. Called once.
+    fn start(&self, shared: &Arc<Shared>) {
+        let _ = shared;
+    }
+
+    /// Whether it changes something in the open txg, so that the txg is synced even if nothing else
+    /// changes.
+    fn is_dirty(&self) -> bool {
+        false
+    }
+
+    /// Whether the next txg must follow at once.
+    fn wants_txgs(&self) -> bool {
+        false
+    }
+
+    /// Its part of a txg, after the changes of datasets and tasks.
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Called in each pass over the MOS, before the space maps are written.
+    fn sync_pass(&self, cx: &SyncTx<'_>) -> Result<()> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Called when everything of the txg is flushed. `write` writes its uberblock, unless it
+    /// returns false: then another pass is needed, and this is called again. Calls `write` once,
+    /// and returns its result.
+    fn around_uberblock(&self, cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
+        let _ = cx;
+        write()
+    }
+
+    /// Ends its threads and waits for them. Called before the pool is closed, possibly several
+    /// times.
+    fn stop(&self, shared: &Shared) {
+        let _ = shared;
+    }
 }
 
-impl Background {
-    pub fn new(scan: Scans, expansion: Expansion, evacuation: Evacuation, is_discarding: bool) -> Self {
-        Self { scan, sweeps: Sweeps::default(), expansion, evacuation, is_discarding: is_discarding.into() }
+/// Writes the uberblock. Returns whether it was written.
+pub(crate) type WriteUberblock<'a> = &'a mut dyn FnMut() -> Result<bool>;
+
+/// See [`Background::around_uberblock`].
+pub(crate) fn around_uberblock(work: &[&dyn Background], cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
+    match work {
+        [] => write(),
+        [first, rest @ ..] => first.around_uberblock(cx, &mut || around_uberblock(rest, cx, write)),
+    }
+}
+
+impl Shared {
+    /// All work in the background, in the order in which it takes part in a txg and is stopped.
+    /// Removal comes last: it copies what the others changed.
+    pub(crate) fn background_work(&self) -> [&dyn Background; 5] {
+        let all = &self.background;
+        [&all.discarding, &all.expansion, &all.sweeps, &all.scan, &all.evacuation]
     }
 
-    /// Whether space of a discarded checkpoint is being freed step by step.
-    pub fn is_discarding(&self) -> bool {
-        self.is_discarding.load(Ordering::SeqCst)
-    }
-
-    pub fn set_discarding(&self, yes: bool) {
-        self.is_discarding.store(yes, Ordering::SeqCst);
-    }
-
-    /// Whether some work needs one txg after another, even if nothing else changes.
-    pub fn wants_txgs(&self) -> bool {
-        self.is_discarding() || self.evacuation.wants_txgs()
-    }
-
-    /// Whether some work changes something in the open txg.
-    pub fn is_dirty(&self) -> bool {
-        self.is_discarding() || self.evacuation.is_active() || self.scan.is_dirty()
+    /// Ends what runs in the background, and waits for it.
+    pub(crate) fn stop_background(&self) {
+        self.background_work().iter().for_each(|work| work.stop(self));
     }
 }

@@ -13,7 +13,7 @@ use host::device::open_all_for_writing;
 use std::sync::Arc;
 
 /// Opens the available cache devices for writing.
-pub(super) fn open(store: &Store) {
+pub(crate) fn open(store: &Store) {
     let tree = store.tree();
     let again: Vec<Arc<Vdev>> = tree.caches.iter().map(|vdev| writable(vdev).unwrap_or_else(|| vdev.clone())).collect();
     if again.iter().zip(&tree.caches).any(|(a, b)| !Arc::ptr_eq(a, b)) {

@@ -14,13 +14,13 @@ const MOS_ONLY: [&str; 3] = [key::VDEV_ROOT_ZAP, key::VDEV_TOP_ZAP, key::VDEV_LE
 const WRITER: Endian = Endian::Little;
 
 /// Pool states in labels (`POOL_STATE_*`).
-pub(super) const ACTIVE: u64 = 0;
-pub(super) const EXPORTED: u64 = 1;
-pub(super) const DESTROYED: u64 = 2;
+pub(crate) const ACTIVE: u64 = 0;
+pub(crate) const EXPORTED: u64 = 1;
+pub(crate) const DESTROYED: u64 = 2;
 
 /// The pool's configuration without its devices.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     /// Name under which the pool is imported.
     pub name: String,
     /// Name on disk: different while the pool is imported under a temporary name.
@@ -99,7 +99,7 @@ fn tops(list: &mut Nvlist, root: &VdevConfig) {
 }
 
 /// The configuration for the MOS, packed.
-pub(super) fn for_mos(identity: &Identity, root: &VdevConfig, features: Nvlist, txg: u64) -> Vec<u8> {
+pub(crate) fn for_mos(identity: &Identity, root: &VdevConfig, features: Nvlist, txg: u64) -> Vec<u8> {
     let mut list = identity.head(txg);
     if has_zaps(root) {
         list.put(key::HAS_PER_VDEV_ZAPS, Value::Boolean);
@@ -115,7 +115,7 @@ fn has_zaps(root: &VdevConfig) -> bool {
 }
 
 /// The configuration for the label of leaf `guid` below `top`.
-pub(super) fn for_label(
+pub(crate) fn for_label(
     identity: &Identity,
     root: &VdevConfig,
     top: &VdevConfig,
@@ -136,6 +136,6 @@ pub(super) fn for_label(
 }
 
 /// This machine's hostid (0 unless /etc/hostid exists) and name.
-pub(super) fn this_host() -> (u64, String) {
+pub(crate) fn this_host() -> (u64, String) {
     (host::id().map_or(0, u64::from), host::name())
 }

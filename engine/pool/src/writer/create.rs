@@ -7,19 +7,15 @@
 //!     on the devices
 
 use super::accounting::Accounting;
-use super::background::Background;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
-use super::evacuate::Evacuation;
 use super::features::LiveFeatures;
-use super::gate::Gate;
 use super::live_config::LiveConfig;
 use super::spa::{Shared, SyncTx, Txgs, WriteOptions, Writer};
-use super::txg::FIRST_TXG;
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
 use super::version::VERSION_LAST_NUMBERED;
 use super::view_cache::Views;
-use super::{history, label, sync};
+use super::{history, label};
 use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
@@ -28,8 +24,11 @@ use crate::import::open::{Created, OpenOptions};
 use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
+use crate::txg::FIRST_TXG;
+use crate::txg::gate::Gate;
+use crate::txg::sync;
 use block::vdev::Tree;
-use block::{Class, Store};
+use block::{Class, Store, WriteStore};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
 use object::zap::{Zap, ZapSpec};
@@ -85,7 +84,7 @@ impl Writer {
             let device = store.tree().tops[top.id as usize].clone();
             allocator.add_device(&vdevs::for_allocator(spec, top, &device).at_with(place)?)?;
         }
-        store.set_allocator(allocator.clone());
+        let store = WriteStore::new(store, allocator.clone());
         allocator.publish_units(&store);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
@@ -116,7 +115,7 @@ impl Writer {
 
 fn shared(
     new: &CreatePool,
-    store: &Arc<Store>,
+    store: &Arc<WriteStore>,
     allocator: Arc<Allocator>,
     root: VdevConfig,
     options: &WriteOptions,
@@ -152,12 +151,12 @@ fn shared(
     let gate = Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX));
     Ok(Arc::new(Shared {
         txgs: Txgs::new(FIRST_TXG - 1, gate, Vec::new()),
-        mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
+        mos: ObjectSet::open_live(store, None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
         config,
         accounting: Accounting::new(Arc::new(Deflate::new(deflate)), Clones::none(), Dedup::none()),
-        background: Background::new(Default::default(), Default::default(), Evacuation::new(), false),
+        background: Default::default(),
         farewells: Mutex::default(),
         views: Views::new(None),
         states: Default::default(),

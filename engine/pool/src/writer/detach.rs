@@ -45,7 +45,7 @@ impl Writer {
 /// `replacing` and of `spare` devices.
 ///
 /// ZFS name: spa_vdev_resilver_done.
-pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     forget_resilvers(cx);
     if cx.shared.refuse_with_checkpoint().is_err() {
         // The pool may be rewound to a state that needs the old device: it is detached when the
@@ -130,7 +130,7 @@ fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
 }
 
 /// Detaches a leaf from its siblings.
-pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+pub(crate) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let (top, leaf) = find_log(&tree, guid)?;
@@ -201,7 +201,7 @@ fn give_path_back(root: &mut VdevConfig, parent: u64, gone: &VdevConfig) {
 }
 
 /// Frees the objects of a leaf that leaves: its DTL and its ZAP.
-pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
+pub(crate) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
     let log = gone.number(config::DTL);
     if log != 0 {
         super::maps::with_maps(cx, |maps| maps.free_map(log))?;
@@ -210,12 +210,12 @@ pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
 }
 
 /// The final label of a leaf of `top` that leaves.
-pub(super) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
+pub(crate) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
     Farewell { leaf, label: farewell_label(cx.shared, gone, top, cx.txg()) }
 }
 
 /// The final labels of all leaves of a top-level device that leaves.
-pub(super) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec<Farewell> {
+pub(crate) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec<Farewell> {
     let of = |leaf: &Leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid));
     device.leaves().into_iter().filter_map(of).collect()
 }

@@ -28,13 +28,13 @@ const RUN_MAX: u64 = 1 << 15;
 const RANGES_MAX: usize = 1024;
 
 /// Writes the DTLs that grew.
-pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let tree = cx.store().tree();
     tree.logs().into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
 }
 
 /// Whether some DTL grew and is not written yet.
-pub(super) fn is_pending(shared: &Shared) -> bool {
+pub(crate) fn is_pending(shared: &Shared) -> bool {
     shared.store.tree().logs().iter().any(|leaf| leaf.has_missed_more())
 }
 

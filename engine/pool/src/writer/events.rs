@@ -34,30 +34,30 @@ const HISTORY: [(&str, &str); 11] = [
 
 impl Shared {
     /// Reports the pool's new name or guid.
-    pub(super) fn report_identity(&self) {
+    pub(crate) fn report_identity(&self) {
         let identity = self.config.identity.lock();
         self.store.reporter().set_identity(&identity.name, identity.guid);
     }
 
     /// Sets the property `failmode` as of opening the pool.
-    pub(super) fn report_failmode(&self) {
+    pub(crate) fn report_failmode(&self) {
         let set = self.views.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
         let mode = set.iter().find(|(name, _)| name == "failmode").and_then(|(_, value)| value.as_u64());
         self.store.reporter().set_failmode(mode.unwrap_or(0));
     }
 
     /// Reports that the configuration is in the labels.
-    pub(super) fn report_config(&self) {
+    pub(crate) fn report_config(&self) {
         self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());
     }
 
     /// Reports an event of a leaf.
-    pub(super) fn report_leaf(&self, class: &str, leaf: &Leaf) {
+    pub(crate) fn report_leaf(&self, class: &str, leaf: &Leaf) {
         self.report_vdev(class, leaf.guid, facts::state_number(leaf), Some(&leaf.path));
     }
 
     /// Reports an event of a top-level device.
-    pub(super) fn report_top(&self, class: &str, config: &VdevConfig, top: Option<&Vdev>) {
+    pub(crate) fn report_top(&self, class: &str, config: &VdevConfig, top: Option<&Vdev>) {
         self.report_vdev(class, config.guid, facts::device_state(config, top), config.path.as_deref());
     }
 
@@ -72,12 +72,12 @@ impl Shared {
     }
 
     /// Reports that devices were added.
-    pub(super) fn report_added(&self) {
+    pub(crate) fn report_added(&self) {
         self.store.reporter().sysevent(class::VDEV_ADD, |_| ());
     }
 
     /// Reports that a scan began, ended or was paused.
-    pub(super) fn report_scan(&self, class: &str) {
+    pub(crate) fn report_scan(&self, class: &str) {
         self.store.reporter().sysevent(class, |list| {
             if matches!(class, class::RESILVER_START | class::RESILVER_FINISH) {
                 list.put("resilver_type", "healing");
@@ -86,14 +86,14 @@ impl Shared {
     }
 
     /// Reports that a sequential rebuild began or ended.
-    pub(super) fn report_rebuild(&self, class: &str) {
+    pub(crate) fn report_rebuild(&self, class: &str) {
         self.store.reporter().sysevent(class, |list| {
             list.put("resilver_type", "sequential");
         });
     }
 
     /// Reports a new record of the history.
-    pub(super) fn report_history(&self, record: &Nvlist) {
+    pub(crate) fn report_history(&self, record: &Nvlist) {
         self.store.reporter().sysevent(class::HISTORY_EVENT, |list| {
             for (from, to) in HISTORY {
                 if let Some(value) = record.get(from) {
@@ -105,7 +105,7 @@ impl Shared {
 
     /// Reports the leaves whose state changed. A leaf that was unknown before is reported only if
     /// it is not healthy.
-    pub(super) fn report_states(&self) {
+    pub(crate) fn report_states(&self) {
         let tree = self.store.tree();
         let mut known = self.states.lock();
         let mut now = HashMap::new();

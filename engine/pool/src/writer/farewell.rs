@@ -4,7 +4,7 @@ use block::vdev::{Aux, Leaf};
 use ondisk::nvlist::Nvlist;
 
 /// A detached leaf, with the label that it gets when the txg without it is on disk.
-pub(super) struct Farewell {
+pub(crate) struct Farewell {
     pub leaf: Leaf,
     pub label: Nvlist,
 }

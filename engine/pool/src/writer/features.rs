@@ -13,7 +13,7 @@ use ondisk::pool_dir::directory;
 use ondisk::{ObjectType, pool_dir};
 use std::sync::Arc;
 
-pub(super) struct LiveFeatures {
+pub(crate) struct LiveFeatures {
     counts: Mutex<Features>,
     /// The labels must be updated, because the list of active features needed to read the MOS
     /// changed.

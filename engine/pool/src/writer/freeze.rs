@@ -30,7 +30,7 @@ impl Writer {
 
 impl Shared {
     /// Whether `txg` must not become valid on disk.
-    pub(super) fn is_frozen_at(&self, txg: u64) -> bool {
+    pub(crate) fn is_frozen_at(&self, txg: u64) -> bool {
         self.txgs.frozen.get().is_some_and(|last| txg > *last)
     }
 }

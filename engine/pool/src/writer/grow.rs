@@ -62,7 +62,7 @@ fn measure(leaves: Vec<&block::vdev::Leaf>) {
 
 /// Expands all top-level devices if `autoexpand` is on. Called after changes that may have left
 /// larger leaves.
-pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
     if cx.pool_number("autoexpand")? == Some(1) {
         expand_all(cx);
     }
@@ -70,12 +70,12 @@ pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
 }
 
 /// Expands one top-level device to its full capacity.
-pub(super) fn expand_one(cx: &SyncTx<'_>, id: u64) {
+pub(crate) fn expand_one(cx: &SyncTx<'_>, id: u64) {
     expand(cx, &|top| top == id);
 }
 
 /// Expands all top-level devices, for example when `autoexpand` is switched on.
-pub(super) fn expand_all(cx: &SyncTx<'_>) -> bool {
+pub(crate) fn expand_all(cx: &SyncTx<'_>) -> bool {
     let tree = cx.store().tree();
     measure(tree.leaves());
     let grown = expand(cx, &|_| true);

@@ -55,7 +55,7 @@ impl SyncTx<'_> {
 }
 
 /// Creates the history of a new pool of `pool_bytes`.
-pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
+pub(crate) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
     let physical_end = (pool_bytes / 1000).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let header = Header { create_end: 0, physical_end, begin: 0, end: 0, records_lost: 0 };
     let new = NewObject::new(ObjectType::SPA_HISTORY, BLOCK_BYTES)

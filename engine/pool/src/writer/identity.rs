@@ -51,7 +51,7 @@ impl Writer {
         })
     }
 
-    pub(super) fn change_config(&self) -> Result<()> {
+    pub(crate) fn change_config(&self) -> Result<()> {
         self.task(|cx| {
             cx.config_changed();
             Ok(())

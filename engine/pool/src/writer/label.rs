@@ -16,7 +16,7 @@ const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
 const SOFTWARE_VERSION: u64 = 5000;
 
 /// Writes the complete configuration to the MOS.
-pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let packed = packed_config(shared, cx.txg());
     let id = match cx.directory_entry(directory::CONFIG)? {
@@ -50,7 +50,7 @@ fn packed_config(shared: &Shared, txg: u64) -> Vec<u8> {
 }
 
 /// Sum of the guids of all devices, for the uberblock.
-pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
+pub(crate) fn guid_sum(root: &VdevConfig) -> u64 {
     root.children.iter().map(guid_sum).fold(root.guid, u64::wrapping_add)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
 ///
 /// If a block of the txg was not flushed: after a power failure the pool would lead to what was
 /// there before.
-pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
+pub(crate) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
     let shared = cx.shared;
     let unflushed = shared.store.unflushed(cx.txg());
     assert!(unflushed == 0, "{unflushed} blocks of txg {} were not flushed before its uberblock", cx.txg());

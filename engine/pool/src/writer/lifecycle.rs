@@ -7,14 +7,14 @@
 
 use super::config::{DESTROYED, EXPORTED};
 use super::spa::{Shared, Writer};
-use super::sync;
+use crate::txg::sync;
 use errors::{Error, Result};
 use host::sync::Mutex;
 use observe::{Collector, Info, Source, Unit, Value};
 use std::sync::Arc;
 
 impl Writer {
-    pub(super) fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
         let weak = Arc::downgrade(&shared);
         let ask = move |e: &Error, begun| weak.upgrade().is_some_and(|shared| shared.suspended(e, begun));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));
@@ -30,8 +30,8 @@ impl Writer {
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.config.identity.lock().guid;
-        shared.store.start_second(guid, true)?;
-        shared.watch_reads();
+        shared.store.reader().start_second(guid, true)?;
+        shared.background_work().iter().for_each(|work| work.start(&shared));
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Configuration, device tree and uberblock. A change of the first two reaches the disk with the
 /// next txg after [`LiveConfig::mark_dirty`].
-pub(super) struct LiveConfig {
+pub(crate) struct LiveConfig {
     pub identity: Mutex<Identity>,
     /// The device tree.
     pub root: Mutex<VdevConfig>,

@@ -12,13 +12,13 @@ use ondisk::pool_dir::{config, vdev_top};
 impl Allocator {
     /// Writes the allocations and frees of the txg since the last pass to the space maps. Returns
     /// whether there were any.
-    pub(super) fn sync(&self, cx: &SyncTx<'_>) -> Result<bool> {
+    pub(crate) fn sync(&self, cx: &SyncTx<'_>) -> Result<bool> {
         with_maps(cx, |maps| self.sync_maps(cx.txg(), maps))
     }
 }
 
 /// Calls `work` with access to space maps as objects of the MOS.
-pub(super) fn with_maps<R>(cx: &SyncTx<'_>, work: impl FnOnce(&LiveMaps<'_>) -> Result<R>) -> Result<R> {
+pub(crate) fn with_maps<R>(cx: &SyncTx<'_>, work: impl FnOnce(&LiveMaps<'_>) -> Result<R>) -> Result<R> {
     let count_feature = |name: &str, delta: i64| match feature::by_name(name) {
         Some(feature) => cx.shared.features.add(cx.mos(), cx.tx(), feature, delta),
         None => unreachable!("{name} is in the table of features"),
@@ -27,7 +27,7 @@ pub(super) fn with_maps<R>(cx: &SyncTx<'_>, work: impl FnOnce(&LiveMaps<'_>) -> 
 }
 
 /// Frees the space maps of a device, their array, and its list of unflushed txgs.
-pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
+pub(crate) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
     let array = top.number(config::METASLAB_ARRAY);
     if array != 0 {
         let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT).min(63);

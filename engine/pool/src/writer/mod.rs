@@ -13,12 +13,15 @@
 //! ```
 //!
 //! Layers, from the bottom up:
-//!   * the state of each feature (`state` in `scan`, `sweep`, `expand`, `evacuate`)
-//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background`, `accounting`
+//!   * the state of each feature (`state` in `scan::live`, `trim`, `expansion`, `removal`,
+//!     `checkpoint`)
+//!   * the parts of the shared state: `progress` of txgs, `live_config`, `background_state`,
+//!     `accounting`
 //!   * `spa`, which holds all of it; `txg`: transactions, tasks, waiting
+//!   * `background`: what the txg engine asks of features that work in the background
 //!   * devices and their objects: `vdevs`, `tree`, `maps`, `label`
 //!   * the features, which change the pool in tasks and in the background
-//!   * `sync`, which calls those of them that take part in each txg
+//!   * `txg::sync`, which calls the participants and the work in the background
 //!   * `lifecycle`, `open`, `create`
 //!
 //! Invariants:
@@ -30,67 +33,57 @@
 mod accounting;
 mod add;
 mod attach;
-mod background;
+pub(crate) mod background;
+mod background_state;
 mod caches;
-mod checkpoint;
 mod config;
 mod create;
 mod deflate;
-mod detach;
-mod dtl;
-mod evacuate;
+pub(crate) mod detach;
+pub(crate) mod dtl;
 mod events;
-mod exclusion;
-mod expand;
-mod farewell;
+pub(crate) mod exclusion;
+pub(crate) mod farewell;
 mod features;
 mod freeze;
-mod gate;
-mod grow;
+pub(crate) mod grow;
 mod history;
 mod identity;
-mod label;
+pub(crate) mod label;
 mod lifecycle;
 mod live_config;
-mod maps;
-mod mos;
-mod new_leaf;
+pub(crate) mod maps;
+pub(crate) mod mos;
+pub(crate) mod new_leaf;
 mod open;
-mod progress;
 mod props;
 mod remove;
-mod scan;
 mod shape;
-mod spa;
+pub(crate) mod spa;
 mod space;
 mod split;
 mod states;
-mod stats;
-mod sweep;
-mod sync;
-mod tree;
-mod tx;
-mod txg;
+pub(crate) mod tree;
 mod vdev_props;
-mod vdevs;
+pub(crate) mod vdevs;
 mod version;
 mod view_cache;
 mod views;
-mod writable;
+pub(crate) mod writable;
 
 pub use crate::feature::{can_write, default_features, is_called};
+pub(crate) use crate::removal::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
+pub(crate) use crate::scan::live::Figures as ScanFigures;
+pub use crate::scan::live::{ScanActivity, ScanAnswer, ScanRefused};
+pub(crate) use crate::trim::read_work;
+pub use crate::trim::{Order, Work, WorkRefused, WorkState};
+pub use crate::txg::stats::{Phase, TxgStats};
 pub use attach::Joins;
 pub use create::{CreatePool, check_features};
-pub(crate) use evacuate::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 pub use new_leaf::NewLeaf;
-pub(crate) use scan::Figures as ScanFigures;
-pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
 pub(crate) use spa::Shared;
 pub use spa::{ClaimLogs, Participant, SyncTx, WriteOptions, Writer};
 pub use split::OwnedOpener;
 pub use states::{Lasts, Opener};
-pub use stats::{Phase, TxgStats};
-pub(crate) use sweep::read_work;
-pub use sweep::{Order, Work, WorkRefused, WorkState};
 pub use vdevs::{NewAuxiliary, NewDevices, NewDraid, NewVdev};
 pub use version::{VERSION_FEATURES, VERSION_LAST_NUMBERED, is_version};

@@ -2,7 +2,7 @@
 
 use super::spa::Shared;
 use super::spa::SyncTx;
-use block::{Class, Compress, Dedup, Store, WritePolicy};
+use block::{Class, Compress, Dedup, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::Result;
 use object::{ObjectSet, SyncContext, Tx, Written};
@@ -26,7 +26,7 @@ struct MosContext<'a> {
 }
 
 /// Writes the changes of the MOS since the last pass. Returns its root.
-pub(super) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
+pub(crate) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
     let context = MosContext {
         shared: cx.shared,
         txg: cx.txg(),
@@ -65,7 +65,7 @@ impl SyncContext for MosContext<'_> {
         self.pass > 1
     }
 
-    fn store(&self) -> &Arc<Store> {
+    fn store(&self) -> &WriteStore {
         &self.shared.store
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Number of txgs in flight (`TXG_CONCURRENT_STATES`): their blocks may be written by threads that
 /// do not know the new device.
-pub(super) const TXGS_UNDER_WAY: u64 = 3;
+pub(crate) const TXGS_UNDER_WAY: u64 = 3;
 
 /// A device that is to be attached.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct NewLeaf {
 
 /// Refuses a device that is too small to become a child of a top-level device, or has larger
 /// sectors.
-pub(super) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
+pub(crate) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     // A distributed spare is as large as any other child.
     let Some(device) = &new.device else { return Ok(()) };
@@ -63,7 +63,7 @@ fn needed_bytes(top: &VdevConfig) -> u64 {
 }
 
 /// The configuration of the new leaf, which becomes a child of another device in `txg`.
-pub(super) fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
+pub(crate) fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
     let mut all = Nvlist::new();
     all.put(config::TYPE, new.kind);
     all.put(config::ID, 0u64);

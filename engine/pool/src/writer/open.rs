@@ -7,24 +7,25 @@
 //!     anything is written
 
 use super::accounting::Accounting;
-use super::background::Background;
-use super::checkpoint::{is_discarding, wind_back};
+use super::background_state::BackgroundState;
 use super::config::{ACTIVE, Identity, this_host};
 use super::deflate::Deflate;
-use super::evacuate::{Evacuation, inform_allocator, remove_stale_entries};
-use super::expand::Expansion;
 use super::features::LiveFeatures;
-use super::gate::Gate;
 use super::live_config::LiveConfig;
-use super::scan::Scans;
 use super::spa::{Shared, Txgs, WriteOptions, Writer};
 use super::view_cache::Views;
 use super::writable::check;
+use crate::checkpoint::{Discarding, wind_back};
 use crate::clones::Clones;
 use crate::dedup::Dedup;
+use crate::expansion::Expansion;
 use crate::import::search::{self, FoundDevice, FoundPool};
+use crate::removal::{Evacuation, inform_allocator, remove_stale_entries};
+use crate::scan::live::Scans;
 use crate::space::Allocator;
+use crate::txg::gate::Gate;
 use crate::{OpenOptions, Pool};
+use block::WriteStore;
 use errors::{Error, Refusal, Result};
 use host::device::{Device, FileDevice};
 use host::sync::Mutex;
@@ -78,7 +79,7 @@ impl Writer {
     }
 
     /// The same; `prepare` runs before the first txg.
-    pub(super) fn of_with(
+    pub(crate) fn of_with(
         pool: Arc<Pool>,
         options: &WriteOptions,
         dirty_bytes: u64,
@@ -86,14 +87,13 @@ impl Writer {
     ) -> Result<Arc<Self>> {
         check(&pool)?;
         let uberblock = pool.uberblock().clone();
-        let store = pool.store().clone();
-        super::caches::open(&store);
+        super::caches::open(pool.store());
         let allocator = Allocator::load(&pool)?;
         inform_allocator(&pool, &allocator)?;
-        store.set_allocator(allocator.clone());
+        let store = WriteStore::new(pool.store().clone(), allocator.clone());
         allocator.publish_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
-        let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
+        let mos = ObjectSet::open_live(&store, Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
         let clones = Clones::load(&pool, &mos, {
             let deflate = deflate.clone();
@@ -105,11 +105,16 @@ impl Writer {
             move |bp| deflate.space_bytes(bp)
         })?;
         store.set_duplicates(dedup.clone());
-        let scan = Scans::load(&pool)?;
-        let expansion = Expansion::load(&pool)?;
+        let background = BackgroundState {
+            scan: Scans::load(&pool)?,
+            expansion: Expansion::load(&pool)?,
+            evacuation: Evacuation::load(&pool)?,
+            discarding: Discarding::load(&pool)?,
+            ..BackgroundState::default()
+        };
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
-            Some(claim) => claim(&pool, synced + 1)?,
+            Some(claim) => claim(&pool, &store, synced + 1)?,
             None => None,
         };
         let gate = Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes);
@@ -120,7 +125,7 @@ impl Writer {
             features: LiveFeatures::new(pool.features().clone()),
             config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
             accounting: Accounting::new(deflate, clones, dedup),
-            background: Background::new(scan, expansion, Evacuation::load(&pool)?, is_discarding(&pool)?),
+            background,
             farewells: Mutex::default(),
             views: Views::new(Some(pool)),
             states: Default::default(),

@@ -11,14 +11,14 @@ use ondisk::pool_dir::directory;
 use ondisk::uberblock::VERSION_FEATURES;
 use ondisk::zap::Value as ZapValue;
 
-pub(super) fn on_disk(value: &SetValue) -> ZapValue {
+pub(crate) fn on_disk(value: &SetValue) -> ZapValue {
     match value {
         SetValue::Number(n) => ZapValue::one(*n),
         SetValue::Text(text) => ZapValue { int_bytes: 1, ints: text.bytes().chain([0]).map(u64::from).collect() },
     }
 }
 
-pub(super) fn shown(value: &SetValue) -> String {
+pub(crate) fn shown(value: &SetValue) -> String {
     match value {
         SetValue::Number(n) => (*n as i64).to_string(),
         SetValue::Text(text) => text.clone(),
@@ -71,7 +71,7 @@ impl SyncTx<'_> {
     }
 
     /// Value of a numeric property, if it is set.
-    pub(super) fn pool_number(&self, name: &str) -> Result<Option<u64>> {
+    pub(crate) fn pool_number(&self, name: &str) -> Result<Option<u64>> {
         match self.directory_entry(directory::PROPS)?.filter(|id| *id != 0) {
             Some(id) => Zap::open(self.mos().object(id)?)?.lookup_u64(name),
             None => Ok(None),

@@ -155,7 +155,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
 }
 
 /// The hole that takes the place of a removed device.
-pub(super) fn hole(id: u64) -> VdevConfig {
+pub(crate) fn hole(id: u64) -> VdevConfig {
     let mut all = Nvlist::new();
     all.put(config::TYPE, "hole");
     all.put(config::ID, id);

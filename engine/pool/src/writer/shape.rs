@@ -28,7 +28,7 @@ const OF_TOPS: [&str; 9] = [
 
 impl VdevConfig {
     /// The device with this guid: this one or a descendant.
-    pub(super) fn find_mut(&mut self, guid: u64) -> Option<&mut VdevConfig> {
+    pub(crate) fn find_mut(&mut self, guid: u64) -> Option<&mut VdevConfig> {
         if self.guid == guid {
             return Some(self);
         }
@@ -36,7 +36,7 @@ impl VdevConfig {
     }
 
     /// The parent of the device with this guid.
-    pub(super) fn parent(&self, guid: u64) -> Option<&VdevConfig> {
+    pub(crate) fn parent(&self, guid: u64) -> Option<&VdevConfig> {
         if self.children.iter().any(|c| c.guid == guid) {
             return Some(self);
         }
@@ -44,36 +44,36 @@ impl VdevConfig {
     }
 
     /// The top-level device of the device with this guid; `self` is the root.
-    pub(super) fn top_of(&self, guid: u64) -> Option<&VdevConfig> {
+    pub(crate) fn top_of(&self, guid: u64) -> Option<&VdevConfig> {
         self.children.iter().find(|top| top.find(guid).is_some())
     }
 
-    pub(super) fn set_guid(&mut self, guid: u64) {
+    pub(crate) fn set_guid(&mut self, guid: u64) {
         self.guid = guid;
         self.all.put(config::GUID, guid);
     }
 
     /// Sets the position among the siblings.
-    pub(super) fn set_id(&mut self, id: u64) {
+    pub(crate) fn set_id(&mut self, id: u64) {
         self.id = id;
         self.all.put(config::ID, id);
     }
 
     /// Sets the path of a leaf.
-    pub(super) fn set_path(&mut self, path: &str) {
+    pub(crate) fn set_path(&mut self, path: &str) {
         self.path = Some(path.to_owned());
         self.all.put(config::PATH, path);
     }
 
     /// Numbers the children by their position.
-    pub(super) fn renumber(&mut self) {
+    pub(crate) fn renumber(&mut self) {
         for (child, id) in self.children.iter_mut().zip(0..) {
             child.set_id(id);
         }
     }
 
     /// Whether two configurations describe the same device tree.
-    pub(super) fn is_same_tree(&self, other: &VdevConfig) -> bool {
+    pub(crate) fn is_same_tree(&self, other: &VdevConfig) -> bool {
         let same =
             |a: &VdevConfig, b: &VdevConfig| (&a.kind, a.id, a.guid, &a.path) == (&b.kind, b.id, b.guid, &b.path);
         // These determine the places of a raidz's sectors.
@@ -97,7 +97,7 @@ fn move_top(from: &mut VdevConfig, to: &mut VdevConfig) {
 }
 
 /// Inserts a device of `kind` as the parent of the one with this guid. Returns the parent's guid.
-pub(super) fn add_parent(root: &mut VdevConfig, guid: u64, kind: &str) -> Option<u64> {
+pub(crate) fn add_parent(root: &mut VdevConfig, guid: u64, kind: &str) -> Option<u64> {
     let is_top = root.children.iter().any(|top| top.guid == guid);
     let place = root.find_mut(guid)?;
     let above = new_guid();
@@ -122,7 +122,7 @@ pub(super) fn add_parent(root: &mut VdevConfig, guid: u64, kind: &str) -> Option
 /// Removes a device that has one child: the child takes its place. A child that becomes a top-level
 /// device gets the guid of the removed one, so that labels of the two are never taken for two
 /// devices. Returns the child's guid before and after.
-pub(super) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u64)> {
+pub(crate) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u64)> {
     let is_top = root.children.iter().any(|top| top.guid == guid);
     let place = root.find_mut(guid)?;
     let mut parent = std::mem::take(place);
@@ -140,7 +140,7 @@ pub(super) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u6
 
 /// The side of a mirror that is in `going`, as a top-level device with the mirror's number and
 /// space-related entries.
-pub(super) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
+pub(crate) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
     let mut mirror = mirror.clone();
     let side = mirror.children.iter().position(|child| going.contains(&child.guid));
     let mut side = side.map_or_else(VdevConfig::default, |at| mirror.children.swap_remove(at));
@@ -150,7 +150,7 @@ pub(super) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
 }
 
 /// Removes the device with this guid from its siblings, which are renumbered.
-pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfig> {
+pub(crate) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfig> {
     let parent = root.parent(guid)?.guid;
     let parent = root.find_mut(parent)?;
     let at = parent.children.iter().position(|c| c.guid == guid)?;
@@ -160,7 +160,7 @@ pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfi
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A device as in a configuration.

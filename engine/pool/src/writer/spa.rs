@@ -6,17 +6,17 @@
 //! ZFS name: spa_t (spa_impl.h).
 
 use super::accounting::Accounting;
-use super::background::Background;
+use super::background_state::BackgroundState;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
-use super::gate::Gate;
 use super::live_config::LiveConfig;
-use super::progress::Progress;
-use super::stats::Stats;
 use super::view_cache::Views;
 use crate::Pool;
 use crate::space::Allocator;
-use block::Store;
+use crate::txg::gate::Gate;
+use crate::txg::progress::Progress;
+use crate::txg::stats::Stats;
+use block::WriteStore;
 use block::l2::Secondary;
 use errors::{Error, Result};
 use host::sync::Mutex;
@@ -51,11 +51,11 @@ pub trait Participant: Send + Sync {
 }
 
 /// Claims the blocks of all intent logs in the first txg of an opened pool, whose number is given,
-/// before anything else allocates. The returned participant takes part in that txg and records the
-/// claim. `None`: there was nothing to claim.
+/// before anything else allocates from the store. The returned participant takes part in that txg
+/// and records the claim. `None`: there was nothing to claim.
 ///
 /// The logs belong to datasets, which this crate does not know.
-pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
+pub type ClaimLogs = fn(&Arc<Pool>, &WriteStore, u64) -> Result<Option<Arc<dyn Participant>>>;
 
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
@@ -78,7 +78,7 @@ impl Default for WriteOptions {
 
 impl WriteOptions {
     /// The limit for dirty data, for a pool with this cache size.
-    pub(super) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
+    pub(crate) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
         self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))
     }
 }
@@ -89,36 +89,36 @@ const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
 
 /// The syncing txg, for changes of the MOS. Only one thread has it.
 pub struct SyncTx<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) tx: &'a Tx,
+    pub(crate) shared: &'a Shared,
+    pub(crate) tx: &'a Tx,
     /// Why the txg must be aborted.
-    pub(super) broken: Mutex<Option<Error>>,
+    pub(crate) broken: Mutex<Option<Error>>,
     /// Bytes that all datasets together used as of the last synced txg.
-    pub(super) used_before: u64,
+    pub(crate) used_before: u64,
 }
 
-pub(super) type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&SyncTx<'_>) + Send>;
 
 /// Tasks for a coming txg. They run in the order of their addition.
-pub(super) type Jobs = Mutex<Vec<Job>>;
+pub(crate) type Jobs = Mutex<Vec<Job>>;
 
 /// The txg engine: the open txg, what takes part in it, and how far the earlier ones are. ZFS name:
 /// tx_state_t.
-pub(super) struct Txgs {
-    pub(super) gate: Arc<Gate>,
-    pub(super) progress: Progress,
-    pub(super) participants: Mutex<Vec<Arc<dyn Participant>>>,
-    pub(super) jobs: Jobs,
+pub(crate) struct Txgs {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) progress: Progress,
+    pub(crate) participants: Mutex<Vec<Arc<dyn Participant>>>,
+    pub(crate) jobs: Jobs,
     /// Jobs that run before anything is changed or freed in their txg.
-    pub(super) early_jobs: Jobs,
-    pub(super) stats: Stats,
+    pub(crate) early_jobs: Jobs,
+    pub(crate) stats: Stats,
     /// The last txg whose uberblock is written, once the pool is frozen.
-    pub(super) frozen: OnceLock<u64>,
+    pub(crate) frozen: OnceLock<u64>,
 }
 
 impl Txgs {
     /// The engine of a pool with `synced` as its last txg.
-    pub(super) fn new(synced: u64, gate: Arc<Gate>, participants: Vec<Arc<dyn Participant>>) -> Self {
+    pub(crate) fn new(synced: u64, gate: Arc<Gate>, participants: Vec<Arc<dyn Participant>>) -> Self {
         Self {
             gate,
             progress: Progress::new(synced),
@@ -133,32 +133,33 @@ impl Txgs {
 
 /// The state of a pool open for writing. Each part guards itself.
 pub(crate) struct Shared {
-    pub(super) store: Arc<Store>,
-    pub(super) mos: Arc<ObjectSet>,
-    pub(super) allocator: Arc<Allocator>,
-    pub(super) features: LiveFeatures,
-    pub(super) txgs: Txgs,
-    pub(super) config: LiveConfig,
-    pub(super) background: Background,
-    pub(super) accounting: Accounting,
+    pub(crate) store: Arc<WriteStore>,
+    pub(crate) mos: Arc<ObjectSet>,
+    pub(crate) allocator: Arc<Allocator>,
+    pub(crate) features: LiveFeatures,
+    pub(crate) txgs: Txgs,
+    pub(crate) config: LiveConfig,
+    pub(crate) background: BackgroundState,
+    pub(crate) accounting: Accounting,
     /// Devices that leave the pool with the syncing txg.
-    pub(super) farewells: Mutex<Vec<Farewell>>,
+    pub(crate) farewells: Mutex<Vec<Farewell>>,
     /// States of the pool for readers.
-    pub(super) views: Views,
+    pub(crate) views: Views,
     /// Options with which it was opened.
-    pub(super) options: WriteOptions,
+    pub(crate) options: WriteOptions,
     /// The state of each leaf that was last reported (`vdev_state_t`), by guid.
-    pub(super) states: Mutex<HashMap<u64, u64>>,
+    pub(crate) states: Mutex<HashMap<u64, u64>>,
 }
 
 /// A pool open for writing.
 pub struct Writer {
-    pub(super) shared: Arc<Shared>,
-    pub(super) thread: Mutex<Option<host::threads::JoinHandle<()>>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) thread: Mutex<Option<host::threads::JoinHandle<()>>>,
 }
 
 impl Writer {
-    pub fn store(&self) -> &Arc<Store> {
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<WriteStore> {
         &self.shared.store
     }
 

@@ -22,21 +22,21 @@ impl Writer {
 
 impl Shared {
     /// Space of a block without parity, in bytes (`bp_get_dsize`).
-    pub(super) fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+    pub(crate) fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         self.accounting.space_bytes(bp)
     }
 
     /// Bytes that all datasets together may use, including savings by dedup and cloning.
-    pub(super) fn usable_bytes(&self, check: SpaceCheck) -> u64 {
+    pub(crate) fn usable_bytes(&self, check: SpaceCheck) -> u64 {
         self.allocator.totals().usable_bytes(check).saturating_add(self.saved_bytes())
     }
 
-    pub(super) fn saved_bytes(&self) -> u64 {
+    pub(crate) fn saved_bytes(&self) -> u64 {
         self.accounting.saved_bytes()
     }
 
     /// Bytes that all datasets together use, from the live MOS.
-    pub(super) fn used_bytes(&self) -> Result<u64> {
+    pub(crate) fn used_bytes(&self) -> Result<u64> {
         let objects = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
         let root = objects.lookup_u64(directory::ROOT_DATASET)?.unwrap_or(0);
         let root = self.mos.object(root)?;

@@ -88,7 +88,7 @@ impl Writer {
     }
 
     /// Reopens the device of a leaf, if it is available and the right one. Returns whether it is.
-    pub(super) fn open_again(&self, leaf: &Leaf, open: &Opener<'_>) -> bool {
+    pub(crate) fn open_again(&self, leaf: &Leaf, open: &Opener<'_>) -> bool {
         let path = self.shared.config.root.lock().find(leaf.guid).and_then(|c| c.path.clone());
         let path = path.unwrap_or_else(|| leaf.path.clone());
         // The device may be locked by this very process; nothing is written to the old handle any
@@ -169,7 +169,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 }
 
 /// Devices are in use again: they take blocks, and a resilver brings them the data they missed.
-pub(super) fn come_back(cx: &SyncTx<'_>) {
+pub(crate) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
     cx.shared.background.sweeps.begin_again();
     if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {

@@ -23,26 +23,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Why a device must stay (`EZFS_NOREPLICAS`).
-pub(super) const NO_REPLICAS: &str = "no valid replicas";
+pub(crate) const NO_REPLICAS: &str = "no valid replicas";
 
 /// Leaves in use, by guid.
-pub(super) type Known = HashMap<u64, Leaf>;
+pub(crate) type Known = HashMap<u64, Leaf>;
 
 /// The current leaves, and the DTLs of distributed spares. A spare in use is also in the list of
 /// spares; the one in the tree counts.
-pub(super) fn known(tree: &Tree) -> Known {
+pub(crate) fn known(tree: &Tree) -> Known {
     let all = tree.spares.iter().chain(&tree.caches).chain(&tree.tops);
     all.flat_map(|top| top.logs()).map(|leaf| (leaf.guid, leaf.clone())).collect()
 }
 
 /// Changes the pool's top-level devices to those that `root` describes, using the leaves in
 /// `known`.
-pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result<()> {
+pub(crate) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result<()> {
     commit_with(cx, root, known, None)
 }
 
 /// The same with a top-level device that was built before.
-pub(super) fn commit_with(
+pub(crate) fn commit_with(
     cx: &SyncTx<'_>,
     root: VdevConfig,
     known: &Known,
@@ -79,18 +79,18 @@ pub(super) fn commit_with(
 }
 
 /// Updates the allocator: which top-level devices can be written.
-pub(super) fn judge_writable(cx: &SyncTx<'_>) {
+pub(crate) fn judge_writable(cx: &SyncTx<'_>) {
     let tree = cx.store().tree();
     tree.tops.iter().for_each(|top| cx.shared.allocator.set_writable(top.id as u32, is_writable(top)));
 }
 
 /// The top-level device and the leaf with this guid. Devices that are not leaves are refused.
-pub(super) fn find_leaf(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
+pub(crate) fn find_leaf(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
     find_by(tree, guid, Vdev::leaf)
 }
 
 /// The same, including distributed spares.
-pub(super) fn find_log(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
+pub(crate) fn find_log(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
     find_by(tree, guid, Vdev::log)
 }
 
@@ -103,7 +103,7 @@ fn find_by(tree: &Tree, guid: u64, pick: impl Fn(&Vdev) -> Option<&Leaf>) -> Res
 
 impl Shared {
     /// Whether a top-level device is a log.
-    pub(super) fn is_log(&self, id: u64) -> bool {
+    pub(crate) fn is_log(&self, id: u64) -> bool {
         let root = self.config.root.lock();
         root.children.iter().any(|top| top.id == id && top.number(config::IS_LOG) != 0)
     }
@@ -113,12 +113,12 @@ impl Shared {
 type Ranges = Vec<(u64, u64)>;
 
 /// Whether some block could not be read without the leaf `guid` (`vdev_dtl_required`).
-pub(super) fn is_required(top: &Vdev, guid: u64) -> bool {
+pub(crate) fn is_required(top: &Vdev, guid: u64) -> bool {
     top.guid == guid || !outage(top, guid).is_empty()
 }
 
 /// Whether the device has all data that it should have, or can reconstruct it from its children.
-pub(super) fn is_whole(vdev: &Vdev) -> bool {
+pub(crate) fn is_whole(vdev: &Vdev) -> bool {
     outage(vdev, 0).is_empty()
 }
 

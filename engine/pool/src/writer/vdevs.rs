@@ -31,9 +31,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Block size of a packed list (`SPA_CONFIG_BLOCKSIZE`).
-pub(super) const LIST_BLOCK_BYTES: u32 = 16 << 10;
+pub(crate) const LIST_BLOCK_BYTES: u32 = 16 << 10;
 /// Pool states in labels (`POOL_STATE_*`) of spares and cache devices.
-pub(super) const SPARE: u64 = 3;
+pub(crate) const SPARE: u64 = 3;
 const L2CACHE: u64 = 4;
 
 /// A device that is to become part of a pool.
@@ -94,9 +94,9 @@ pub struct NewDevices {
 }
 
 /// Devices by guid.
-pub(super) type ByGuid = HashMap<u64, Arc<dyn Device>>;
+pub(crate) type ByGuid = HashMap<u64, Arc<dyn Device>>;
 
-pub(super) fn new_guid() -> u64 {
+pub(crate) fn new_guid() -> u64 {
     loop {
         // 0 and all ones have special meanings.
         let guid = host::random::u64();
@@ -115,7 +115,7 @@ fn check_size(path: &str, device: &dyn Device) -> Result<()> {
 
 /// The configuration of a top-level device that joins in `txg`, with new guids and the sizes of its
 /// devices.
-pub(super) fn top_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
+pub(crate) fn top_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
     let mut top = vdev_config(new, id, txg, devices)?;
     let asize = asize(new)?;
     top.all.put(config::METASLAB_ARRAY, 0u64);
@@ -180,12 +180,12 @@ fn asize(new: &NewVdev) -> Result<u64> {
 }
 
 /// Builds the devices that `configs` describe, in the pool whose root is `root`.
-pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
+pub(crate) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
     build_with(configs, root, devices, &HashMap::new(), None)
 }
 
 /// The same, reusing the leaves in `known`; `moving` is the progress of a raidz expansion.
-pub(super) fn build_with(
+pub(crate) fn build_with(
     configs: &[VdevConfig],
     root: &VdevConfig,
     devices: &ByGuid,
@@ -198,7 +198,7 @@ pub(super) fn build_with(
 }
 
 /// Writes the first labels of the leaves of `tops`.
-pub(super) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig], devices: &ByGuid) -> Result<()> {
+pub(crate) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig], devices: &ByGuid) -> Result<()> {
     let leaves: Vec<_> =
         tops.iter().flat_map(|top| top.leaves().into_iter().map(move |leaf| (top, leaf.guid))).collect();
     let results = host::work::each(leaves.len(), |number| {
@@ -209,7 +209,7 @@ pub(super) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig
 }
 
 /// Writes the first labels of one leaf below `top`.
-pub(super) fn initialize_leaf(
+pub(crate) fn initialize_leaf(
     identity: &Identity,
     root_guid: u64,
     top: &VdevConfig,
@@ -223,7 +223,7 @@ pub(super) fn initialize_leaf(
 }
 
 /// A label of txg 0, for a device that is not or no longer part of the pool.
-pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
+pub(crate) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
     let mut list = Nvlist::new();
     list.put(config::VERSION, identity.version);
     list.put(config::POOL_NAME, identity.label_name.as_str());
@@ -236,7 +236,7 @@ pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, gu
 }
 
 /// Data of a top-level device for the allocator.
-pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> Result<NewDevice> {
+pub(crate) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> Result<NewDevice> {
     let no_blocks = || Error::invalid(device.name.clone(), "a device that holds no blocks");
     Ok(NewDevice {
         vdev: top.id as u32,
@@ -251,7 +251,7 @@ pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> R
 }
 
 /// Creates the arrays of space maps for the top-level devices that have none.
-pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
     let holds_none = |top: &VdevConfig| matches!(top.kind.as_str(), "hole" | "indirect");
     let lacks = |top: &&VdevConfig| !holds_none(top) && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
     let ids: Vec<u64> = cx.shared.config.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
@@ -267,7 +267,7 @@ pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
 
 /// Creates ZAPs for all devices that have none and for the root, for properties and the state of
 /// background work. `class` returns the allocation class of a new top-level device by number.
-pub(super) fn make_zaps(cx: &SyncTx<'_>, root: &mut VdevConfig, class: &dyn Fn(u64) -> Option<Class>) -> Result<()> {
+pub(crate) fn make_zaps(cx: &SyncTx<'_>, root: &mut VdevConfig, class: &dyn Fn(u64) -> Option<Class>) -> Result<()> {
     let (mos, tx) = (cx.mos(), cx.tx());
     let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
     let all = match cx.directory_entry(directory::VDEV_ZAP_MAP)? {
@@ -322,7 +322,7 @@ fn leaf_zaps(vdev: &mut VdevConfig, make: &impl Fn() -> Result<Zap>) -> Result<(
 }
 
 /// Refuses special and dedup devices, and draids, if the required feature is not enabled.
-pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool) -> Result<()> {
+pub(crate) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool) -> Result<()> {
     if new.tops.iter().any(|top| top.draid.is_some()) && !is_enabled("draid") {
         return Err(Error::invalid("draid devices", "need feature@draid"));
     }
@@ -335,7 +335,7 @@ pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool)
 
 /// A list of devices that hold no data of the pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     Spares,
     Caches,
 }
@@ -351,7 +351,7 @@ impl List {
 }
 
 /// Configurations of new spares or cache devices.
-pub(super) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut ByGuid) -> Result<Vec<VdevConfig>> {
+pub(crate) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut ByGuid) -> Result<Vec<VdevConfig>> {
     let one = |aux: &NewAuxiliary| {
         check_size(&aux.path, aux.device.as_ref())?;
         // Two copies of one device are two devices.
@@ -385,7 +385,7 @@ fn spare_guid(list: List, aux: &NewAuxiliary) -> Option<u64> {
 }
 
 /// Writes the labels of spares or cache devices, which name no pool.
-pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: List, devices: &ByGuid) -> Result<()> {
+pub(crate) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: List, devices: &ByGuid) -> Result<()> {
     for c in configs {
         let label = auxiliary_label(version, c, list);
         let device = &devices[&c.guid];
@@ -400,7 +400,7 @@ pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: L
 }
 
 /// The label of a spare or cache device.
-pub(super) fn auxiliary_label(version: u64, c: &VdevConfig, list: List) -> Nvlist {
+pub(crate) fn auxiliary_label(version: u64, c: &VdevConfig, list: List) -> Nvlist {
     let mut label = Nvlist::new();
     label.put(config::VERSION, version);
     label.put(config::POOL_STATE, if list == List::Spares { SPARE } else { L2CACHE });
@@ -413,7 +413,7 @@ pub(super) fn auxiliary_label(version: u64, c: &VdevConfig, list: List) -> Nvlis
 }
 
 /// Removes a device from one of the pool's lists. Returns its configuration there.
-pub(super) fn unlist_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<Option<VdevConfig>> {
+pub(crate) fn unlist_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<Option<VdevConfig>> {
     let (entry, key) = list.names();
     let Some(id) = cx.directory_entry(entry)?.filter(|id| *id != 0) else { return Ok(None) };
     let mut all = crate::import::open::packed_list(cx.mos(), id)?.get_nvlist_array(key).to_vec();
@@ -433,7 +433,7 @@ fn write_list(cx: &SyncTx<'_>, id: u64, key: &str, all: Vec<Nvlist>) -> Result<(
 }
 
 /// Destroys the ZAP of a device that leaves; 0: it has none.
-pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
+pub(crate) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
     if id == 0 {
         return Ok(());
     }
@@ -444,7 +444,7 @@ pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
 }
 
 /// The ZAP of a top-level device.
-pub(super) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
+pub(crate) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
     let id = {
         let root = cx.shared.config.root.lock();
         root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
@@ -457,7 +457,7 @@ pub(super) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
 
 /// The distributed spares of the draids among new top-level devices. They have no device of their
 /// own.
-pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
+pub(crate) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
     let of_top = |top: &VdevConfig| -> Vec<VdevConfig> {
         let one = |spare: u64| {
             let guid = new_guid();
@@ -479,12 +479,12 @@ pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
 }
 
 /// Increments the feature's reference count for each draid among new top-level devices.
-pub(super) fn count_draids(cx: &SyncTx<'_>, tops: &[VdevConfig]) -> Result<()> {
+pub(crate) fn count_draids(cx: &SyncTx<'_>, tops: &[VdevConfig]) -> Result<()> {
     tops.iter().filter(|top| top.kind == kind::DRAID).try_for_each(|_| cx.feature_increment("draid"))
 }
 
 /// Appends devices to one of the pool's lists.
-pub(super) fn list_auxiliary(cx: &SyncTx<'_>, configs: &[VdevConfig], list: List) -> Result<()> {
+pub(crate) fn list_auxiliary(cx: &SyncTx<'_>, configs: &[VdevConfig], list: List) -> Result<()> {
     if configs.is_empty() {
         return Ok(());
     }

@@ -31,7 +31,7 @@ impl SyncTx<'_> {
     }
 
     /// Whether `version` is newer than that of the pool. Fails if there is no upgrade to it.
-    pub(super) fn check_upgrade(&self, version: u64) -> Result<bool> {
+    pub(crate) fn check_upgrade(&self, version: u64) -> Result<bool> {
         let now = self.version();
         if !is_version(version) || version < now {
             return Err(Error::invalid(self.pool_name(), format!("property 'version' number {version} is invalid.")));
@@ -44,7 +44,7 @@ impl SyncTx<'_> {
     }
 
     /// Makes an upgrade that was checked. The version rises last: if this fails, it is as before.
-    pub(super) fn upgrade_to(&self, version: u64) -> Result<()> {
+    pub(crate) fn upgrade_to(&self, version: u64) -> Result<()> {
         let directory = self.directory()?;
         if version >= VERSION_FEATURES {
             LiveFeatures::create_zaps(self.mos(), self.tx())?;

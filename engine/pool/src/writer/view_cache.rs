@@ -10,7 +10,7 @@ use host::sync::{Condvar, Mutex};
 use std::sync::Arc;
 
 /// The newest view of the pool, and the threads that open another. See `views`.
-pub(super) struct Views {
+pub(crate) struct Views {
     /// The pool as it was opened, from which views are opened; `None` while it is being created.
     pub base: Option<Arc<Pool>>,
     pub state: Mutex<State>,
@@ -20,7 +20,7 @@ pub(super) struct Views {
     pub opening: Mutex<()>,
 }
 
-pub(super) struct State {
+pub(crate) struct State {
     pub newest: Option<Arc<Pool>>,
     /// When a thread started to open a view for display.
     pub since: Option<Instant>,

@@ -10,10 +10,10 @@
 //!     it
 
 use super::config::Identity;
-use super::scan::Figures;
 use super::spa::{Shared, SyncTx, Writer};
 use crate::Pool;
 use crate::import::open;
+use crate::scan::live::Figures;
 use block::Store;
 use errors::{Error, Place, Refusal, Result};
 use host::clock::Instant;
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// See [`super::Writer::pool`].
-    pub(super) fn pool(&self) -> Result<Arc<Pool>> {
+    pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
         if let Some(pool) = self.views.of(self.shown_txg()) {
             return Ok(pool);
         }
@@ -66,13 +66,13 @@ impl Shared {
         }
         let base = self.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
         let identity = self.config.identity.lock().clone();
-        let pool = base.at_uberblock(&self.store, &uberblock, &identity, &self.background.scan.figures)?;
+        let pool = base.at_uberblock(self.store.reader(), &uberblock, &identity, &self.background.scan.figures)?;
         self.views.publish(&pool);
         Ok(pool)
     }
 
     /// See [`super::Writer::shown`].
-    pub(super) fn shown(self: &Arc<Self>) -> Result<Arc<Pool>> {
+    pub(crate) fn shown(self: &Arc<Self>) -> Result<Arc<Pool>> {
         let txg = self.shown_txg();
         if let Some(pool) = self.views.of(txg) {
             return Ok(pool);
@@ -121,7 +121,7 @@ impl SyncTx<'_> {
         let shared = self.shared;
         let base = shared.views.base.as_ref().ok_or_else(|| Refusal::Busy.at(shared.store.name()))?;
         let (uberblock, identity) = (shared.config.uberblock.lock().clone(), shared.config.identity.lock().clone());
-        let opened = open::finish(&shared.store, shared.mos.clone(), &uberblock, base.warnings().to_vec())?;
+        let opened = open::finish(shared.store.reader(), shared.mos.clone(), &uberblock, base.warnings().to_vec())?;
         Ok(base.with(identity.name, identity.guid, opened, shared.background.scan.figures.clone()))
     }
 }

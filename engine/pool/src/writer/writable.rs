@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const TXG_MAX: u64 = u64::MAX / 2;
 
 /// Refuses a pool that cannot be written, with an error that names the reason.
-pub(super) fn check(pool: &Pool) -> Result<()> {
+pub(crate) fn check(pool: &Pool) -> Result<()> {
     let place = || format!("{}: writing", pool.name());
     let unsupported = |what: String| Err(Error::unsupported(place(), what));
     let features = pool.features();

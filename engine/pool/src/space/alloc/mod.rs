@@ -10,7 +10,7 @@
 //! allocations move forward, until space is tight; then the best fit is used. The copies of a block
 //! go to different devices, or to metaslabs far apart.
 //!
-//! Below: [`crate::space::ranges`]. Above: `block::Store`, which knows only the trait, and
+//! Below: [`crate::space::ranges`]. Above: `block::WriteStore`, which knows only the trait, and
 //! `Writer`, which calls [`Allocator::sync_maps`] in each pass of a txg and [`Allocator::synced`]
 //! after its uberblock is written.
 //!
@@ -54,7 +54,7 @@ pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;
 pub use stats::{ClassSpace, SpaceCheck, SpaceStats};
 
-use block::{Allocate, Class, Want};
+use block::{Allocate, Class, Gang, Want};
 use errors::{Error, Refusal, Result};
 use group::{Group, LOG_SLOT, Part, Search};
 use host::sync::{Mutex, RwLock};
@@ -84,7 +84,7 @@ pub struct Allocator {
     name: String,
     table: RwLock<Arc<Table>>,
     rotors: [Mutex<Rotor>; 4],
-    /// Weak, because the MOS is read through a store that owns this allocator.
+    /// Weak: the pool's writer owns the MOS, and the allocator may be held for longer.
     reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
     rounds: round::Rounds,
@@ -97,6 +97,8 @@ pub struct Allocator {
     checkpoint_txg: AtomicU64,
     /// Freed space is noted for a later trim.
     tracks_untrimmed: AtomicBool,
+    /// Data that is larger than this gets no place in one piece.
+    ganging_above_bytes: AtomicU64,
 }
 
 /// The pool features that matter to the allocator.
@@ -129,6 +131,7 @@ impl Allocator {
             evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),
             tracks_untrimmed: AtomicBool::new(false),
+            ganging_above_bytes: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -148,7 +151,7 @@ impl Allocator {
     /// Passes the allocation units of the normal devices to the store: the smallest, and the
     /// greatest common divisor. Other devices do not count, as in OpenZFS: a block compressed for
     /// them may fall back to a normal one.
-    pub fn publish_units(&self, store: &block::Store) {
+    pub fn publish_units(&self, store: &block::WriteStore) {
         let table = self.table();
         let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
         let both = units.map(|n| (n, n)).reduce(|(least, common), (n, _)| (least.min(n), gcd(common, n)));
@@ -306,7 +309,7 @@ impl Allocator {
                     avoid: &used,
                 };
                 if let Some((offset_bytes, asize_bytes, slab)) = group.allocate(&search)? {
-                    let is_gang = want.gang == block::Gang::Header;
+                    let is_gang = want.gang == Gang::Header;
                     return Ok(Some((Dva { vdev: group.vdev, offset_bytes, asize_bytes, is_gang }, slab)));
                 }
             }
@@ -356,6 +359,18 @@ impl Allocator {
     /// From now on no freed space is reallocated any more, for as long as the pool is open.
     pub fn freeze(&self) {
         self.keeps.freeze();
+    }
+
+    /// From now on data of more than `above_bytes` is written as gang blocks, as if no larger piece
+    /// of space were free: for tests. ZFS name: metaslab_force_ganging.
+    pub fn force_ganging(&self, above_bytes: u64) {
+        self.ganging_above_bytes.store(above_bytes, Ordering::Relaxed);
+    }
+
+    fn must_gang(&self, want: &Want) -> bool {
+        want.psize_bytes > self.ganging_above_bytes.load(Ordering::Relaxed)
+            && want.gang != Gang::Header
+            && !want.is_metadata
     }
 
     /// A writer has no space left until freed space becomes free: from the end of this txg on,
@@ -422,6 +437,9 @@ impl Allocator {
 
 impl Allocate for Allocator {
     fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
+        if self.must_gang(want) {
+            return Err(self.no_space());
+        }
         let table = self.table();
         for (class, part) in Self::chain(&table, want) {
             // Blocks outside of any txg's budget must leave enough space to sync the txgs, and to

@@ -1,5 +1,5 @@
 //! Frees on devices that are being or were removed: their blocks may have moved. They are deferred,
-//! and the syncing thread resolves them in their txg (`writer::evacuate`).
+//! and the syncing thread resolves them in their txg ([`crate::removal`]).
 //!
 //! Invariants:
 //!   * a deferred free is synced in its txg

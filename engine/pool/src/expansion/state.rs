@@ -15,7 +15,7 @@ pub(super) const BUDGET_BYTES: std::ops::Range<u64> = 16 << 20..1 << 30;
 
 /// The expansion of a pool: there is at most one.
 #[derive(Default)]
-pub(in crate::writer) struct Expansion {
+pub(crate) struct Expansion {
     pub(super) state: Mutex<Option<Running>>,
     pub(super) changed: Condvar,
     pub(super) thread: Mutex<(Option<JoinHandle<()>>, bool)>,

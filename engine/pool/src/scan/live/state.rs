@@ -168,11 +168,6 @@ impl Scans {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// Whether there is anything to write in the open txg.
-    pub fn is_dirty(&self) -> bool {
-        self.errors.is_dirty()
-    }
-
     /// Whether errors count as those of a scan. Takes no lock, because every reader calls it.
     pub(super) fn is_running(&self) -> bool {
         self.figures.is_running()

@@ -7,16 +7,16 @@
 //!   * a device leaves in a later txg than the last copy: the data that the previous state needs
 //!     stays on it
 
-use super::super::detach::{farewells, free_objects};
-use super::super::maps::free_maps;
-use super::super::spa::SyncTx;
-use super::super::tree::{self, known};
-use super::super::vdevs::{self, top_zap};
 use super::free::free_moved;
 use super::mapping::Growing;
 use super::obsolete;
 use super::state::{DEVICE_REMOVAL, OBSOLETE_COUNTS, State};
 use crate::config::VdevConfig;
+use crate::writer::detach::{farewells, free_objects};
+use crate::writer::maps::free_maps;
+use crate::writer::spa::SyncTx;
+use crate::writer::tree::{self, known};
+use crate::writer::vdevs::{self, top_zap};
 use block::vdev::indirect::Mapping;
 use block::vdev::{Kind, Vdev};
 use block::zevent::class;

@@ -26,7 +26,7 @@ mod figures;
 mod heal;
 mod heal_queue;
 mod issue;
-pub(super) mod rebuild;
+pub(crate) mod rebuild;
 mod rebuild_zap;
 mod rebuilds;
 mod run;
@@ -38,7 +38,8 @@ pub(crate) use figures::Figures;
 pub(crate) use state::Scans;
 pub use state::{ScanActivity, ScanAnswer, ScanRefused};
 
-use super::spa::{Shared, SyncTx, Writer};
+use crate::writer::background::Background;
+use crate::writer::spa::{Shared, SyncTx, Writer};
 use block::zevent::class;
 use errors::Result;
 use heal::Healer;
@@ -51,7 +52,7 @@ use std::time::Duration;
 use transitions::End;
 
 /// Begins a scrub in the syncing txg, unless a scan is active.
-pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     let scans: &Scans = &cx.shared.background.scan;
     let mut state = scans.state.lock();
     if transitions::refusal(&state).is_none() {
@@ -61,20 +62,28 @@ pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
-impl Shared {
+impl Background for Scans {
     /// Starts self-healing of bad blocks that reads find.
-    pub(super) fn watch_reads(self: &Arc<Self>) {
-        self.store.set_watch(Some(Arc::new(Healer::new(self))));
+    fn start(&self, shared: &Arc<Shared>) {
+        shared.store.set_watch(Some(Arc::new(Healer::new(shared))));
     }
 
-    /// Stops background work and waits for it. Progress that was not stored is repeated by the next
-    /// importer.
-    pub(super) fn stop_scans(&self) {
-        self.background.scan.state.lock().stop = true;
-        self.background.scan.changed.notify_all();
-        self.store.set_watch(None);
-        self.background.scan.heals.stop();
-        let thread = self.background.scan.thread.lock().take();
+    fn is_dirty(&self) -> bool {
+        self.errors.is_dirty()
+    }
+
+    /// Writes the errors that wait for the error log.
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        self.errors.sync(cx)
+    }
+
+    /// Progress that was not stored is repeated by the next importer.
+    fn stop(&self, shared: &Shared) {
+        self.state.lock().stop = true;
+        self.changed.notify_all();
+        shared.store.set_watch(None);
+        self.heals.stop();
+        let thread = self.thread.lock().take();
         // This may be the scan thread itself, if it held the last reference to the pool.
         if let Some(thread) = thread.filter(|t| !t.is_current()) {
             let _ = thread.join();

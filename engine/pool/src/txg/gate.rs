@@ -38,7 +38,7 @@ const SLEEP_HALFWAY: Duration = Duration::from_micros(500);
 /// where one thread plays several.
 const KNOWS_THREADS: bool = cfg!(all(debug_assertions, not(test)));
 
-pub(super) struct Gate {
+pub(crate) struct Gate {
     inner: Mutex<Inner>,
     changed: Condvar,
     /// Dirty bytes: not synced yet.

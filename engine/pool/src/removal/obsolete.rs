@@ -11,15 +11,15 @@
 //!   * counts and space map together give the bytes of each range that are in use, as the feature
 //!     `obsolete_counts` requires
 
-use super::super::maps::with_maps;
-use super::super::spa::SyncTx;
-use super::super::vdevs::top_zap;
 use super::mapping::NewRange;
 use super::objects::{append, create_object, destroy_object};
 use super::state::OBSOLETE_COUNTS;
 use crate::space::alloc::MapWriter;
 use crate::space::entries::{Spot, encode_runs};
 use crate::space::for_each_entry;
+use crate::writer::maps::with_maps;
+use crate::writer::spa::SyncTx;
+use crate::writer::vdevs::top_zap;
 use block::vdev::Kind;
 use block::vdev::indirect::Mapping;
 use errors::{Error, Place, Result};

@@ -12,7 +12,7 @@ use host::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// The syncing thread waits here for a reason to sync, and other threads for their txg.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     state: Mutex<State>,
     /// Wakes the syncing thread.
     wake: Condvar,

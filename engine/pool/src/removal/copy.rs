@@ -7,9 +7,9 @@
 //!   * a range has the same length on both devices: all devices have the same allocation unit
 //!   * the ranges of the mapping are in order, and a step ends at the end of a range
 
-use super::super::spa::SyncTx;
 use super::mapping::{Growing, NewRange};
 use super::state::{OBSOLETE_COUNTS, RANGE_BYTES_MAX, SPAN_BYTES_MAX, State};
+use crate::writer::spa::SyncTx;
 use block::{Allocate, Gang, Want};
 use errors::{Error, Refusal, Result};
 use ondisk::Dva;

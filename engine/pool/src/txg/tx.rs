@@ -1,8 +1,8 @@
 //! Context for changes of the MOS while their txg is being synced.
 
-use super::spa::{Shared, SyncTx};
 use crate::SpaceCheck;
-use block::Store;
+use crate::writer::spa::{Shared, SyncTx};
+use block::WriteStore;
 use errors::{Error, Refusal, Result};
 use host::sync::Mutex;
 use object::zap::Zap;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const MOS_BLOCK_BYTES: u64 = 3 * (16 << 10);
 
 impl<'a> SyncTx<'a> {
-    pub(super) fn new(shared: &'a Shared, tx: &'a Tx) -> Self {
+    pub(crate) fn new(shared: &'a Shared, tx: &'a Tx) -> Self {
         // A pool that is being created has no root directory yet.
         let used_before = shared.used_bytes().unwrap_or(0);
         Self { shared, tx, broken: Mutex::new(None), used_before }
@@ -39,7 +39,7 @@ impl SyncTx<'_> {
     }
 
     /// Returns the error of a change that failed halfway.
-    pub(super) fn check_whole(&self) -> Result<()> {
+    pub(crate) fn check_whole(&self) -> Result<()> {
         self.broken.lock().take().map_or(Ok(()), Err)
     }
 
@@ -53,7 +53,8 @@ impl SyncTx<'_> {
         &self.shared.mos
     }
 
-    pub fn store(&self) -> &Arc<Store> {
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<WriteStore> {
         &self.shared.store
     }
 

@@ -37,7 +37,7 @@ pub enum WorkRefused {
 
 /// Trim and initialize of a pool.
 #[derive(Default)]
-pub(in crate::writer) struct Sweeps {
+pub(crate) struct Sweeps {
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,

@@ -29,12 +29,13 @@ mod objects;
 mod obsolete;
 mod state;
 
-pub(super) use state::Evacuation;
+pub(crate) use state::Evacuation;
 pub(crate) use state::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 
-use super::spa::{SyncTx, Writer};
 use crate::Pool;
 use crate::config::VdevConfig;
+use crate::writer::background::Background;
+use crate::writer::spa::{SyncTx, Writer};
 use block::vdev::Kind;
 use copy::Step;
 use errors::{Error, Refusal, Result};
@@ -50,7 +51,7 @@ use std::sync::atomic::Ordering;
 const STEP_BYTES: u64 = 32 << 20;
 
 /// Makes the allocator defer frees on devices that are being or were removed.
-pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
+pub(crate) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator) -> Result<()> {
     let removed = pool.root_vdev().children.iter().filter(|top| top.kind == "indirect").map(|top| top.id as u32);
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
         allocator.set_evacuated(vdev, true);
@@ -62,7 +63,7 @@ pub(super) fn inform_allocator(pool: &Pool, allocator: &crate::space::Allocator)
 /// Removes an entry that earlier releases left in the ZAPs of removed devices: the list of
 /// unflushed txgs was freed with the space maps, and its object number may belong to another object
 /// by now. OpenZFS removes the entry with the list (`vdev_destroy_ms_flush_data`).
-pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
+pub(crate) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
     let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
     let zaps: Vec<u64> = {
         let root = cx.shared.config.root.lock();
@@ -131,49 +132,58 @@ impl SyncTx<'_> {
     }
 }
 
-/// The step of a txg, after all other changes except the frees of the MOS itself.
-pub(super) fn step(cx: &SyncTx<'_>) -> Result<()> {
-    let evacuation = &cx.shared.background.evacuation;
-    sync(cx)?;
-    if evacuation.is_active() {
-        let mut state = evacuation.state.lock();
-        let allowance = evacuation.allowance.load(Ordering::SeqCst);
-        let before = state.growing.as_ref().map_or(0, |g| g.header.mapped_bytes);
-        let went = match evacuation.cancelled.swap(false, Ordering::SeqCst) {
-            true => None,
-            false if allowance == 0 => Some(Step::Copied),
-            false => Some(cx.all_or_nothing(|| copy::step(cx, &mut state, allowance.min(STEP_BYTES)))?),
-        };
-        let copied = state.growing.as_ref().map_or(0, |g| g.header.mapped_bytes) - before;
-        if allowance != u64::MAX {
-            // If the limit was changed meanwhile, the new limit stays.
-            let left = allowance.saturating_sub(copied);
-            let _ = evacuation.allowance.compare_exchange(allowance, left, Ordering::SeqCst, Ordering::SeqCst);
-        }
-        evacuation.full.store(matches!(went, Some(Step::Full)), Ordering::SeqCst);
-        match went {
-            Some(Step::Copied | Step::Full) => {}
-            Some(Step::Nothing) => end::finish(cx, &mut state)?,
-            Some(Step::Failed(error)) => {
-                tracing::error!(%error, "{}: the removal of a device is canceled", cx.store().name());
-                end::give_up(cx, &mut state)?;
-            }
-            None => end::give_up(cx, &mut state)?,
-        }
+impl Background for Evacuation {
+    fn is_dirty(&self) -> bool {
+        self.is_active()
     }
-    obsolete::condense(cx)
-}
 
-/// Applies deferred frees and writes the resulting changes. Called in each pass.
-pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
-    free::sync(cx)?;
-    let mut state = cx.shared.background.evacuation.state.lock();
-    obsolete::sync(cx, &mut state.obsolete)?;
-    if std::mem::take(&mut state.is_changed)
-        && let Some(removing) = &state.removing
-    {
-        let value = ZapValue { int_bytes: 8, ints: removing.to_words().to_vec() };
-        cx.directory()?.update(cx.tx(), directory::REMOVING.as_bytes(), &value)?;
+    fn wants_txgs(&self) -> bool {
+        self.can_continue()
     }
-    Ok(())
+
+    /// The step of a txg, after all other changes except the frees of the MOS itself.
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        self.sync_pass(cx)?;
+        if self.is_active() {
+            let mut state = self.state.lock();
+            let allowance = self.allowance.load(Ordering::SeqCst);
+            let before = state.growing.as_ref().map_or(0, |g| g.header.mapped_bytes);
+            let went = match self.cancelled.swap(false, Ordering::SeqCst) {
+                true => None,
+                false if allowance == 0 => Some(Step::Copied),
+                false => Some(cx.all_or_nothing(|| copy::step(cx, &mut state, allowance.min(STEP_BYTES)))?),
+            };
+            let copied = state.growing.as_ref().map_or(0, |g| g.header.mapped_bytes) - before;
+            if allowance != u64::MAX {
+                // If the limit was changed meanwhile, the new limit stays.
+                let left = allowance.saturating_sub(copied);
+                let _ = self.allowance.compare_exchange(allowance, left, Ordering::SeqCst, Ordering::SeqCst);
+            }
+            self.full.store(matches!(went, Some(Step::Full)), Ordering::SeqCst);
+            match went {
+                Some(Step::Copied | Step::Full) => {}
+                Some(Step::Nothing) => end::finish(cx, &mut state)?,
+                Some(Step::Failed(error)) => {
+                    tracing::error!(%error, "{}: the removal of a device is canceled", cx.store().name());
+                    end::give_up(cx, &mut state)?;
+                }
+                None => end::give_up(cx, &mut state)?,
+            }
+        }
+        obsolete::condense(cx)
+    }
+
+    /// Applies deferred frees and writes the resulting changes.
+    fn sync_pass(&self, cx: &SyncTx<'_>) -> Result<()> {
+        free::sync(cx)?;
+        let mut state = self.state.lock();
+        obsolete::sync(cx, &mut state.obsolete)?;
+        if std::mem::take(&mut state.is_changed)
+            && let Some(removing) = &state.removing
+        {
+            let value = ZapValue { int_bytes: 8, ints: removing.to_words().to_vec() };
+            cx.directory()?.update(cx.tx(), directory::REMOVING.as_bytes(), &value)?;
+        }
+        Ok(())
+    }
 }

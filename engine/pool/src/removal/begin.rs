@@ -7,11 +7,11 @@
 //!   * before the mapping begins, nothing new is allocated on the device and no intent log is on it
 //!   * everything that is read before mappings are loaded is on devices that stay
 
-use super::super::spa::{SyncTx, Writer};
-use super::super::vdevs::top_zap;
 use super::mapping::Growing;
 use super::state::{DEVICE_REMOVAL, OBSOLETE_COUNTS};
 use crate::SpaceCheck;
+use crate::writer::spa::{SyncTx, Writer};
+use crate::writer::vdevs::top_zap;
 use block::Class;
 use block::vdev::{Kind, Vdev};
 use errors::{Error, Result};
@@ -32,7 +32,7 @@ const NO_SPACE: &str = "out of space";
 impl Writer {
     /// Starts to remove a top-level device that holds data. `empty_logs` empties the intent logs of
     /// all datasets.
-    pub(in crate::writer) fn evacuate(&self, id: u32, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
+    pub(crate) fn evacuate(&self, id: u32, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         self.check_evacuation(id)?;
         let allocator = &self.shared.allocator;
         let was_allocating = allocator.is_allocating(id);

@@ -19,7 +19,7 @@ const GAP_BYTES: u64 = 64 << 10;
 
 /// Sectors were moved. No thread reads or writes the device until the uberblock records it and this
 /// value is dropped.
-pub(in crate::writer) struct Step<'m> {
+pub(super) struct Step<'m> {
     guard: RwLockWriteGuard<'m, Reflow>,
     next: Reflow,
     copied_bytes: u64,
@@ -44,7 +44,7 @@ impl Step<'_> {
 
 /// Moves a piece, if an expansion is running and can continue. All data of the txg was flushed
 /// before. If a device fails, nothing counts as moved.
-pub(in crate::writer) fn step<'m>(
+pub(super) fn step<'m>(
     cx: &SyncTx<'_>,
     moving: Option<&'m Arc<block::vdev::raidz::Moving>>,
 ) -> Result<Option<Step<'m>>> {

@@ -29,17 +29,17 @@ mod copy;
 mod state;
 mod step;
 
-pub(super) use state::Expansion;
-pub(super) use step::step;
+pub(crate) use state::Expansion;
 
-use super::grow::expand_one;
-use super::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
-use super::scan::start_scrub_in;
-use super::spa::{Shared, SyncTx, Writer};
-use super::tree::{self, known};
-use super::vdevs::{self, ByGuid};
 use crate::config::VdevConfig;
+use crate::scan::live::start_scrub_in;
 use crate::space::alloc::Shape;
+use crate::writer::background::{Background, WriteUberblock};
+use crate::writer::grow::expand_one;
+use crate::writer::new_leaf::{NewLeaf, TXGS_UNDER_WAY, check_fits, leaf_config};
+use crate::writer::spa::{Shared, SyncTx, Writer};
+use crate::writer::tree::{self, known};
+use crate::writer::vdevs::{self, ByGuid};
 use block::vdev::raidz::{Moving, Reflow};
 use block::vdev::{Leaf, Vdev};
 use errors::{Error, Result};
@@ -49,6 +49,7 @@ use ondisk::pool_dir::{config, vdev_top};
 use state::Running;
 use std::sync::Arc;
 use std::time::Duration;
+use step::step;
 
 /// States in the device's ZAP: `DSS_SCANNING`, `DSS_FINISHED`.
 const ACTIVE: u64 = 1;
@@ -84,15 +85,34 @@ impl Writer {
     }
 }
 
-impl Shared {
-    /// Stops the background thread and waits for it.
-    pub(super) fn stop_expansion(&self) {
+impl Background for Expansion {
+    /// Moves a piece. No thread reads or writes the device until the uberblock that records the
+    /// piece is on disk.
+    fn around_uberblock(&self, cx: &SyncTx<'_>, write: WriteUberblock<'_>) -> Result<bool> {
+        // The next piece overwrites what the last uberblock on disk needs where it was.
+        if cx.shared.is_frozen_at(cx.txg()) {
+            return write();
+        }
+        let moving = self.moving();
+        let Some(moved) = step(cx, moving.as_ref())? else { return write() };
+        let progress = &cx.shared.config.uberblock;
+        let before = std::mem::replace(&mut progress.lock().raidz_reflow, moved.word());
+        let is_written = write()?;
+        match is_written {
+            true => moved.done(cx),
+            // Nothing counts as moved: the same piece is moved again.
+            false => progress.lock().raidz_reflow = before,
+        }
+        Ok(is_written)
+    }
+
+    fn stop(&self, _: &Shared) {
         let thread = {
-            let mut thread = self.background.expansion.thread.lock();
+            let mut thread = self.thread.lock();
             thread.1 = true;
             thread.0.take()
         };
-        self.background.expansion.changed.notify_all();
+        self.changed.notify_all();
         if let Some(thread) = thread.filter(|t| !t.is_current()) {
             let _ = thread.join();
         }
@@ -167,7 +187,7 @@ fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Res
 }
 
 /// Adds `new` as a child of the raidz `to`, and starts to spread the existing data over it.
-pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
+pub(crate) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let no_device = || Error::invalid("", "no such device in pool");

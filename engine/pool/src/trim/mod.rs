@@ -25,12 +25,13 @@ mod state;
 
 pub(crate) use progress::read as read_work;
 pub use progress::{Work, WorkState};
-pub(super) use state::Sweeps;
+pub(crate) use state::Sweeps;
 pub use state::{Order, WorkRefused};
 
-use super::spa::{Shared, Writer};
-use super::tree::find_leaf;
 use crate::config::VdevConfig;
+use crate::writer::background::Background;
+use crate::writer::spa::{Shared, Writer};
+use crate::writer::tree::find_leaf;
 use errors::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,12 +135,13 @@ impl Shared {
         self.background.sweeps.threads.lock().push(spawned.map_err(|e| Error::io(self.store.name(), e))?);
         Ok(())
     }
+}
 
-    /// Stops background work and waits for it. It resumes when the pool is opened again.
-    pub(super) fn stop_sweeps(&self) {
-        self.background.sweeps.state.lock().stop = true;
-        self.background.sweeps.changed.notify_all();
-        let threads = std::mem::take(&mut *self.background.sweeps.threads.lock());
+impl Background for Sweeps {
+    fn stop(&self, _: &Shared) {
+        self.state.lock().stop = true;
+        self.changed.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads.into_iter().filter(|t| !t.is_current()) {
             let _ = thread.join();
         }

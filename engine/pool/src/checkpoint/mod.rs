@@ -18,13 +18,18 @@
 //!   * a checkpoint's uberblock is that of the txg before the one in which it is created
 //!   * the feature is active while there is a checkpoint, or space that a discarded one held
 
-use super::exclusion::{CHECKPOINT_GUID, DISCARDING};
-use super::maps::with_maps;
-use super::spa::{SyncTx, Writer};
-use super::writable::check;
+mod state;
+
+pub(crate) use state::{CHECKPOINT_GUID, Discarding};
+
 use crate::Pool;
 use crate::import::open::NO_CHECKPOINT;
 use crate::space::alloc::LiveMaps;
+use crate::writer::background::Background;
+use crate::writer::exclusion::DISCARDING;
+use crate::writer::maps::with_maps;
+use crate::writer::spa::{SyncTx, Writer};
+use crate::writer::writable::check;
 use block::label::sync_uberblock;
 use errors::{Error, Result};
 use ondisk::pool_dir::directory;
@@ -48,7 +53,7 @@ impl Writer {
 
     /// Whether space of a discarded checkpoint is still to be freed.
     pub fn is_discarding(&self) -> bool {
-        self.shared.background.is_discarding()
+        self.shared.background.discarding.is_active()
     }
 
     /// Waits until the space of a discarded checkpoint is freed, `is_given_up` returns true, or the
@@ -59,11 +64,6 @@ impl Writer {
         }
         Ok(())
     }
-}
-
-/// Whether the pool was exported or crashed while it discarded its checkpoint.
-pub(super) fn is_discarding(pool: &Pool) -> Result<bool> {
-    Ok(pool.features().is_active(CHECKPOINT_GUID) && pool.checkpoint()?.is_none())
 }
 
 impl SyncTx<'_> {
@@ -105,7 +105,7 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
 fn discard(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let refused = |why: &str| Err(Error::invalid(shared.store.name(), why));
-    if shared.background.is_discarding() {
+    if shared.background.discarding.is_active() {
         return refused(DISCARDING);
     }
     if cx.directory()?.lookup(directory::ZPOOL_CHECKPOINT)?.is_none() {
@@ -114,27 +114,36 @@ fn discard(cx: &SyncTx<'_>) -> Result<()> {
     cx.all_or_nothing(|| {
         shared.allocator.forget_checkpoint();
         cx.directory()?.remove(cx.tx(), directory::ZPOOL_CHECKPOINT)?;
-        shared.background.set_discarding(true);
+        shared.background.discarding.set_active(true);
         cx.history("spa discard checkpoint", None, "started discarding checkpointed state from the pool")
     })
 }
 
-/// One step of discarding, in each txg until nothing is left.
-pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
-    let shared = cx.shared;
-    if !shared.background.is_discarding() {
-        return Ok(());
+impl Background for Discarding {
+    fn is_dirty(&self) -> bool {
+        self.is_active()
     }
-    let read = |id| cx.mos().object(id);
-    let more = with_maps(cx, |maps: &LiveMaps<'_>| shared.allocator.discard(cx.txg(), maps, &read))?;
-    if !more {
-        cx.feature_decrement(FEATURE)?;
-        cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
-        shared.background.set_discarding(false);
-        // Devices that only the checkpoint needed may be detached.
-        super::detach::after_resilver(cx)?;
+
+    fn wants_txgs(&self) -> bool {
+        self.is_active()
     }
-    Ok(())
+
+    /// One step of discarding, in each txg until nothing is left.
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        let read = |id| cx.mos().object(id);
+        let more = with_maps(cx, |maps: &LiveMaps<'_>| cx.shared.allocator.discard(cx.txg(), maps, &read))?;
+        if !more {
+            cx.feature_decrement(FEATURE)?;
+            cx.history("spa discard checkpoint", None, "finished discarding checkpointed state from the pool")?;
+            self.set_active(false);
+            // Devices that only the checkpoint needed may be detached.
+            crate::writer::detach::after_resilver(cx)?;
+        }
+        Ok(())
+    }
 }
 
 /// Makes the checkpoint, in whose state the pool was opened, its newest state. This cannot be
@@ -142,7 +151,7 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
 ///
 /// It comes before everything else: blocks written since the checkpoint are free now, and the first
 /// txg may overwrite them.
-pub(super) fn wind_back(pool: &Pool) -> Result<()> {
+pub(crate) fn wind_back(pool: &Pool) -> Result<()> {
     check(pool)?;
     let tree = pool.store().tree();
     let tops: Vec<u32> = tree.tops.iter().map(|top| top.id as u32).collect();

@@ -4,10 +4,11 @@
 //!   * a panic in the middle of a txg ends the thread before the uberblock is written: the pool is
 //!     suspended in the state of the last synced txg, and no thread waits any longer
 
-use super::farewell::Farewell;
-use super::spa::{Shared, SyncTx};
 use super::stats::TxgStats;
-use super::{checkpoint, dtl, evacuate, expand, label, mos};
+use crate::writer::background::around_uberblock;
+use crate::writer::farewell::Farewell;
+use crate::writer::spa::{Shared, SyncTx};
+use crate::writer::{dtl, label, mos};
 use errors::{Error, Result};
 use host::clock::Instant;
 use object::Tx;
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering;
 const PASSES_MAX: u32 = 40;
 
 /// Runs until it must stop, or until a txg cannot be written. A panic is such a reason, too.
-pub(super) fn run(shared: &Arc<Shared>) {
+pub(crate) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
     // What the panic left behind in memory is not written by any thread: see `fail`.
     let error = match catch_unwind(AssertUnwindSafe(|| turns(shared))) {
@@ -55,7 +56,7 @@ fn turns(shared: &Arc<Shared>) -> Option<Error> {
             Err(error) => return Some(error),
         }
         shared.txgs.gate.drained();
-        if shared.background.wants_txgs() {
+        if shared.background_work().iter().any(|work| work.wants_txgs()) {
             shared.push();
         }
     }
@@ -87,7 +88,7 @@ fn reason(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// Syncs the first txg of a pool that is being created; `make` creates its objects.
-pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let _doing = block::doing(block::Task::Background);
     let txg = shared.txgs.gate.close(|txg| txg).ok_or_else(|| half_changed(shared))?;
     let tx = Tx::syncing(txg);
@@ -150,10 +151,8 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     cx.check_whole()?;
     // Frees the blocks without references, which may be clones.
     shared.accounting.dedup.sync(&cx)?;
-    checkpoint::sync(&cx)?;
-    shared.background.scan.sync_errors(&cx)?;
     shared.accounting.clones.sync(&cx)?;
-    evacuate::step(&cx)?;
+    shared.background_work().iter().try_for_each(|work| work.sync(&cx))?;
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
@@ -178,9 +177,9 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
 /// Writes the MOS until nothing is dirty any more, then labels and uberblock.
 fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<()> {
     let (shared, txg) = (cx.shared, cx.txg());
+    let work = shared.background_work();
     let mut config_dirty = false;
-    let mut moving;
-    let (root, moved) = loop {
+    loop {
         stats.passes += 1;
         if stats.passes > PASSES_MAX {
             return Err(Error::invalid(
@@ -193,7 +192,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
             config_dirty = true;
             label::write_mos_config(cx)?;
         }
-        evacuate::sync(cx)?;
+        work.iter().try_for_each(|work| work.sync_pass(cx))?;
         shared.allocator.sync(cx)?;
         let root = mos::sync(cx, stats.passes)?;
         if shared.allocator.is_dirty(txg) || shared.mos.is_dirty(txg) {
@@ -207,25 +206,18 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         if dtl::is_pending(shared) {
             continue;
         }
-        moving = shared.background.expansion.moving();
-        // The next step overwrites what the last uberblock on disk needs where it was.
-        let moved = match shared.is_frozen_at(txg) {
-            true => None,
-            false => expand::step(cx, moving.as_ref())?,
-        };
-        if !dtl::is_pending(shared) {
-            break (root, moved);
+        let is_written = around_uberblock(&work, cx, &mut || {
+            // The last step of the background work may have failed on a device, too.
+            if dtl::is_pending(shared) {
+                return Ok(false);
+            }
+            write_label(cx, root, config_dirty).map(|()| true)
+        })?;
+        if is_written {
+            stats.phase_ns[5] = lap(clock);
+            return Ok(());
         }
-    };
-    if let Some(moved) = &moved {
-        shared.config.uberblock.lock().raidz_reflow = moved.word();
     }
-    write_label(cx, root, config_dirty)?;
-    if let Some(moved) = moved {
-        moved.done(cx);
-    }
-    stats.phase_ns[5] = lap(clock);
-    Ok(())
 }
 
 /// Writes labels and uberblock. If no device takes them, the pool is suspended, and they are
@@ -249,24 +241,17 @@ fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> 
 
 impl Shared {
     /// Nothing is written any more.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.store.stop_second();
-        self.store.end_writing();
+        self.store.set_on_write_failure(None);
         // Threads that still read from the pool keep no other process from opening it.
         self.store.tree().all_leaves().for_each(|leaf| leaf.release());
-    }
-
-    /// Ends what runs in the background, and waits for it.
-    pub(super) fn stop_background(&self) {
-        self.stop_expansion();
-        self.stop_sweeps();
-        self.stop_scans();
     }
 
     fn is_dirty(&self, txg: u64) -> bool {
         !self.txgs.jobs.lock().is_empty()
             || self.config.is_dirty()
-            || self.background.is_dirty()
+            || self.background_work().iter().any(|work| work.is_dirty())
             || self.txgs.participants.lock().iter().any(|p| p.is_dirty(txg))
             || self.accounting.dedup.is_dirty()
     }

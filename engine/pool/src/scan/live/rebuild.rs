@@ -54,7 +54,7 @@ const REST_MAX: Duration = Duration::from_millis(200);
 
 /// Begins to rebuild the stale data of a top-level device's leaves, or restarts an active rebuild.
 /// The leaves must be in the tree.
-pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
+pub(crate) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let mut guard = cx.shared.background.scan.state.lock();
     let state = &mut *guard;
     if state.is_error_scrubbing() {

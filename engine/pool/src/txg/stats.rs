@@ -80,7 +80,7 @@ static WRITTEN: Info = Info {
 
 /// The last txgs one by one, and the totals of all.
 #[derive(Default)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     kept: Mutex<VecDeque<TxgStats>>,
     /// Time when the open txg was opened.
     opened: Mutex<Option<Instant>>,

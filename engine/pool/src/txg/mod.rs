@@ -1,21 +1,37 @@
-//! Txgs as the rest of the writer uses them: transactions, tasks in the syncing txg, waiting for a
-//! txg, and suspending the pool when it cannot write. `sync` is the thread that syncs them.
+//! The txg engine. In this file: txgs as the rest of the pool uses them, which are transactions,
+//! tasks in the syncing txg, waiting for a txg, and suspending the pool when it cannot write.
+//!
+//! ```text
+//!   gate      lets transactions into the open txg, and closes it
+//!   progress  how far the earlier txgs are; suspends and resumes
+//!   sync      the thread that closes and syncs txgs
+//!   tx        what a task can do in the syncing txg
+//!   stats     times and sizes of the last txgs
+//! ```
+//! Below: `writer::spa`, the state that all parts share, which uses `gate`, `progress` and `stats`.
+//! Above: everything that changes a pool. ZFS names: txg, dsl_sync_task, spa_sync.
 
-use super::spa::{Jobs, Participant, Shared, SyncTx, Writer};
-use super::stats::TxgStats;
+pub(crate) mod gate;
+pub(crate) mod progress;
+pub(crate) mod stats;
+pub(crate) mod sync;
+mod tx;
+
 use crate::status::Suspended;
+use crate::writer::spa::{Jobs, Participant, Shared, SyncTx, Writer};
 use errors::{Error, Refusal, Result};
 use host::sync::Mutex;
 use object::Tx;
+use stats::TxgStats;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The first txg of a pool (`TXG_INITIAL`).
-pub(super) const FIRST_TXG: u64 = 4;
+pub(crate) const FIRST_TXG: u64 = 4;
 
 /// Share of the limit for dirty data, in percent, at which a txg is closed early. As OpenZFS (20
 /// %).
-pub(super) const EARLY_PERCENT: u64 = 20;
+pub(crate) const EARLY_PERCENT: u64 = 20;
 
 impl Writer {
     /// Begins a transaction in the open txg. Waits while there is too much dirty data. Fails if the
@@ -136,15 +152,15 @@ impl Writer {
 }
 
 impl Shared {
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         host::clock::seconds()
     }
 
-    pub(super) fn push(&self) {
+    pub(crate) fn push(&self) {
         self.txgs.progress.push();
     }
 
-    pub(super) fn refusal(&self) -> Error {
+    pub(crate) fn refusal(&self) -> Error {
         let failed = self.txgs.progress.failure();
         let name = self.config.identity.lock().name.clone();
         match failed {
@@ -162,14 +178,14 @@ impl Shared {
     }
 
     /// See [`Writer::task`].
-    pub(super) fn task<R: Send + 'static>(
+    pub(crate) fn task<R: Send + 'static>(
         &self,
         task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         self.task_among(&self.txgs.jobs, task)
     }
 
-    pub(super) fn task_among<R: Send + 'static>(
+    pub(crate) fn task_among<R: Send + 'static>(
         &self,
         jobs: &Jobs,
         task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static,
@@ -186,7 +202,7 @@ impl Shared {
         result.unwrap_or_else(|| Err(self.refusal()))
     }
 
-    pub(super) fn wait(&self, txg: u64) -> Result<()> {
+    pub(crate) fn wait(&self, txg: u64) -> Result<()> {
         self.txgs.gate.assert_outside("a thread waits for a txg");
         self.txgs.progress.wait(txg, || Refusal::Stale.at(self.store.name()))
     }
@@ -194,7 +210,7 @@ impl Shared {
     /// Called by a thread that syncs the txg when no device takes a block: suspends the pool, and
     /// waits for [`Writer::resume`] or for the pool to be closed. Returns whether to retry. A write
     /// that began before the last resumption is retried at once.
-    pub(super) fn suspended(&self, error: &Error, begun: u64) -> bool {
+    pub(crate) fn suspended(&self, error: &Error, begun: u64) -> bool {
         let is_resumed = || self.store.resumptions() != begun;
         self.txgs.progress.suspend(error, is_resumed, || {
             tracing::error!("{}: suspended: {error}", self.store.name());
@@ -204,7 +220,7 @@ impl Shared {
         })
     }
 
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.txgs.progress.resume(|| {
             self.store.count_resumption();
             self.store.tree().leaves().iter().for_each(|leaf| leaf.clear_errors());
@@ -212,7 +228,7 @@ impl Shared {
         });
     }
 
-    pub(super) fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         self.txgs.progress.is_suspended()
     }
 }

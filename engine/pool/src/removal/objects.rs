@@ -5,9 +5,9 @@
 //! Invariants:
 //!   * with obsolete counts, there is one count for each range
 
-use super::super::spa::SyncTx;
 use super::mapping::{Growing, NewRange};
 use super::state::OBSOLETE_COUNTS;
+use crate::writer::spa::SyncTx;
 use errors::{Error, Result};
 use object::NewObject;
 use ondisk::indirect::{MappingEntry, MappingHeader};

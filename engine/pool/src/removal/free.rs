@@ -8,9 +8,9 @@
 //! ```
 //! Facts: free_from_removing_vdev (module/zfs/vdev_removal.c), metaslab_free_impl (metaslab.c).
 
-use super::super::spa::SyncTx;
 use super::state::State;
 use crate::space::alloc::RemovalFree;
+use crate::writer::spa::SyncTx;
 use block::Allocate;
 use block::vdev::Kind;
 use block::vdev::indirect::Mapping;

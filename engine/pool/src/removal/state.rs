@@ -24,7 +24,7 @@ pub(crate) const SPAN_BYTES_MAX: u64 = 32 << 10;
 pub(super) const CONDENSE_BYTES_MIN: u64 = 128 << 10;
 
 /// The running removal, and the state of removed devices.
-pub(in crate::writer) struct Evacuation {
+pub(crate) struct Evacuation {
     /// A device is being removed, and there may be something to copy.
     pub(super) active: AtomicBool,
     /// The removal must be cancelled.
@@ -51,9 +51,9 @@ pub(super) struct State {
     pub obsolete: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
-impl Evacuation {
+impl Default for Evacuation {
     /// State of a pool from which nothing was removed.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             active: false.into(),
             cancelled: false.into(),
@@ -63,7 +63,9 @@ impl Evacuation {
             state: Mutex::default(),
         }
     }
+}
 
+impl Evacuation {
     /// Loads the state of a pool that is being opened.
     pub fn load(pool: &Pool) -> Result<Self> {
         let mut state = State { removing: removing(pool)?, ..State::default() };
@@ -71,11 +73,11 @@ impl Evacuation {
             state.growing = Some(Growing::load(pool, vdev)?);
         }
         let active = state.growing.is_some().into();
-        Ok(Self { active, state: Mutex::new(state), ..Self::new() })
+        Ok(Self { active, state: Mutex::new(state), ..Self::default() })
     }
 
-    /// Whether the next txg must follow at once.
-    pub fn wants_txgs(&self) -> bool {
+    /// Whether there is something to copy now.
+    pub(super) fn can_continue(&self) -> bool {
         self.is_active() && !self.full.load(Ordering::SeqCst) && self.allowance.load(Ordering::SeqCst) > 0
     }
 

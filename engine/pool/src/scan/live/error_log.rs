@@ -8,7 +8,6 @@
 //! (module/zfs/spa_errlog.c).
 
 use super::error_queue::{Errors, Lists};
-use super::state::Scans;
 use crate::writer::SyncTx;
 use block::Bookmark;
 use errors::Result;
@@ -21,16 +20,9 @@ use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
 use std::collections::BTreeMap;
 
-impl Scans {
-    /// Writes the errors that wait for the error log.
-    pub(in crate::writer) fn sync_errors(&self, cx: &SyncTx<'_>) -> Result<()> {
-        self.errors.sync(cx)
-    }
-}
-
 impl Errors {
     /// Writes the waiting errors to the pool's logs.
-    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+    pub(super) fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         if !self.is_dirty() {
             return Ok(());
         }

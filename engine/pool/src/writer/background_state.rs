@@ -1,0 +1,23 @@
+//! The state of the work that runs in the background. Each part knows nothing of txgs; what the txg
+//! engine asks of all of them is [`Background`](super::background::Background).
+
+use crate::checkpoint::Discarding;
+use crate::expansion::Expansion;
+use crate::removal::Evacuation;
+use crate::scan::live::Scans;
+use crate::trim::Sweeps;
+
+/// The background work of a pool.
+#[derive(Default)]
+pub(crate) struct BackgroundState {
+    /// Scrub, resilver and rebuild.
+    pub scan: Scans,
+    /// Trim and initialize.
+    pub sweeps: Sweeps,
+    /// Expansion of a RAID-Z device.
+    pub expansion: Expansion,
+    /// Removal of devices that hold data.
+    pub evacuation: Evacuation,
+    /// Freeing the space of a discarded checkpoint.
+    pub discarding: Discarding,
+}

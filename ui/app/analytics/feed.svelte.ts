@@ -19,7 +19,11 @@ export interface Source {
   close(): void;
 }
 
-interface Followed { readonly name: string; after: number; readonly on: OnSecond }
+interface Followed {
+  readonly name: string;
+  after: number;
+  readonly on: OnSecond;
+}
 
 /** One stream for all visible statistics, reopened when they change. The server counts them while it is open. */
 export class Streaming implements Source {
@@ -163,7 +167,10 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
     };
     const ask = async (from: number, to: number, whole: boolean): Promise<number> => {
       try {
-        const next = await get("/v1/analytics/query", { query: { name: wantedName, from, to, step: wantedStep }, signal: abort.signal });
+        const next = await get("/v1/analytics/query", {
+          query: { name: wantedName, from, to, step: wantedStep },
+          signal: abort.signal,
+        });
         feed.advance(newest(next));
         // Keeps the requested spelling: the server accepts several, but returns one.
         keep({ ...data(next), name: wantedName }, newest(next), whole);
@@ -179,18 +186,39 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
     };
     const go = async () => {
       loading = true;
-      const { from, to } = extent(wantedSpan, untrack(() => feed.now), wantedStep);
+      const { from, to } = extent(
+        wantedSpan,
+        untrack(() => feed.now),
+        wantedStep,
+      );
       const last = await ask(from, to, true);
       if (abort.signal.aborted || !isLive(wantedSpan)) return;
       if (last === 0) timer = setTimeout(() => void go(), 5000);
       else if (wantedStep === 1) {
         stop = feed.follow(wantedName, Math.min(last, to - 1), (second, column, keys) => {
-          if (current) keep({ ...current, columns: column ? [column] : [], keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])) }, second, false);
+          if (current)
+            keep(
+              {
+                ...current,
+                columns: column ? [column] : [],
+                keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])),
+              },
+              second,
+              false,
+            );
         });
       } else {
         const more = async () => {
           const begun = current?.columns.at(-1)?.start ?? from;
-          await ask(begun, Math.max(begun, Math.floor(Date.now() / 1000), untrack(() => feed.now)) + wantedStep, false);
+          await ask(
+            begun,
+            Math.max(
+              begun,
+              Math.floor(Date.now() / 1000),
+              untrack(() => feed.now),
+            ) + wantedStep,
+            false,
+          );
           if (!abort.signal.aborted) timer = setTimeout(() => void more(), again(wantedStep));
         };
         timer = setTimeout(() => void more(), again(wantedStep));
@@ -205,11 +233,23 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
   });
 
   return {
-    get data() { return current; },
-    get extent() { return area; },
-    get error() { return error; },
-    get loading() { return loading; },
-    get arrived() { return arrived; },
-    reload: () => { reloads += 1; },
+    get data() {
+      return current;
+    },
+    get extent() {
+      return area;
+    },
+    get error() {
+      return error;
+    },
+    get loading() {
+      return loading;
+    },
+    get arrived() {
+      return arrived;
+    },
+    reload: () => {
+      reloads += 1;
+    },
   };
 }

@@ -1,6 +1,9 @@
 //! Server-sent events over fetch: the browser's EventSource cannot send a token.
 
-export interface ServerEvent { readonly type: string; readonly data: string }
+export interface ServerEvent {
+  readonly type: string;
+  readonly data: string;
+}
 
 /** Yields the messages of a stream as they arrive. */
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {

@@ -14,7 +14,11 @@ const EVENTS_KEPT = 2000;
 const SILENCE_MS = 20_000;
 const CLIENTS_SILENT_MS = 6000;
 
-export interface Rates { operations: number[]; read: number[]; written: number[] }
+export interface Rates {
+  operations: number[];
+  read: number[];
+  written: number[];
+}
 const noRates = (): Rates => ({ operations: [], read: [], written: [] });
 
 class Live {
@@ -52,12 +56,24 @@ class Live {
   /** Processes one message; also called by tests. */
   take(message: Message): void {
     switch (message.type) {
-      case "pools": this.pools = message.pools; break;
-      case "job": this.jobs.set(message.job.id, message.job); break;
-      case "datasets": this.datasetsChanged.set(message.pool, (this.datasetsChanged.get(message.pool) ?? 0) + 1); break;
-      case "clients": this.#takeClients(message.clients); break;
-      case "event": this.#takeEvents([message.event]); break;
-      case "missed": void this.#reload(); break;
+      case "pools":
+        this.pools = message.pools;
+        break;
+      case "job":
+        this.jobs.set(message.job.id, message.job);
+        break;
+      case "datasets":
+        this.datasetsChanged.set(message.pool, (this.datasetsChanged.get(message.pool) ?? 0) + 1);
+        break;
+      case "clients":
+        this.#takeClients(message.clients);
+        break;
+      case "event":
+        this.#takeEvents([message.event]);
+        break;
+      case "missed":
+        void this.#reload();
+        break;
     }
   }
 
@@ -69,9 +85,17 @@ class Live {
       sum.operations += client.operations_per_second;
       sum.read += client.read_bytes_per_second;
       sum.written += client.written_bytes_per_second;
-      this.rates.set(client.address, grown(this.rates.get(client.address) ?? noRates(), { operations: client.operations_per_second, read: client.read_bytes_per_second, written: client.written_bytes_per_second }));
+      this.rates.set(
+        client.address,
+        grown(this.rates.get(client.address) ?? noRates(), {
+          operations: client.operations_per_second,
+          read: client.read_bytes_per_second,
+          written: client.written_bytes_per_second,
+        }),
+      );
     }
-    for (const address of this.rates.keys()) if (!clients.some((client) => client.address === address)) this.rates.delete(address);
+    for (const address of this.rates.keys())
+      if (!clients.some((client) => client.address === address)) this.rates.delete(address);
     this.total = grown(this.total, sum);
   }
 
@@ -85,7 +109,12 @@ class Live {
 
   async #reload(): Promise<void> {
     try {
-      const [pools, jobs, clients, events] = await Promise.all([get("/v1/pools"), get("/v1/jobs"), get("/v1/clients"), get("/v1/events", { query: { limit: 1000 } })]);
+      const [pools, jobs, clients, events] = await Promise.all([
+        get("/v1/pools"),
+        get("/v1/jobs"),
+        get("/v1/clients"),
+        get("/v1/events", { query: { limit: 1000 } }),
+      ]);
       this.pools = pools.items;
       for (const job of jobs.items) this.jobs.set(job.id, job);
       this.#takeClients(clients.items);
@@ -127,19 +156,34 @@ class Live {
   #check(): void {
     if (this.#source?.readyState === EventSource.CLOSED) {
       this.state = "offline";
-      void get("/v1/session").then(() => this.#open(), () => undefined);
+      void get("/v1/session").then(
+        () => this.#open(),
+        () => undefined,
+      );
     } else if (this.state === "live" && this.clients.length > 0 && Date.now() - this.#clientsAt > CLIENTS_SILENT_MS) {
       // Nothing is sent when no clients are connected: the displayed rates would never change.
-      void get("/v1/clients").then((list) => this.#takeClients(list.items), () => undefined);
+      void get("/v1/clients").then(
+        (list) => this.#takeClients(list.items),
+        () => undefined,
+      );
     } else if (this.state === "live" && Date.now() - this.lastMessage > SILENCE_MS) {
-      void get("/v1/version").then(() => this.#alive(), () => { this.state = "offline"; });
+      void get("/v1/version").then(
+        () => this.#alive(),
+        () => {
+          this.state = "offline";
+        },
+      );
     }
   }
 }
 
 function grown(rates: Rates, now: { operations: number; read: number; written: number }): Rates {
   const add = (values: number[], value: number) => [...values, value].slice(-HISTORY);
-  return { operations: add(rates.operations, now.operations), read: add(rates.read, now.read), written: add(rates.written, now.written) };
+  return {
+    operations: add(rates.operations, now.operations),
+    read: add(rates.read, now.read),
+    written: add(rates.written, now.written),
+  };
 }
 
 export const live = new Live();

@@ -49,10 +49,20 @@ export function resource<T>(load: (signal: AbortSignal) => Promise<T> | null): R
   });
 
   return {
-    get data() { return data; },
-    get error() { return error; },
-    get missing() { return missing; },
-    get loading() { return loading; },
-    reload: () => { again += 1; },
+    get data() {
+      return data;
+    },
+    get error() {
+      return error;
+    },
+    get missing() {
+      return missing;
+    },
+    get loading() {
+      return loading;
+    },
+    reload: () => {
+      again += 1;
+    },
   };
 }

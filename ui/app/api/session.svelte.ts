@@ -53,7 +53,9 @@ class CurrentSession {
 
   /** Why a button for `role` is disabled, or null if it is not. */
   why(role: Role): string | null {
-    return this.may(role) ? null : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
+    return this.may(role)
+      ? null
+      : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
   }
 
   async #whoCould(): Promise<void> {

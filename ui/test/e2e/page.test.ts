@@ -18,19 +18,22 @@ describe("permissions", () => {
     });
   });
   test("the first-start link makes the first administrator, once", async () => {
-    await withMock({ loggedIn: false, setup: true, path: "/setup#token=first-start-token" }, async (page, mock, url) => {
-      await page.getByLabel("Password", { exact: true }).fill("short");
-      await page.getByRole("button", { name: "Create and log in" }).click();
-      await page.getByText("At least 10 characters.", { exact: true }).waitFor();
-      await page.getByLabel("Password", { exact: true }).fill("long enough for this");
-      await page.getByLabel("Password again").fill("long enough for this");
-      await page.getByRole("button", { name: "Create and log in" }).click();
-      await page.getByText("Live", { exact: true }).waitFor();
-      expect(mock.state.users.map((user) => [user.name, user.role])).toEqual([["admin", "administrator"]]);
-      await page.context().clearCookies();
-      await page.goto(`${url}/setup#token=first-start-token`);
-      await page.getByRole("heading", { name: "This link has been used" }).waitFor();
-    });
+    await withMock(
+      { loggedIn: false, setup: true, path: "/setup#token=first-start-token" },
+      async (page, mock, url) => {
+        await page.getByLabel("Password", { exact: true }).fill("short");
+        await page.getByRole("button", { name: "Create and log in" }).click();
+        await page.getByText("At least 10 characters.", { exact: true }).waitFor();
+        await page.getByLabel("Password", { exact: true }).fill("long enough for this");
+        await page.getByLabel("Password again").fill("long enough for this");
+        await page.getByRole("button", { name: "Create and log in" }).click();
+        await page.getByText("Live", { exact: true }).waitFor();
+        expect(mock.state.users.map((user) => [user.name, user.role])).toEqual([["admin", "administrator"]]);
+        await page.context().clearCookies();
+        await page.goto(`${url}/setup#token=first-start-token`);
+        await page.getByRole("heading", { name: "This link has been used" }).waitFor();
+      },
+    );
   });
   test("a viewer sees everything, and each disabled button gives its reason", async () => {
     await withMock({ loggedIn: false, path: "/pools/tank" }, async (page, mock) => {
@@ -109,7 +112,10 @@ describe("datasets", () => {
       expect(await drawn()).toBeLessThan(100);
       await page.getByRole("treegrid", { name: "Datasets" }).focus();
       await page.keyboard.press("End");
-      await page.getByRole("row", { name: /photos|host099999/ }).first().waitFor();
+      await page
+        .getByRole("row", { name: /photos|host099999/ })
+        .first()
+        .waitFor();
       expect(await drawn()).toBeLessThan(100);
       await page.getByLabel("Find datasets by name").fill("host054321");
       await page.getByRole("row", { name: /host054321/ }).waitFor();
@@ -144,7 +150,10 @@ describe("pools", () => {
     await withMock({ path: "/pools/tank", quick: true }, async (page) => {
       await page.getByRole("button", { name: "Verify" }).click();
       await page.getByRole("progressbar", { name: "verify tank" }).waitFor();
-      await page.getByRole("link", { name: /Jobs\s*1/ }).first().click();
+      await page
+        .getByRole("link", { name: /Jobs\s*1/ })
+        .first()
+        .click();
       await page.getByRole("link", { name: "Verify tank" }).first().click();
       await page.getByText("Clean: all data is readable and consistent.").waitFor();
     });

@@ -7,7 +7,7 @@ function mock(): Plugin {
   return {
     name: "weir-mock-api",
     async configureServer(server) {
-      const { handler } = await server.ssrLoadModule("/mock-api/server.ts");
+      const { handler } = (await server.ssrLoadModule("/mock-api/server.ts")) as typeof import("./mock-api/server");
       server.middlewares.use(handler());
     },
   };

@@ -17,7 +17,7 @@ interface Ask {
   state: State;
   params: string[];
   query: URLSearchParams;
-  body: Record<string, never> & Record<string, unknown>;
+  body: Record<string, unknown>;
   who: Schemas["User"] | null;
   sid: string | null;
 }
@@ -179,7 +179,7 @@ export class Mock {
         state: this.state,
         params,
         query: url.searchParams,
-        body: text ? JSON.parse(text) : {},
+        body: text ? (JSON.parse(text) as Record<string, unknown>) : {},
         who,
         sid,
       }),
@@ -246,7 +246,7 @@ export class Mock {
   snap(ask: Ask, act: () => unknown, status?: number): Answer {
     try {
       const made = act();
-      this.changedDatasets((ask.params[0] ?? String((ask.body.names as unknown as string[])[0])).split(/[/@]/)[0]!);
+      this.changedDatasets((ask.params[0] ?? String((ask.body.names as string[])[0])).split(/[/@]/)[0]!);
       return ok(made, status);
     } catch (error) {
       if (error instanceof snapshots.Refusal)
@@ -490,7 +490,7 @@ const R = (method: string, path: string, role: Role | null, answer: (this: Mock,
   method,
   path: new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}$`),
   role,
-  answer: answer as Route["answer"],
+  answer: answer,
 });
 
 const ROUTES: Route[] = [
@@ -575,7 +575,7 @@ const ROUTES: Route[] = [
   R("POST", "/v1/users", "administrator", ({ state, body }) => {
     const user: Schemas["User"] = {
       name: String(body.name),
-      role: body.role as unknown as Role,
+      role: body.role as Role,
       created: seconds(),
       sessions: 0,
     };
@@ -603,8 +603,8 @@ const ROUTES: Route[] = [
       id: (state.tokens.at(-1)?.id ?? 0) + 1,
       name: String(body.name),
       user: who!.name,
-      role: body.role as unknown as Role,
-      statistics: body.statistics as unknown as string[] | undefined,
+      role: body.role as Role,
+      statistics: body.statistics as string[] | undefined,
       created: seconds(),
       expires: body.days ? seconds() + Number(body.days) * 86400 : undefined,
     };
@@ -687,7 +687,7 @@ const ROUTES: Route[] = [
     } satisfies Schemas["ImportablePoolList"]),
   ),
   R("POST", "/v1/import", "administrator", function ({ state, body }) {
-    const name = String(body.new_name ?? "rescue");
+    const name = (body.new_name as string | undefined) ?? "rescue";
     const made = {
       ...structuredClone(state.pools[0]!),
       name,
@@ -944,11 +944,11 @@ const ROUTES: Route[] = [
   R("POST", "/v1/jobs", "operator", function ({ state, body, who }) {
     const pool = found(
       state.pools.find((candidate) => candidate.name === body.target),
-      `cannot open '${body.target}': no such pool`,
+      `cannot open '${String(body.target)}': no such pool`,
     );
     const job: Schemas["Job"] = {
       id: state.jobs.length + 1,
-      kind: body.kind!,
+      kind: body.kind as Schemas["JobKind"],
       target: pool.name,
       state: "running",
       started_by: who!.name,

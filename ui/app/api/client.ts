@@ -7,7 +7,7 @@ export type Schemas = components["schemas"];
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
 type PathsWith<M extends Method> = {
-  [P in keyof paths]: paths[P] extends { [K in M]: infer O } ? ([O] extends [never | undefined] ? never : P) : never;
+  [P in keyof paths]: paths[P] extends { [K in M]: infer O } ? ([O] extends [undefined] ? never : P) : never;
 }[keyof paths];
 type OperationOf<P extends keyof paths, M extends Method> = paths[P] extends { [K in M]: infer O } ? O : never;
 type PathOf<O> = O extends { parameters: { path: infer T } } ? T : undefined;

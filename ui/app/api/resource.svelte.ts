@@ -8,7 +8,7 @@ export interface Resource<T> {
   readonly error: string;
   readonly missing: boolean;
   readonly loading: boolean;
-  reload(): void;
+  readonly reload: () => void;
 }
 
 /** `load` runs again when reactive values that it reads before its first `await` change; it returns null if there is nothing to load. */

@@ -57,7 +57,7 @@ export class Daemon {
     });
     this.#process = daemon;
     for (const stream of [daemon.stdout, daemon.stderr])
-      stream!.on("data", (data: Buffer) => (this.output += data.toString()));
+      stream.on("data", (data: Buffer) => (this.output += data.toString()));
     for (let tries = 0; tries < 300; tries += 1) {
       if (daemon.exitCode !== null) throw new Error(`weir serve ended: ${this.output}`);
       if (

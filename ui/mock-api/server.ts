@@ -80,9 +80,29 @@ export class Mock {
     for (const stream of [...this.#streams, ...this.#columnStreams]) stream.end();
   }
 
-  /** For tests: stops answering, as if the process was killed. */
+  /** For tests: files that are missing. */
+  missing: RegExp | null = null;
+
+  /** For tests: while true, connections are closed at once, as if no process listened. */
+  down = false;
+
+  /** For tests: closes all connections, as if the process was killed. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** For tests: while true, nothing is sent and nothing answered, as if the process was stopped. */
+  frozen = false;
+
+  /** For tests: the open streams. */
+  get streams(): { events: number; statistics: number } {
+    return { events: this.#streams.size, statistics: this.#columnStreams.size };
+  }
+
+  /** For tests: ends all sessions. */
+  endSessions(): void {
+    this.#sessions.clear();
+    for (const stream of [...this.#streams, ...this.#columnStreams]) stream.end();
   }
 
   listen(dist: string, port = 0): Promise<{ server: Server; url: string }> {
@@ -91,6 +111,10 @@ export class Mock {
       answer(request, response, () => void serveFile(dist, request, response)),
     );
     server.on("connection", (socket) => {
+      if (this.down) {
+        socket.destroy();
+        return;
+      }
       this.#sockets.add(socket);
       socket.on("close", () => this.#sockets.delete(socket));
     });
@@ -106,7 +130,8 @@ export class Mock {
     return (request: IncomingMessage, response: ServerResponse, next: () => void): void => {
       const url = new URL(request.url ?? "/", "http://mock");
       if (!url.pathname.startsWith("/v1/") && !["/healthz", "/readyz", "/metrics"].includes(url.pathname))
-        return next();
+        return this.missing?.test(url.pathname) ? void response.writeHead(404).end() : next();
+      if (this.frozen) return;
       void this.#answer(request, url, response).catch((error: unknown) => {
         const refused = error instanceof Refused ? error : new Refused(500, "internal", String(error));
         send(response, {
@@ -118,6 +143,7 @@ export class Mock {
   }
 
   broadcast(message: Schemas["LiveMessage"]): void {
+    if (this.frozen) return;
     for (const stream of this.#streams) stream.write(`event: ${message.type}\ndata: ${JSON.stringify(message)}\n\n`);
   }
 
@@ -169,8 +195,8 @@ export class Mock {
     }
     if (!route)
       return url.pathname === "/v1/analytics/stream"
-        ? this.#columns(url.searchParams, request, response)
-        : this.#stream(request, response);
+        ? this.#columns(url.searchParams, response)
+        : this.#stream(response);
     const text = await bodyOf(request);
     const params = (route.path.exec(url.pathname) ?? []).slice(1).map(decodeURIComponent);
     send(
@@ -186,12 +212,13 @@ export class Mock {
     );
   }
 
-  #columns(query: URLSearchParams, request: IncomingMessage, response: ServerResponse): void {
+  #columns(query: URLSearchParams, response: ServerResponse): void {
     const names = query.getAll("name");
     answered(() => analytics.columnsOf(names, 0));
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     let next = Number(query.get("after") ?? seconds() - 1) + 1;
     const pushColumns = () => {
+      if (this.frozen) return;
       for (; next < seconds(); next += 1)
         response.write(`event: columns\nid: ${next}\ndata: ${JSON.stringify(analytics.columnsOf(names, next))}\n\n`);
     };
@@ -199,17 +226,22 @@ export class Mock {
     const timer = setInterval(pushColumns, 100);
     timer.unref();
     this.#columnStreams.add(response);
-    request.on("close", () => {
+    response.on("close", () => {
       clearInterval(timer);
       this.#columnStreams.delete(response);
     });
   }
 
-  #stream(request: IncomingMessage, response: ServerResponse): void {
+  #stream(response: ServerResponse): void {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     response.write(": hello\n\n");
     this.#streams.add(response);
-    request.on("close", () => this.#streams.delete(response));
+    const heartbeat = setInterval(() => this.frozen || response.write(": \n\n"), 2000);
+    heartbeat.unref();
+    response.on("close", () => {
+      clearInterval(heartbeat);
+      this.#streams.delete(response);
+    });
     const to = (message: Schemas["LiveMessage"]) =>
       response.write(`event: ${message.type}\ndata: ${JSON.stringify(message)}\n\n`);
     to({ type: "pools", pools: this.state.pools.map(line) });

@@ -59,6 +59,19 @@ describe("requests to the daemon", () => {
     );
     await expect(get("/v1/pools")).rejects.toMatchObject({ code: "unreachable" });
   });
+  test("a request that is not answered in time fails", async () => {
+    const over = AbortSignal.abort(new DOMException("signal timed out", "TimeoutError"));
+    const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValue(over);
+    vi.stubGlobal("fetch", (_: string, { signal }: RequestInit) =>
+      signal?.aborted ? Promise.reject(signal.reason as Error) : new Promise(() => undefined),
+    );
+    await expect(get("/v1/pools")).rejects.toMatchObject({ code: "unreachable" });
+    await expect(get("/v1/pools", { signal: new AbortController().signal })).rejects.toMatchObject({
+      code: "unreachable",
+    });
+    expect(timeout.mock.calls).toEqual([[30_000], [30_000]]);
+    timeout.mockRestore();
+  });
   test("the end of a session is reported when it is noticed", async () => {
     const ended = vi.fn();
     whenUnauthenticated(ended);

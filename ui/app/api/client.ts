@@ -40,6 +40,10 @@ export class ApiError extends Error {
   }
 }
 
+/** Time limits in ms, after which a request fails. Guessed: a change may wait for many devices. */
+const READ_MS = 30_000;
+const CHANGE_MS = 300_000;
+
 let csrfToken: string | null = null;
 let onUnauthenticated: () => void = () => {};
 
@@ -55,14 +59,21 @@ export function useToken(token: string): void {
   bearer = token;
 }
 
-const authority = (): { headers: Record<string, string>; credentials: RequestCredentials } =>
-  bearer === null
-    ? { headers: {}, credentials: "same-origin" }
-    : { headers: { Authorization: `Bearer ${bearer}` }, credentials: "omit" };
+/** The token for statistics, if this page has one. */
+export const statisticsToken = (): string | null => bearer;
 
-/** Opens a stream; throws if the answer is not a success. */
-export async function listen(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-  const { headers, credentials } = authority();
+const authority = (token = bearer): { headers: Record<string, string>; credentials: RequestCredentials } =>
+  token === null
+    ? { headers: {}, credentials: "same-origin" }
+    : { headers: { Authorization: `Bearer ${token}` }, credentials: "omit" };
+
+/** Opens a stream, with a token or the session; throws if the answer is not a success. */
+export async function listen(
+  path: string,
+  signal: AbortSignal,
+  token: string | null = null,
+): Promise<ReadableStream<Uint8Array>> {
+  const { headers, credentials } = authority(token);
   const response = await fetch(path, { headers, credentials, signal, cache: "no-store" });
   if (!response.ok || !response.body)
     throw new ApiError(response.status, "internal", `The server answered ${response.status} ${response.statusText}.`);
@@ -72,6 +83,11 @@ export async function listen(path: string, signal: AbortSignal): Promise<Readabl
 /** Called when the session has ended. */
 export function whenUnauthenticated(then: () => void): void {
   onUnauthenticated = then;
+}
+
+/** Reports that the session has ended. */
+export function sessionEnded(): void {
+  onUnauthenticated();
 }
 
 /** `/v1/pools/{pool}` and `{pool: "a/b"}` -> `/v1/pools/a%2Fb`. */
@@ -85,6 +101,15 @@ export function address(path: string, inPath: object = {}, query: object = {}): 
   return text ? `${filled}?${text}` : filled;
 }
 
+/** The body of an error, or null: proxies answer with pages. */
+function errorOf(text: string): Partial<Schemas["ErrorReply"]> | null {
+  try {
+    return JSON.parse(text) as Partial<Schemas["ErrorReply"]> | null;
+  } catch {
+    return null;
+  }
+}
+
 async function send(
   method: Method,
   path: string,
@@ -94,15 +119,18 @@ async function send(
   const headers: Record<string, string> = { Accept: "application/json", ...who.headers };
   if (ask.body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "get" && csrfToken) headers["X-CSRF-Token"] = csrfToken;
+  const limit = AbortSignal.timeout(method === "get" ? READ_MS : CHANGE_MS);
   let response: Response;
+  let text: string;
   try {
     response = await fetch(address(path, ask.path as object, ask.query as object), {
       method: method.toUpperCase(),
       headers,
       body: ask.body === undefined ? undefined : JSON.stringify(ask.body),
       credentials: who.credentials,
-      signal: ask.signal,
+      signal: ask.signal ? AbortSignal.any([ask.signal, limit]) : limit,
     });
+    text = await response.text();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(
@@ -111,11 +139,8 @@ async function send(
       "The server cannot be reached. Nothing is known of whether the request was done.",
     );
   }
-  if (response.ok) {
-    const text = await response.text();
-    return text === "" ? undefined : JSON.parse(text);
-  }
-  const reply = (await response.json().catch(() => null)) as Partial<Schemas["ErrorReply"]> | null;
+  if (response.ok) return text === "" ? undefined : JSON.parse(text);
+  const reply = errorOf(text);
   const retryAfter = Number(response.headers.get("Retry-After")) || undefined;
   const error = new ApiError(
     response.status,

@@ -1,17 +1,18 @@
-//! Live state: pools, jobs, clients, events, over one stream of server-sent events.
+//! Live state: pools, jobs, clients, events, over the stream that all tabs share.
 //!
-//! The stream sends complete states, so a lost message only means older data. When it breaks,
-//! `state` reports it within seconds, the page keeps its contents and marks them as old, and the
-//! browser reconnects.
+//! The stream sends complete states, so a lost message only means older data. When the server stops
+//! answering, `state` reports it within 5 s, the page keeps its contents and marks them as old, and
+//! the connection is made again (`stream.ts`).
 
-import { get, type Schemas } from "./client";
+import { get, sessionEnded, type Schemas } from "./client";
+import { connection } from "./connection";
+import type { Link } from "./stream";
 import { SvelteMap } from "svelte/reactivity";
 
 type Message = Schemas["LiveMessage"];
 /** Points kept of each client's rates: 4 minutes at one every 2 s. */
 const HISTORY = 120;
 const EVENTS_KEPT = 2000;
-const SILENCE_MS = 20_000;
 const CLIENTS_SILENT_MS = 6000;
 
 export interface Rates {
@@ -22,9 +23,9 @@ export interface Rates {
 const noRates = (): Rates => ({ operations: [], read: [], written: [] });
 
 class Live {
-  state = $state<"starting" | "live" | "offline">("starting");
-  /** When the last message arrived. */
-  lastMessage = $state(0);
+  state = $state<Exclude<Link, "refused">>("starting");
+  /** When the server was last heard, in ms since 1970; 0: never. */
+  lastHeard = $state(0);
   pools = $state.raw<Schemas["Pool"][] | null>(null);
   clients = $state.raw<Schemas["Client"][]>([]);
   events = $state.raw<Schemas["Event"][]>([]);
@@ -35,22 +36,35 @@ class Live {
   changes = $state(0);
   readonly rates = new SvelteMap<string, Rates>();
   total = $state.raw<Rates>(noRates());
-  #source: EventSource | null = null;
+  #stop: () => void = () => undefined;
+  #loading: Promise<void> | null = null;
+  #again = false;
   #clientsAt = 0;
   #watch: ReturnType<typeof setInterval> | undefined;
 
   start(): void {
     this.stop();
-    void this.#reload();
-    this.#open();
+    this.#reload();
+    this.#stop = connection.listen({
+      link: (link, heard) => this.#take(link, heard),
+      // Everything may have changed meanwhile; a restarted daemon may count its events from 1.
+      opened: () => this.#reload(),
+      message: (message) => this.take(message),
+    });
     this.#watch = setInterval(() => this.#check(), 2000);
   }
 
   stop(): void {
     clearInterval(this.#watch);
-    this.#source?.close();
-    this.#source = null;
+    this.#stop();
+    this.#stop = () => undefined;
     this.state = "starting";
+  }
+
+  #take(link: Link, heard: number): void {
+    this.lastHeard = heard;
+    if (link === "refused") sessionEnded();
+    else this.state = link;
   }
 
   /** Processes one message; also called by tests. */
@@ -72,7 +86,7 @@ class Live {
         this.#takeEvents([message.event]);
         break;
       case "missed":
-        void this.#reload();
+        this.#reload();
         break;
     }
   }
@@ -107,7 +121,20 @@ class Live {
     this.changes += 1;
   }
 
-  async #reload(): Promise<void> {
+  /** Loads everything; if that is in progress, once more after it. */
+  #reload(): void {
+    if (this.#loading) {
+      this.#again = true;
+      return;
+    }
+    this.#loading = this.#load().finally(() => {
+      this.#loading = null;
+      if (this.#again) this.#reload();
+    });
+  }
+
+  async #load(): Promise<void> {
+    this.#again = false;
     try {
       const [pools, jobs, clients, events] = await Promise.all([
         get("/v1/pools"),
@@ -121,59 +148,19 @@ class Live {
       this.events = events.items;
       for (const pool of pools.items) this.take({ type: "datasets", pool: pool.name });
       this.changes += 1;
-      this.#alive();
     } catch {
       // The state of the stream reports it.
     }
   }
 
-  #open(): void {
-    const source = new EventSource("/v1/events/stream");
-    this.#source = source;
-    source.onopen = () => {
-      // After an interruption everything may have changed; a restarted daemon counts its events
-      // from 1.
-      if (this.state === "offline") void this.#reload();
-      this.#alive();
-    };
-    source.onerror = () => {
-      if (source === this.#source) this.state = "offline";
-    };
-    for (const type of ["event", "missed", "pools", "job", "datasets", "clients"]) {
-      source.addEventListener(type, (received) => {
-        this.#alive();
-        this.take(JSON.parse((received as MessageEvent<string>).data) as Message);
-      });
-    }
-  }
-
-  #alive(): void {
-    this.state = "live";
-    this.lastMessage = Date.now();
-  }
-
-  /** Reopens a stream that the server closed, and checks whether a silent server still responds. */
+  /** Nothing is sent when no clients are connected: the displayed rates would never change. */
   #check(): void {
-    if (this.#source?.readyState === EventSource.CLOSED) {
-      this.state = "offline";
-      void get("/v1/session").then(
-        () => this.#open(),
-        () => undefined,
-      );
-    } else if (this.state === "live" && this.clients.length > 0 && Date.now() - this.#clientsAt > CLIENTS_SILENT_MS) {
-      // Nothing is sent when no clients are connected: the displayed rates would never change.
-      void get("/v1/clients").then(
-        (list) => this.#takeClients(list.items),
-        () => undefined,
-      );
-    } else if (this.state === "live" && Date.now() - this.lastMessage > SILENCE_MS) {
-      void get("/v1/version").then(
-        () => this.#alive(),
-        () => {
-          this.state = "offline";
-        },
-      );
-    }
+    if (this.state !== "live" || this.clients.length === 0 || Date.now() - this.#clientsAt <= CLIENTS_SILENT_MS) return;
+    this.#clientsAt = Date.now();
+    get("/v1/clients").then(
+      (list) => this.#takeClients(list.items),
+      () => undefined,
+    );
   }
 }
 

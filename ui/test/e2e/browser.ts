@@ -6,6 +6,9 @@ import { chromium, type Browser, type Page } from "playwright-core";
 import { createRequire } from "node:module";
 import { Mock, type Options } from "../../mock-api/server";
 
+/** The page shows the state of the server within this time, in ms. */
+export const RIGHT = 5000;
+
 let browser: Browser;
 beforeAll(async () => {
   // A sandbox requires user namespaces, which containers often lack; only our own page is opened
@@ -13,6 +16,8 @@ beforeAll(async () => {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    // Pages are kept for the back button, as they are for users.
+    ignoreDefaultArgs: ["--disable-back-forward-cache"],
   });
 });
 afterAll(() => browser?.close());

@@ -80,6 +80,11 @@ export class Daemon {
     return ended;
   }
 
+  /** Sends a signal, for example to stop and resume it. */
+  signal(signal: NodeJS.Signals): void {
+    this.#process?.kill(signal);
+  }
+
   /** The first-start link, once it was printed. */
   link(): string {
     const link = /http:\/\/\S+\/setup#token=[^\s"]+/.exec(this.output)?.[0];

@@ -118,7 +118,7 @@ test.skipIf(!program)(
     }
 
     expect(await daemon!.stop()).toBe(0);
-    await page.getByText("The server does not answer.").waitFor();
+    await page.getByText("The server cannot be reached.").waitFor();
     await daemon!.start();
     await page.goto(`${daemon!.url}/datasets/tank/home`);
     // The daemon decides whether a session survives a restart; logging in must work in both cases.

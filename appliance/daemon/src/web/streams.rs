@@ -13,8 +13,8 @@ use tokio::sync::mpsc::Receiver;
 /// Interval of keep-alive messages. The page reports a server that sends nothing for 4 s
 /// (`ui/app/api/stream.ts`).
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Interval of checks whether the client still has permission. A revocation is noticed at once; this
-/// finds sessions that expired.
+/// Interval of checks whether the client still has permission. A revocation is noticed at once;
+/// this finds sessions that expired.
 const PERMITTED: Duration = Duration::from_secs(15);
 
 impl Service {

@@ -7,7 +7,7 @@ function mock(): Plugin {
   return {
     name: "weir-mock-api",
     async configureServer(server) {
-      const { handler } = await server.ssrLoadModule("/mock-api/server.ts");
+      const { handler } = (await server.ssrLoadModule("/mock-api/server.ts")) as typeof import("./mock-api/server");
       server.middlewares.use(handler());
     },
   };
@@ -22,7 +22,11 @@ function compressed(): Plugin {
       for (const [fileName, file] of Object.entries(bundle)) {
         const source = Buffer.from(file.type === "chunk" ? file.code : file.source);
         if (source.length < 1024 || !/\.(js|css|html|svg)$/.test(fileName)) continue;
-        this.emitFile({ type: "asset", fileName: `${fileName}.br`, source: brotliCompressSync(source, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }) });
+        this.emitFile({
+          type: "asset",
+          fileName: `${fileName}.br`,
+          source: brotliCompressSync(source, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
+        });
         this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: gzipSync(source, { level: 9 }) });
       }
     },

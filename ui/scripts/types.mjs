@@ -7,7 +7,9 @@ const source = new URL(process.env.WEIR_OPENAPI ?? "../../appliance/api/openapi.
 const target = new URL("../app/api/openapi.d.ts", import.meta.url);
 const head = "// Made by `npm run types` from appliance/api/openapi.json. Change that, not this.\n\n";
 
-const made = head + astToString(await openapiTS(source, { alphabetize: false, defaultNonNullable: false, emptyObjectsUnknown: true }));
+const made =
+  head +
+  astToString(await openapiTS(source, { alphabetize: false, defaultNonNullable: false, emptyObjectsUnknown: true }));
 const there = await readFile(target, "utf8").catch(() => "");
 // Only written if it has changed, so that nothing is rebuilt unnecessarily.
 if (made !== there) await writeFile(target, made);

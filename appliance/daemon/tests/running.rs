@@ -4,7 +4,7 @@ use crate::rig::{Client, Rig};
 use daemon::config::{Settings, Source};
 use serde_json::{Value, json};
 use std::io::BufRead;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Waits until a job has ended.
 fn ended(rig: &Rig, id: &Value) -> Value {
@@ -100,6 +100,26 @@ fn settings_change_while_a_client_continues() {
     let body = json!({"set": {"api.hosts": "y.example", "log.level": "loud"}});
     assert_eq!(rig.ask(&root, "PATCH", "/v1/settings", Some(&body)).status, 400);
     assert_eq!((ask("new.example"), ask("y.example")), (200, 421));
+}
+
+/// The page takes a silent stream for a server that does not answer.
+#[test]
+fn streams_send_something_every_two_seconds_even_if_nothing_happens() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    let (status, mut stream) = rig.open_stream(&root, "/v1/events/stream?topics=datasets");
+    assert_eq!(status, 200);
+    let mut arrived = Vec::new();
+    let mut line = String::new();
+    while arrived.len() < 3 {
+        line.clear();
+        assert!(stream.read_line(&mut line).expect("the stream continues") > 0, "the stream ended");
+        if line.starts_with(':') {
+            arrived.push(Instant::now());
+        }
+    }
+    let longest = arrived.windows(2).map(|pair| pair[1] - pair[0]).max().expect("two intervals");
+    assert!(longest < Duration::from_secs(4), "{longest:?}");
 }
 
 #[test]

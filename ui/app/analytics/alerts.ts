@@ -26,7 +26,15 @@ export function reductionText({ reduction, percentile }: Pick<Rule, "reduction" 
 }
 
 /** The receivers of an alert. */
-export function actionsOf({ webhooks, mail, syslog }: { webhooks: string; mail: string; syslog: boolean }): Schemas["AlertAction"][] {
+export function actionsOf({
+  webhooks,
+  mail,
+  syslog,
+}: {
+  webhooks: string;
+  mail: string;
+  syslog: boolean;
+}): Schemas["AlertAction"][] {
   const words = (text: string) => text.split(/[\s,]+/).filter((word) => word !== "");
   const to = words(mail);
   return [

@@ -7,7 +7,12 @@
 import type { Buckets } from "./scheme";
 import type { Outliers } from "./worksheet";
 
-export interface Axes { readonly low: number; readonly high: number; readonly log: boolean; readonly rows: number }
+export interface Axes {
+  readonly low: number;
+  readonly high: number;
+  readonly log: boolean;
+  readonly rows: number;
+}
 
 /** The row of a bucket, or one of these. */
 export const BELOW = -1;
@@ -38,18 +43,28 @@ export function ln(x: number): number {
 const SPARED: Record<Outliers, number | null> = { "5": 500, "1": 100, "0.1": 10, "0.01": 1, none: null };
 
 /** `totals`: events of each bucket, over all columns. */
-export function reach(buckets: Buckets, totals: Float64Array, { log, outliers, band }: { log: boolean; outliers: Outliers; band: readonly [number | null, number | null] | null }): { low: number; high: number } {
+export function reach(
+  buckets: Buckets,
+  totals: Float64Array,
+  { log, outliers, band }: { log: boolean; outliers: Outliers; band: readonly [number | null, number | null] | null },
+): { low: number; high: number } {
   const used: number[] = [];
   let events = 0;
-  for (let at = 0; at < totals.length; at += 1) if (totals[at]! > 0) {
-    used.push(at);
-    events += totals[at]!;
-  }
+  for (let at = 0; at < totals.length; at += 1)
+    if (totals[at]! > 0) {
+      used.push(at);
+      events += totals[at]!;
+    }
   let low = 0;
   if (band && band[0] !== null) low = band[0];
   else if (log) {
     const lowest = used[0];
-    low = lowest === undefined ? 1 : buckets.from[lowest]! > 0 ? buckets.from[lowest]! : Math.max(1, Math.floor(buckets.to[lowest]! / 10));
+    low =
+      lowest === undefined
+        ? 1
+        : buckets.from[lowest]! > 0
+          ? buckets.from[lowest]!
+          : Math.max(1, Math.floor(buckets.to[lowest]! / 10));
   }
   if (log) low = Math.max(1, low);
   let high = low + 1;
@@ -71,7 +86,9 @@ export function reach(buckets: Buckets, totals: Float64Array, { log, outliers, b
 
 /** The slot of a number, from the bottom. */
 export function slotOf(value: number, { low, high, log, rows }: Axes): number {
-  const p = log ? ((ln(Math.max(value, 1)) - ln(low)) * rows) / (ln(high) - ln(low)) : ((value - low) * rows) / (high - low);
+  const p = log
+    ? ((ln(Math.max(value, 1)) - ln(low)) * rows) / (ln(high) - ln(low))
+    : ((value - low) * rows) / (high - low);
   return Math.min(Math.max(Math.floor(p), 0), rows);
 }
 

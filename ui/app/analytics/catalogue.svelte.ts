@@ -35,7 +35,8 @@ class Catalogue {
   }
 
   fieldTitle(field: string): string {
-    for (const statistic of this.statistics) for (const one of statistic.fields) if (one.name === field) return one.title;
+    for (const statistic of this.statistics)
+      for (const one of statistic.fields) if (one.name === field) return one.title;
     return field;
   }
 

@@ -53,14 +53,27 @@ export function rateOf(count: number, column: Column, data: Data): number {
 
 /** Start times of the columns between `from` and `to`, by total (`most`: descending), then by age. */
 export function extremes(data: Data, from: number, to: number, most: boolean): number[] {
-  const seen = data.columns.filter(({ start }) => start >= from && start < to).map((column) => ({ start: column.start, value: rateOf(column.total, column, data) }));
-  return seen.sort((a, b) => (most ? b.value - a.value : a.value - b.value) || a.start - b.start).map(({ start }) => start);
+  const seen = data.columns
+    .filter(({ start }) => start >= from && start < to)
+    .map((column) => ({ start: column.start, value: rateOf(column.total, column, data) }));
+  return seen
+    .sort((a, b) => (most ? b.value - a.value : a.value - b.value) || a.start - b.start)
+    .map(({ start }) => start);
 }
 
-export interface Value { key: number; label: Key; total: number; average: number }
+export interface Value {
+  key: number;
+  label: Key;
+  total: number;
+  average: number;
+}
 
 /** The sum of each key between `from` and `to`, and its average over the recorded seconds. Largest first. */
-export function values(data: Data, from: number, to: number): { values: Value[]; total: number; average: number; seconds: number } {
+export function values(
+  data: Data,
+  from: number,
+  to: number,
+): { values: Value[]; total: number; average: number; seconds: number } {
   const sums = new Map<number, number>();
   let [total, seconds] = [0, 0];
   for (const column of data.columns) {
@@ -73,7 +86,12 @@ export function values(data: Data, from: number, to: number): { values: Value[];
     }
   }
   const over = Math.max(1, seconds);
-  const list = [...sums].map(([key, sum]): Value => ({ key, label: data.keys.get(key) ?? `#${key}`, total: sum, average: sum / over }));
+  const list = [...sums].map(([key, sum]): Value => ({
+    key,
+    label: data.keys.get(key) ?? `#${key}`,
+    total: sum,
+    average: sum / over,
+  }));
   list.sort((a, b) => b.total - a.total || a.key - b.key);
   return { values: list, total, average: total / over, seconds };
 }
@@ -106,6 +124,12 @@ export function number(value: number): string {
 }
 
 function binary(value: number): string {
-  for (const [unit, factor] of [["TiB", 1024 ** 4], ["GiB", 1024 ** 3], ["MiB", 1024 ** 2], ["KiB", 1024]] as const) if (value >= factor) return `${number(value / factor)} ${unit}`;
+  for (const [unit, factor] of [
+    ["TiB", 1024 ** 4],
+    ["GiB", 1024 ** 3],
+    ["MiB", 1024 ** 2],
+    ["KiB", 1024],
+  ] as const)
+    if (value >= factor) return `${number(value / factor)} ${unit}`;
   return `${number(value)} B`;
 }

@@ -4,80 +4,22 @@
 //! shows the same.
 
 import { untrack } from "svelte";
-import { get, listen, sentence, type Schemas } from "../api/client";
-import { events } from "../api/events";
-import { data, extended, newest, type Column, type Data, type Answer } from "./data";
+import { get, sentence, statisticsToken } from "../api/client";
+import { connection } from "../api/connection";
+import { data, extended, newest, type Data } from "./data";
+import type { OnSecond } from "./streaming";
 import { extent, isLive, stepFor, type Extent, type Span } from "./time";
-
-/** Receives a statistic's values for one second; null: it was not counted. */
-export type OnSecond = (second: number, column: Column | null, keys: Answer["keys"]) => void;
 
 /** A source of seconds. */
 export interface Source {
   /** Reports all seconds after `after`, until the returned function is called. */
   follow(name: string, after: number, on: OnSecond): () => void;
-  close(): void;
 }
 
-interface Followed { readonly name: string; after: number; readonly on: OnSecond }
-
-/** One stream for all visible statistics, reopened when they change. The server counts them while it is open. */
-export class Streaming implements Source {
-  readonly #followed = new Set<Followed>();
-  #abort = new AbortController();
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #names: string[] = [];
-
-  follow(name: string, after: number, on: OnSecond): () => void {
-    const one = { name, after, on };
-    this.#followed.add(one);
-    // Graphs of a page appear and disappear together, so wait and open one stream for all of them.
-    this.#later(20);
-    return () => {
-      this.#followed.delete(one);
-      if (![...this.#followed].some((other) => other.name === name)) this.#later(1000);
-    };
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#followed.clear();
-    this.#abort.abort();
-  }
-
-  #later(ms: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#open(), ms);
-  }
-
-  async #open(): Promise<void> {
-    this.#abort.abort();
-    const abort = (this.#abort = new AbortController());
-    this.#names = [...new Set([...this.#followed].map(({ name }) => name))];
-    if (this.#names.length === 0) return;
-    const query = new URLSearchParams(this.#names.map((name) => ["name", name]));
-    query.set("after", String(Math.min(...[...this.#followed].map(({ after }) => after))));
-    try {
-      for await (const { type, data: text } of events(await listen(`/v1/analytics/stream?${query}`, abort.signal))) {
-        if (abort.signal.aborted) return;
-        if (type === "columns") this.#take(JSON.parse(text) as Schemas["LiveColumns"]);
-      }
-    } catch {
-      // The page reports that the server does not respond; here the connection is retried.
-    }
-    if (!abort.signal.aborted) this.#later(2000);
-  }
-
-  #take({ second, statistics }: Schemas["LiveColumns"]): void {
-    // Copied, since callbacks may follow other statistics.
-    for (const one of [...this.#followed]) {
-      const found = statistics[this.#names.indexOf(one.name)];
-      if (!found || second <= one.after) continue;
-      one.after = second;
-      one.on(second, found.column ?? null, found.keys);
-    }
-  }
-}
+/** The streams that all tabs share. */
+const shared: Source = {
+  follow: (name, after, on) => connection.follow(name, after, statisticsToken(), on),
+};
 
 /** Shared by all graphs of a page. */
 export class Feed {
@@ -89,7 +31,7 @@ export class Feed {
   #closed = false;
 
   /** `clock` is the statistic from which the server's time is taken; the default is sampled every second. */
-  constructor(source: Source = new Streaming(), clock = "cpu.utilization") {
+  constructor(source: Source = shared, clock = "cpu.utilization") {
     this.#source = source;
     this.#clock = clock;
     void this.#begin();
@@ -108,7 +50,6 @@ export class Feed {
 
   close(): void {
     this.#closed = true;
-    this.#source.close();
   }
 
   async #begin(): Promise<void> {
@@ -163,7 +104,10 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
     };
     const ask = async (from: number, to: number, whole: boolean): Promise<number> => {
       try {
-        const next = await get("/v1/analytics/query", { query: { name: wantedName, from, to, step: wantedStep }, signal: abort.signal });
+        const next = await get("/v1/analytics/query", {
+          query: { name: wantedName, from, to, step: wantedStep },
+          signal: abort.signal,
+        });
         feed.advance(newest(next));
         // Keeps the requested spelling: the server accepts several, but returns one.
         keep({ ...data(next), name: wantedName }, newest(next), whole);
@@ -179,18 +123,39 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
     };
     const go = async () => {
       loading = true;
-      const { from, to } = extent(wantedSpan, untrack(() => feed.now), wantedStep);
+      const { from, to } = extent(
+        wantedSpan,
+        untrack(() => feed.now),
+        wantedStep,
+      );
       const last = await ask(from, to, true);
       if (abort.signal.aborted || !isLive(wantedSpan)) return;
       if (last === 0) timer = setTimeout(() => void go(), 5000);
       else if (wantedStep === 1) {
         stop = feed.follow(wantedName, Math.min(last, to - 1), (second, column, keys) => {
-          if (current) keep({ ...current, columns: column ? [column] : [], keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])) }, second, false);
+          if (current)
+            keep(
+              {
+                ...current,
+                columns: column ? [column] : [],
+                keys: new Map(Object.entries(keys).map(([key, value]) => [Number(key), value])),
+              },
+              second,
+              false,
+            );
         });
       } else {
         const more = async () => {
           const begun = current?.columns.at(-1)?.start ?? from;
-          await ask(begun, Math.max(begun, Math.floor(Date.now() / 1000), untrack(() => feed.now)) + wantedStep, false);
+          await ask(
+            begun,
+            Math.max(
+              begun,
+              Math.floor(Date.now() / 1000),
+              untrack(() => feed.now),
+            ) + wantedStep,
+            false,
+          );
           if (!abort.signal.aborted) timer = setTimeout(() => void more(), again(wantedStep));
         };
         timer = setTimeout(() => void more(), again(wantedStep));
@@ -205,11 +170,23 @@ export function shown(feed: Feed, wanted: () => { name: string; span: Span; widt
   });
 
   return {
-    get data() { return current; },
-    get extent() { return area; },
-    get error() { return error; },
-    get loading() { return loading; },
-    get arrived() { return arrived; },
-    reload: () => { reloads += 1; },
+    get data() {
+      return current;
+    },
+    get extent() {
+      return area;
+    },
+    get error() {
+      return error;
+    },
+    get loading() {
+      return loading;
+    },
+    get arrived() {
+      return arrived;
+    },
+    reload: () => {
+      reloads += 1;
+    },
   };
 }

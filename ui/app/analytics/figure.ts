@@ -13,9 +13,17 @@ import { readable, shortened } from "./words";
 import type { PaletteName } from "./worksheet";
 
 /** A part of a graph: a time range, and on a heat map values from `low` to `high` (exclusive; null: open-ended). */
-export interface Rectangle { readonly from: number; readonly to: number; readonly low: number | null; readonly high: number | null }
+export interface Rectangle {
+  readonly from: number;
+  readonly to: number;
+  readonly low: number | null;
+  readonly high: number | null;
+}
 
-export interface Line { readonly of: string; readonly is: string }
+export interface Line {
+  readonly of: string;
+  readonly is: string;
+}
 
 export interface Figure {
   draw(into: Uint16Array, width: number, height: number): void;
@@ -47,20 +55,39 @@ export function rangeText(from: number, to: number | null | undefined, axis: Axi
 }
 
 /** A heat map as a figure. The map is changed in place, so each change needs a new figure. */
-export function heatFigure(map: HeatMap, axis: Axis, data: Data, extent: Extent, look: { palette: PaletteName; theme: Theme; bands: readonly (readonly [number, number])[] }): Figure {
+export function heatFigure(
+  map: HeatMap,
+  axis: Axis,
+  data: Data,
+  extent: Extent,
+  look: { palette: PaletteName; theme: Theme; bands: readonly (readonly [number, number])[] },
+): Figure {
   const { layout } = map;
   const slots = layout.rows;
-  const fraction = (value: number) => (layout.log ? Math.min(1, Math.max(0, Math.log(Math.max(1, value) / layout.low) / Math.log(layout.high / layout.low))) : Math.min(1, Math.max(0, (value - layout.low) / (layout.high - layout.low))));
+  const fraction = (value: number) =>
+    layout.log
+      ? Math.min(1, Math.max(0, Math.log(Math.max(1, value) / layout.low) / Math.log(layout.high / layout.low)))
+      : Math.min(1, Math.max(0, (value - layout.low) / (layout.high - layout.low)));
   const hidden = map.hidden();
-  const largest = data.columns.reduce((most, column) => (column.start >= extent.from && column.start < extent.to ? Math.max(most, column.max ?? 0) : most), 0);
+  const largest = data.columns.reduce(
+    (most, column) =>
+      column.start >= extent.from && column.start < extent.to ? Math.max(most, column.max ?? 0) : most,
+    0,
+  );
   const what = data.unit === "bytes" ? "bytes" : data.unit;
   return {
     draw: (into, width, height) => void pixels(map, width, height, into),
     colours: colours(look.palette, look.theme),
-    ticks: axisTicks(layout.low, layout.high, layout.log, axis).map((value) => ({ at: fraction(value), text: inAxis(value, axis) })),
+    ticks: axisTicks(layout.low, layout.high, layout.log, axis).map((value) => ({
+      at: fraction(value),
+      text: inAxis(value, axis),
+    })),
     bands: look.bands.map(([low, high]) => [fraction(low), fraction(high)] as const),
     labels: [],
-    above: hidden.above > 0 ? `${number(hidden.above)} ${what} above ${inAxis(layout.high, axis)}${largest > 0 ? `, largest ${inAxis(largest, axis)}` : ""}` : "",
+    above:
+      hidden.above > 0
+        ? `${number(hidden.above)} ${what} above ${inAxis(layout.high, axis)}${largest > 0 ? `, largest ${inAxis(largest, axis)}` : ""}`
+        : "",
     below: hidden.below > 0 ? `${number(hidden.below)} ${what} below ${inAxis(layout.low, axis)}` : "",
     rows: map.rows,
     rowAt: (part) => Math.max(0, map.rowAt(Math.min(slots - 1, Math.floor(part * slots)))),
@@ -92,10 +119,16 @@ export function axisTicks(low: number, high: number, log: boolean, axis: Axis): 
     const first = Math.ceil(Math.log(low) / Math.log(base) - 1e-9);
     const last = Math.floor(Math.log(high) / Math.log(base) + 1e-9);
     const every = Math.max(1, Math.ceil((last - first + 1) / 7));
-    const powers = Array.from({ length: Math.max(0, Math.floor((last - first) / every) + 1) }, (_, nth) => base ** (first + nth * every));
+    const powers = Array.from(
+      { length: Math.max(0, Math.floor((last - first) / every) + 1) },
+      (_, nth) => base ** (first + nth * every),
+    );
     if (powers.length > 2 || base === 2) return powers;
     // Fewer than three powers: adds values in between.
-    return [1, 2, 3, 5].flatMap((factor) => Array.from({ length: last - first + 2 }, (_, nth) => factor * base ** (first - 1 + nth))).filter((value) => value >= low && value <= high).sort((a, b) => a - b);
+    return [1, 2, 3, 5]
+      .flatMap((factor) => Array.from({ length: last - first + 2 }, (_, nth) => factor * base ** (first - 1 + nth)))
+      .filter((value) => value >= low && value <= high)
+      .sort((a, b) => a - b);
   }
   const rough = (high - low) / 5;
   let step: number;
@@ -115,16 +148,29 @@ export function seriesFigure(drawing: Drawing, stacked: boolean, data: Data, ext
   return {
     draw: (into, width, height) => void seriesPixels(drawing, stacked, width, height, into),
     colours: colours("series", theme),
-    ticks: [0, 0.25, 0.5, 0.75, 1].map((part) => ({ at: part, text: inUnit(top * part, data.unit, true).replace(` ${data.unit}`, "") })),
+    ticks: [0, 0.25, 0.5, 0.75, 1].map((part) => ({
+      at: part,
+      text: inUnit(top * part, data.unit, true).replace(` ${data.unit}`, ""),
+    })),
     bands: [],
     labels: several ? labels(drawing, stacked) : [],
-    above: "", below: "", rows: 0,
-    rowAt: () => 0, middle: () => 0, between: () => ({ low: 0, high: null }), fraction: () => 0,
+    above: "",
+    below: "",
+    rows: 0,
+    rowAt: () => 0,
+    middle: () => 0,
+    between: () => ({ low: 0, high: null }),
+    fraction: () => 0,
     describe: (column) => {
       if (!drawing.recorded(column)) return [{ of: "", is: "not recorded" }];
       const of = columnAt(data, extent.from + column * extent.step);
-      const lines = series.map((one, nth): Line => ({ of: several ? `${one.key === null ? "" : `${LETTERS[nth]} `}${shortened(nameOf(one.label), 38)}` : "", is: inUnit(one.values[column]!, data.unit, data.level) }));
-      return of && several && stacked ? [{ of: "all", is: inUnit(rateOf(of.total, of, data), data.unit, data.level) }, ...lines] : lines;
+      const lines = series.map((one, nth): Line => ({
+        of: several ? `${one.key === null ? "" : `${LETTERS[nth]} `}${shortened(nameOf(one.label), 38)}` : "",
+        is: inUnit(one.values[column]!, data.unit, data.level),
+      }));
+      return of && several && stacked
+        ? [{ of: "all", is: inUnit(rateOf(of.total, of, data), data.unit, data.level) }, ...lines]
+        : lines;
     },
   };
 }
@@ -141,13 +187,21 @@ function labels({ series, top, cols, recorded }: Drawing, stacked: boolean): { x
     for (let column = 0; column < cols; column += 1) {
       if (!recorded(column)) continue;
       const x = (column + 0.5) / cols;
-      const weight = stacked ? one.values[column]! * (x > 0.04 && x < 0.96 ? 1 : 0.5) : 2 - Math.abs(x - (nth + 0.5) / own.length);
+      const weight = stacked
+        ? one.values[column]! * (x > 0.04 && x < 0.96 ? 1 : 0.5)
+        : 2 - Math.abs(x - (nth + 0.5) / own.length);
       if (weight > best) [best, at] = [weight, column];
     }
     if (at < 0) return [];
     const below = stacked ? own.slice(0, nth).reduce((sum, other) => sum + other.values[at]!, 0) : 0;
     const value = one.values[at]!;
     if (stacked && value / top < 0.05) return [];
-    return [{ x: (at + 0.5) / cols, y: stacked ? (below + value / 2) / top - 0.018 : value / top + 0.02, text: LETTERS[nth] ?? "" }];
+    return [
+      {
+        x: (at + 0.5) / cols,
+        y: stacked ? (below + value / 2) / top - 0.018 : value / top + 0.02,
+        text: LETTERS[nth] ?? "",
+      },
+    ];
   });
 }

@@ -2,7 +2,12 @@
 
 import type { TreeRow } from "../table/tree";
 
-export interface Folder { readonly path: string; readonly name: string; total: number; readonly children: Map<string, Folder> }
+export interface Folder {
+  readonly path: string;
+  readonly name: string;
+  total: number;
+  readonly children: Map<string, Folder>;
+}
 
 export function tree(files: readonly { name: string; total: number }[]): Folder {
   const all: Folder = { path: "", name: "", total: 0, children: new Map() };
@@ -31,7 +36,15 @@ export function rows(root: Folder, open: ReadonlySet<string>): TreeRow<Folder>[]
     const children = [...folder.children.values()].sort((a, b) => b.total - a.total || a.name.localeCompare(b.name));
     children.forEach((value, nth) => {
       const parent = value.children.size > 0;
-      list.push({ id: value.path, value, level, parent, open: parent && open.has(value.path), position: nth + 1, siblings: children.length });
+      list.push({
+        id: value.path,
+        value,
+        level,
+        parent,
+        open: parent && open.has(value.path),
+        position: nth + 1,
+        siblings: children.length,
+      });
       if (open.has(value.path)) visit(value, level + 1);
     });
   };

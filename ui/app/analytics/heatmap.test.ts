@@ -13,13 +13,25 @@ const dice = (seed: number) => () => {
 };
 function random(cols: number, seed: number): Cells[] {
   const next = dice(seed);
-  return Array.from({ length: cols }, (): Cells => (next() < 0.1 ? null : Array.from(new Set(Array.from({ length: 20 }, () => Math.floor(next() ** 3 * 400)))).flatMap((bucket) => [bucket, 1 + Math.floor(next() * 9)])));
+  return Array.from({ length: cols }, (): Cells =>
+    next() < 0.1
+      ? null
+      : Array.from(new Set(Array.from({ length: 20 }, () => Math.floor(next() ** 3 * 400)))).flatMap((bucket) => [
+          bucket,
+          1 + Math.floor(next() * 9),
+        ]),
+  );
 }
 
 describe("buckets", () => {
   test("are those of the server", () => {
     expect([latency.from.length, buckets("percent").from.length]).toEqual([722, 101]);
-    for (const [value, from, to] of [[104_000, 100_000, 110_000], [23_500, 23_000, 24_000], [7_300_000_000, 7_300_000_000, 7_400_000_000], [999, 0, 1000]] as const) {
+    for (const [value, from, to] of [
+      [104_000, 100_000, 110_000],
+      [23_500, 23_000, 24_000],
+      [7_300_000_000, 7_300_000_000, 7_400_000_000],
+      [999, 0, 1000],
+    ] as const) {
       const bucket = bucketOf(latency, value);
       expect([latency.from[bucket], latency.to[bucket]]).toEqual([from, to]);
     }
@@ -31,14 +43,15 @@ describe("buckets", () => {
 
 describe("rows", () => {
   test("are unions of buckets: none is in two, none in between is missing", () => {
-    for (const scheme of ["latency", "size", "offset", "percent"] as const) for (const log of [false, true]) {
-      const all = buckets(scheme);
-      const { row, first, end } = layout(all, { low: log ? 1000 : 0, high: 5_000_000, log, rows: 100 });
-      const shown = [...row].filter((of) => of >= 0);
-      expect(shown).toEqual([...shown].sort((a, b) => a - b));
-      expect(new Set(shown).size).toBe(first.length);
-      for (let nth = 1; nth < first.length; nth += 1) expect(end[nth - 1]).toBe(first[nth]);
-    }
+    for (const scheme of ["latency", "size", "offset", "percent"] as const)
+      for (const log of [false, true]) {
+        const all = buckets(scheme);
+        const { row, first, end } = layout(all, { low: log ? 1000 : 0, high: 5_000_000, log, rows: 100 });
+        const shown = [...row].filter((of) => of >= 0);
+        expect(shown).toEqual([...shown].sort((a, b) => a - b));
+        expect(new Set(shown).size).toBe(first.length);
+        for (let nth = 1; nth < first.length; nth += 1) expect(end[nth - 1]).toBe(first[nth]);
+      }
   });
   test("the axis omits at most as many events as the mode allows, and reports their number", () => {
     const totals = new Float64Array(latency.from.length);
@@ -46,13 +59,16 @@ describe("rows", () => {
     totals[bucketOf(latency, 700_000)] = 30;
     totals[bucketOf(latency, 9_000_000)] = 1;
     const high = (outliers: Look["outliers"]) => reach(latency, totals, { log: false, outliers, band: null }).high;
-    expect([high("5"), high("1"), high("0.1"), high("0.01"), high("none")]).toEqual([110_000, 110_000, 710_000, 710_000, 9_100_000]);
+    expect([high("5"), high("1"), high("0.1"), high("0.01"), high("none")]).toEqual([
+      110_000, 110_000, 710_000, 710_000, 9_100_000,
+    ]);
     const map = new HeatMap(latency, { ...LOOK, outliers: "1" });
     map.set([[bucketOf(latency, 100_000), 9_969, bucketOf(latency, 700_000), 30, bucketOf(latency, 9_000_000), 1]]);
     expect(map.hidden()).toEqual({ above: 31, below: 0, events: 10_000 });
   });
   test("the logarithm is right to the last digits", () => {
-    for (const x of [1, 1.5, 2, 10, 1e3, 123_456_789, 1e13]) expect(Math.abs(ln(x) - Math.log(x))).toBeLessThanOrEqual(4e-15 * Math.max(1, Math.log(x)));
+    for (const x of [1, 1.5, 2, 10, 1e3, 123_456_789, 1e13])
+      expect(Math.abs(ln(x) - Math.log(x))).toBeLessThanOrEqual(4e-15 * Math.max(1, Math.log(x)));
   });
 });
 
@@ -84,7 +100,11 @@ describe("colours", () => {
 
 describe("columns that are appended one by one", () => {
   test("give the same picture as all together", () => {
-    for (const [nth, look] of [LOOK, { ...LOOK, outliers: "1" as const, coloring: "log" as const }, { ...LOOK, log: true, coloring: "linear" as const }].entries()) {
+    for (const [nth, look] of [
+      LOOK,
+      { ...LOOK, outliers: "1" as const, coloring: "log" as const },
+      { ...LOOK, log: true, coloring: "linear" as const },
+    ].entries()) {
       const columns = random(90, 7 + nth);
       const live = new HeatMap(latency, look);
       live.set(columns.slice(0, 50));
@@ -92,7 +112,10 @@ describe("columns that are appended one by one", () => {
         live.push(columns[at]!);
         const fresh = new HeatMap(latency, look);
         fresh.set(columns.slice(at - 49, at + 1));
-        expect(Buffer.from(pixels(live, 137, 80).buffer).equals(Buffer.from(pixels(fresh, 137, 80).buffer)), `after column ${at}`).toBe(true);
+        expect(
+          Buffer.from(pixels(live, 137, 80).buffer).equals(Buffer.from(pixels(fresh, 137, 80).buffer)),
+          `after column ${at}`,
+        ).toBe(true);
         expect(live.ranks.cells).toBe(fresh.ranks.cells);
       }
     }
@@ -101,7 +124,14 @@ describe("columns that are appended one by one", () => {
     const map = new HeatMap(latency, LOOK);
     map.set([[], null, [0, 3]]);
     const picture = pixels(map, 30, 12);
-    const columns = [0, 1, 2].map((column) => new Set(Array.from({ length: 12 }, (_, y) => [...picture.slice(y * 30 + column * 10, y * 30 + column * 10 + 10)]).flat()));
+    const columns = [0, 1, 2].map(
+      (column) =>
+        new Set(
+          Array.from({ length: 12 }, (_, y) => [
+            ...picture.slice(y * 30 + column * 10, y * 30 + column * 10 + 10),
+          ]).flat(),
+        ),
+    );
     expect(columns).toEqual([new Set([NOTHING]), new Set([NOTHING, HATCH]), new Set([255])]);
   });
   test("a cell reports the share of its column, and the share below it", () => {

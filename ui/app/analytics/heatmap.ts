@@ -14,7 +14,14 @@ import type { Coloring, Outliers } from "./worksheet";
 
 /** Bucket and count alternately, or null: not recorded. */
 export type Cells = readonly number[] | null;
-export interface Look { readonly log: boolean; readonly outliers: Outliers; readonly band: readonly [number | null, number | null] | null; readonly coloring: Coloring; readonly rows: number; readonly pin: Scale | null }
+export interface Look {
+  readonly log: boolean;
+  readonly outliers: Outliers;
+  readonly band: readonly [number | null, number | null] | null;
+  readonly coloring: Coloring;
+  readonly rows: number;
+  readonly pin: Scale | null;
+}
 
 export class HeatMap {
   readonly buckets: Buckets;
@@ -35,9 +42,15 @@ export class HeatMap {
     this.set([], look);
   }
 
-  get layout(): Layout { return this.#layout; }
-  get cols(): number { return this.#columns.length; }
-  get rows(): number { return this.#layout.first.length; }
+  get layout(): Layout {
+    return this.#layout;
+  }
+  get cols(): number {
+    return this.#columns.length;
+  }
+  get rows(): number {
+    return this.#layout.first.length;
+  }
 
   /** Replaces all columns. */
   set(columns: readonly Cells[], look: Look = this.#look): void {
@@ -166,7 +179,12 @@ export const NOTHING = 256;
 export const HATCH = 257;
 
 /** Converts cells from keys to buckets, whatever numbers the keys have. */
-export function inBuckets(cells: readonly number[], keys: ReadonlyMap<number, unknown>, buckets: Buckets, known: Map<number, number>): number[] {
+export function inBuckets(
+  cells: readonly number[],
+  keys: ReadonlyMap<number, unknown>,
+  buckets: Buckets,
+  known: Map<number, number>,
+): number[] {
   const list: number[] = [];
   for (let at = 0; at + 1 < cells.length; at += 2) {
     const key = cells[at]!;

@@ -38,10 +38,21 @@ export class Model {
   show(data: Data, extent: Extent, view: View, theme: Theme, height: number, pinned: number | null): Shown {
     const name = parse(data.name);
     const axis = axisOf(name?.breakdown ?? null);
-    return axis ? this.#heat(data, extent, view, theme, height, pinned, axis, name!.breakdown!) : this.#series(data, extent, view, theme, pinned);
+    return axis
+      ? this.#heat(data, extent, view, theme, height, pinned, axis, name!.breakdown!)
+      : this.#series(data, extent, view, theme, pinned);
   }
 
-  #heat(data: Data, extent: Extent, view: View, theme: Theme, height: number, pinned: number | null, axis: Axis, field: string): Shown {
+  #heat(
+    data: Data,
+    extent: Extent,
+    view: View,
+    theme: Theme,
+    height: number,
+    pinned: number | null,
+    axis: Axis,
+    field: string,
+  ): Shown {
     const scheme = schemeOf(field, axis);
     if (!this.#map || this.#scheme !== data.name) {
       this.#map = null;
@@ -49,7 +60,14 @@ export class Model {
       this.#known.clear();
       this.#scale = null;
     }
-    const look: Look = { log: view.scale === "log", outliers: view.outliers, band: view.band, coloring: view.coloring, rows: Math.min(ROWS, height), pin: view.pin ? this.#scale : null };
+    const look: Look = {
+      log: view.scale === "log",
+      outliers: view.outliers,
+      band: view.band,
+      coloring: view.coloring,
+      rows: Math.min(ROWS, height),
+      pin: view.pin ? this.#scale : null,
+    };
     const map = (this.#map ??= new HeatMap(buckets(scheme), look));
     this.#take(map, data, extent, look);
     if (view.pin && !this.#scale) {
@@ -60,7 +78,11 @@ export class Model {
 
     const chosen = new Set(view.selected);
     const column = pinned === null ? undefined : columnAt(data, pinned);
-    const sums = this.#sums(map, column ? [column] : data.columns.filter(({ start }) => start >= extent.from && start < extent.to), data);
+    const sums = this.#sums(
+      map,
+      column ? [column] : data.columns.filter(({ start }) => start >= extent.from && start < extent.to),
+      data,
+    );
     const largest = Math.max(1e-9, ...sums.counts);
     const rows: Row[] = [];
     const bands: [number, number][] = [];
@@ -73,12 +95,23 @@ export class Model {
         picked += count;
         bands.push([from, Number.isFinite(to) ? to : map.layout.high]);
       }
-      if (count > 0 || chosen.has(id)) rows.push({ id, name: rangeText(from, to, axis), value: inUnit(count, data.unit, data.level), share: count / largest });
+      if (count > 0 || chosen.has(id))
+        rows.push({
+          id,
+          name: rangeText(from, to, axis),
+          value: inUnit(count, data.unit, data.level),
+          share: count / largest,
+        });
     }
     return {
-      axis, rows, average: sums.total,
+      axis,
+      rows,
+      average: sums.total,
       figure: heatFigure(map, axis, data, extent, { palette: view.palette, theme, bands }),
-      chosen: chosen.size > 0 ? `Chosen: ${inUnit(picked, data.unit, data.level)} of ${inUnit(sums.total, data.unit, data.level)}${sums.total > 0 ? ` (${((picked / sums.total) * 100).toFixed(2)} %)` : ""}` : `All: ${inUnit(sums.total, data.unit, data.level)}`,
+      chosen:
+        chosen.size > 0
+          ? `Chosen: ${inUnit(picked, data.unit, data.level)} of ${inUnit(sums.total, data.unit, data.level)}${sums.total > 0 ? ` (${((picked / sums.total) * 100).toFixed(2)} %)` : ""}`
+          : `All: ${inUnit(sums.total, data.unit, data.level)}`,
       legend: map.ranks.legend(8).map(({ count, index }) => ({ count, colour: css(view.palette, theme, index) })),
     };
   }
@@ -87,20 +120,35 @@ export class Model {
   #take(map: HeatMap, data: Data, extent: Extent, look: Look): void {
     const before = this.#extent;
     const cols = Math.max(1, Math.round((extent.to - extent.from) / extent.step));
-    const sameLook = this.#look !== null && JSON.stringify({ ...this.#look, pin: null }) === JSON.stringify({ ...look, pin: null }) && this.#look.pin === look.pin;
-    const moved = before && before.step === extent.step && before.to - before.from === extent.to - extent.from ? (extent.to - before.to) / extent.step : NaN;
+    const sameLook =
+      this.#look !== null &&
+      JSON.stringify({ ...this.#look, pin: null }) === JSON.stringify({ ...look, pin: null }) &&
+      this.#look.pin === look.pin;
+    const moved =
+      before && before.step === extent.step && before.to - before.from === extent.to - extent.from
+        ? (extent.to - before.to) / extent.step
+        : NaN;
     const newest = this.#columns.at(-1);
     // Only columns after the newest one of the map: columns are never changed in place.
     const later = newest ? data.columns.filter(({ start }) => start > newest.start) : [];
     const untouched = data.columns.at(-1 - later.length) === newest;
     if (sameLook && moved === 0 && later.length === 0 && untouched && map.cols === cols) return;
-    if (sameLook && moved > 0 && moved < 16 && later.length === moved && untouched && map.cols === cols && later[0]!.start === before!.to) {
+    if (
+      sameLook &&
+      moved > 0 &&
+      moved < 16 &&
+      later.length === moved &&
+      untouched &&
+      map.cols === cols &&
+      later[0]!.start === before!.to
+    ) {
       for (const column of later) map.push(inBuckets(column.cells, data.keys, map.buckets, this.#known));
     } else {
       const columns = new Array<Cells>(cols).fill(null);
       for (const column of data.columns) {
         const at = (column.start - extent.from) / extent.step;
-        if (at >= 0 && at < cols) columns[Math.floor(at)] = inBuckets(column.cells, data.keys, map.buckets, this.#known);
+        if (at >= 0 && at < cols)
+          columns[Math.floor(at)] = inBuckets(column.cells, data.keys, map.buckets, this.#known);
       }
       map.set(columns, look);
     }
@@ -134,7 +182,8 @@ export class Model {
     const place = new Map(drawing.series.map(({ key }, nth) => [key, nth]));
     const column = pinned === null ? undefined : columnAt(data, pinned);
     const now = new Map<number, number>();
-    if (column) for (let at = 0; at + 1 < column.cells.length; at += 2) now.set(column.cells[at]!, column.cells[at + 1]!);
+    if (column)
+      for (let at = 0; at + 1 < column.cells.length; at += 2) now.set(column.cells[at]!, column.cells[at + 1]!);
     const figureOf = (key: number, average: number) => (column ? rateOf(now.get(key) ?? 0, column, data) : average);
     const largest = Math.max(1e-9, ...all.values.map(({ key, average }) => figureOf(key, average)));
     let picked = 0;
@@ -143,15 +192,24 @@ export class Model {
       if (chosen.has(key)) picked += figure;
       const nth = place.get(key);
       return {
-        id: labelId(label, key), name: key >= SPECIAL ? nameOf("<other>") : typeof label === "string" ? readable(label) : "", value: inUnit(figure, data.unit, data.level), share: figure / largest,
+        id: labelId(label, key),
+        name: key >= SPECIAL ? nameOf("<other>") : typeof label === "string" ? readable(label) : "",
+        value: inUnit(figure, data.unit, data.level),
+        share: figure / largest,
         ...(nth === undefined ? {} : { letter: LETTERS[nth] ?? "", colour: css("series", theme, nth) }),
       };
     });
     const average = column ? rateOf(column.total, column, data) : all.average;
     return {
-      axis: null, rows, average, legend: [],
+      axis: null,
+      rows,
+      average,
+      legend: [],
       figure: seriesFigure(drawing, stacked, data, extent, theme),
-      chosen: chosen.size > 0 ? `Chosen: ${inUnit(picked, data.unit, data.level)} of ${inUnit(average, data.unit, data.level)}` : `All: ${inUnit(average, data.unit, data.level)}`,
+      chosen:
+        chosen.size > 0
+          ? `Chosen: ${inUnit(picked, data.unit, data.level)} of ${inUnit(average, data.unit, data.level)}`
+          : `All: ${inUnit(average, data.unit, data.level)}`,
     };
   }
 }
@@ -178,4 +236,3 @@ export function percentiles(data: Data, column: Column, parts: readonly number[]
     return null;
   });
 }
-

@@ -18,7 +18,8 @@ export function colours(palette: PaletteName | "series", theme: Theme): Uint32Ar
   const table = new Uint32Array(258);
   const list: readonly string[] = palette === "series" ? tables.series[theme] : tables.palettes[palette];
   for (let index = 0; index < 256; index += 1) {
-    const entry = palette === "series" ? list[Math.min(index, list.length - 1)]! : list[theme === "light" ? 255 - index : index]!;
+    const entry =
+      palette === "series" ? list[Math.min(index, list.length - 1)]! : list[theme === "light" ? 255 - index : index]!;
     table[index] = rgba(entry);
   }
   table[NOTHING] = rgba(tables.themes[theme].background);
@@ -33,7 +34,12 @@ export function css(palette: PaletteName | "series", theme: Theme, index: number
 }
 
 /** The picture of a heat map, line by line from the top. */
-export function pixels(map: HeatMap, width: number, height: number, into: Uint16Array = new Uint16Array(width * height)): Uint16Array {
+export function pixels(
+  map: HeatMap,
+  width: number,
+  height: number,
+  into: Uint16Array = new Uint16Array(width * height),
+): Uint16Array {
   const { cols, rows } = map;
   into.fill(NOTHING);
   if (cols === 0) return hatch(into, width, 0, width, height);
@@ -48,7 +54,8 @@ export function pixels(map: HeatMap, width: number, height: number, into: Uint16
     const line = (height - top) * width;
     for (let column = 0; column < cols; column += 1) {
       const index = cells[column]!;
-      if (index !== NOTHING) for (let x = edges[column]!, end = edges[column + 1]!; x < end; x += 1) into[line + x] = index;
+      if (index !== NOTHING)
+        for (let x = edges[column]!, end = edges[column + 1]!; x < end; x += 1) into[line + x] = index;
     }
     // The other lines of the row are identical.
     for (let y = height - top + 1; y < height - bottom; y += 1) into.copyWithin(y * width, line, line + width);
@@ -62,12 +69,21 @@ export function edgesOf(cols: number, width: number): Int32Array {
   return Int32Array.from({ length: cols + 1 }, (_, column) => Math.floor((column * width) / cols));
 }
 
-export function hatchMissing(into: Uint16Array, width: number, height: number, cols: number, edges: Int32Array, recorded: (column: number) => boolean): void {
-  for (let column = 0; column < cols; column += 1) if (!recorded(column)) hatch(into, width, edges[column]!, edges[column + 1]!, height);
+export function hatchMissing(
+  into: Uint16Array,
+  width: number,
+  height: number,
+  cols: number,
+  edges: Int32Array,
+  recorded: (column: number) => boolean,
+): void {
+  for (let column = 0; column < cols; column += 1)
+    if (!recorded(column)) hatch(into, width, edges[column]!, edges[column + 1]!, height);
 }
 
 function hatch(into: Uint16Array, width: number, from: number, to: number, height: number): Uint16Array {
-  for (let y = 0; y < height; y += 1) for (let x = from; x < to; x += 1) into[y * width + x] = (x + y) % 6 === 0 ? HATCH : NOTHING;
+  for (let y = 0; y < height; y += 1)
+    for (let x = from; x < to; x += 1) into[y * width + x] = (x + y) % 6 === 0 ? HATCH : NOTHING;
   return into;
 }
 

@@ -11,7 +11,12 @@ import type { Coloring } from "./worksheet";
 const DENSE = 65_536;
 
 /** Frequencies of counts at some time: a pinned scale, so that colours of a live picture do not flicker. */
-export interface Scale { readonly counts: Float64Array; readonly upTo: Float64Array; readonly cells: number; readonly max: number }
+export interface Scale {
+  readonly counts: Float64Array;
+  readonly upTo: Float64Array;
+  readonly cells: number;
+  readonly max: number;
+}
 
 export class Ranks {
   readonly #dense = new Int32Array(DENSE);
@@ -72,7 +77,14 @@ export class Ranks {
     let at = 0;
     for (const count of own.counts) {
       while (at < counts.length && counts[at]! <= count) at += 1;
-      const t = coloring === "rank" ? (at > 0 ? upTo[at - 1]! / cells : 0) : coloring === "linear" ? count / max : ln(1 + count) / ln(1 + max);
+      const t =
+        coloring === "rank"
+          ? at > 0
+            ? upTo[at - 1]! / cells
+            : 0
+          : coloring === "linear"
+            ? count / max
+            : ln(1 + count) / ln(1 + max);
       const index = Math.floor(Math.min(1, t) * 255 + 0.5);
       if (count < DENSE) this.#table[count] = index;
       else this.#large.set(count, index);

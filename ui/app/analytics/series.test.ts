@@ -4,8 +4,16 @@ import { NOTHING } from "./heatmap";
 import { round, series, seriesPixels } from "./series";
 
 const all = data({
-  name: "nfs3.ops[client]", title: "", unit: "ops", level: false, step: 1, closed: 99,
-  columns: [{ start: 0, seconds: 1, total: 5, cells: [1, 4, 2, 1] }, { start: 2, seconds: 1, total: 10, cells: [1, 3, 2, 7] }],
+  name: "nfs3.ops[client]",
+  title: "",
+  unit: "ops",
+  level: false,
+  step: 1,
+  closed: 99,
+  columns: [
+    { start: 0, seconds: 1, total: 5, cells: [1, 4, 2, 1] },
+    { start: 2, seconds: 1, total: 10, cells: [1, 3, 2, 7] },
+  ],
   keys: { 1: "a", 2: "b" },
 });
 
@@ -26,7 +34,16 @@ test("the scale fits a single selected series", () => {
   expect([drawing.top, drawing.series.length]).toEqual([5, 1]);
 });
 test("more than seven are shown as seven and the others", () => {
-  const many = data({ name: "", title: "", unit: "ops", level: false, step: 1, closed: 99, columns: [{ start: 0, seconds: 1, total: 45, cells: Array.from({ length: 9 }, (_, nth) => [nth, nth + 1]).flat() }], keys: {} });
+  const many = data({
+    name: "",
+    title: "",
+    unit: "ops",
+    level: false,
+    step: 1,
+    closed: 99,
+    columns: [{ start: 0, seconds: 1, total: 45, cells: Array.from({ length: 9 }, (_, nth) => [nth, nth + 1]).flat() }],
+    keys: {},
+  });
   const drawing = series(many, 0, 1, true, null);
   expect(drawing.series).toHaveLength(8);
   expect(drawing.series[7]!.values[0]).toBe(3);

@@ -8,20 +8,41 @@ import { edgesOf, hatchMissing } from "./paint";
 /** Number of values with their own colour. */
 export const SERIES = 7;
 
-export interface Series { readonly key: number | null; readonly label: Key | null; /** One value per column; NaN where nothing was recorded. */ readonly values: Float64Array }
-export interface Drawing { readonly series: readonly Series[]; readonly top: number; readonly cols: number; readonly recorded: (column: number) => boolean }
+export interface Series {
+  readonly key: number | null;
+  readonly label: Key | null;
+  /** One value per column; NaN where nothing was recorded. */ readonly values: Float64Array;
+}
+export interface Drawing {
+  readonly series: readonly Series[];
+  readonly top: number;
+  readonly cols: number;
+  readonly recorded: (column: number) => boolean;
+}
 
 /** Keys from here on are not values: the remainder of a full column, and operations counted without details. */
 export const SPECIAL = 2 ** 32 - 2;
 
 /** `chosen`: restricts the series to these keys. */
-export function series(data: Data, from: number, to: number, stacked: boolean, chosen: ReadonlySet<number> | null): Drawing {
+export function series(
+  data: Data,
+  from: number,
+  to: number,
+  stacked: boolean,
+  chosen: ReadonlySet<number> | null,
+): Drawing {
   const cols = Math.max(1, Math.ceil((to - from) / data.step));
   const all = values(data, from, to).values;
   const own = all.filter(({ key }) => key < SPECIAL && (!chosen || chosen.has(key)));
-  const line = (key: number | null, label: Key | null): Series => ({ key, label, values: new Float64Array(cols).fill(NaN) });
+  const line = (key: number | null, label: Key | null): Series => ({
+    key,
+    label,
+    values: new Float64Array(cols).fill(NaN),
+  });
   const list = own.slice(0, SERIES).map(({ key, label }) => line(key, label));
-  const rest = chosen ? own.length > SERIES || all.some(({ key }) => key >= SPECIAL && chosen.has(key)) : all.length > list.length;
+  const rest = chosen
+    ? own.length > SERIES || all.some(({ key }) => key >= SPECIAL && chosen.has(key))
+    : all.length > list.length;
   if (all.length === 0) list.push(line(null, null));
   else if (rest || list.length === 0) list.push(line(null, "<other>"));
   const place = new Map(list.flatMap(({ key }, nth) => (key === null ? [] : [[key, nth] as const])));
@@ -64,13 +85,20 @@ export function round(value: number): number {
 }
 
 /** Series as integers, line by line from the top. */
-export function seriesPixels({ series, top, cols, recorded }: Drawing, stacked: boolean, width: number, height: number, into: Uint16Array = new Uint16Array(width * height)): Uint16Array {
+export function seriesPixels(
+  { series, top, cols, recorded }: Drawing,
+  stacked: boolean,
+  width: number,
+  height: number,
+  into: Uint16Array = new Uint16Array(width * height),
+): Uint16Array {
   into.fill(NOTHING);
   const edges = edgesOf(cols, width);
   hatchMissing(into, width, height, cols, edges, recorded);
   const tall = (value: number) => Math.floor((value * height) / top + 0.5);
   const fill = (number: number, from: number, to: number, bottom: number, end: number) => {
-    for (let line = Math.max(0, bottom); line < Math.min(end, height); line += 1) into.fill(number, (height - 1 - line) * width + from, (height - 1 - line) * width + to);
+    for (let line = Math.max(0, bottom); line < Math.min(end, height); line += 1)
+      into.fill(number, (height - 1 - line) * width + from, (height - 1 - line) * width + to);
   };
   if (stacked) {
     for (let column = 0; column < cols; column += 1) {
@@ -90,9 +118,9 @@ export function seriesPixels({ series, top, cols, recorded }: Drawing, stacked: 
       if (!recorded(column)) continue;
       const [from, to, at] = [edges[column]!, edges[column + 1]!, line(column)];
       fill(number, from, to, at, at + 1);
-      if (column > 0 && recorded(column - 1) && from < to) fill(number, from, from + 1, Math.min(at, line(column - 1)), Math.max(at, line(column - 1)) + 1);
+      if (column > 0 && recorded(column - 1) && from < to)
+        fill(number, from, from + 1, Math.min(at, line(column - 1)), Math.max(at, line(column - 1)) + 1);
     }
   }
   return into;
 }
-

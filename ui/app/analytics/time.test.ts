@@ -32,7 +32,9 @@ describe("spans", () => {
   });
   test("marks are at round times, not too close", () => {
     const marks = ticks(1_700_000_003, 1_700_000_063, 600);
-    expect(marks.map(({ at }) => at)).toEqual([1_700_000_010, 1_700_000_020, 1_700_000_030, 1_700_000_040, 1_700_000_050, 1_700_000_060]);
+    expect(marks.map(({ at }) => at)).toEqual([
+      1_700_000_010, 1_700_000_020, 1_700_000_030, 1_700_000_040, 1_700_000_050, 1_700_000_060,
+    ]);
     expect(ticks(0, 0, 600)).toEqual([]);
     expect([60, HOUR, 2 * DAY, 90].map(lengthText)).toEqual(["1 minute", "1 hour", "2 days", "90 seconds"]);
   });

@@ -10,7 +10,8 @@ test("invisible and bidirectional characters are shown by their code points", ()
   expect(readable("\ud800half")).toBe("⟨U+D800⟩half");
 });
 test("letters of all languages and markup characters are unchanged", () => {
-  for (const name of ["<img src=x onerror=alert(1)>", "日本語.txt", "ملف.txt", "é", "a b", "👍"]) expect(readable(name)).toBe(name);
+  for (const name of ["<img src=x onerror=alert(1)>", "日本語.txt", "ملف.txt", "é", "a b", "👍"])
+    expect(readable(name)).toBe(name);
 });
 test("long names are shortened in the middle", () => {
   expect(shortened("/a/very/long/path/to/a/file.txt", 12)).toBe("/a/v…ile.txt");

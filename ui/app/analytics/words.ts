@@ -9,7 +9,10 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /** `a\u202egpj.exe` -> `a⟨U+202E⟩gpj.exe`. Letters of all languages are unchanged. */
 export function readable(name: string): string {
-  const seen = name.replace(UNSEEN, (character) => `⟨U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  const seen = name.replace(
+    UNSEEN,
+    (character) => `⟨U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
   if (seen === "") return "(empty)";
   // Leading and trailing spaces would be invisible, too.
   return seen.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));

@@ -33,17 +33,38 @@ export interface View {
   tree: boolean;
 }
 
-export interface Graph { readonly id: number; readonly name: string; readonly view: View }
-export interface Worksheet { readonly span: Span; readonly graphs: readonly Graph[] }
+export interface Graph {
+  readonly id: number;
+  readonly name: string;
+  readonly view: View;
+}
+export interface Worksheet {
+  readonly span: Span;
+  readonly graphs: readonly Graph[];
+}
 
-export const VIEW: View = { kind: "stacked", scale: "linear", coloring: "rank", palette: "cividis", outliers: "0.1", band: null, selected: [], own: null, pin: false, table: false, tree: false };
+export const VIEW: View = {
+  kind: "stacked",
+  scale: "linear",
+  coloring: "rank",
+  palette: "cividis",
+  outliers: "0.1",
+  band: null,
+  selected: [],
+  own: null,
+  pin: false,
+  table: false,
+  tree: false,
+};
 export const SPAN: Span = { last: 60 };
 /** More graphs could neither be read nor updated each second. */
 export const MOST_GRAPHS = 24;
 const MOST_SELECTED = 200;
 
-const oneOf = <T extends string>(value: string | null, all: readonly T[], usual: T): T => (all.includes(value as T) ? (value as T) : usual);
-const whole = (value: string | null): number | null => (value !== null && /^\d{1,16}$/.test(value) ? Number(value) : null);
+const oneOf = <T extends string>(value: string | null, all: readonly T[], usual: T): T =>
+  all.includes(value as T) ? (value as T) : usual;
+const whole = (value: string | null): number | null =>
+  value !== null && /^\d{1,16}$/.test(value) ? Number(value) : null;
 
 export function spanText(span: Span): Record<string, string> {
   return isLive(span) ? { span: String(span.last) } : { from: String(span.from), to: String(span.to) };
@@ -57,7 +78,8 @@ export function spanOf(query: URLSearchParams): Span | null {
 
 export function viewText(view: View): string {
   const query = new URLSearchParams();
-  for (const name of ["kind", "scale", "coloring", "palette", "outliers"] as const) if (view[name] !== VIEW[name]) query.set(name, view[name]);
+  for (const name of ["kind", "scale", "coloring", "palette", "outliers"] as const)
+    if (view[name] !== VIEW[name]) query.set(name, view[name]);
   if (view.band) query.set("band", view.band.join("-"));
   for (const name of ["pin", "table", "tree"] as const) if (view[name]) query.set(name, "1");
   if (view.own) for (const [name, value] of Object.entries(spanText(view.own))) query.set(name, value);
@@ -86,7 +108,10 @@ export function viewOf(text: string): View {
 /** Decodes a worksheet from an address. Graphs are numbered by position. */
 export function read(query: URLSearchParams): Worksheet {
   const views = query.getAll("v");
-  const graphs = query.getAll("g").slice(0, MOST_GRAPHS).map((name, id): Graph => ({ id, name, view: viewOf(views[id] ?? "") }));
+  const graphs = query
+    .getAll("g")
+    .slice(0, MOST_GRAPHS)
+    .map((name, id): Graph => ({ id, name, view: viewOf(views[id] ?? "") }));
   return { span: spanOf(query) ?? SPAN, graphs };
 }
 
@@ -101,14 +126,20 @@ export function write({ span, graphs }: Worksheet): URLSearchParams {
 
 /** The stored form of a worksheet: the same values as in the address. */
 export function toSaved({ span, graphs }: Worksheet): Pick<Schemas["SaveWorksheet"], "span" | "graphs"> {
-  return { span: isLive(span) ? { seconds: span.last } : { from: span.from, to: span.to }, graphs: graphs.map(({ name, view }) => ({ name, view: { v: viewText(view) } })) };
+  return {
+    span: isLive(span) ? { seconds: span.last } : { from: span.from, to: span.to },
+    graphs: graphs.map(({ name, view }) => ({ name, view: { v: viewText(view) } })),
+  };
 }
 
 export function fromSaved({ span, graphs }: Pick<Schemas["Worksheet"], "span" | "graphs">): Worksheet {
   const { seconds, from, to } = span;
   const text = (value: unknown) => (typeof value === "string" ? value : "");
   return {
-    span: from != null && to != null && to > from ? { from, to } : { last: Math.min(LONGEST, Math.max(SHORTEST, seconds ?? 60)) },
+    span:
+      from != null && to != null && to > from
+        ? { from, to }
+        : { last: Math.min(LONGEST, Math.max(SHORTEST, seconds ?? 60)) },
     graphs: graphs.slice(0, MOST_GRAPHS).map(({ name, view }, id) => ({ id, name, view: viewOf(text(view?.v)) })),
   };
 }

@@ -1,15 +1,22 @@
 //! Server-sent events over fetch: the browser's EventSource cannot send a token.
 
-export interface ServerEvent { readonly type: string; readonly data: string }
+export interface ServerEvent {
+  readonly type: string;
+  readonly data: string;
+}
 
-/** Yields the messages of a stream as they arrive. */
-export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+/** Yields the messages of a stream as they arrive. `heard` is called for everything that arrives, comments too. */
+export async function* events(
+  body: ReadableStream<Uint8Array>,
+  heard: () => void = () => undefined,
+): AsyncGenerator<ServerEvent> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let rest = "";
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      heard();
       const messages = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
       rest = messages.pop()!;
       for (const message of messages) {

@@ -3,10 +3,25 @@ import type { Schemas } from "./client";
 import { live } from "./live.svelte";
 
 const client = (address: string, rate: number): Schemas["Client"] => ({
-  address, protocols: ["nfs3"], connections: 1, since: 0, last_seen: 0, operations: 0, read_bytes: 0, written_bytes: 0,
-  operations_per_second: rate, read_bytes_per_second: rate * 10, written_bytes_per_second: 0,
+  address,
+  protocols: ["nfs3"],
+  connections: 1,
+  since: 0,
+  last_seen: 0,
+  operations: 0,
+  read_bytes: 0,
+  written_bytes: 0,
+  operations_per_second: rate,
+  read_bytes_per_second: rate * 10,
+  written_bytes_per_second: 0,
 });
-const event = (id: number): Schemas["Event"] => ({ id, time_ms: id * 1000, kind: "pool", severity: "info", message: `event ${id}` });
+const event = (id: number): Schemas["Event"] => ({
+  id,
+  time_ms: id * 1000,
+  kind: "pool",
+  severity: "info",
+  message: `event ${id}`,
+});
 
 test("rates are kept for each connected client, and summed", () => {
   live.take({ type: "clients", clients: [client("a", 1), client("b", 2)] });

@@ -3,6 +3,8 @@
 import { ApiError, get, post, remove, sentence, useCsrfToken, whenUnauthenticated, type Schemas } from "./client";
 
 export type Role = Schemas["Role"];
+/** Time limit for the first requests, in ms. */
+const FIRST_MS = 4000;
 const ORDER: Role[] = ["viewer", "operator", "administrator"];
 
 class CurrentSession {
@@ -12,16 +14,27 @@ class CurrentSession {
   version = $state.raw<Schemas["Version"] | null>(null);
   problem = $state("");
 
+  #tabs: BroadcastChannel | null = null;
+
   constructor() {
     whenUnauthenticated(() => {
       if (this.state === "in") this.#end();
     });
   }
 
+  /** Finds out who is logged in. The other tabs follow when a user logs in. */
   async load(): Promise<void> {
+    if (!this.#tabs) {
+      this.#tabs = new BroadcastChannel("weir.session");
+      this.#tabs.onmessage = () => {
+        if (this.state === "out") void this.load();
+      };
+    }
+    // The page must report a server that does not answer within 5 s.
+    const signal = () => AbortSignal.timeout(FIRST_MS);
     try {
-      this.version = await get("/v1/version");
-      this.begin(await get("/v1/session"));
+      this.version = await get("/v1/version", { signal: signal() });
+      this.begin(await get("/v1/session", { signal: signal() }));
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) await this.#whoCould();
       else {
@@ -40,6 +53,7 @@ class CurrentSession {
 
   async logIn(user: string, password: string): Promise<void> {
     this.begin(await post("/v1/session", { body: { user, password } }));
+    this.#tabs?.postMessage("in");
   }
 
   async logOut(): Promise<void> {
@@ -53,7 +67,9 @@ class CurrentSession {
 
   /** Why a button for `role` is disabled, or null if it is not. */
   why(role: Role): string | null {
-    return this.may(role) ? null : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
+    return this.may(role)
+      ? null
+      : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
   }
 
   async #whoCould(): Promise<void> {

@@ -9,10 +9,27 @@ test("a rule is a number of snapshots, optionally with only", () => {
 });
 
 test("local and inherited rules apply, except only, received and refused ones", () => {
-  const property = (label: string, value: string, source = "local", inherited_from?: string) => ({ name: label.includes(":") ? label : `weir:snapshot-${label}`, value, source, inherited_from });
-  const properties = [property("hourly", "24", "inherited", "tank"), property("daily", "31"), property("weekly", "8,only", "inherited", "tank"), property("monthly", "12", "received"), property("frequent", "0")];
+  const property = (label: string, value: string, source = "local", inherited_from?: string) => ({
+    name: label.includes(":") ? label : `weir:snapshot-${label}`,
+    value,
+    source,
+    inherited_from,
+  });
+  const properties = [
+    property("hourly", "24", "inherited", "tank"),
+    property("daily", "31"),
+    property("weekly", "8,only", "inherited", "tank"),
+    property("monthly", "12", "received"),
+    property("frequent", "0"),
+  ];
   expect(summary(properties, "tank/a")).toBe("24 hourly, 31 daily");
-  expect(ruleOf(properties, "tank/a", "hourly")).toEqual({ keep: 24, only: false, here: false, from: "tank", refused: false });
+  expect(ruleOf(properties, "tank/a", "hourly")).toEqual({
+    keep: 24,
+    only: false,
+    here: false,
+    from: "tank",
+    refused: false,
+  });
   expect(summary([...properties, property("com.sun:auto-snapshot:daily", "false")], "tank/a")).toBe("24 hourly");
   expect(summary([...properties, property("com.sun:auto-snapshot", "False", "inherited", "tank")], "tank/a")).toBe("");
 });

@@ -10,7 +10,9 @@ export function shortName(snapshot: string): string {
 /** Snapshots whose names contain all words. */
 export function findSnapshots<T extends { name: string }>(all: readonly T[], find: string): readonly T[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
-  return words.length === 0 ? all : all.filter((one) => words.every((word) => shortName(one.name).toLowerCase().includes(word)));
+  return words.length === 0
+    ? all
+    : all.filter((one) => words.every((word) => shortName(one.name).toLowerCase().includes(word)));
 }
 
 /** `chosen` as `zfs destroy` takes them after the '@': neighbours in `all` (oldest first) become ranges, "a%d". */

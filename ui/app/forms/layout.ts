@@ -23,11 +23,16 @@ export function layoutFacts(layout: Layout, devices: number, eachBytes: number |
   const enough = devices >= least;
   const usable = enough && eachBytes !== null ? holding * eachBytes : null;
   const share = devices > 0 ? Math.round((holding / devices) * 100) : 0;
-  const failure = mayFail === 0 ? "No redundancy: the loss of one device is the loss of the pool." : `Any ${mayFail === 1 ? "one device" : `${mayFail} devices`} may fail.`;
+  const failure =
+    mayFail === 0
+      ? "No redundancy: the loss of one device is the loss of the pool."
+      : `Any ${mayFail === 1 ? "one device" : `${mayFail} devices`} may fail.`;
   return {
     least,
     mayFail,
     usable,
-    sentence: enough ? `${failure} ${share}% of the space holds data.` : `Needs at least ${least} ${least === 1 ? "device" : "devices"}.`,
+    sentence: enough
+      ? `${failure} ${share}% of the space holds data.`
+      : `Needs at least ${least} ${least === 1 ? "device" : "devices"}.`,
   };
 }

@@ -13,7 +13,8 @@ describe("names and passwords", () => {
   });
   test("names of datasets and pools follow the rules of zfs", () => {
     expect(["home", "home/ann", "vm 1", "a:b"].map(datasetNameProblem)).toEqual([null, null, null, null]);
-    for (const name of ["", "/a", "a//b", "a@b", "..", "a/../b", "a%b"]) expect(datasetNameProblem(name)).not.toBeNull();
+    for (const name of ["", "/a", "a//b", "a@b", "..", "a/../b", "a%b"])
+      expect(datasetNameProblem(name)).not.toBeNull();
     expect(["tank", "rz"].map(poolNameProblem)).toEqual([null, null]);
     for (const name of ["", "1a", "mirror", "raidz1", "log", "a/b"]) expect(poolNameProblem(name)).not.toBeNull();
   });

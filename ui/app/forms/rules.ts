@@ -30,7 +30,9 @@ export function snapshotNameProblem(name: string): string | null {
 
 export function holdTagProblem(tag: string): string | null {
   if (tag === "") return "A name is needed.";
-  return /^[A-Za-z0-9][A-Za-z0-9_.:@#-]*$/.test(tag) ? null : "Letters, digits and _ - . : only, a letter or digit first.";
+  return /^[A-Za-z0-9][A-Za-z0-9_.:@#-]*$/.test(tag)
+    ? null
+    : "Letters, digits and _ - . : only, a letter or digit first.";
 }
 
 export function poolNameProblem(name: string): string | null {

@@ -63,11 +63,18 @@ export function href(page: string, name?: string, query?: Record<string, string>
 
 /** Handles plain links without reloading the page; the browser handles modified clicks. */
 export function followLinks(event: MouseEvent): void {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = (event.target as Element | null)?.closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
   const url = new URL(link.href);
-  if (url.origin !== location.origin || url.pathname.startsWith("/v1/") || url.pathname === "/metrics" || (url.hash && url.pathname === location.pathname)) return;
+  if (
+    url.origin !== location.origin ||
+    url.pathname.startsWith("/v1/") ||
+    url.pathname === "/metrics" ||
+    (url.hash && url.pathname === location.pathname)
+  )
+    return;
   event.preventDefault();
   here.go(url.pathname + url.search);
 }

@@ -15,7 +15,14 @@ import Pools from "../pages/Pools.svelte";
 import Shares from "../pages/Shares.svelte";
 import System from "../pages/System.svelte";
 
-export interface Page { path: string; title: string; icon: IconName; group: "Storage" | "Activity" | "Administration" | ""; role: Role; component: Component<{ name: string }> }
+export interface Page {
+  path: string;
+  title: string;
+  icon: IconName;
+  group: "Storage" | "Activity" | "Administration" | "";
+  role: Role;
+  component: Component<{ name: string }>;
+}
 
 export const pages: readonly Page[] = [
   { path: "", title: "Overview", icon: "overview", group: "", role: "viewer", component: Overview },

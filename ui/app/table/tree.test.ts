@@ -21,7 +21,9 @@ describe("a tree as rows", () => {
     expect(rows[1]).toMatchObject({ parent: true, open: false });
   });
   test("a filter keeps ancestors and unfolds them", () => {
-    const rows = forest(["tank", "tank/home", "tank/home/ann", "tank/vm"]).rows(new Set(["tank"]), (name) => name.endsWith("ann"));
+    const rows = forest(["tank", "tank/home", "tank/home/ann", "tank/vm"]).rows(new Set(["tank"]), (name) =>
+      name.endsWith("ann"),
+    );
     expect(rows.map((row) => row.id)).toEqual(["tank", "tank/home", "tank/home/ann"]);
   });
   test("a dataset whose parent is not shown is a root", () => {

@@ -44,7 +44,9 @@ export class Forest<T> {
     const kept = keep ? this.#kept(keep) : null;
     const rows: TreeRow<T>[] = [];
     // An explicit stack: trees may be deeper than the call stack allows.
-    const stack: { ids: readonly string[]; next: number; level: number }[] = [{ ids: this.#only(this.roots, kept), next: 0, level: 1 }];
+    const stack: { ids: readonly string[]; next: number; level: number }[] = [
+      { ids: this.#only(this.roots, kept), next: 0, level: 1 },
+    ];
     while (stack.length > 0) {
       const top = stack[stack.length - 1]!;
       if (top.next >= top.ids.length) {
@@ -54,7 +56,15 @@ export class Forest<T> {
       const id = top.ids[top.next++]!;
       const children = this.#only(this.children(id), kept);
       const open = children.length > 0 && (kept !== null || !closed.has(id));
-      rows.push({ id, value: this.#values.get(id)!, level: top.level, parent: children.length > 0, open, position: top.next, siblings: top.ids.length });
+      rows.push({
+        id,
+        value: this.#values.get(id)!,
+        level: top.level,
+        parent: children.length > 0,
+        open,
+        position: top.next,
+        siblings: top.ids.length,
+      });
       if (open) stack.push({ ids: children, next: 0, level: top.level + 1 });
     }
     return rows;
@@ -77,7 +87,13 @@ export class Forest<T> {
 }
 
 /** The rows to draw: the visible ones and some more on each side, so that scrolling shows no gap. */
-export function window(total: number, rowHeight: number, scrollTop: number, viewHeight: number, spare = 12): { first: number; last: number } {
+export function window(
+  total: number,
+  rowHeight: number,
+  scrollTop: number,
+  viewHeight: number,
+  spare = 12,
+): { first: number; last: number } {
   const first = Math.max(0, Math.floor(scrollTop / rowHeight) - spare);
   const last = Math.min(total, Math.ceil((scrollTop + viewHeight) / rowHeight) + spare);
   return { first: Math.min(first, last), last };

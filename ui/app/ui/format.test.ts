@@ -3,7 +3,14 @@ import { ago, bytes, count, duration, parseBytes, percent } from "./format";
 
 describe("formatted numbers", () => {
   test("sizes have three digits and the suffixes of zfs", () => {
-    expect([0, 512, 1536, 10 * 1024 ** 2, 352 * 1024 ** 2, 1024 ** 4 * 1.25].map(bytes)).toEqual(["0B", "512B", "1.50K", "10.0M", "352M", "1.25T"]);
+    expect([0, 512, 1536, 10 * 1024 ** 2, 352 * 1024 ** 2, 1024 ** 4 * 1.25].map(bytes)).toEqual([
+      "0B",
+      "512B",
+      "1.50K",
+      "10.0M",
+      "352M",
+      "1.25T",
+    ]);
   });
   test("rounding never shows 1000 of a unit with four digits and a fraction", () => {
     expect(bytes(99.96 * 1024)).toBe("100K");

@@ -1,6 +1,10 @@
 //! Short messages about actions, announced politely. Errors stay until they are closed.
 
-export interface Toast { id: number; tone: "ok" | "bad"; text: string }
+export interface Toast {
+  id: number;
+  tone: "ok" | "bad";
+  text: string;
+}
 
 class Toasts {
   items = $state.raw<Toast[]>([]);

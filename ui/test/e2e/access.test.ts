@@ -5,10 +5,54 @@ import { describe, expect, test } from "vitest";
 import { axe, withMock } from "./browser";
 
 const PAGES = [
-  "/", "/pools", "/pools/archive", "/pools/tank?tab=properties", "/pools/tank?tab=features", "/pools/archive?tab=jobs", "/datasets", "/datasets/tank/home", "/datasets/tank/home?tab=properties", "/datasets/tank/home?tab=snapshots", "/datasets/tank/home?tab=snapshots&snapshot=monday", "/datasets/tank/home@monday", "/datasets/tank/vault",
-  "/analytics", "/analytics/datasets", "/analytics/worksheets", "/analytics/nowhere", "/shares", "/clients", "/clients/192.168.1.20", "/jobs", "/jobs/1", "/events", "/accounts", "/accounts?tab=tokens", "/accounts?tab=password", "/accounts?tab=audit", "/system", "/nowhere", "/pools/nosuch",
+  "/",
+  "/pools",
+  "/pools/archive",
+  "/pools/tank?tab=properties",
+  "/pools/tank?tab=features",
+  "/pools/archive?tab=jobs",
+  "/datasets",
+  "/datasets/tank/home",
+  "/datasets/tank/home?tab=properties",
+  "/datasets/tank/home?tab=snapshots",
+  "/datasets/tank/home?tab=snapshots&snapshot=monday",
+  "/datasets/tank/home@monday",
+  "/datasets/tank/vault",
+  "/analytics",
+  "/analytics/datasets",
+  "/analytics/worksheets",
+  "/analytics/nowhere",
+  "/shares",
+  "/clients",
+  "/clients/192.168.1.20",
+  "/jobs",
+  "/jobs/1",
+  "/events",
+  "/accounts",
+  "/accounts?tab=tokens",
+  "/accounts?tab=password",
+  "/accounts?tab=audit",
+  "/system",
+  "/nowhere",
+  "/pools/nosuch",
 ];
-const WINDOWS = ["/pools?do=create", "/pools?do=import", "/pools/tank?do=destroy", "/datasets/tank?do=create", "/datasets/tank/home?do=share", "/datasets/tank/home?do=rename", "/datasets/tank/home?tab=snapshots&do=take", "/datasets/tank/home?tab=snapshots&do=schedule", "/datasets/tank/home?tab=snapshots&do=several", ...["rollback", "clone", "holds", "rename-snapshot", "destroy-snapshot"].map((window) => `/datasets/tank/home?tab=snapshots&snapshot=monday&do=${window}`), "/datasets/tank/vault?do=key", "/accounts?do=user", "/accounts?tab=tokens&do=token"];
+const WINDOWS = [
+  "/pools?do=create",
+  "/pools?do=import",
+  "/pools/tank?do=destroy",
+  "/datasets/tank?do=create",
+  "/datasets/tank/home?do=share",
+  "/datasets/tank/home?do=rename",
+  "/datasets/tank/home?tab=snapshots&do=take",
+  "/datasets/tank/home?tab=snapshots&do=schedule",
+  "/datasets/tank/home?tab=snapshots&do=several",
+  ...["rollback", "clone", "holds", "rename-snapshot", "destroy-snapshot"].map(
+    (window) => `/datasets/tank/home?tab=snapshots&snapshot=monday&do=${window}`,
+  ),
+  "/datasets/tank/vault?do=key",
+  "/accounts?do=user",
+  "/accounts?tab=tokens&do=token",
+];
 
 async function look(paths: string[], view: { colorScheme: "light" | "dark"; width: number }) {
   await withMock(view, async (page, _, url) => {
@@ -31,7 +75,11 @@ describe("axe finds nothing", () => {
   test("on any page, dark and narrow", () => look(PAGES, { colorScheme: "dark", width: 390 }), 240_000);
   test("in any window", () => look(WINDOWS, { colorScheme: "dark", width: 1280 }), 60_000);
   test("on the login page", async () => {
-    for (const [path, setup] of [["/", false], ["/setup#token=x", true], ["/", true]] as const) {
+    for (const [path, setup] of [
+      ["/", false],
+      ["/setup#token=x", true],
+      ["/", true],
+    ] as const) {
       await withMock({ loggedIn: false, setup, path }, async (page) => {
         await page.getByRole("heading", { level: 1 }).waitFor();
         expect(await axe(page)).toEqual([]);
@@ -46,7 +94,13 @@ describe("without a mouse", () => {
       const tree = page.getByRole("treegrid", { name: "Datasets" });
       await tree.getByRole("row", { name: /ann/ }).waitFor();
       await tree.focus();
-      const active = () => page.evaluate(() => document.getElementById(document.activeElement?.getAttribute("aria-activedescendant") ?? "")?.querySelector(".text")?.textContent);
+      const active = () =>
+        page.evaluate(
+          () =>
+            document
+              .getElementById(document.activeElement?.getAttribute("aria-activedescendant") ?? "")
+              ?.querySelector(".text")?.textContent,
+        );
       expect(await active()).toBe("tank");
       await page.keyboard.press("ArrowDown");
       expect(await active()).toBe("home");

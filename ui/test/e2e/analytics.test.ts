@@ -8,22 +8,39 @@ import type { Locator, Page } from "playwright-core";
 import { HOSTILE } from "../../mock-api/analytics";
 import { axe, withMock } from "./browser";
 
-const sheet = (span: string, ...graphs: (string | [string, string])[]) => `/analytics?${new URLSearchParams([["span", span], ...graphs.flatMap((graph) => (typeof graph === "string" ? [["g", graph], ["v", ""]] : [["g", graph[0]], ["v", graph[1]]]))])}`;
-const panel = (page: Page, title: string | RegExp) => page.getByRole("region", { name: title, exact: typeof title === "string" });
+const sheet = (span: string, ...graphs: (string | [string, string])[]) =>
+  `/analytics?${new URLSearchParams([
+    ["span", span],
+    ...graphs.flatMap((graph) =>
+      typeof graph === "string"
+        ? [
+            ["g", graph],
+            ["v", ""],
+          ]
+        : [
+            ["g", graph[0]],
+            ["v", graph[1]],
+          ],
+    ),
+  ])}`;
+const panel = (page: Page, title: string | RegExp) =>
+  page.getByRole("region", { name: title, exact: typeof title === "string" });
 const area = (of: Locator) => of.getByRole("application");
-const drawn = (of: Locator) => expect.poll(() => of.locator("canvas").getAttribute("data-drawn"), { timeout: 25_000 }).not.toBeNull();
+const drawn = (of: Locator) =>
+  expect.poll(() => of.locator("canvas").getAttribute("data-drawn"), { timeout: 25_000 }).not.toBeNull();
 const graphs = (page: Page) => new URL(page.url()).searchParams.getAll("g");
 
 /** Number of distinct colours of a canvas, and the share of each. */
-const coloursOf = (canvas: Locator) => canvas.evaluate((element: HTMLCanvasElement) => {
-  const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
-  const found: Record<string, number> = {};
-  for (let at = 0; at < data.length; at += 4) {
-    const name = `${data[at]},${data[at + 1]},${data[at + 2]}`;
-    found[name] = (found[name] ?? 0) + 1;
-  }
-  return found;
-});
+const coloursOf = (canvas: Locator) =>
+  canvas.evaluate((element: HTMLCanvasElement) => {
+    const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
+    const found: Record<string, number> = {};
+    for (let at = 0; at < data.length; at += 4) {
+      const name = `${data[at]},${data[at + 1]},${data[at + 2]}`;
+      found[name] = (found[name] ?? 0) + 1;
+    }
+    return found;
+  });
 
 describe("a worksheet", { timeout: 90_000 }, () => {
   test("starts empty; statistics are searched and added; its address opens the same worksheet", async () => {
@@ -66,7 +83,11 @@ describe("a worksheet", { timeout: 90_000 }, () => {
         return rate();
       };
       const average = await rate();
-      const [most, next, least] = [await press(/^Show the maximum/), await press(/^Show the maximum/, ["Shift"]), await press(/^Show the minimum/)];
+      const [most, next, least] = [
+        await press(/^Show the maximum/),
+        await press(/^Show the maximum/, ["Shift"]),
+        await press(/^Show the minimum/),
+      ];
       expect(most).toBeGreaterThanOrEqual(next);
       expect(next).toBeGreaterThanOrEqual(least);
       expect(most >= average && average >= least, `${most} ${average} ${least}`).toBe(true);
@@ -104,7 +125,12 @@ describe("a worksheet", { timeout: 90_000 }, () => {
       await page.getByLabel("Title").fill("Monday");
       await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
       await page.getByRole("heading", { name: "Monday", level: 1 }).waitFor();
-      expect(mock.worksheets.at(-1)).toMatchObject({ title: "Monday", span: { seconds: 300 }, graphs: [{ name: "nfs3.ops[latency]" }], owner: "ann" });
+      expect(mock.worksheets.at(-1)).toMatchObject({
+        title: "Monday",
+        span: { seconds: 300 },
+        graphs: [{ name: "nfs3.ops[latency]" }],
+        owner: "ann",
+      });
       const id = mock.worksheets.at(-1)!.id;
       await page.goto(`${url}/analytics/worksheets/${id}`);
       await page.getByRole("heading", { name: "Monday" }).waitFor();
@@ -133,7 +159,9 @@ describe("a worksheet", { timeout: 90_000 }, () => {
       expect((await coloursOf(map.locator("canvas")))["201,209,213"]).toBeGreaterThan(1000);
       await area(map).focus();
       await page.keyboard.press("End");
-      await expect.poll(() => map.getByRole("status").allTextContents()).toEqual(expect.arrayContaining([expect.stringContaining("not recorded")]));
+      await expect
+        .poll(() => map.getByRole("status").allTextContents())
+        .toEqual(expect.arrayContaining([expect.stringContaining("not recorded")]));
     });
   });
 });
@@ -151,7 +179,11 @@ describe("drilling down", { timeout: 90_000 }, () => {
       expect(await page.getByRole("menuitem", { name: "by type of operation" }).count()).toBe(0);
       await page.getByRole("menuitem", { name: /by latency/ }).click();
       await panel(page, "NFSv3 operations of type write for client 192.168.1.26 broken down by latency").waitFor();
-      expect(graphs(page)).toEqual(["nfs3.ops[op]", "nfs3.ops[op=write][client]", "nfs3.ops[op=write][client=192.168.1.26][latency]"]);
+      expect(graphs(page)).toEqual([
+        "nfs3.ops[op]",
+        "nfs3.ops[op=write][client]",
+        "nfs3.ops[op=write][client=192.168.1.26][latency]",
+      ]);
     });
   });
 
@@ -167,7 +199,9 @@ describe("drilling down", { timeout: 90_000 }, () => {
       expect(await slow.getAttribute("aria-selected")).toBe("true");
       await clients.getByText(/^Chosen: /).waitFor();
       await clients.getByRole("option", { name: /192\.168\.1\.20/ }).click({ modifiers: ["Shift"] });
-      await expect.poll(() => new URLSearchParams(new URL(page.url()).searchParams.get("v")!).getAll("s")).toEqual(["192.168.1.38", "192.168.1.20"]);
+      await expect
+        .poll(() => new URLSearchParams(new URL(page.url()).searchParams.get("v")!).getAll("s"))
+        .toEqual(["192.168.1.38", "192.168.1.20"]);
       await area(clients).click({ position: { x: 200, y: 60 } });
       await clients.getByText(/^At \d\d:\d\d:\d\d/).waitFor();
     });
@@ -179,14 +213,18 @@ describe("drilling down", { timeout: 90_000 }, () => {
       await drawn(map);
       await area(map).focus();
       await page.keyboard.press("ArrowLeft");
-      await expect.poll(() => map.getByRole("status").allTextContents()).toEqual(expect.arrayContaining([expect.stringMatching(/range: .*count: .*of the column: .*accumulated: /)]));
+      await expect
+        .poll(() => map.getByRole("status").allTextContents())
+        .toEqual(expect.arrayContaining([expect.stringMatching(/range: .*count: .*of the column: .*accumulated: /)]));
       await page.keyboard.press("Enter");
       await page.keyboard.press("Shift+ArrowLeft");
       await page.keyboard.press("Shift+ArrowUp");
       await page.keyboard.press("Enter");
       const found = page.getByRole("region", { name: /What is special/ });
       await found.getByRole("button", { name: "192.168.1.38" }).waitFor();
-      expect(await found.getByText("612", { exact: false }).count() + (await found.getByText("611 µs").count())).toBeGreaterThan(0);
+      expect(
+        (await found.getByText("612", { exact: false }).count()) + (await found.getByText("611 µs").count()),
+      ).toBeGreaterThan(0);
       await found.getByRole("button", { name: "192.168.1.38" }).focus();
       await page.keyboard.press("Enter");
       const one = panel(page, "NFSv3 operations for client 192.168.1.38 broken down by latency");
@@ -214,7 +252,9 @@ describe("drilling down", { timeout: 90_000 }, () => {
       await found.getByRole("button", { name: /<img src=x/ }).click();
       await expect.poll(() => graphs(page)[1]).toBe(`nfs3.ops[file=${HOSTILE[0]!.replace(/\]/g, "\\]")}][latency]`);
       await found.getByRole("button", { name: "Zoom to this range" }).click();
-      await expect.poll(() => new URLSearchParams(new URL(page.url()).searchParams.get("v")!).get("band")).not.toBeNull();
+      await expect
+        .poll(() => new URLSearchParams(new URL(page.url()).searchParams.get("v")!).get("band"))
+        .not.toBeNull();
     });
   });
 });
@@ -234,7 +274,9 @@ test("an alert is created, suspended and deleted", async () => {
     expect(await axe(page)).toEqual([]);
     await dialog.getByRole("button", { name: "Watch it" }).click();
     await page.getByText("p99 above 20 ms for 60 s").waitFor();
-    expect(mock.alerts.map(({ rule }) => [rule.limit, rule.percentile, rule.actions])).toEqual([[20_000_000, 99, [{ kind: "webhook", url: "https://chat.example/hook" }]]]);
+    expect(mock.alerts.map(({ rule }) => [rule.limit, rule.percentile, rule.actions])).toEqual([
+      [20_000_000, 99, [{ kind: "webhook", url: "https://chat.example/hook" }]],
+    ]);
     await page.getByRole("button", { name: /^Suspend nfs3/ }).click();
     await page.getByText("suspended", { exact: true }).waitFor();
     expect(await axe(page)).toEqual([]);
@@ -251,12 +293,28 @@ test("a worksheet is embedded in another page with a token, and shows nothing wi
     const text = page.getByLabel("HTML to insert");
     await expect.poll(() => text.inputValue()).toContain("#token=weir_3nJxq9mock");
     expect(mock.state.tokens.at(-1)?.statistics).toEqual(["nfs3.ops[latency]"]);
-    expect(await text.inputValue()).toMatch(/^<iframe src="http:\/\/127\.0\.0\.1:\d+\/embed\/analytics\?span=60&amp;g=nfs3/);
+    expect(await text.inputValue()).toMatch(
+      /^<iframe src="http:\/\/127\.0\.0\.1:\d+\/embed\/analytics\?span=60&amp;g=nfs3/,
+    );
   });
   await withMock({ loggedIn: false }, async (page, mock, url) => {
-    mock.state.tokens.push({ id: 99, name: "wall", user: "root", role: "viewer", created: 0, statistics: ["nfs3.ops[latency]"] });
+    mock.state.tokens.push({
+      id: 99,
+      name: "wall",
+      user: "root",
+      role: "viewer",
+      created: 0,
+      statistics: ["nfs3.ops[latency]"],
+    });
     const address = `${url}/embed${sheet("60", "nfs3.ops[latency]")}`;
-    const other = createServer((_request, response) => void response.writeHead(200, { "Content-Type": "text/html" }).end(`<!doctype html><title>other</title><iframe width="900" height="600" src="${address.replaceAll("&", "&amp;")}#token=weir_3nJxq9mock"></iframe>`));
+    const other = createServer(
+      (_request, response) =>
+        void response
+          .writeHead(200, { "Content-Type": "text/html" })
+          .end(
+            `<!doctype html><title>other</title><iframe width="900" height="600" src="${address.replaceAll("&", "&amp;")}#token=weir_3nJxq9mock"></iframe>`,
+          ),
+    );
     await new Promise<void>((done) => other.listen(0, "127.0.0.1", done));
     await page.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
     const frame = page.frameLocator("iframe");
@@ -273,39 +331,66 @@ test("a worksheet is embedded in another page with a token, and shows nothing wi
 }, 90_000);
 
 test("file names of clients execute nothing, and invisible characters are shown by their code points", async () => {
-  const paths = [sheet("60", ["nfs3.ops[file]", "tree=1&table=1"], `nfs3.ops[file=${HOSTILE[0]!.replace(/\]/g, "\\]")}][latency]`), "/analytics/datasets"];
-  for (const path of paths) await withMock({ path }, async (page, mock) => {
-    await page.getByText("Live", { exact: true }).waitFor();
-    if (path === "/analytics/datasets") {
-      const { counted } = await import("../../mock-api/analytics");
-      mock.counted.push(...HOSTILE.map((name, nth) => counted(`nfs3.ops[file=${name.replace(/[\]\\]/g, "\\$&")}][latency]`, 90 + nth, false)));
-      await page.reload();
-    }
-    await expect.poll(() => page.getByText("⟨U+202E⟩", { exact: false }).count(), { timeout: 15_000 }).toBeGreaterThan(0);
-    await expect.poll(() => page.getByText("⟨U+000A⟩", { exact: false }).count()).toBeGreaterThan(0);
-    await expect.poll(() => page.getByText("<img src=x onerror", { exact: false }).count()).toBeGreaterThan(0);
-    expect(await page.locator("img").count()).toBe(0);
-    expect(await page.title()).not.toContain("owned");
-    const seen = await page.evaluate(() => document.body.innerText);
-    // eslint-disable-next-line no-control-regex
-    expect(seen).not.toMatch(/[\u202a-\u202e\u2066-\u2069\u200b\u0007\u001b]/);
-  });
+  const paths = [
+    sheet("60", ["nfs3.ops[file]", "tree=1&table=1"], `nfs3.ops[file=${HOSTILE[0]!.replace(/\]/g, "\\]")}][latency]`),
+    "/analytics/datasets",
+  ];
+  for (const path of paths)
+    await withMock({ path }, async (page, mock) => {
+      await page.getByText("Live", { exact: true }).waitFor();
+      if (path === "/analytics/datasets") {
+        const { counted } = await import("../../mock-api/analytics");
+        mock.counted.push(
+          ...HOSTILE.map((name, nth) =>
+            counted(`nfs3.ops[file=${name.replace(/[\]\\]/g, "\\$&")}][latency]`, 90 + nth, false),
+          ),
+        );
+        await page.reload();
+      }
+      await expect
+        .poll(() => page.getByText("⟨U+202E⟩", { exact: false }).count(), { timeout: 15_000 })
+        .toBeGreaterThan(0);
+      await expect.poll(() => page.getByText("⟨U+000A⟩", { exact: false }).count()).toBeGreaterThan(0);
+      await expect.poll(() => page.getByText("<img src=x onerror", { exact: false }).count()).toBeGreaterThan(0);
+      expect(await page.locator("img").count()).toBe(0);
+      expect(await page.title()).not.toContain("owned");
+      const seen = await page.evaluate(() => document.body.innerText);
+      // eslint-disable-next-line no-control-regex
+      expect(seen).not.toMatch(/[\u202a-\u202e\u2066-\u2069\u200b\u0007\u001b]/);
+    });
 });
 
 test("the view is exported as displayed, and as drawn and written by the server", async () => {
-  await withMock({ path: sheet("60", ["nfs3.ops[latency]", "palette=inferno&scale=log&band=1000-2000000"]) }, async (page) => {
-    const map = panel(page, "NFSv3 operations broken down by latency");
-    await drawn(map);
-    await map.getByRole("button", { name: "Pause" }).click();
-    await expect.poll(() => new URL(page.url()).searchParams.get("from")).not.toBeNull();
-    await map.getByRole("button", { name: "Export" }).click();
-    const parameters = new URL((await page.getByRole("menuitem", { name: /SVG/ }).getAttribute("href"))!, page.url()).searchParams;
-    expect(Object.fromEntries(parameters)).toMatchObject({ name: "nfs3.ops[latency]", format: "svg", palette: "inferno", scale: "log", low: "1000", high: "2000000", rows: "100", theme: "light", from: new URL(page.url()).searchParams.get("from") });
-    expect(await page.getByRole("menuitem", { name: /CSV/ }).getAttribute("href")).toContain("/v1/analytics/export?");
-    expect(await axe(page)).toEqual([]);
-    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: /as seen/ }).click()]);
-    expect(download.suggestedFilename()).toMatch(/^nfs3\.ops_latency_-\d+\.png$/);
-  });
+  await withMock(
+    { path: sheet("60", ["nfs3.ops[latency]", "palette=inferno&scale=log&band=1000-2000000"]) },
+    async (page) => {
+      const map = panel(page, "NFSv3 operations broken down by latency");
+      await drawn(map);
+      await map.getByRole("button", { name: "Pause" }).click();
+      await expect.poll(() => new URL(page.url()).searchParams.get("from")).not.toBeNull();
+      await map.getByRole("button", { name: "Export" }).click();
+      const parameters = new URL((await page.getByRole("menuitem", { name: /SVG/ }).getAttribute("href"))!, page.url())
+        .searchParams;
+      expect(Object.fromEntries(parameters)).toMatchObject({
+        name: "nfs3.ops[latency]",
+        format: "svg",
+        palette: "inferno",
+        scale: "log",
+        low: "1000",
+        high: "2000000",
+        rows: "100",
+        theme: "light",
+        from: new URL(page.url()).searchParams.get("from"),
+      });
+      expect(await page.getByRole("menuitem", { name: /CSV/ }).getAttribute("href")).toContain("/v1/analytics/export?");
+      expect(await axe(page)).toEqual([]);
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("menuitem", { name: /as seen/ }).click(),
+      ]);
+      expect(download.suggestedFilename()).toMatch(/^nfs3\.ops_latency_-\d+\.png$/);
+    },
+  );
 }, 60_000);
 
 test("counted statistics are suspended, archived, pruned, destroyed and sorted", async () => {
@@ -323,18 +408,29 @@ test("counted statistics are suspended, archived, pruned, destroyed and sorted",
 });
 
 test("axe finds nothing in any view", async () => {
-  const all: [string, string][] = [["io.disks[utilization]", "palette=grey&table=1"], ["nfs3.ops[client]", "kind=line"], ["nfs3.ops[file]", "tree=1"]];
-  for (const [colorScheme, width] of [["light", 1280], ["dark", 390]] as const) await withMock({ path: sheet("120", ...all), colorScheme, width }, async (page) => {
-    await drawn(panel(page, "NFSv3 operations broken down by file name"));
-    await drawn(panel(page, "Disks broken down by percent utilization"));
-    expect(await axe(page)).toEqual([]);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
-    await panel(page, "NFSv3 operations broken down by client").getByRole("option").first().click({ button: "right" });
-    await page.getByRole("menu").waitFor();
-    expect(await axe(page)).toEqual([]);
-    await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: "Add statistic" }).click();
-    await page.getByLabel("Find statistics").fill("latency");
-    expect(await axe(page)).toEqual([]);
-  });
+  const all: [string, string][] = [
+    ["io.disks[utilization]", "palette=grey&table=1"],
+    ["nfs3.ops[client]", "kind=line"],
+    ["nfs3.ops[file]", "tree=1"],
+  ];
+  for (const [colorScheme, width] of [
+    ["light", 1280],
+    ["dark", 390],
+  ] as const)
+    await withMock({ path: sheet("120", ...all), colorScheme, width }, async (page) => {
+      await drawn(panel(page, "NFSv3 operations broken down by file name"));
+      await drawn(panel(page, "Disks broken down by percent utilization"));
+      expect(await axe(page)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+      await panel(page, "NFSv3 operations broken down by client")
+        .getByRole("option")
+        .first()
+        .click({ button: "right" });
+      await page.getByRole("menu").waitFor();
+      expect(await axe(page)).toEqual([]);
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Add statistic" }).click();
+      await page.getByLabel("Find statistics").fill("latency");
+      expect(await axe(page)).toEqual([]);
+    });
 }, 180_000);

@@ -83,7 +83,10 @@ export class Nfs {
   }
 
   async write(file: Buffer, offset: number, bytes: Uint8Array, stable = FILE_SYNC): Promise<void> {
-    status("WRITE", await this.#call(NFS, 7, new Writer().opaque(file).u64(offset).u32(bytes.length, stable).opaque(bytes)));
+    status(
+      "WRITE",
+      await this.#call(NFS, 7, new Writer().opaque(file).u64(offset).u32(bytes.length, stable).opaque(bytes)),
+    );
   }
 
   async read(file: Buffer, offset: number, count: number): Promise<void> {
@@ -116,7 +119,8 @@ export class Nfs {
       // Accepted, a verifier that is skipped, and success.
       const verifier = answer.readUInt32BE(16);
       const at = 20 + verifier + ((4 - (verifier % 4)) % 4);
-      if (answer.readUInt32BE(8) !== 0 || answer.readUInt32BE(at) !== 0) waiting?.failed(new Error("the call was refused"));
+      if (answer.readUInt32BE(8) !== 0 || answer.readUInt32BE(at) !== 0)
+        waiting?.failed(new Error("the call was refused"));
       else waiting?.done(Buffer.from(answer.subarray(at + 4)));
     }
   }

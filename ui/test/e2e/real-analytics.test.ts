@@ -13,7 +13,10 @@ const BLOCK = 8192;
 const BLOCKS = 4096;
 const HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.txt";
 /** The seconds since 1970 that contain the activity, whole ones only. */
-const spans: Record<"sequential" | "random", { from: number; to: number }> = { sequential: { from: 0, to: 0 }, random: { from: 0, to: 0 } };
+const spans: Record<"sequential" | "random", { from: number; to: number }> = {
+  sequential: { from: 0, to: 0 },
+  random: { from: 0, to: 0 },
+};
 let page: Page;
 let complaints: string[];
 let close = async () => {};
@@ -24,7 +27,13 @@ const nextSecond = () => later(1000 - (Date.now() % 1000) + 30);
 
 /** Reads for some seconds, a few calls at a time; `blockAt` returns the block, given the elapsed share of the time. One of about
  * 300 calls is a write that is stable when acknowledged. */
-async function read(nfs: Nfs, file: Buffer, slow: Buffer, seconds: number, blockAt: (part: number, nth: number) => number): Promise<{ from: number; to: number }> {
+async function read(
+  nfs: Nfs,
+  file: Buffer,
+  slow: Buffer,
+  seconds: number,
+  blockAt: (part: number, nth: number) => number,
+): Promise<{ from: number; to: number }> {
   await nextSecond();
   const began = now();
   let nth = 0;
@@ -51,7 +60,17 @@ beforeAll(async () => {
   ftruncateSync(file, 512 * 2 ** 20);
   closeSync(file);
   daemon.run("zpool", "create", "-O", "canmount=off", "tank", disk);
-  daemon.run("zfs", "create", "-o", "canmount=on", "-o", "recordsize=8K", "-o", "sharenfs=rw=127.0.0.1,insecure,no_root_squash", "tank/home");
+  daemon.run(
+    "zfs",
+    "create",
+    "-o",
+    "canmount=on",
+    "-o",
+    "recordsize=8K",
+    "-o",
+    "sharenfs=rw=127.0.0.1,insecure,no_root_squash",
+    "tank/home",
+  );
   await daemon.start();
 
   const nfs = await Nfs.open(daemon.nfsPort);
@@ -83,17 +102,31 @@ afterAll(async () => {
 
 /** Opens one graph over a past range, and returns its canvas once it is drawn completely. */
 async function look(name: string, view: string, { from, to }: { from: number; to: number }): Promise<Locator> {
-  await page.goto(`${daemon!.url}/analytics?${new URLSearchParams([["from", String(from)], ["to", String(to)], ["g", name], ["v", view]])}`);
+  await page.goto(
+    `${daemon!.url}/analytics?${new URLSearchParams([
+      ["from", String(from)],
+      ["to", String(to)],
+      ["g", name],
+      ["v", view],
+    ])}`,
+  );
   const canvas = page.locator("canvas");
-  await expect.poll(() => canvas.getAttribute("data-span").catch(() => null), { timeout: 30_000 }).toBe(`${from}-${to}-1`);
+  await expect
+    .poll(() => canvas.getAttribute("data-span").catch(() => null), { timeout: 30_000 })
+    .toBe(`${from}-${to}-1`);
   return canvas;
 }
 
-interface Picture { width: number; height: number; data: number[] }
-const pictureOf = (canvas: Locator) => canvas.evaluate((element: HTMLCanvasElement): Picture => {
-  const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
-  return { width: element.width, height: element.height, data: Array.from(new Uint32Array(data.buffer)) };
-});
+interface Picture {
+  width: number;
+  height: number;
+  data: number[];
+}
+const pictureOf = (canvas: Locator) =>
+  canvas.evaluate((element: HTMLCanvasElement): Picture => {
+    const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
+    return { width: element.width, height: element.height, data: Array.from(new Uint32Array(data.buffer)) };
+  });
 const PLAIN = 0xffffffff;
 
 /** For each second, the lines from the bottom that are not background. */
@@ -108,7 +141,10 @@ const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + 
 function correlation(a: readonly number[], b: readonly number[]): number {
   const [ma, mb] = [mean(a), mean(b)];
   const sum = (of: (nth: number) => number) => a.reduce((all, _, nth) => all + of(nth), 0);
-  return sum((nth) => (a[nth]! - ma) * (b[nth]! - mb)) / Math.sqrt(sum((nth) => (a[nth]! - ma) ** 2) * sum((nth) => (b[nth]! - mb) ** 2));
+  return (
+    sum((nth) => (a[nth]! - ma) * (b[nth]! - mb)) /
+    Math.sqrt(sum((nth) => (a[nth]! - ma) ** 2) * sum((nth) => (b[nth]! - mb) ** 2))
+  );
 }
 
 /** Difference between two colours: CIE 1976, in L*a*b*. 2 is just visible side by side. */
@@ -119,7 +155,11 @@ function difference(a: number, b: number): number {
       return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
     }) as [number, number, number];
     const f = (t: number) => (t > (6 / 29) ** 3 ? Math.cbrt(t) : t / (3 * (6 / 29) ** 2) + 4 / 29);
-    const [x, y, z] = [f((0.4124 * r + 0.3576 * g + 0.1805 * blue) / 0.9505), f(0.2126 * r + 0.7152 * g + 0.0722 * blue), f((0.0193 * r + 0.1192 * g + 0.9505 * blue) / 1.089)];
+    const [x, y, z] = [
+      f((0.4124 * r + 0.3576 * g + 0.1805 * blue) / 0.9505),
+      f(0.2126 * r + 0.7152 * g + 0.0722 * blue),
+      f((0.0193 * r + 0.1192 * g + 0.9505 * blue) / 1.089),
+    ];
     return [116 * y - 16, 500 * (x - y), 200 * (y - z)] as const;
   };
   const [left, right] = [lab(a), lab(b)];
@@ -130,16 +170,27 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
   test("a sequential read rises in the heat map of offsets, random reads fill it evenly", async () => {
     const { sequential, random } = spans;
     const view = "outliers=none";
-    const rising = marked(await pictureOf(await look("nfs3.ops[op=read][offset]", view, sequential)), sequential.to - sequential.from);
+    const rising = marked(
+      await pictureOf(await look("nfs3.ops[op=read][offset]", view, sequential)),
+      sequential.to - sequential.from,
+    );
     // A busy machine may skip a second; what was not read is not shown.
     const seconds = rising.flatMap((lines, second) => (lines.length > 0 ? [second] : []));
     expect(seconds.length).toBeGreaterThan(rising.length / 2);
-    expect(correlation(seconds.map((second) => mean(rising[second]!)), seconds)).toBeGreaterThan(0.95);
+    expect(
+      correlation(
+        seconds.map((second) => mean(rising[second]!)),
+        seconds,
+      ),
+    ).toBeGreaterThan(0.95);
     const { height } = await pictureOf(page.locator("canvas"));
     // A stripe, not a field: a second covers a small part of the file.
     expect(mean(seconds.map((second) => rising[second]!.length)) / height).toBeLessThan(0.4);
 
-    const field = marked(await pictureOf(await look("nfs3.ops[op=read][offset]", view, random)), random.to - random.from).filter((lines) => lines.length > 0);
+    const field = marked(
+      await pictureOf(await look("nfs3.ops[op=read][offset]", view, random)),
+      random.to - random.from,
+    ).filter((lines) => lines.length > 0);
     const covered = mean(field.map((lines) => lines.length)) / height;
     expect(covered).toBeGreaterThan(0.6);
     expect(Math.abs(mean(field.map(mean)) / height - 0.5)).toBeLessThan(0.1);
@@ -147,12 +198,22 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
 
   test("slow calls that are 0.3 % of all are clearly visible above the others", async () => {
     const { sequential: span } = spans;
-    const answer = await page.evaluate(async ([from, to]) => {
-      const response = await fetch(`/v1/analytics/query?${new URLSearchParams({ name: "nfs3.ops[op]", from: from!, to: to! })}`);
-      return (await response.json()) as { columns: { start: number; cells: number[] }[]; keys: Record<string, string> };
-    }, [String(span.from), String(span.to)]);
+    const answer = await page.evaluate(
+      async ([from, to]) => {
+        const response = await fetch(
+          `/v1/analytics/query?${new URLSearchParams({ name: "nfs3.ops[op]", from: from!, to: to! })}`,
+        );
+        return (await response.json()) as {
+          columns: { start: number; cells: number[] }[];
+          keys: Record<string, string>;
+        };
+      },
+      [String(span.from), String(span.to)],
+    );
     const counts: Record<string, number> = {};
-    for (const { cells } of answer.columns) for (let at = 0; at < cells.length; at += 2) counts[answer.keys[String(cells[at])]!] = (counts[answer.keys[String(cells[at])]!] ?? 0) + cells[at + 1]!;
+    for (const { cells } of answer.columns)
+      for (let at = 0; at < cells.length; at += 2)
+        counts[answer.keys[String(cells[at])]!] = (counts[answer.keys[String(cells[at])]!] ?? 0) + cells[at + 1]!;
     const share = counts.write! / (counts.read! + counts.write!);
     expect(share).toBeGreaterThan(0.001);
     expect(share).toBeLessThan(0.006);
@@ -161,11 +222,18 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
     const all = await pictureOf(canvas);
     const columns = span.to - span.from;
     const lines = marked(all, columns);
-    const withSlow = answer.columns.filter(({ cells }) => cells.some((cell, at) => at % 2 === 0 && answer.keys[String(cell)] === "write")).map(({ start }) => start - span.from);
+    const withSlow = answer.columns
+      .filter(({ cells }) => cells.some((cell, at) => at % 2 === 0 && answer.keys[String(cell)] === "write"))
+      .map(({ start }) => start - span.from);
     const tops = withSlow.map((column) => ({ column, y: Math.max(...lines[column]!) }));
     expect(tops.length).toBeGreaterThan(0);
     expect(mean(tops.map(({ y }) => y)) / all.height).toBeGreaterThan(0.4);
-    const differences = tops.map(({ column, y }) => difference(all.data[(all.height - 1 - y) * all.width + Math.floor(((column + 0.5) * all.width) / columns)]!, PLAIN));
+    const differences = tops.map(({ column, y }) =>
+      difference(
+        all.data[(all.height - 1 - y) * all.width + Math.floor(((column + 0.5) * all.width) / columns)]!,
+        PLAIN,
+      ),
+    );
     expect(Math.min(...differences)).toBeGreaterThan(15);
   });
 
@@ -173,13 +241,27 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
     const span = { from: spans.sequential.from, to: spans.random.to };
     for (const [name, view, more] of [
       ["nfs3.ops[latency]", "outliers=none&scale=log", { scale: "log", outliers: "none" }],
-      ["nfs3.ops[op=read][offset]", "outliers=5&coloring=log&palette=inferno", { outliers: "5", coloring: "log", palette: "inferno" }],
+      [
+        "nfs3.ops[op=read][offset]",
+        "outliers=5&coloring=log&palette=inferno",
+        { outliers: "5", coloring: "log", palette: "inferno" },
+      ],
       ["nfs3.ops[size]", "", { outliers: "0.1" }],
       ["nfs3.ops[op]", "kind=line", { shape: "lines" }],
       ["nfs3.ops[op]", "", { shape: "stacked" }],
     ] as const) {
       const ours = await pictureOf(await look(name, view, span));
-      const query = new URLSearchParams({ name, from: String(span.from), to: String(span.to), step: "1", width: String(ours.width), height: String(ours.height), format: "png", plain: "true", ...more });
+      const query = new URLSearchParams({
+        name,
+        from: String(span.from),
+        to: String(span.to),
+        step: "1",
+        width: String(ours.width),
+        height: String(ours.height),
+        format: "png",
+        plain: "true",
+        ...more,
+      });
       const theirs = await page.evaluate(async (address) => {
         const answer = await fetch(address);
         if (!answer.ok) throw new Error(await answer.text());
@@ -196,9 +278,17 @@ describe.skipIf(!program)("what clients did, after the fact", { timeout: 120_000
   });
 
   test("only pages for embedding can be embedded", async () => {
-    for (const [path, framed] of [["/embed/analytics", true], ["/analytics", false], ["/", false], ["/v1/version", false]] as const) {
+    for (const [path, framed] of [
+      ["/embed/analytics", true],
+      ["/analytics", false],
+      ["/", false],
+      ["/v1/version", false],
+    ] as const) {
       const { headers } = await fetch(daemon!.url + path);
-      expect([headers.get("x-frame-options"), headers.get("content-security-policy")?.includes("frame-ancestors *")], path).toEqual(framed ? [null, true] : ["DENY", false]);
+      expect(
+        [headers.get("x-frame-options"), headers.get("content-security-policy")?.includes("frame-ancestors *")],
+        path,
+      ).toEqual(framed ? [null, true] : ["DENY", false]);
     }
   });
 

@@ -12,5 +12,9 @@ if (!existsSync("dist/index.html")) {
   console.error("ui/dist is not built: npm run build");
   process.exit(1);
 }
-const { status } = spawnSync("npx", ["vitest", "run", "--config", "test/e2e/vitest.config.ts", "--root", ".", ...process.argv.slice(2)], { stdio: "inherit" });
+const { status } = spawnSync(
+  "npx",
+  ["vitest", "run", "--config", "test/e2e/vitest.config.ts", "--root", ".", ...process.argv.slice(2)],
+  { stdio: "inherit" },
+);
 process.exit(status ?? 1);

@@ -18,7 +18,12 @@ test("one is taken recursively, held, renamed, released and destroyed", async ()
     await page.keyboard.press("Enter");
     const row = table(page, "tank/home").getByRole("row", { name: /@before/ });
     await row.waitFor();
-    expect(mock.state.datasets.filter((one) => one.name.endsWith("@before")).map((one) => one.name)).toEqual(["tank/home@before", "tank/home/ann@before", "tank/home/bob@before", "tank/home/eve@before"]);
+    expect(mock.state.datasets.filter((one) => one.name.endsWith("@before")).map((one) => one.name)).toEqual([
+      "tank/home@before",
+      "tank/home/ann@before",
+      "tank/home/bob@before",
+      "tank/home/eve@before",
+    ]);
     // The newest is the first, and the new one is selected.
     expect(await table(page, "tank/home").getByRole("row").nth(1).textContent()).toContain("@before");
     expect(new URL(page.url()).searchParams.get("snapshot")).toBe("before");
@@ -34,7 +39,10 @@ test("one is taken recursively, held, renamed, released and destroyed", async ()
     await page.getByText(/1 snapshot will be destroyed, and .* will be reclaimed/).waitFor();
     await confirm(page, "tank/home@before");
     await page.getByRole("button", { name: "Destroy it" }).click();
-    await page.getByRole("alert").getByText(/it's being held/).waitFor();
+    await page
+      .getByRole("alert")
+      .getByText(/it's being held/)
+      .waitFor();
     await page.getByRole("button", { name: "Keep it" }).click();
 
     await page.getByRole("region", { name: "Snapshot before" }).getByRole("button", { name: "Rename" }).click();
@@ -112,7 +120,10 @@ test("a schedule is set, inherited by children, and disabled there", async () =>
     await page.getByLabel("daily: of tank/home alone").check();
     await page.keyboard.press("Enter");
     await page.getByText("Kept by schedule: 24 hourly, 31 daily.").waitFor();
-    expect([...mock.state.local.get("tank/home")!].filter(([name]) => name.startsWith("weir:"))).toEqual([["weir:snapshot-hourly", "24"], ["weir:snapshot-daily", "31,only"]]);
+    expect([...mock.state.local.get("tank/home")!].filter(([name]) => name.startsWith("weir:"))).toEqual([
+      ["weir:snapshot-hourly", "24"],
+      ["weir:snapshot-daily", "31,only"],
+    ]);
     await page.goto(`${new URL(page.url()).origin}/datasets/tank/home/ann?tab=snapshots`);
     await page.getByText("Kept by schedule: 24 hourly.").waitFor();
     await page.getByRole("button", { name: "Schedule" }).click();
@@ -129,8 +140,14 @@ test("a viewer sees why each action is disabled", async () => {
     await page.getByLabel("Password").fill("only looking");
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "Snapshot monday" }).waitFor();
-    for (const [name, role] of [["Take a snapshot", "operator"], ["Roll back", "administrator"], ["Clone", "operator"]] as const) {
-      expect(await page.getByRole("button", { name, exact: true }).getAttribute("title")).toBe(`This requires the role ${role}; eve is viewer.`);
+    for (const [name, role] of [
+      ["Take a snapshot", "operator"],
+      ["Roll back", "administrator"],
+      ["Clone", "operator"],
+    ] as const) {
+      expect(await page.getByRole("button", { name, exact: true }).getAttribute("title")).toBe(
+        `This requires the role ${role}; eve is viewer.`,
+      );
     }
   });
 });

@@ -9,23 +9,38 @@ import { withMock } from "./browser";
 const PROMISED = { live: 100, day: 300, month: 800, frame: 16 };
 const SLACK = 4;
 const FOUR = ["nfs3.ops[latency]", "nfs3.ops[client]", "nfs3.ops[offset]", "io.ops[latency]"];
-const sheet = (span: string, names: readonly string[]) => `/analytics?${new URLSearchParams([["span", span], ...names.flatMap((name) => [["g", name], ["v", ""]])])}`;
+const sheet = (span: string, names: readonly string[]) =>
+  `/analytics?${new URLSearchParams([
+    ["span", span],
+    ...names.flatMap((name) => [
+      ["g", name],
+      ["v", ""],
+    ]),
+  ])}`;
 
-const percentile = (values: readonly number[], part: number) => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))]!;
+const percentile = (values: readonly number[], part: number) =>
+  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))]!;
 
 /** For each canvas: the time from the arrival of its data to its pixels, in ms; null while it shows none. */
-const since = (page: Page) => page.locator("canvas").evaluateAll((all) => all.map((one) => ((one as HTMLElement).dataset.since ? Number((one as HTMLElement).dataset.since) : NaN)));
-const spans = (page: Page) => page.locator("canvas").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset.span ?? ""));
+const since = (page: Page) =>
+  page
+    .locator("canvas")
+    .evaluateAll((all) =>
+      all.map((one) => ((one as HTMLElement).dataset.since ? Number((one as HTMLElement).dataset.since) : NaN)),
+    );
+const spans = (page: Page) =>
+  page.locator("canvas").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset.span ?? ""));
 
 /** Loads four graphs several times until all are drawn, and returns the time of the slowest of each load. */
 async function times(page: Page, url: string, seconds: number, rounds: number): Promise<number[]> {
   const list: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     await page.goto(url);
-    const whole = async () => (await spans(page)).filter((span) => {
-      const [from, to] = span.split("-").map(Number);
-      return to! - from! >= seconds;
-    }).length;
+    const whole = async () =>
+      (await spans(page)).filter((span) => {
+        const [from, to] = span.split("-").map(Number);
+        return to! - from! >= seconds;
+      }).length;
     await expect.poll(whole, { timeout: 60_000 }).toBe(FOUR.length);
     list.push(Math.max(...(await since(page))));
   }
@@ -35,9 +50,15 @@ async function times(page: Page, url: string, seconds: number, rounds: number): 
 test("four graphs are drawn soon after their data arrives: live, a day, thirty days", async () => {
   await withMock({ width: 1800, height: 1000 }, async (page, _, url) => {
     const found: string[] = [];
-    for (const [name, seconds, promised] of [["a minute, live", 60, PROMISED.live], ["a day", 86_400, PROMISED.day], ["30 days", 2_592_000, PROMISED.month]] as const) {
+    for (const [name, seconds, promised] of [
+      ["a minute, live", 60, PROMISED.live],
+      ["a day", 86_400, PROMISED.day],
+      ["30 days", 2_592_000, PROMISED.month],
+    ] as const) {
       const all = await times(page, url + sheet(String(seconds), FOUR), seconds, 3);
-      found.push(`${name}: ${percentile(all, 0.5).toFixed(0)} ms, slowest ${Math.max(...all).toFixed(0)} ms (promised ${promised})`);
+      found.push(
+        `${name}: ${percentile(all, 0.5).toFixed(0)} ms, slowest ${Math.max(...all).toFixed(0)} ms (promised ${promised})`,
+      );
       expect(percentile(all, 0.5), name).toBeLessThan(promised * SLACK);
     }
     console.log(`four graphs, from the data's arrival to pixels:\n  ${found.join("\n  ")}`);
@@ -59,7 +80,9 @@ test("a second that arrives is drawn at once on four live graphs", async () => {
       last = await newest();
       seen.push(...(await since(page)).filter(Number.isFinite));
     }
-    console.log(`a new second on four live graphs, to pixels: median ${percentile(seen, 0.5).toFixed(1)} ms, 95 % within ${percentile(seen, 0.95).toFixed(1)} ms (promised ${PROMISED.live})`);
+    console.log(
+      `a new second on four live graphs, to pixels: median ${percentile(seen, 0.5).toFixed(1)} ms, 95 % within ${percentile(seen, 0.95).toFixed(1)} ms (promised ${PROMISED.live})`,
+    );
     expect(percentile(seen, 0.5)).toBeLessThan(PROMISED.live * SLACK);
   });
 }, 120_000);
@@ -84,7 +107,9 @@ test("a map of 1800 columns follows the pointer at full frame rate", async () =>
       const [from, to, step] = element.dataset.span!.split("-").map(Number);
       return [(to! - from!) / step!, element.width];
     });
-    console.log(`a heat map of ${columns} columns in ${width} pixels: moved in ${percentile(frames, 0.5).toFixed(2)} ms a frame, 95 % within ${percentile(frames, 0.95).toFixed(2)} ms; drawn anew in ${drawn.toFixed(1)} ms (promised ${PROMISED.frame})`);
+    console.log(
+      `a heat map of ${columns} columns in ${width} pixels: moved in ${percentile(frames, 0.5).toFixed(2)} ms a frame, 95 % within ${percentile(frames, 0.95).toFixed(2)} ms; drawn anew in ${drawn.toFixed(1)} ms (promised ${PROMISED.frame})`,
+    );
     expect(percentile(frames, 0.5)).toBeLessThan(PROMISED.frame * SLACK);
     expect(drawn).toBeLessThan(PROMISED.frame * SLACK * 4);
   });

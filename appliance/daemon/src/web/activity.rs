@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::guard::Audited;
 use super::names::dataset_name;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
-use super::streams::{self, ALIVE};
+use super::streams::{self, HEARTBEAT};
 use crate::body::{Lines, chunks, pass};
 use crate::command::{Io, in_thread};
 use crate::http::OutputOf;
@@ -211,7 +211,7 @@ async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, l
             return;
         }
     }
-    let mut alive = tokio::time::interval(ALIVE);
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     loop {
@@ -222,7 +222,7 @@ async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, l
                 Err(RecvError::Lagged(_)) => text(&LiveMessage::Missed),
                 Err(RecvError::Closed) => return,
             },
-            _ = alive.tick() => Bytes::from_static(b": \n\n"),
+            _ = heartbeat.tick() => Bytes::from_static(b": \n\n"),
             () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,

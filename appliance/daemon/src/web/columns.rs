@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
 use super::statistics::{name, permitted, problem};
-use super::streams::{self, ALIVE};
+use super::streams::{self, HEARTBEAT};
 use crate::access::Sight;
 use crate::analytics::Second;
 use crate::service::Service;
@@ -102,7 +102,7 @@ async fn send_updates(
         }
         from = until;
     }
-    let mut alive = tokio::time::interval(ALIVE);
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     loop {
@@ -115,7 +115,7 @@ async fn send_updates(
                 Ok(_) | Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             },
-            _ = alive.tick() => Bytes::from_static(b": \n\n"),
+            _ = heartbeat.tick() => Bytes::from_static(b": \n\n"),
             () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,

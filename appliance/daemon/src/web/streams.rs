@@ -10,8 +10,12 @@ use axum::response::Response;
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
-/// Interval of keep-alive messages, and of checks whether the client still has permission.
-pub const ALIVE: Duration = Duration::from_secs(15);
+/// Interval of keep-alive messages. The page reports a server that sends nothing for 4 s
+/// (`ui/app/api/stream.ts`).
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Interval of checks whether the client still has permission. A revocation is noticed at once;
+/// this finds sessions that expired.
+const PERMITTED: Duration = Duration::from_secs(15);
 
 impl Service {
     /// A slot for a stream.
@@ -24,10 +28,10 @@ impl Service {
     /// changed.
     pub async fn until_over(&self, caller: &Caller) {
         let mut revocations = self.access.revocations.subscribe();
-        let mut alive = tokio::time::interval(ALIVE);
+        let mut again = tokio::time::interval(PERMITTED);
         while self.is_still(caller) {
             tokio::select! {
-                _ = alive.tick() => {}
+                _ = again.tick() => {}
                 _ = revocations.changed() => {}
             }
         }

@@ -1,6 +1,7 @@
 //! Context of a verb of `weir zpool` and `weir zfs`: its output, the imported pools, its result.
 
 use crate::client::{Client, Here};
+use crate::exit_code::SOME_FAILED;
 use admin::mounts::{MountReport, Mounter};
 use admin::state::State;
 use admin::verbs::{Caller, Invocation, Refusal, Unprivileged};
@@ -98,6 +99,19 @@ impl Context<'_> {
     pub fn report(&mut self, report: MountReport) -> u8 {
         report.lines.iter().for_each(|line| self.complain(line));
         u8::from(report.failed)
+    }
+
+    /// Ends a command of Weir's own: flushes its output, and prints the message of a failure, whose
+    /// exit code is [`SOME_FAILED`]. Returns the exit code.
+    pub fn conclude(&mut self, done: Outcome) -> u8 {
+        let _ = self.out.flush();
+        match done {
+            Ok(code) | Err(Failure::Code(code)) => code,
+            Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
+                self.complain(&message);
+                SOME_FAILED
+            }
+        }
     }
 
     /// Prints a line to standard error.

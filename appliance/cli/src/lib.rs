@@ -19,6 +19,7 @@ pub mod getopt;
 pub mod handover;
 pub mod help;
 pub mod hold;
+pub mod http;
 pub mod json;
 pub mod manual;
 pub mod mount_process;

@@ -193,10 +193,11 @@ impl PosixAcl {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn bytes(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    /// The value of the extended attribute with these tags, permissions and ids.
+    pub(crate) fn bytes(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut out = 2_u32.to_le_bytes().to_vec();
         for (tag, bits, id) in entries {
             out.extend_from_slice(&tag.to_le_bytes());

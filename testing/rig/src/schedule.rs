@@ -1,12 +1,13 @@
-//! Locks whose waits and wake-ups a test can order in every possible way.
+//! Locks whose waits and wake-ups a test can order in every possible way, and atomic values
+//! ([`atomic`]) whose accesses it can.
 //!
 //! ```text
 //!   module under test ── cfg(not(test)) ──> host::sync
 //!                     └─ cfg(test) ───────> Mutex, Condvar of this file ─┬─ outside of `explore`: parking_lot
 //!                                                                        └─ inside: shuttle
 //! ```
-//! `shuttle` runs the threads of a test one at a time, and at each lock, wait and notification
-//! chooses the thread that continues. A wake-up that is missed is a deadlock, which it reports with
+//! `shuttle` runs the threads of a test one at a time, and at each lock, access, wait and
+//! notification chooses the thread that continues. A wake-up that is missed is a deadlock, which it reports with
 //! the schedule that led there.
 //!
 //! Invariants:
@@ -14,9 +15,13 @@
 //!   * a wait with a time limit never times out inside [`explore`]: a wake-up that only the limit
 //!     hides is found too
 
+pub mod atomic;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::cell::Cell;
+use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 thread_local! {
@@ -27,6 +32,8 @@ thread_local! {
 /// Threads that are preempted at most this often by the second half of the schedules. Guessed: most
 /// errors need one or two.
 const PREEMPTIONS_MAX: usize = 3;
+/// Stack of an explored thread: code that is compiled without optimization needs much.
+const STACK_BYTES: usize = 1 << 20;
 
 pub use shuttle::thread::{spawn, yield_now};
 
@@ -45,8 +52,33 @@ pub fn explore(schedules: usize, test: impl Fn() + Send + Sync + Clone + 'static
     }
     EXPLORING.set(true);
     let _ended = Ended;
-    shuttle::check_random(test.clone(), schedules.div_ceil(2));
-    shuttle::check_pct(test, schedules / 2, PREEMPTIONS_MAX);
+    let mut config = shuttle::Config::new();
+    config.stack_size = STACK_BYTES;
+    let random = RandomScheduler::new(schedules.div_ceil(2));
+    shuttle::Runner::new(random, config.clone()).run(test.clone());
+    if schedules > 1 {
+        let preempting = PctScheduler::new(PREEMPTIONS_MAX, schedules / 2);
+        shuttle::Runner::new(preempting, config).run(test);
+    }
+}
+
+/// Whether the calling thread is inside [`explore`].
+pub fn is_exploring() -> bool {
+    EXPLORING.get()
+}
+
+/// Starts a thread that is not joined: of the operating system, or an explored one inside
+/// [`explore`].
+///
+/// # Errors
+///
+/// If the system cannot start a thread.
+pub fn start(thread: std::thread::Builder, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    match EXPLORING.get() {
+        true => drop(spawn(run)),
+        false => drop(thread.spawn(run)?),
+    }
+    Ok(())
 }
 
 enum Lock<T> {
@@ -63,6 +95,28 @@ impl<T> Mutex<T> {
             true => Lock::Explored(shuttle::sync::Mutex::new(value)),
             false => Lock::Real(parking_lot::Mutex::new(value)),
         })
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match &self.0 {
+            Lock::Real(lock) => lock.try_lock().map(MutexGuard::Real),
+            Lock::Explored(lock) => {
+                let guard = match lock.try_lock() {
+                    Ok(guard) => guard,
+                    Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                    Err(TryLockError::WouldBlock) => return None,
+                };
+                Some(MutexGuard::Explored { lock, guard: Some(guard) })
+            }
+        }
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        match &mut self.0 {
+            Lock::Real(lock) => lock.get_mut(),
+            Lock::Explored(lock) => lock.get_mut().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
@@ -126,6 +180,16 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+/// As `parking_lot::WaitTimeoutResult`.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
 /// As `parking_lot::Condvar`.
 pub struct Condvar {
     real: parking_lot::Condvar,
@@ -149,10 +213,13 @@ impl Condvar {
     }
 
     /// Waits at most `longest`; without limit inside [`explore`].
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) -> WaitTimeoutResult {
         match guard {
-            MutexGuard::Real(guard) => drop(self.real.wait_for(guard, longest)),
-            MutexGuard::Explored { .. } => self.wait(guard),
+            MutexGuard::Real(guard) => WaitTimeoutResult(self.real.wait_for(guard, longest).timed_out()),
+            MutexGuard::Explored { .. } => {
+                self.wait(guard);
+                WaitTimeoutResult(false)
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use crash::serve::{Layout, POOL, create, verify, zdb};
 use load::nfs::{Connection, PATIENCE};
+use rig::Chance;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -41,6 +42,12 @@ pub struct Filer {
     pub has_volume: bool,
     lives: u64,
     seed: u64,
+}
+
+/// What [`Filer::judge_remains`] did.
+pub struct Judged {
+    pub by_zdb: bool,
+    pub was_killed_again: bool,
 }
 
 impl Filer {
@@ -217,6 +224,26 @@ impl Filer {
     /// Checks the pool with zdb, if it is installed.
     pub fn zdb(&self) -> Result<()> {
         zdb(&self.folder.join("disks"))
+    }
+
+    /// Checks the pool as a kill or power cut left it, in some of the rounds: with `weir verify`, and
+    /// with zdb in every `zdb_every`th. In some others, kills the server once more while it replays
+    /// the log of its previous run.
+    pub fn judge_remains(&mut self, chance: &mut Chance, round: u64, zdb_every: u64) -> Result<Judged> {
+        if chance.once_in(5) {
+            self.verify()?;
+        }
+        let by_zdb = (round + 1).is_multiple_of(zdb_every.max(1));
+        if by_zdb {
+            self.zdb()?;
+        }
+        let was_killed_again = chance.once_in(4);
+        if was_killed_again {
+            self.begin()?;
+            std::thread::sleep(Duration::from_millis(chance.below(400)));
+            self.kill()?;
+        }
+        Ok(Judged { by_zdb, was_killed_again })
     }
 
     /// Number of the pool's devices that the server has open.

@@ -2,13 +2,11 @@
 
 use super::statistic::{breakdown, cells, now, recorded, shown, span, span_args};
 use crate::daemon_client::DaemonClient;
-use crate::report::{
-    self, Column, Form, Kind, Options, Report, Stamp, Value, args, column, decimal, explained, moment, pace_args,
-};
+use crate::report::{self, Column, Form, Kind, Report, Stamp, Value, args, column, decimal, moment, pace_args};
 use anyhow::{Result, bail};
 use api::{CellKey, StatisticData};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 const COLUMNS: &[Column] = &[
@@ -110,11 +108,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn show(matches: &ArgMatches) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, COLUMNS, &options)? {
-        return Ok(out.flush()?);
-    }
+    let Some((options, out)) = report::begin(matches, COLUMNS)? else { return Ok(()) };
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let name = if breakdown(name).is_some() { name.to_owned() } else { format!("{name}[latency]") };
     let daemon = DaemonClient::find()?;

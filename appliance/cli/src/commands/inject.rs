@@ -5,7 +5,7 @@
 
 use super::inject_parse::{self as parse, Wanted};
 use crate::context::{Context, Failure, Outcome};
-use crate::exit_code::{SOME_FAILED, USAGE};
+use crate::exit_code::USAGE;
 use admin::OwnedPool;
 use admin::state::State;
 use anyhow::Result;
@@ -95,7 +95,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if codes.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
         let mut cx = Context::here(&mut out, &mut err, state);
-        return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
+        let listed = done(&mut cx, &[], &wanted);
+        return Ok(ExitCode::from(cx.conclude(listed)));
     }
     // One of several processes that knew the rule is enough.
     let code = if matches!(wanted, Wanted::Clear(_)) { codes.iter().min() } else { codes.iter().max() };
@@ -104,27 +105,18 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// The same, in the process that has the pools imported. The caller has checked the permission.
 pub fn in_owner(cx: &mut Context<'_>, owner: &Owner, args: &[String]) -> u8 {
-    let wanted = command().try_get_matches_from(args).map_err(|e| e.to_string()).and_then(|m| parse::wanted(&m));
-    finish(cx, |cx| {
-        let wanted = wanted.map_err(|why| Failure::failed(format!("weir inject: {why}")))?;
-        // A pool in the state directory that is not open cannot get faults.
-        if let Some(pool) = wanted.pool() {
-            owner.house.pool(pool).map_err(|e| Failure::failed(format!("weir inject: {e:#}")))?;
-        }
-        done(cx, &owner.house.list(), &wanted)
-    })
+    let injected = inject(cx, owner, args);
+    cx.conclude(injected)
 }
 
-fn finish(cx: &mut Context<'_>, act: impl FnOnce(&mut Context<'_>) -> Outcome) -> u8 {
-    let done = act(cx);
-    let _ = cx.out.flush();
-    match done {
-        Ok(code) | Err(Failure::Code(code)) => code,
-        Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
-            cx.complain(&message);
-            SOME_FAILED
-        }
+fn inject(cx: &mut Context<'_>, owner: &Owner, args: &[String]) -> Outcome {
+    let wanted = command().try_get_matches_from(args).map_err(|e| e.to_string()).and_then(|m| parse::wanted(&m));
+    let wanted = wanted.map_err(|why| Failure::failed(format!("weir inject: {why}")))?;
+    // A pool in the state directory that is not open cannot get faults.
+    if let Some(pool) = wanted.pool() {
+        owner.house.pool(pool).map_err(|e| Failure::failed(format!("weir inject: {e:#}")))?;
     }
+    done(cx, &owner.house.list(), &wanted)
 }
 
 fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outcome {

@@ -1,7 +1,7 @@
 //! `weir schedule`: the rules for scheduled snapshots, their number, and when the next one is due.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::exit_code::{SOME_FAILED, USAGE};
+use crate::exit_code::USAGE;
 use crate::number::date_minutes;
 use crate::zfs::datasets::Pools;
 use admin::schedule::{self, Label, Ruled, Wrong};
@@ -47,14 +47,7 @@ pub fn in_context(cx: &mut Context<'_>, args: &[String]) -> u8 {
         }
     };
     let done = show(cx, &matches, host::clock::seconds());
-    let _ = cx.out.flush();
-    match done {
-        Ok(code) | Err(Failure::Code(code)) => code,
-        Err(Failure::Failed(message) | Failure::Usage(message) | Failure::Refused { message, .. }) => {
-            cx.complain(&message);
-            SOME_FAILED
-        }
-    }
+    cx.conclude(done)
 }
 
 fn show(cx: &mut Context<'_>, matches: &ArgMatches, now: u64) -> Outcome {

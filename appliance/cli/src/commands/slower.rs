@@ -2,11 +2,11 @@
 
 use super::statistic::{span, span_args};
 use crate::daemon_client::{DaemonClient, with};
-use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
+use crate::report::{self, Column, Kind, Report, Stamp, Value, args, column};
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Deserialize;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 const COLUMNS: &[Column] = &[
@@ -119,11 +119,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn show(matches: &ArgMatches) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, COLUMNS, &options)? {
-        return Ok(out.flush()?);
-    }
+    let Some((options, out)) = report::begin(matches, COLUMNS)? else { return Ok(()) };
     let slower = (matches.get_one::<f64>("ms").context("MS")? * 1e6).round() as u64;
     let limit = matches.get_one::<u64>("limit").copied().unwrap_or(LIMIT);
     let daemon = DaemonClient::find()?;
@@ -225,7 +221,7 @@ mod tests {
         let text = r#"{"items":[{"ended_ns":7000000001,"layer":"nfs3","op":"write","client":"10.0.0.7","latency_ns":12000000,
             "queue_wait_ns":250000,"log_wait_ns":9000000,"disk_wait_ns":500000,"size":4096,"offset":8192,"share":"tank/a","result":"ok"}]}"#;
         let found: Operations = serde_json::from_str(text).expect("operations");
-        let mut report = Report::new(Vec::new(), COLUMNS, &Options::plain(Form::Scripted)).expect("columns");
+        let mut report = Report::new(Vec::new(), COLUMNS, &report::Options::plain(Form::Scripted)).expect("columns");
         print(&mut report, &found.items).expect("written");
         assert_eq!(
             String::from_utf8(report.into_inner()).expect("text"),

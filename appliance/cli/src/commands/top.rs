@@ -2,14 +2,12 @@
 
 use super::statistic::{cells, key_text, now, quoted, recorded};
 use crate::daemon_client::DaemonClient;
-use crate::report::{
-    self, Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained, height, pace_args,
-};
+use crate::report::{self, Column, Form, Kind, Report, Stamp, Value, args, column, height, pace_args};
 use anyhow::{Result, bail};
 use api::StatisticList;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Rows if the height of the terminal is unknown, or there is none.
@@ -70,11 +68,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn show(matches: &ArgMatches) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, COLUMNS, &options)? {
-        return Ok(out.flush()?);
-    }
+    let Some((options, out)) = report::begin(matches, COLUMNS)? else { return Ok(()) };
     let by = matches.get_one::<String>("by").map_or("client", String::as_str);
     let field = BY.iter().find(|b| b.0 == by).map_or(by, |b| b.1);
     let every = options.interval.map_or(1, |i| i.as_secs());

@@ -22,10 +22,11 @@ pub use column::{Column, Kind, Value, column};
 pub use number::{decimal, exact};
 pub use options::{Form, Options, TimeForm, args, count, height, interval, pace_args};
 
+use clap::ArgMatches;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// Time span of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,6 +211,21 @@ pub fn explained(out: &mut dyn Write, columns: &[Column], options: &Options) -> 
     };
     out.write_all(text.as_bytes())?;
     Ok(true)
+}
+
+/// The options and the buffered standard output of a command with these columns. `None`: it printed
+/// their glossary or schema instead, and is done.
+pub fn begin(
+    matches: &ArgMatches,
+    columns: &[Column],
+) -> anyhow::Result<Option<(Options, BufWriter<StdoutLock<'static>>)>> {
+    let options = Options::of(matches)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    if explained(&mut out, columns, &options)? {
+        out.flush()?;
+        return Ok(None);
+    }
+    Ok(Some((options, out)))
 }
 
 /// Treats an output closed by its reader as success.

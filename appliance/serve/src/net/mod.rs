@@ -3,4 +3,5 @@
 
 pub(crate) mod budget;
 pub(crate) mod output;
+pub(crate) mod sync;
 pub(crate) mod waiting;

@@ -11,15 +11,12 @@
 //!   * after the output was closed, nothing is written or queued
 
 use super::budget::Account;
-#[cfg(not(test))]
-use parking_lot::{Condvar, Mutex};
-#[cfg(test)]
-use rig::schedule::{Condvar, Mutex};
+use super::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use super::sync::{Condvar, Mutex};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum number of pieces in a gathering write.
@@ -237,6 +234,7 @@ impl<M> Drop for Output<M> {
 mod tests {
     use super::super::budget::{Budget, Client};
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Text(String);

@@ -5,7 +5,7 @@
 //!
 //! Invariant: there are as many threads as requests, up to a limit; above it, requests are queued.
 
-use parking_lot::{Condvar, Mutex};
+use super::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
 

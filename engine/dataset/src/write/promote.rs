@@ -19,7 +19,7 @@ use crate::live::LiveDatasets;
 use crate::tree::CHAIN_MAX;
 use errors::{Error, Refusal, Result};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{DslDataset, ObjectType, SpaceTriple};
+use ondisk::{DslDataset, SpaceTriple};
 use pool::SpaceCheck;
 
 /// Promotes the clone `name`. Returns when the change is on disk.
@@ -209,14 +209,7 @@ impl Plan {
     fn move_clones(&self, cx: &Cx<'_>, below: u64, old_next: u64) -> Result<()> {
         let theirs = cx.dir(self.from)?.phys.clones_zap;
         let under = cx.dir(cx.dataset(below)?.phys.dir)?.phys.clones_zap;
-        let ours = match cx.dir(self.node.dir)?.phys.clones_zap {
-            0 => {
-                let zap = cx.create_zap(ObjectType::DSL_CLONES)?;
-                cx.change_dir(self.node.dir, |dir| dir.clones_zap = zap)?;
-                zap
-            }
-            zap => zap,
-        };
+        let ours = tree::clones(cx, self.node.dir)?;
         tree::remove_int(cx, theirs, self.node.head)?;
         tree::remove_int(cx, under, self.from_head)?;
         tree::add_int(cx, under, self.node.head)?;

@@ -260,15 +260,20 @@ fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u
     cx.put_dataset(&from)?;
     add_int(cx, from.phys.next_clones_zap, id)?;
     cx.change_dir(dir, |dir| dir.origin = origin)?;
-    let clones = match cx.dir(from.phys.dir)?.phys.clones_zap {
+    add_int(cx, clones(cx, from.phys.dir)?, id)
+}
+
+/// The ZAP of the clones whose origins are snapshots of the dataset of directory `dir`. Creates it
+/// if there is none.
+pub(super) fn clones(cx: &Cx<'_>, dir: u64) -> Result<u64> {
+    match cx.dir(dir)?.phys.clones_zap {
         0 => {
             let zap = cx.create_zap(ObjectType::DSL_CLONES)?;
-            cx.change_dir(from.phys.dir, |dir| dir.clones_zap = zap)?;
-            zap
+            cx.change_dir(dir, |dir| dir.clones_zap = zap)?;
+            Ok(zap)
         }
-        zap => zap,
-    };
-    add_int(cx, clones, id)
+        zap => Ok(zap),
+    }
 }
 
 /// Adds `number` to a ZAP that is a set of numbers: each is its own key, in hexadecimal.

@@ -220,17 +220,9 @@ fn a_full_file_system_refuses_data_and_stays_as_it_was() {
 
 #[test]
 fn lists_of_access_follow_the_mode_and_the_mode_them() {
+    use crate::posix_acl::tests::bytes as acl;
     let t = tree();
     let root = t.root();
-    let acl = |entries: &[(u16, u16, u32)]| {
-        let mut out = 2_u32.to_le_bytes().to_vec();
-        for (tag, bits, id) in entries {
-            out.extend_from_slice(&tag.to_le_bytes());
-            out.extend_from_slice(&bits.to_le_bytes());
-            out.extend_from_slice(&id.to_le_bytes());
-        }
-        out
-    };
     let none = u32::MAX;
     let default = acl(&[(1, 7, none), (2, 7, 5), (4, 5, none), (16, 7, none), (32, 0, none)]);
     t.set_xattr(&user(), root, crate::posix_acl::DEFAULT, &default, SetXattr::Either).expect("a directory");

@@ -123,21 +123,9 @@ impl Plan {
             filer.check_alive().with_context(at)?;
             filer.kill()?;
             totals.kills.0 += 1;
-            // As the kill left it.
-            if chance.once_in(5) {
-                filer.verify().with_context(at)?;
-            }
-            if (round + 1).is_multiple_of(self.zdb_every.max(1)) {
-                filer.zdb().with_context(at)?;
-                totals.zdb += 1;
-            }
-            // Kill the server while it replays the log of the previous run.
-            if chance.once_in(4) {
-                filer.begin()?;
-                std::thread::sleep(Duration::from_millis(chance.below(400)));
-                filer.kill()?;
-                totals.kills.1 += 1;
-            }
+            let judged = filer.judge_remains(&mut chance, round, self.zdb_every).with_context(at)?;
+            totals.zdb += u64::from(judged.by_zdb);
+            totals.kills.1 += u64::from(judged.was_killed_again);
             filer.start().with_context(at)?;
         }
         // Time to finish operations in progress.

@@ -151,21 +151,9 @@ impl Plan {
             filer.check_alive().with_context(at)?;
             filer.kill()?;
             totals.cuts.0 += 1;
-            // As the cut left it.
-            if chance.once_in(5) {
-                filer.verify().with_context(at)?;
-            }
-            if (round + 1).is_multiple_of(self.zdb_every.max(1)) {
-                filer.zdb().with_context(at)?;
-                totals.zdb += 1;
-            }
-            // Cut the power while the log of the previous run is replayed.
-            if chance.once_in(4) {
-                filer.begin()?;
-                std::thread::sleep(Duration::from_millis(chance.below(400)));
-                filer.kill()?;
-                totals.cuts.1 += 1;
-            }
+            let judged = filer.judge_remains(&mut chance, round, self.zdb_every).with_context(at)?;
+            totals.zdb += u64::from(judged.by_zdb);
+            totals.cuts.1 += u64::from(judged.was_killed_again);
             filer.start().with_context(at)?;
             if !*promises.read() {
                 self.promise(filer, promises).with_context(at)?;

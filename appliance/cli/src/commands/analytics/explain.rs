@@ -2,11 +2,11 @@
 
 use super::super::statistic::{breakdown, span_args};
 use crate::daemon_client::{DaemonClient, with};
-use crate::report::{Column, Form, Kind, Options, Report, Stamp, args, column, decimal, explained, moment};
+use crate::report::{Column, Form, Kind, Options, Report, Stamp, args, begin, column, decimal, moment};
 use anyhow::{Context as _, Result, bail};
 use api::StatisticExplanation;
 use clap::{Arg, ArgMatches, Command};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 const COLUMNS: &[Column] = &[
     column("field", Kind::Text, 8, "Client, user, file, share, type of operation …"),
@@ -59,11 +59,7 @@ pub fn edge(text: &str, field: &str) -> Result<u64> {
 }
 
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, COLUMNS, &options)? {
-        return Ok(out.flush()?);
-    }
+    let Some((options, out)) = begin(matches, COLUMNS)? else { return Ok(()) };
     let name = matches.get_one::<String>("name").context("a name")?;
     let field = breakdown(name).unwrap_or_default();
     let (from, to) = super::super::statistic::span(matches, 60)?;

@@ -1,10 +1,9 @@
 //! Tables that list what the daemon has.
 
 use super::super::statistic::now;
-use crate::report::{Column, Options, Report, Stamp, Value, explained};
+use crate::report::{Column, Report, Stamp, Value, begin};
 use anyhow::Result;
 use clap::ArgMatches;
-use std::io::{BufWriter, Write};
 
 /// Prints one report, or the glossary or schema if requested.
 pub(super) fn table(
@@ -12,11 +11,7 @@ pub(super) fn table(
     columns: &[Column],
     rows: impl FnOnce() -> Result<Vec<Vec<Value>>>,
 ) -> Result<()> {
-    let options = Options::of(matches)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if explained(&mut out, columns, &options)? {
-        return Ok(out.flush()?);
-    }
+    let Some((options, out)) = begin(matches, columns)? else { return Ok(()) };
     let mut report = Report::untimed(out, columns, &options)?;
     let stamp = Stamp { at: now().as_secs(), boot: false };
     for row in rows()? {

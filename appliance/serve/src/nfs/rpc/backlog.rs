@@ -6,11 +6,11 @@
 
 use super::framer::Record;
 use crate::net::budget::Account;
+use crate::net::sync::Mutex;
+use crate::net::sync::atomic::{AtomicUsize, Ordering};
 use host::clock::Stopwatch;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A call, with a stopwatch started when it arrived.
 pub(super) type Parked = (Record<'static>, Stopwatch);

@@ -16,15 +16,15 @@ use super::peer::{Peer, Sender};
 use super::progress::{PendingAnswers, ReadState};
 use crate::net::budget::{Account, Budget, Client, Reservation};
 use crate::net::output::Output;
+use crate::net::sync::Mutex;
+use crate::net::sync::atomic::{AtomicBool, Ordering};
 use crate::network::network;
 use crate::nfs::figures::Figures;
 use crate::nfs::xdr::{Mark, Writer};
-use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -152,12 +152,27 @@ impl Connection {
     /// if there is one.
     pub fn put(&self, answer: Writer) -> Option<Writer> {
         // epoll reports when the socket is writable.
-        self.output.put(answer, |pieces| self.write(pieces)).spare
+        let spare = self.output.put(answer, |pieces| self.write(pieces)).spare;
+        self.end_if_sent();
+        spare
     }
 
     /// The socket is writable again.
     pub fn has_room(&self) {
         self.output.has_room(|pieces| self.write(pieces));
+        self.end_if_sent();
+    }
+
+    /// Whether all queued answers are sent, or none can be sent any more.
+    pub fn has_sent_all(&self) -> bool {
+        self.is_cut() || self.output.queued() == 0
+    }
+
+    /// Shuts the connection down if its last answer was queued before, and is sent now.
+    fn end_if_sent(&self) {
+        if self.pending.are_over() && self.has_sent_all() {
+            self.hang_up();
+        }
     }
 
     fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {

@@ -1,6 +1,7 @@
 //! How far a connection was read and answered.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::net::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 const IDLE: u8 = 0;
@@ -39,7 +40,7 @@ impl ReadState {
         let mut now = self.turn.load(Ordering::Acquire);
         loop {
             let next = if now == IDLE { READING } else { MORE };
-            match self.turn.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self.turn.compare_exchange(now, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return now == IDLE,
                 Err(other) => now = other,
             }
@@ -110,8 +111,8 @@ impl ReadState {
     }
 }
 
-/// Answers that a connection still has to give. It is closed after the last one if the client
-/// sends no more.
+/// Answers that a connection still has to give. It is closed after the last one is sent if the
+/// client sends no more.
 #[derive(Default)]
 pub(super) struct PendingAnswers {
     /// Number of reads, and of calls that are parked or queued for other threads, whose answers are
@@ -131,6 +132,11 @@ impl PendingAnswers {
     /// connection.
     pub fn remove(&self) -> bool {
         self.busy.fetch_sub(1, Ordering::SeqCst) == 1 && self.was_read.load(Ordering::SeqCst)
+    }
+
+    /// Whether the last answer is queued, and none follows.
+    pub fn are_over(&self) -> bool {
+        self.was_read.load(Ordering::SeqCst) && self.busy.load(Ordering::SeqCst) == 0
     }
 
     /// All input was read. Called before the last read is removed.

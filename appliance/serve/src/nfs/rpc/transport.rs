@@ -21,6 +21,8 @@
 mod in_place;
 mod jobs;
 mod memory;
+#[cfg(test)]
+mod schedules;
 mod thread_states;
 mod threads;
 mod worker;
@@ -210,13 +212,17 @@ impl Engine {
     fn take(&self, socket: std::net::TcpStream, address: SocketAddr, listener: usize) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        let local = socket.local_addr()?;
+        let ends = (address, socket.local_addr()?);
         let socket = OwnedFd::from(socket);
         // Detects clients that disappeared.
         rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&socket, Duration::from_secs(60))?;
+        self.connect(socket, ends, listener)
+    }
+
+    /// Begins to serve a connected socket, which does not wait.
+    fn connect(&self, socket: OwnedFd, ends: (SocketAddr, SocketAddr), listener: usize) -> io::Result<()> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let ends = (address, local);
         let figures = self.listeners[listener].registry.figures();
         let (record, budgets) = (self.limits.record_bytes, self.memory.budgets());
         let connection = Connection::new((id, listener), socket, ends, figures, record, budgets);

@@ -6,8 +6,8 @@
 use super::super::Received;
 use super::super::connection::Connection;
 use super::super::framer::Record;
+use crate::net::sync::Mutex;
 use host::clock::Stopwatch;
-use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;

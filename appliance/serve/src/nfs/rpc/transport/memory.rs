@@ -3,10 +3,10 @@
 use super::super::connection::{Budgets, Connection};
 use super::super::framer::{Framer, SPARE_MIN};
 use crate::net::budget::Client;
-use parking_lot::Mutex;
+use crate::net::sync::Mutex;
+use crate::net::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Maximum number of unused buffers for long records that are kept.
 const BUFFERS_MAX: usize = 16;

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::jobs::Handed;
 use super::worker::Worker;
+use crate::net::sync::start;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,17 +27,18 @@ impl Engine {
         Ok(())
     }
 
-    fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
+    pub(super) fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
         self.threads.reader_starts();
         let this = self.clone();
-        let started = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+        let thread = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES);
+        let started = start(thread, move || {
             Worker::new(&this).work(stays);
             this.threads.reader_ended();
         });
         if started.is_err() {
             self.threads.reader_ended();
         }
-        started.map(|_| ())
+        started
     }
 
     /// Adds threads when none is left to read and none makes progress, and disconnects clients that
@@ -84,14 +86,14 @@ impl Engine {
     fn start_waiting_thread(self: &Arc<Self>) -> io::Result<()> {
         self.threads.starts();
         let this = self.clone();
-        let started =
-            std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-                Worker::waiting(&this).answer_waiting();
-                this.threads.ended();
-            });
+        let thread = std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES);
+        let started = start(thread, move || {
+            Worker::waiting(&this).answer_waiting();
+            this.threads.ended();
+        });
         if started.is_err() {
             self.threads.ended();
         }
-        started.map(|_| ())
+        started
     }
 }

@@ -5,6 +5,7 @@ use super::super::framer::Record;
 use super::super::{Peer, Received, Registry, Wait};
 use super::jobs::{Handed, Job};
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
+use crate::net::sync::wait;
 use crate::nfs::xdr::{Malformed, Writer};
 use host::clock::Stopwatch;
 use rustix::event::epoll;
@@ -69,7 +70,6 @@ impl<'e> Worker<'e> {
     /// Works until the engine stops or, unless `stays`, until there was nothing to do for a while.
     pub fn work(&mut self, stays: bool) {
         let engine = self.engine;
-        let mut events = Vec::with_capacity(1);
         loop {
             if engine.threads.is_stopping() {
                 return;
@@ -80,20 +80,17 @@ impl<'e> Worker<'e> {
                 continue;
             }
             engine.threads.begin_idle();
-            events.clear();
-            let limit = if stays { None } else { Some(&THREAD_IDLE) };
-            let waited = epoll::wait(&engine.poll, rustix::buffer::spare_capacity(&mut events), limit);
+            let waited = wait(&engine.poll, if stays { None } else { Some(&THREAD_IDLE) });
             engine.threads.end_idle();
-            match waited {
-                Ok(0) if !stays => return,
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
+            let event = match waited {
+                Ok(Some(event)) => event,
+                Ok(None) if !stays => return,
+                Ok(None) | Err(Errno::INTR) => continue,
                 Err(error) => {
                     tracing::error!(%error, "waiting for connections");
                     return;
                 }
-            }
-            let Some(event) = events.first() else { continue };
+            };
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 TOKEN_WAKE => self.job(),
@@ -156,9 +153,10 @@ impl<'e> Worker<'e> {
     }
 
     /// A read, or a call that was parked or given to another thread, was answered. Closes the
-    /// connection after the last one if the client sends no more.
+    /// connection after the last one if the client sends no more. If answers are still queued, the
+    /// thread that sends them shuts the connection down.
     fn done(&self, connection: &Arc<Connection>) {
-        if connection.pending.remove() {
+        if connection.pending.remove() && connection.has_sent_all() {
             self.engine.close(connection);
         }
     }

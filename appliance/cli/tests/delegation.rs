@@ -336,6 +336,15 @@ fn streams_are_sent_and_received_by_users_with_permission() {
     assert_eq!(receive("zfs receive tank/to/a"), (0, String::new()));
     assert!(rig.exists("tank/to/a@s"));
     rig.good("zfs destroy -r tank/to/a");
+    // Permission to append is enough where nothing can be destroyed.
+    rig.good(&format!("zfs unallow -u {ANN} receive tank/to"));
+    denied("zfs receive tank/to/a");
+    rig.good(&format!("zfs allow -u {ANN} receive:append tank/to"));
+    denied("zfs receive -F tank/to/a");
+    assert_eq!(receive("zfs receive tank/to/a"), (0, String::new()));
+    rig.good("zfs destroy -r tank/to/a");
+    rig.good(&format!("zfs unallow -u {ANN} receive:append tank/to"));
+    rig.good(&format!("zfs allow -u {ANN} receive tank/to"));
     // A property without permission is left out.
     let (code, err) = receive("zfs receive -o compression=off tank/to/a");
     assert_eq!((code, err.as_str()), (0, "cannot receive compression property on tank/to/a: permission denied\n"));

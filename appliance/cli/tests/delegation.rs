@@ -113,6 +113,13 @@ fn permissions_are_shown_as_openzfs_shows_them() {
     wrong("zfs allow nosuch create tank", 2, "zfs: error: invalid user/group nosuch");
     wrong("zfs allow -u 0 scrub tank", 1, "cannot set permissions on 'tank': ");
     wrong("zfs allow -u 0 used tank", 1, "cannot set permissions on 'tank': ");
+    // Whether options may follow operands is for the environment to say, as with the C library.
+    let posix = |line: &str| rig.command(line).env("POSIXLY_CORRECT", "1").output().expect("it runs").status.code();
+    assert_eq!(posix("zfs unallow -s @none -l tank/a"), Some(1), "'-l' is no permission");
+    assert_eq!(posix("zfs allow everyone -e tank/a"), Some(1));
+    assert_eq!((posix("zfs list -H tank"), posix("zfs list tank -H")), (Some(0), Some(1)));
+    rig.good("zfs list tank -H");
+    rig.good("zfs unallow -s @none -l tank/a");
     rig.good("zfs unallow -r -u 54321 tank");
     rig.good("zfs unallow -g 54321 tank/a");
     rig.good("zfs unallow -s @set tank/a");

@@ -4,7 +4,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{self, Wrong};
 use crate::help;
 use crate::suggest;
-use crate::verb::Verb;
+use crate::verb::{Callers, Verb};
 
 /// The words that request help in place of a verb.
 const HELP: [&str; 4] = ["-?", "-h", "--help", "help"];
@@ -25,6 +25,12 @@ pub fn find(verbs: &[&'static Verb], name: &str) -> Option<&'static Verb> {
 pub fn is_help(verbs: &[&'static Verb], args: &[String]) -> bool {
     let [name, rest @ ..] = args else { return false };
     HELP.contains(&name.as_str()) || find(verbs, name).is_some_and(|verb| verb.parse(rest) == Err(Wrong::Help))
+}
+
+/// Whether the verb with which the arguments begin runs in the process of its caller, whichever
+/// process owns the pools.
+pub fn runs_here(verbs: &[&'static Verb], args: &[String]) -> bool {
+    args.first().and_then(|name| find(verbs, name)).is_some_and(|verb| matches!(verb.callers, Callers::Here))
 }
 
 /// The arguments as they are parsed if the environment variable `POSIXLY_CORRECT` is set, as by

@@ -86,6 +86,7 @@ pub fn callers(verb: &Verb) -> &'static str {
         Callers::Delegates => {
             "The owner of the pools may run it, and if weir serve has them, users to whom zfs allow delegated it."
         }
+        Callers::Here => "Any user may run it. The permissions of files apply.",
         Callers::Owner => "Only the owner of the pools may run it.",
     }
 }

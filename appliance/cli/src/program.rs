@@ -6,7 +6,7 @@
 //! of Weir's own verbs, some of which another program has ([`handover`]).
 
 use crate::context::Context;
-use crate::dispatch::{dispatch, in_posix_order, is_help};
+use crate::dispatch::{dispatch, in_posix_order, is_help, runs_here};
 use crate::state_option::choose_state;
 use crate::{beadm, commands, handover, zfs, zpool};
 use admin::state::State;
@@ -73,7 +73,7 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
     }
     let forwarded = State::of_process().and_then(|state| match face {
         // Any user may read it, even if another user has the pools.
-        _ if is_help(verbs, &args) => Ok((None, state)),
+        _ if is_help(verbs, &args) || runs_here(verbs, &args) => Ok((None, state)),
         // An environment's name does not contain its pool.
         "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         _ => Ok((crate::forward::run(&state, face, &args)?, state)),

@@ -350,7 +350,8 @@ pub trait Vfs: Send + Sync {
         let _ = node;
         false
     }
-    /// Whether new files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
+    /// Whether new files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`). A regular
+    /// file has the flag too, without effect.
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
         let _ = dir;
         Ok(false)

@@ -152,6 +152,18 @@ mod tests {
         }
     }
 
+    /// OpenZFS's test suite requires it.
+    #[test]
+    fn the_lists_of_verbs_fit_into_80_columns() {
+        for (program, verbs) in
+            [("zpool", zpool::VERBS), ("zfs", zfs::VERBS), ("beadm", beadm::VERBS), ("bectl", beadm::BECTL)]
+        {
+            for line in overview(program, verbs).lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+    }
+
     /// The parser finds the first option with a letter: a second one would be dead.
     #[test]
     fn no_two_options_of_a_verb_have_the_same_key_or_long_form() {

@@ -300,7 +300,19 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
     assert_eq!(get("projectobjquota@9", "tank/b"), "projectobjquota@9\t3\tlocal\n");
     assert_eq!(get("userquota@no-such-user", "tank/a"), "userquota@no-such-user\t-\t-\n");
     assert_eq!(rig.good("zfs list -H -o userquota@root tank/a"), "5M\n");
+    // A clone has those of its snapshot, and others if they are given.
+    rig.good("zfs snapshot tank/a@s");
+    rig.good("zfs clone -o userquota@root=6M -o quota=1G tank/a@s tank/clone");
+    assert_eq!(
+        get("userquota@root,groupobjquota@0", "tank/clone"),
+        "userquota@root\t6M\tlocal\ngroupobjquota@0\t7\tlocal\n"
+    );
+    assert_eq!(get("userquota@root", "tank/a"), "userquota@root\t5M\tlocal\n");
     let bad = |line: &str, err: &str| assert_eq!(rig.run(line).2, format!("{err}\n"), "{line}");
+    bad(
+        "zfs clone -o userquota@no-such-user=1 tank/a@s tank/c",
+        "cannot create 'tank/c': 'userquota@no-such-user' has an invalid user/group name",
+    );
     bad(
         "zfs create -o userquota@no-such-user=1 tank/c",
         "cannot create 'tank/c': 'userquota@no-such-user' has an invalid user/group name",

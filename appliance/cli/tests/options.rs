@@ -61,6 +61,12 @@ fn change_key_loads_the_key_of_the_encryption_root() {
     rig.good("zfs unload-key tank/secret");
     rig.good("zfs change-key -l -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret/a");
     assert_eq!(rig.good("zfs get -H -o value encryptionroot tank/secret/a"), "tank/secret/a\n");
+    // With several roots, those whose key is not loaded are left out.
+    rig.good("zfs unload-key tank/secret/a");
+    assert_eq!(rig.good("zfs unload-key -a"), "1 / 1 key(s) successfully unloaded\n");
+    assert_eq!(rig.good("zfs unload-key -a"), "");
+    assert_eq!(rig.run("zfs unload-key tank/secret").0, 255);
+    rig.good("zfs load-key -a");
     rig.good("zfs change-key -i tank/secret/a");
     rig.good("zfs unload-key tank/secret");
     let (_, _, err) = rig.run("zfs mount -l tank/secret/a");
